@@ -1,0 +1,87 @@
+// Reading JSON files that people write: every error names file, line and field.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tombolo {
+
+using Json = nlohmann::json;
+
+class JsonCursor;
+
+/// A parsed file that remembers on which line each value stood. Immutable; cheap to copy.
+class JsonDocument {
+ public:
+  /// Throws kInvalidUsage: cannot be opened (with errno), or malformed (with line and column).
+  static JsonDocument load(const std::string& path);
+  /// `source` stands for the file name in messages.
+  static JsonDocument parse(std::string_view text, std::string source);
+
+  JsonCursor root() const;
+
+ private:
+  friend class JsonCursor;
+  struct Content;
+  explicit JsonDocument(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
+  std::shared_ptr<const Content> content_;
+};
+
+/// One value of a document. Each accessor throws kInvalidUsage as "cluster.json:12:
+/// hosts[2].nics[0].rate_gbps: expected a number > 0, found \"fast\"". Thread-safe for reading.
+class JsonCursor {
+ public:
+  /// A member that must be there.
+  JsonCursor field(std::string_view name) const;
+  /// A member that may be missing (or null).
+  std::optional<JsonCursor> optional(std::string_view name) const;
+  /// The elements of an array.
+  std::vector<JsonCursor> elements() const;
+  /// The members of an object, in the file's order.
+  std::vector<std::pair<std::string, JsonCursor>> members() const;
+  /// Throws on a member that is not in `known`, so that a misspelt field is not silently ignored.
+  void only(std::initializer_list<std::string_view> known) const;
+
+  std::string text() const;
+  bool boolean() const;
+  /// Finite.
+  double number() const;
+  double positive_number() const;
+  double number_at_least(double low) const;
+  std::int64_t integer(std::int64_t low, std::int64_t high) const;
+  /// One of the names; returns its index.
+  std::size_t choice(std::initializer_list<std::string_view> names) const;
+  bool is_text() const noexcept;
+  bool is_number() const noexcept;
+  bool is_object() const noexcept;
+  bool is_array() const noexcept;
+
+  const Json& raw() const noexcept;
+  /// "hosts[2].nics[0]"
+  const std::string& path() const noexcept { return path_; }
+  int line() const;
+
+  /// Throws kInvalidUsage with file, line and path before the message.
+  [[noreturn]] void reject(const std::string& message) const;
+
+ private:
+  friend class JsonDocument;
+  JsonCursor(JsonDocument document, const Json* value, std::string path, std::string pointer);
+  JsonDocument document_;
+  const Json* value_;
+  std::string path_;     // for people
+  std::string pointer_;  // RFC 6901, the key of the line table
+};
+
+/// Writes `json`, indented by one space, via a temporary file and rename, so that a reader never sees half a
+/// file. Throws kSystem.
+void write_json_file(const std::string& path, const Json& json);
+
+}  // namespace tombolo

@@ -1,0 +1,37 @@
+# Everything from Debian's packages; scripts/dependencies.sh lists and installs them.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(Boost 1.74 REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
+find_path(TOMBOLO_FMT_INCLUDE fmt/format.h REQUIRED)
+find_path(TOMBOLO_HWLOC_INCLUDE hwloc.h REQUIRED)  # the library itself is loaded at run time
+find_path(TOMBOLO_VERBS_INCLUDE infiniband/verbs.h REQUIRED)  # likewise
+
+if(TOMBOLO_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# BLAS for the trainer's matrix products.
+find_library(TOMBOLO_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-pthread REQUIRED)
+find_path(TOMBOLO_OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu openblas-pthread
+          x86_64-linux-gnu/openblas-pthread REQUIRED)
+add_library(tombolo_openblas INTERFACE)
+target_link_libraries(tombolo_openblas INTERFACE ${TOMBOLO_OPENBLAS})
+target_include_directories(tombolo_openblas SYSTEM INTERFACE ${TOMBOLO_OPENBLAS_INCLUDE})
+
+# CUDA and NCCL: only the GPU tests need them.
+set(TOMBOLO_HAVE_CUDA OFF)
+if(NOT TOMBOLO_CUDA STREQUAL "OFF")
+  find_package(CUDAToolkit QUIET)
+  find_path(TOMBOLO_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(TOMBOLO_NCCL NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(CUDAToolkit_FOUND AND TOMBOLO_NCCL_INCLUDE AND TOMBOLO_NCCL)
+    set(TOMBOLO_HAVE_CUDA ON)
+  elseif(TOMBOLO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TOMBOLO_CUDA=ON, but CUDA (${CUDAToolkit_FOUND}) or NCCL (${TOMBOLO_NCCL}) was not found")
+  endif()
+endif()
+message(STATUS "CUDA and NCCL: ${TOMBOLO_HAVE_CUDA}")

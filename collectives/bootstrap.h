@@ -1,0 +1,64 @@
+// How ranks find each other: a small key-value rendezvous (Boost.Asio), and who am I from the launcher's
+// environment.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parameter.h"
+#include "transport/secret.h"
+
+namespace tombolo::collectives {
+
+struct Identity {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  std::string address = "127.0.0.1";  ///< of rank 0's store
+  int port = 29400;
+  std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single": who said so
+  /// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS,
+  /// SLURM_LOCALID, SLURM_LAUNCH_NODE_IPADDR), Open MPI (OMPI_COMM_WORLD_RANK, ...), else a single rank.
+  /// Throws kInvalidUsage naming the variable that is missing or wrong.
+  static Identity from_environment();
+};
+
+/// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction.
+class StoreServer {
+ public:
+  /// port 0 = any. Throws kSystem naming address and port ("port in use").
+  StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log);
+  ~StoreServer();
+  int port() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A client. One thread at a time. Keys are small texts, values at most 16 MiB.
+class Store {
+ public:
+  /// Retries until the deadline while nobody listens yet. Throws kTimeout / kRemote (wrong secret) naming
+  /// address and port.
+  static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
+                                        Deadline deadline, Log log);
+  virtual ~Store() = default;
+  virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
+  /// Waits until the key is there. Throws kTimeout naming the key.
+  virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;
+  /// Adds to a counter and returns the new value.
+  virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
+};
+
+/// TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
+const std::vector<const Parameter*>& collectives_parameters();
+
+}  // namespace tombolo::collectives

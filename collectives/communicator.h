@@ -1,0 +1,120 @@
+// A group of ranks and what they do together.
+//
+// Thread rule: one thread at a time per Communicator; different communicators (also those made by split())
+// are independent and may be used by different threads at once. Every rank calls the collectives of one
+// communicator in the same order. Every wait is bounded by Options::deadline; a failure names rank, host, NIC
+// and operation, and leaves the communicator unusable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "collectives/bootstrap.h"
+#include "collectives/data_type.h"
+#include "transport/router.h"
+
+namespace tombolo::collectives {
+
+/// How the transport to each peer is chosen. (TOMBOLO_ROUTING)
+enum class Routing {
+  kPerPeer,  ///< the best that the two ends share
+  kShared,   ///< only the NIC kind that all ranks share: what one NCCL communicator does
+};
+
+/// (TOMBOLO_ALGORITHM)
+enum class Algorithm { kAuto, kRing, kTwoLevel };
+
+struct Options {
+  Identity identity;
+  transport::Secret secret;
+  transport::RouterOptions router;  ///< host, policy, limits; its secret is overwritten
+  Routing routing = Routing::kPerPeer;
+  Algorithm algorithm = Algorithm::kAuto;
+  Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
+  Log log;
+  /// Identity, secret, host, policy and the rest from the environment.
+  static Options from_environment();
+};
+
+/// A started point-to-point operation. Owned by the communicator; redeemed exactly once by wait() or by
+/// test() == true.
+struct Work {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+
+/// Payload bytes this rank sent and received over one pair of NICs.
+struct LinkTraffic {
+  std::string local_host, local_nic, peer_host, peer_nic;
+  topology::NicKind kind;
+  std::string transport;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
+struct Member {
+  int rank = 0;
+  std::string host, cluster;
+};
+
+class Communicator {
+ public:
+  /// Collective over all ranks. Rank 0 runs the store. Throws, after the deadline, naming every rank that did
+  /// not arrive.
+  static std::unique_ptr<Communicator> create(const Options& options);
+  ~Communicator();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  /// All ranks' hosts and clusters, by rank.
+  const std::vector<Member>& members() const noexcept;
+
+  /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
+  std::unique_ptr<Communicator> split(int color, int key);
+
+  // Counts are elements. send == receive means in place (NCCL's rules for all_gather and reduce_scatter in
+  // place).
+  void all_reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
+  /// receive gets `count` elements; send holds size() * count.
+  void reduce_scatter(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
+  /// send holds `count` elements; receive gets size() * count.
+  void all_gather(const void* send, void* receive, std::size_t count, DataType type);
+  void broadcast(const void* send, void* receive, std::size_t count, DataType type, int root);
+  void reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, int root);
+  /// Both hold size() * count elements; not in place.
+  void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
+  void barrier();
+
+  // Point to point, in order per pair and direction. Bytes. They progress inside any call on this
+  // communicator; call progress() between pieces of long computations.
+  void send(const void* data, std::size_t bytes, int peer);
+  void receive(void* data, std::size_t bytes, int peer);
+  Work start_send(const void* data, std::size_t bytes, int peer);
+  Work start_receive(void* data, std::size_t bytes, int peer);
+  void wait(Work work);
+  bool test(Work work);
+  void progress();
+
+  /// Opens the connection to `peer` now instead of at first use. Both ends must do so (or use it).
+  void connect_to(int peer);
+  /// Of connections opened so far.
+  std::optional<transport::Route> route_to(int peer) const;
+  std::vector<LinkTraffic> traffic() const;
+  /// The algorithm that the last collective used: "ring", "two-level", ...
+  std::string last_algorithm() const;
+  /// Makes every operation, now and later, fail with kAborted; may be called from another thread.
+  void abort(const std::string& reason) noexcept;
+
+  struct State;
+  explicit Communicator(std::unique_ptr<State> state);
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tombolo::collectives

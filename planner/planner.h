@@ -1,0 +1,38 @@
+// Cluster + model -> plan. Pure functions: no sockets, no clocks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/model.h"
+#include "planner/plan.h"
+#include "planner/simulator.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::planner {
+
+enum class Strategy {
+  kMegatron,  ///< ranks in launcher order, equal layers
+  kHolmes,    ///< clusters sorted by NIC kind fill whole stages, layers by attained speed
+};
+std::string_view strategy_name(Strategy strategy) noexcept;
+
+struct PlanOptions {
+  Strategy strategy = Strategy::kHolmes;
+  /// "per-peer" or "shared": the transport that the prediction assumes.
+  std::string routing = "per-peer";
+  /// Host of each launcher rank, in launcher order; empty = the cluster file's order, one rank per device.
+  std::vector<std::string> rank_hosts;
+  /// Holmes' alpha: favours faster clusters by a little more than their share.
+  double alpha = 1.0;
+};
+
+/// Tries every allowed (pipeline, data, micro-batch), drops those whose memory does not fit, returns the
+/// fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.
+Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
+
+/// Arguments for Megatron-LM, with comments on what it cannot express.
+std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,40 @@
+// Executes a plan's 1F1B schedule event by event: compute shares processors, transfers share NICs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/plan.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::planner {
+
+/// One bar of the timeline.
+struct Span {
+  int rank = 0;
+  std::string name;  ///< "forward", "backward", "all-reduce", "send", "optimizer"
+  int micro_batch = -1;
+  double begin_seconds = 0, end_seconds = 0;
+};
+
+struct LinkBytes {
+  std::string from_host, from_nic, to_host, to_nic;
+  double bytes = 0;  ///< per step
+};
+
+struct Simulation {
+  double step_seconds = 0;
+  double bubble_fraction = 0;
+  std::vector<Span> spans;
+  std::vector<LinkBytes> links;
+};
+
+/// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two
+/// ranks that must talk), naming it.
+Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster);
+
+/// Chrome trace events (chrome://tracing, Perfetto).
+Json to_chrome_trace(const Simulation& simulation, const Plan& plan);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,44 @@
+// Measuring: links between ranks by a tournament of disjoint pairs over the real transports, compute per
+// device.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "collectives/communicator.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::probe {
+
+struct LinkProbeOptions {
+  std::size_t bytes = 0;  ///< per measurement; 0 = chosen so that each lasts about `seconds_per_pair`
+  double seconds_per_pair = 0.3;
+  std::function<void(int done, int total)> progress;  ///< rank 0 only; may be empty
+};
+
+/// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
+/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Returns on every rank
+/// the same links.
+std::vector<topology::Link> probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
+
+struct ComputeProbeOptions {
+  /// Rows, inner and columns of the matrix product that is timed.
+  int rows = 512, inner = 256, columns = 1024;
+  double seconds = 0.5;
+};
+
+struct ComputeResult {
+  double alone_flops_per_second = 0;     ///< one rank at a time
+  double together_flops_per_second = 0;  ///< all ranks at once: shows ranks that share processors
+};
+
+/// Collective. Returns this rank's result.
+ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options);
+
+/// The tournament: rounds of disjoint pairs so that each pair of 0..n-1 meets exactly once (circle method).
+/// Pure.
+std::vector<std::vector<std::pair<int, int>>> tournament(int players);
+
+}  // namespace tombolo::probe

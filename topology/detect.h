@@ -1,0 +1,43 @@
+// What is on this machine.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "topology/cluster_file.h"
+#include "topology/nic.h"
+
+namespace tombolo::topology {
+
+struct DetectOptions {
+  /// Everything is read below this; a test points it at a tree of files ("<root>/sys/class/net/...").
+  std::filesystem::path root = "/";
+  /// Also ask the kernel and libibverbs of this machine (addresses by getifaddrs, GIDs); off for recorded
+  /// trees.
+  bool live = true;
+  Log log;
+};
+
+struct Machine {
+  std::string host_name;
+  int cores = 0;  ///< usable by this process
+  int numa_nodes = 0;
+  std::uint64_t memory_bytes = 0;
+  std::vector<Nic> nics;  ///< all, usable or not, each with its reason
+  std::vector<Device> gpus;
+};
+
+/// Reads /sys below `root`; never throws for missing or odd entries (they become a Nic with a reason), only
+/// when the root itself cannot be read.
+Machine detect(const DetectOptions& options);
+
+/// This machine as a Host: usable NICs, best first; the cluster's name is left to the caller.
+Host to_host(const Machine& machine);
+
+/// The Host this process is on: the entry of TOMBOLO_HOST (or the host name) in TOMBOLO_CLUSTER's file, else
+/// detected. Throws kInvalidUsage when the file does not name this host, listing the hosts it names.
+Host local_host(const DetectOptions& options);
+
+}  // namespace tombolo::topology

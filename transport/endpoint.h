@@ -1,0 +1,44 @@
+// By what a process can be reached: published through the bootstrap, or inside NCCL's 128-byte handle.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "topology/nic.h"
+
+namespace tombolo::transport {
+
+/// One NIC that accepts connections.
+struct Offer {
+  std::string nic;  ///< interface name; empty after a compact encoding
+  topology::NicKind kind = topology::NicKind::kTcp;
+  std::uint32_t fabric = 0;  ///< hash of Nic::fabric; equal = reach each other; 0 = the common TCP fabric
+  std::string address;       ///< numeric IPv4 or IPv6
+  std::uint16_t port = 0;
+  std::uint64_t rate_bits_per_second = 0;
+  bool emulated = false;
+};
+
+struct Endpoint {
+  std::uint64_t process = 0;  ///< random; names a listener's process for the in-memory backend
+  std::string host;           ///< empty after a compact encoding
+  std::string cluster;        ///< likewise
+  std::vector<Offer> offers;  ///< best first
+
+  /// Everything. The format is versioned.
+  std::vector<std::byte> encode() const;
+  /// Without names, dropping the worst offers until it fits `limit` bytes. Throws kInternal if not even one
+  /// fits.
+  std::vector<std::byte> encode_compact(std::size_t limit) const;
+  /// Reads either encoding. The bytes come from the wire: every length is checked; throws kRemote saying what
+  /// is wrong.
+  static Endpoint decode(std::span<const std::byte> bytes);
+};
+
+/// 0 for the empty name, else a stable non-zero hash.
+std::uint32_t fabric_hash(std::string_view fabric) noexcept;
+
+}  // namespace tombolo::transport

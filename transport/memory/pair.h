@@ -1,0 +1,14 @@
+// Two connected in-process connections, for tests of everything above the transport.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "transport/transport.h"
+
+namespace tombolo::transport::memory {
+
+/// Each end may be used by its own thread. Data is copied once, from the sender's buffer to the receiver's.
+std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> make_pair(std::uint64_t label = 0);
+
+}  // namespace tombolo::transport::memory

@@ -1,0 +1,32 @@
+// The shared secret that authenticates connections. It travels in the bootstrap: the engine's store, or
+// NCCL's handle.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tombolo::transport {
+
+class Secret {
+ public:
+  static constexpr std::size_t kBytes = 16;
+
+  static Secret random();
+  /// From any text (TOMBOLO_SECRET), by hashing.
+  static Secret from_text(std::string_view text);
+  static Secret from_bytes(std::span<const std::byte, kBytes> bytes);
+  std::span<const std::byte, kBytes> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::array<std::byte, kBytes> bytes_{};
+};
+
+/// HMAC-SHA256 under the secret.
+std::array<std::byte, 32> authenticate(const Secret& secret, std::span<const std::byte> message);
+/// In constant time.
+bool equal(std::span<const std::byte> left, std::span<const std::byte> right) noexcept;
+
+}  // namespace tombolo::transport

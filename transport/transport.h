@@ -1,0 +1,132 @@
+// Bytes between two processes: the one interface that every backend (memory, tcp, later rdma, ucx, shm)
+// implements, and that the collective engine and the NCCL plugin drive.
+//
+// Contract
+//  * Set-up never blocks: listen() returns at once; accept() and Connecting::poll() return null for "ask
+//  again".
+//    Set-up fails by throwing tombolo::Error within ConnectOptions::deadline, naming peer, NICs, address and
+//    cause.
+//  * A Connection is full duplex. Messages of one direction match receives in posting order. A receive may be
+//  larger
+//    than the message (its size is a capacity); a larger message is an error of the connection. Zero-byte
+//    messages count.
+//  * Posting never blocks and never throws. A full request pool gives null: "try again".
+//  * Any request may be tested first; testing any one progresses all of its connection.
+//  * One thread at a time uses a Connection (no locks on the hot path). register_memory alone may come from
+//  another.
+//  * The hot path (post, test, progress) allocates nothing and throws nothing.
+//  * Destroying a Connection with requests in flight is legal: they are dropped, buffers are no longer
+//  touched once
+//    the destructor returns, and the peer's requests fail with Cause::kRemote.
+//  * After one failure every request of the connection fails, and error() says why: operation, peer, NICs,
+//  address, cause.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "topology/nic.h"
+#include "transport/endpoint.h"
+
+namespace tombolo::transport {
+
+enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
+
+enum class MemoryKind : std::uint8_t { kHost, kCuda };
+
+/// A registration of a buffer with a connection; backends derive from it. Deregistered by destruction, which
+/// must come before the connection's.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+};
+
+/// A posted operation, owned by its connection's pool and valid until test() returns something else than
+/// kPending.
+class Request {
+ protected:
+  ~Request() = default;
+};
+
+/// How a connection was routed, and why.
+struct Route {
+  std::string transport;                             ///< "tcp", "memory"
+  topology::NicKind kind = topology::NicKind::kTcp;  ///< of the NICs, as declared
+  std::string local_nic, peer_nic;
+  std::string peer_host;
+  std::string peer_address;
+  bool emulated = false;  ///< the NIC kind is declared by a cluster file; bytes go over TCP in truth
+  std::string reason;     ///< why this, and why not the better ones
+};
+
+struct Statistics {
+  std::uint64_t bytes_sent = 0, bytes_received = 0;        ///< payload
+  std::uint64_t messages_sent = 0, messages_received = 0;  ///< completed
+};
+
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  /// Backends that need no registration return a trivial object. Throws kUnsupported for a kind they cannot
+  /// carry.
+  virtual std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind);
+
+  /// `data` must stay unchanged until the request is done. `memory` may be null for host memory.
+  virtual Request* post_send(std::span<const std::byte> data, Memory* memory = nullptr) noexcept = 0;
+  virtual Request* post_receive(std::span<std::byte> buffer, Memory* memory = nullptr) noexcept = 0;
+
+  /// Progresses the connection. On kDone sets `bytes` to the message's real size and returns the request to
+  /// the pool. On kFailed the request is returned to the pool too.
+  virtual Outcome test(Request* request, std::size_t& bytes) noexcept = 0;
+
+  /// Moves what can be moved without blocking; true if anything moved.
+  virtual bool progress() noexcept = 0;
+
+  /// Appends descriptors and events to poll(2) for before calling progress() again (not on the hot path).
+  virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
+
+  /// Null while healthy.
+  virtual const Error* error() const noexcept = 0;
+
+  /// What the connecting side passed in ConnectOptions::label (on both sides).
+  virtual std::uint64_t label() const noexcept = 0;
+  virtual const Route& route() const noexcept = 0;
+  virtual Statistics statistics() const noexcept = 0;
+};
+
+struct ConnectOptions {
+  std::uint64_t label = 0;                       ///< tells the accepting side which connection this is
+  Duration deadline = std::chrono::seconds(30);  ///< for the whole set-up
+  std::string peer_name;                         ///< "rank 3", for messages
+};
+
+class Connecting {
+ public:
+  /// Destroying it before it is ready abandons the attempt.
+  virtual ~Connecting() = default;
+  /// The connection once ready; null: ask again. Throws when it cannot be made or the deadline passed.
+  virtual std::unique_ptr<Connection> poll() = 0;
+  virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// What a peer needs to connect.
+  virtual const Endpoint& endpoint() const noexcept = 0;
+  /// The next authenticated connection; null: ask again. Peers that fail the handshake (wrong secret, wrong
+  /// version, garbage, half-open past the deadline) are dropped and logged, and do not disturb the others.
+  virtual std::unique_ptr<Connection> accept() = 0;
+  virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
+};
+
+}  // namespace tombolo::transport
