@@ -1,12 +1,15 @@
 // Reading JSON files that people write: every error names file, line and field.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -73,6 +76,7 @@ class JsonCursor {
 
  private:
   friend class JsonDocument;
+  void expect(bool holds, std::string_view what) const;
   JsonCursor(JsonDocument document, const Json* value, std::string path, std::string pointer);
   JsonDocument document_;
   const Json* value_;

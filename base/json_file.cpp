@@ -1,0 +1,65 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+
+namespace tombolo {
+namespace {
+
+/// Writes all of `text` and closes; returns 0 or the errno.
+int write_and_close(int fd, std::string_view text) {
+  int error = 0;
+  while (!text.empty() && error == 0) {
+    ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (::close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
+}  // namespace
+
+void write_json_file(const std::string& path, const Json& json) {
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::error_code ignored;
+  auto status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) {
+    fail(Cause::kSystem, "{}: cannot write: it is a folder", path);
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    // A pipe or a terminal (/dev/stdout): renaming over it would replace the device.
+    int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    int error = fd < 0 ? errno : write_and_close(fd, text);
+    if (error != 0) fail_errno(error, fmt::format("{}: cannot write", path));
+    return;
+  }
+  // Through a symbolic link the file that it names is replaced, not the link.
+  auto real = std::filesystem::weakly_canonical(path, ignored);
+  std::string target = ignored || real.empty() ? path : real.string();
+  // Not mkstemp: it would make the file private, whatever the umask says.
+  std::string temporary;
+  int fd = -1;
+  for (int attempt = 0; fd < 0 && attempt < 100; ++attempt) {
+    temporary = fmt::format("{}.{}.{}", target, ::getpid(), attempt);
+    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) break;
+  }
+  if (fd < 0) fail_errno(errno, fmt::format("{}: cannot create a temporary file beside it", path));
+  int error = write_and_close(fd, text);
+  if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
+  if (error != 0) {
+    ::unlink(temporary.c_str());
+    fail_errno(error, fmt::format("{}: cannot write", path));
+  }
+}
+
+}  // namespace tombolo
