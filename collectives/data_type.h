@@ -32,7 +32,7 @@ std::string_view reduce_op_name(ReduceOp op) noexcept;
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name) noexcept;
 
 /// destination[i] = destination[i] op source[i]. kAverage adds; the division comes once, at the end
-/// (scale()). 16-bit floats are combined in float and rounded to nearest even. Buffers must not overlap.
+/// (divide()). 16-bit floats are combined in float and rounded to nearest even. Buffers must not overlap.
 void combine(void* destination, const void* source, std::size_t count, DataType type, ReduceOp op) noexcept;
 /// destination[i] = left[i] op right[i]; destination may be either of them.
 void combine(void* destination, const void* left, const void* right, std::size_t count, DataType type,
