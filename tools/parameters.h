@@ -1,0 +1,26 @@
+// Every environment variable of every room.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/parameter.h"
+
+namespace tombolo::tools {
+
+struct RoomParameters {
+  std::string_view room;
+  const std::vector<const Parameter*>& parameters;
+};
+
+std::vector<RoomParameters> all_parameters();
+
+/// Why the current value cannot be used, or nothing where it can.
+std::optional<std::string> problem_of(const Parameter& parameter);
+
+/// One line for each variable in the environment that begins with TOMBOLO_ and that nothing reads.
+std::vector<std::string> unknown_variables();
+
+}  // namespace tombolo::tools
