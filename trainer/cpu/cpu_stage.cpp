@@ -1,0 +1,218 @@
+// One stage on the CPU: arenas for parameters, gradients, optimizer moments and activations, and the two
+// passes.
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "trainer/cpu/arena.h"
+#include "trainer/cpu/blas.h"
+#include "trainer/cpu/kernels.h"
+#include "trainer/cpu/layer.h"
+#include "trainer/stage_compute.h"
+
+namespace tombolo::trainer {
+namespace {
+
+using cpu::Arena;
+using cpu::Carver;
+
+cpu::AttentionShape attention_shape(const StageOptions& options) {
+  cpu::AttentionShape shape;
+  shape.rows = static_cast<std::size_t>(options.rows);
+  shape.context = static_cast<std::size_t>(options.shape.context);
+  shape.heads = static_cast<std::size_t>(options.shape.heads);
+  shape.head_size = static_cast<std::size_t>(options.shape.head_size());
+  return shape;
+}
+
+/// Activations of one micro-batch in flight.
+struct Slot {
+  Slot(Carver& carver, const StageOptions& options, const StageParameters& parameters,
+       const cpu::AttentionShape& shape) {
+    const std::size_t tokens = shape.rows * shape.context;
+    for (int layer = 0; layer < options.layers; ++layer) layers.emplace_back(carver, shape);
+    if (!parameters.last()) return;
+    normal = carver.take(tokens * shape.width());
+    mean = carver.take(tokens);
+    inverse = carver.take(tokens);
+    scores = carver.take(tokens * static_cast<std::size_t>(options.shape.vocabulary));
+  }
+  std::vector<cpu::LayerActivations> layers;
+  float *normal = nullptr, *mean = nullptr, *inverse = nullptr, *scores = nullptr;
+};
+
+/// Everything that is carved from the activation arena.
+struct Buffers {
+  Buffers(float* base, const StageOptions& options, const StageParameters& parameters,
+          const cpu::AttentionShape& shape)
+      : carver(base), scratch(carver, shape) {
+    const std::size_t boundary = shape.rows * shape.context * shape.width();
+    for (int index = 0; index < options.in_flight; ++index)
+      slots.emplace_back(carver, options, parameters, shape);
+    for (int index = 0; index <= options.in_flight; ++index) inputs.push_back(carver.take(boundary));
+    for (int index = 0; index < StageCompute::kGradientBuffers && options.training; ++index)
+      gradients.push_back(carver.take(boundary));
+  }
+  Carver carver;
+  cpu::LayerScratch scratch;
+  std::vector<Slot> slots;
+  std::vector<float*> inputs, gradients;
+};
+
+template <typename Ring>
+auto& of(Ring& ring, int micro_batch) noexcept {
+  return ring[static_cast<std::size_t>(micro_batch) % ring.size()];
+}
+
+class CpuStage final : public StageCompute {
+ public:
+  explicit CpuStage(const StageOptions& options)
+      : options_(options),
+        layout_(options.shape, options.first_layer, options.layers),
+        shape_(attention_shape(options)),
+        kernels_(cpu::kernels()),
+        parameters_(layout_.size(), "parameters"),
+        gradients_(options.training ? layout_.size() : 0, "gradients"),
+        moments_(options.training ? 2 * layout_.size() : 0, "optimizer state"),
+        activations_(Buffers(nullptr, options, layout_, shape_).carver.used(), "activations"),
+        buffers_(activations_.data(), options, layout_, shape_) {
+    cpu::set_multiply_threads(options.threads);
+    for (int layer = options.first_layer; layer < options.first_layer + options.layers; ++layer) {
+      weights_.emplace_back(parameters_.data(), layout_, layer);
+      if (options.training) weight_gradients_.emplace_back(gradients_.data(), layout_, layer);
+    }
+  }
+
+  const StageParameters& layout() const noexcept override { return layout_; }
+  StageMemory memory() const noexcept override {
+    return {parameters_.bytes(), gradients_.bytes(), moments_.bytes(), activations_.bytes()};
+  }
+  std::span<float> parameters() noexcept override { return parameters_.all().first(layout_.size()); }
+  std::span<float> gradients() noexcept override {
+    return options_.training ? gradients_.all().first(layout_.size()) : std::span<float>{};
+  }
+  std::span<float> input(int micro_batch) noexcept override {
+    return {of(buffers_.inputs, micro_batch), boundary()};
+  }
+  std::span<const float> output(int micro_batch) const noexcept override {
+    return {of(buffers_.slots, micro_batch).layers.back().out, boundary()};
+  }
+  std::span<float> boundary_gradient(int micro_batch) noexcept override {
+    return {of(buffers_.gradients, micro_batch), boundary()};
+  }
+
+  double forward(int micro_batch, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+                 const Progress& progress) override {
+    const Slot& slot = of(buffers_.slots, micro_batch);
+    float* in = of(buffers_.inputs, micro_batch);
+    if (layout_.first())
+      kernels_.embed(in, tokens.data(), tensor(parameters_, Tensor::kTokenEmbedding),
+                     tensor(parameters_, Tensor::kPositionEmbedding), this->tokens(), shape_.context,
+                     width());
+    const float* stream = in;
+    for (std::size_t layer = 0; layer < slot.layers.size(); ++layer) {
+      cpu::layer_forward(slot.layers[layer], stream, weights_[layer], shape_, kernels_);
+      stream = slot.layers[layer].out;
+      if (progress) progress();
+    }
+    return layout_.last() ? head(slot, stream, targets) : 0.0;
+  }
+
+  void backward(int micro_batch, std::span<const std::int32_t> tokens, const Progress& progress,
+                const GradientsFinal& gradients_final) override {
+    const Slot& slot = of(buffers_.slots, micro_batch);
+    float* gradient = of(buffers_.gradients, micro_batch);
+    if (layout_.last()) head_backward(slot, gradient);
+    for (std::size_t layer = slot.layers.size(); layer-- > 0;) {
+      const float* in = layer > 0 ? slot.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
+      cpu::layer_backward(gradient, weight_gradients_[layer], slot.layers[layer], in, weights_[layer],
+                          buffers_.scratch, shape_, kernels_);
+      if (gradients_final)
+        gradients_final(layout_.layer_begin(options_.first_layer + static_cast<int>(layer)));
+      if (progress) progress();
+    }
+    if (!layout_.first()) return;
+    kernels_.embed_backward(tensor(gradients_, Tensor::kTokenEmbedding),
+                            tensor(gradients_, Tensor::kPositionEmbedding), gradient, tokens.data(),
+                            this->tokens(), shape_.context, width());
+    if (gradients_final) gradients_final(0);
+  }
+
+  std::span<const float> scores(int micro_batch, int row, int position) override {
+    const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
+    const std::size_t token =
+        static_cast<std::size_t>(row) * shape_.context + static_cast<std::size_t>(position);
+    return {of(buffers_.slots, micro_batch).scores + token * vocabulary, vocabulary};
+  }
+
+  void clear_gradients() noexcept override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
+
+  double gradient_square_sum() const noexcept override {
+    double total = 0;
+    for (const Slice& slice : layout_.slices())
+      if (!layout_.is_copy(slice))
+        total += kernels_.square_sum(gradients_.data() + slice.offset, slice.elements);
+    return total;
+  }
+
+  void update(const AdamWStep& step) noexcept override {
+    for (const Slice& slice : layout_.slices())
+      kernels_.adamw(parameters_.data() + slice.offset, gradients_.data() + slice.offset,
+                     moments_.data() + slice.offset, moments_.data() + layout_.size() + slice.offset,
+                     slice.elements, step, tensor_info(slice.tensor).matrix ? step.decay : 1.0F);
+  }
+
+ private:
+  std::size_t tokens() const noexcept { return shape_.rows * shape_.context; }
+  std::size_t width() const noexcept { return shape_.width(); }
+  std::size_t boundary() const noexcept { return tokens() * width(); }
+  float* tensor(const Arena& arena, Tensor which) const { return arena.data() + layout_.find(which).offset; }
+
+  /// Final norm and output projection; with targets, scores become the loss's gradient.
+  double head(const Slot& slot, const float* stream, std::span<const std::int32_t> targets) {
+    const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
+    kernels_.norm(slot.normal, slot.mean, slot.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),
+                  tensor(parameters_, Tensor::kFinalNormBias), tokens(), width());
+    cpu::multiply(slot.scores, vocabulary, {slot.normal, width()},
+                  {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary,
+                  width());
+    if (targets.empty()) return 0;
+    return kernels_.cross_entropy(slot.scores, targets.data(), tokens(), vocabulary,
+                                  static_cast<float>(options_.loss_scale));
+  }
+
+  void head_backward(const Slot& slot, float* gradient) {
+    const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
+    cpu::multiply(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
+                  {slot.normal, width()}, vocabulary, width(), tokens(), 1, 1);
+    float* normal_gradient = buffers_.scratch.narrow;
+    cpu::multiply(normal_gradient, width(), {slot.scores, vocabulary},
+                  {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary);
+    std::fill_n(gradient, boundary(), 0.0F);
+    kernels_.norm_backward(gradient, tensor(gradients_, Tensor::kFinalNormWeight),
+                           tensor(gradients_, Tensor::kFinalNormBias), normal_gradient,
+                           slot.layers.back().out, slot.mean, slot.inverse,
+                           tensor(parameters_, Tensor::kFinalNormWeight), tokens(), width());
+  }
+
+  StageOptions options_;
+  StageParameters layout_;
+  cpu::AttentionShape shape_;
+  const cpu::Kernels& kernels_;
+  Arena parameters_, gradients_, moments_, activations_;
+  Buffers buffers_;
+  std::vector<cpu::LayerTensors> weights_, weight_gradients_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options) {
+  options.shape.check();
+  if (options.rows < 1 || options.in_flight < 1 || options.layers < 1 || options.first_layer < 0 ||
+      options.first_layer + options.layers > options.shape.layers || options.threads < 1)
+    fail(Cause::kInvalidUsage, "stage: {} rows, {} in flight, layers {}+{} of {}, {} threads", options.rows,
+         options.in_flight, options.first_layer, options.layers, options.shape.layers, options.threads);
+  return std::make_unique<CpuStage>(options);
+}
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,36 @@
+// The kernels for AVX2 machines.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "trainer/cpu/kernels.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+
+namespace tombolo::trainer::cpu {
+
+#include "trainer/cpu/kernels.inl"
+
+}  // namespace tombolo::trainer::cpu
+#pragma GCC pop_options
+
+namespace tombolo::trainer::cpu {
+
+const Kernels* avx2_kernels() noexcept {
+  static constexpr Kernels kTable = table("avx2");
+  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return runs ? &kTable : nullptr;
+}
+
+}  // namespace tombolo::trainer::cpu
+#else
+namespace tombolo::trainer::cpu {
+
+const Kernels* avx2_kernels() noexcept {
+  return nullptr;
+}
+
+}  // namespace tombolo::trainer::cpu
+#endif

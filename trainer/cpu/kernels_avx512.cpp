@@ -1,0 +1,38 @@
+// The kernels for AVX-512 machines.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "trainer/cpu/kernels.h"
+
+#if defined(__x86_64__)
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
+
+namespace tombolo::trainer::cpu {
+
+#include "trainer/cpu/kernels.inl"
+
+}  // namespace tombolo::trainer::cpu
+#pragma GCC pop_options
+
+namespace tombolo::trainer::cpu {
+
+const Kernels* avx512_kernels() noexcept {
+  static constexpr Kernels kTable = table("avx512");
+  const bool runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512cd");
+  return runs ? &kTable : nullptr;
+}
+
+}  // namespace tombolo::trainer::cpu
+#else
+namespace tombolo::trainer::cpu {
+
+const Kernels* avx512_kernels() noexcept {
+  return nullptr;
+}
+
+}  // namespace tombolo::trainer::cpu
+#endif

@@ -1,0 +1,47 @@
+// One transformer block: what it reads, what it keeps for backward, and its two passes.
+#pragma once
+
+#include <cstddef>
+
+#include "trainer/cpu/arena.h"
+#include "trainer/cpu/attention.h"
+#include "trainer/cpu/kernels.h"
+#include "trainer/layout.h"
+
+namespace tombolo::trainer::cpu {
+
+/// A block's tensors, in the parameter or in the gradient arena.
+struct LayerTensors {
+  LayerTensors(float* arena, const StageParameters& parameters, int layer);
+  float *norm1_weight, *norm1_bias, *qkv_weight, *qkv_bias, *projection_weight, *projection_bias,
+      *norm2_weight, *norm2_bias, *mlp_weight, *mlp_bias, *mlp_projection_weight, *mlp_projection_bias;
+};
+
+/// What forward leaves for backward. N = rows x context; matrices are N x width unless said otherwise.
+struct LayerActivations {
+  LayerActivations(Carver& carver, const AttentionShape& shape);
+  float *normal1, *mean1, *inverse1;
+  float* qkv;            ///< N x 3 width
+  float* probabilities;  ///< rows x heads x context x context
+  float *attended, *middle, *normal2, *mean2, *inverse2;
+  float *mlp, *activated;  ///< N x 4 width
+  float* out;
+};
+
+/// Shared by all layers and micro-batches.
+struct LayerScratch {
+  LayerScratch(Carver& carver, const AttentionShape& shape);
+  float* wide;    ///< N x 4 width
+  float* narrow;  ///< N x width
+  float* scores;
+};
+
+void layer_forward(const LayerActivations& kept, const float* in, const LayerTensors& parameters,
+                   const AttentionShape& shape, const Kernels& kernels) noexcept;
+
+/// `gradient`, by the block's output, becomes that by its input.
+void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,
+                    const float* in, const LayerTensors& parameters, const LayerScratch& scratch,
+                    const AttentionShape& shape, const Kernels& kernels) noexcept;
+
+}  // namespace tombolo::trainer::cpu
