@@ -1,0 +1,90 @@
+// Clusters without the hardware: one network namespace per host, joined by bridges and shaped links. Needs no
+// root (a user namespace is made where needed). Where namespaces are not permitted, each host becomes a set
+// of loopback addresses and the rates are applied in the transport.
+//
+// A holder process owns everything; it ends with the process that started it, and with it end the namespaces,
+// however either was killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "tools/emulation/spec.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::emulation {
+
+enum class Mode { kNamespaces, kLoopback };
+
+/// "namespaces", "loopback".
+std::string_view mode_name(Mode mode) noexcept;
+
+struct StartOptions {
+  /// Empty: namespaces where they are permitted, else loopback.
+  std::optional<Mode> mode;
+  Log log;
+};
+
+/// "auto", "namespaces" or "loopback" to StartOptions::mode. Throws kInvalidUsage.
+std::optional<Mode> parse_mode(std::string_view text);
+
+/// Empty where this process may make network namespaces, else why not, for people. Tries it in a child; about
+/// 10 ms.
+std::string why_no_namespaces();
+
+/// A TCP port that is free on a numeric IPv4 address of this process's network, or -1. `seed` spreads
+/// concurrent callers.
+int find_free_port(const std::string& address, std::uint32_t seed);
+
+/// The thread that starts an emulation must outlive it (the kernel ends the holder with that thread).
+class Emulation {
+ public:
+  /// Throws kUnsupported: namespaces were asked for and are not permitted, or the spec has links between
+  /// segments, which loopback cannot shape; kSystem: ip or tc failed, with their words.
+  static std::unique_ptr<Emulation> start(const Spec& spec, const StartOptions& options);
+  /// Ends the holder, and waits until it is gone.
+  ~Emulation();
+  Emulation(const Emulation&) = delete;
+  Emulation& operator=(const Emulation&) = delete;
+
+  Mode mode() const noexcept;
+  const Spec& spec() const noexcept;
+  /// One line for people: what is emulated, how, and why not better.
+  const std::string& description() const noexcept;
+  /// Hosts, NICs with addresses, declared kinds and rates; no links (those are for the probe to measure).
+  const topology::ClusterFile& cluster() const noexcept;
+  /// A private folder for files of this run; removed with the emulation, also when this process is killed.
+  const std::string& directory() const noexcept;
+  pid_t holder() const noexcept;
+  /// For poll(2): becomes readable (end of file) when the holder has ended, which it does not do by itself.
+  int holder_handle() const noexcept;
+
+  /// Variables for a process on `host`, which is one of `ranks_on_host` that share its NICs: on loopback the
+  /// rate limits, in namespaces nothing.
+  std::vector<std::pair<std::string, std::string>> environment(std::string_view host,
+                                                               int ranks_on_host) const;
+
+  /// Moves the calling process into the host's namespaces; 0, or an errno. Call it in a forked child before
+  /// exec: the process must have one thread; nothing is allocated.
+  int enter(std::size_t host_index) const noexcept;
+
+  /// A TCP port that is free on the host's address on `fabric`, right now. Throws kSystem.
+  int free_port(std::string_view host, std::string_view fabric) const;
+  /// The host's address on `fabric`. Throws kInvalidUsage.
+  std::string address(std::string_view host, std::string_view fabric) const;
+
+ private:
+  struct State;
+  explicit Emulation(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tombolo::emulation

@@ -1,0 +1,200 @@
+#include "tools/emulation/holder.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "base/error.h"
+#include "tools/emulation/network_script.h"
+
+namespace tombolo::emulation {
+namespace {
+
+using tools::Descriptor;
+
+constexpr auto kToolDeadline = std::chrono::seconds(20);
+constexpr int kControl = 3;  // the holder's descriptors, moved here so that all others can be closed
+constexpr int kStatus = 4;
+constexpr int kSignals = 5;
+constexpr int kHub = 6;
+
+bool write_file(const char* path, const std::string& text) {
+  Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
+  return file.valid() && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// Real root stays itself: inside a user namespace it would lose its power over other users' files, which
+// ranks may have to write. Everybody else becomes root of a user namespace. True where one was made.
+bool leave_network_namespace() {
+  if (::geteuid() == 0 && ::unshare(CLONE_NEWNET) == 0) return false;
+  std::string uid_map = fmt::format("0 {} 1", ::geteuid());
+  std::string gid_map = fmt::format("0 {} 1", ::getegid());
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+    int error = errno;
+    fail(Cause::kUnsupported, "namespaces are not permitted here: unshare(user, network): {}{}",
+         errno_text(error),
+         error == EPERM || error == ENOSPC
+             ? " (see user.max_user_namespaces, and the container's security profile)"
+             : "");
+  }
+  ::prctl(PR_SET_DUMPABLE, 1);  // cleared by the change of credentials; /proc/self would belong to nobody
+  write_file("/proc/self/setgroups", "deny");
+  if (!write_file("/proc/self/uid_map", uid_map) || !write_file("/proc/self/gid_map", gid_map)) {
+    fail(Cause::kUnsupported, "namespaces are not permitted here: writing the user namespace's maps: {}",
+         errno_text(errno));
+  }
+  return true;
+}
+
+void keep_namespace_open(int as) {
+  Descriptor file(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  if (!file.valid() || ::dup3(file.get(), as, O_CLOEXEC) < 0)
+    fail_errno(errno, "keeping a network namespace open");
+}
+
+void run_batch(const std::string& tool, const std::string& lines, int in_namespace) {
+  if (lines.empty()) return;
+  auto enter = [in_namespace] { return ::setns(in_namespace, CLONE_NEWNET) == 0 ? 0 : errno; };
+  auto finished = tools::run_program({tool, "-batch", "-"}, lines, kToolDeadline, enter);
+  if (finished.exit_code == 0) return;
+  while (finished.error.ends_with('\n')) finished.error.pop_back();
+  fail(Cause::kUnsupported, "{} could not build the emulated network (exit code {}): {}", tool,
+       finished.exit_code, finished.error);
+}
+
+std::string require_tool(std::string_view name) {
+  auto found = tools::find_program(name);
+  if (!found) fail(Cause::kUnsupported, "'{}' was not found; install the package iproute2", name);
+  return *found;
+}
+
+bool build_network(const Spec& spec) {
+  std::string ip = require_tool("ip");
+  std::string tc = require_tool("tc");
+  bool user_namespace = leave_network_namespace();
+  keep_namespace_open(kHub);
+  std::vector<std::string> paths;
+  for (std::size_t h = 0; h < spec.hosts.size(); ++h) {
+    if (::unshare(CLONE_NEWNET) != 0) {
+      fail(Cause::kUnsupported, "a network namespace for host '{}': {}", spec.hosts[h].name,
+           errno_text(errno));
+    }
+    keep_namespace_open(namespace_descriptor(h));
+    paths.push_back(fmt::format("/proc/{}/fd/{}", ::getpid(), namespace_descriptor(h)));
+  }
+  if (::setns(kHub, CLONE_NEWNET) != 0) fail_errno(errno, "going back to the bridges' namespace");
+
+  NetworkScript script = make_network_script(spec, paths);
+  run_batch(ip, script.hub_ip, kHub);
+  run_batch(tc, script.hub_tc, kHub);
+  for (std::size_t h = 0; h < spec.hosts.size(); ++h) {
+    run_batch(ip, script.host_ip[h], namespace_descriptor(h));
+    run_batch(tc, script.host_tc[h], namespace_descriptor(h));
+  }
+  return user_namespace;
+}
+
+void say(char kind, const std::string& text) {
+  std::string message = kind + text;
+  [[maybe_unused]] ssize_t put = ::write(kStatus, message.data(), message.size());
+}
+
+[[noreturn]] void hold(const Spec& spec, bool namespaces, const std::string& directory, pid_t parent,
+                       int control, int status) {
+  // A group of its own: a terminal's Ctrl-C is for the launcher to handle, not to pull the network from under
+  // it.
+  ::setpgid(0, 0);
+  Descriptor control_copy(::fcntl(control, F_DUPFD_CLOEXEC, 200));
+  Descriptor status_copy(::fcntl(status, F_DUPFD_CLOEXEC, 200));
+  ::dup3(control_copy.get(), kControl, O_CLOEXEC);
+  ::dup3(status_copy.get(), kStatus, O_CLOEXEC);
+  control_copy.release();
+  status_copy.release();
+  ::syscall(SYS_close_range, kStatus + 1, ~0U, 0);
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  for (int each : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&stop, each);
+  ::sigprocmask(SIG_BLOCK, &stop, nullptr);
+  Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
+  ::dup3(signals.get(), kSignals, O_CLOEXEC);
+  if (signals.get() == kSignals) signals.release();
+  tools::die_with_parent(parent, SIGTERM);
+
+  bool built = false;
+  try {
+    bool user_namespace = namespaces && build_network(spec);
+    tools::die_with_parent(parent, SIGTERM);
+    say(user_namespace ? 'u' : 'r', "");
+    built = true;
+  } catch (const std::exception& error) {
+    say('e', error.what());
+  }
+  if (built) {
+    std::array<pollfd, 2> wait{{{kControl, POLLIN, 0}, {kSignals, POLLIN, 0}}};
+    while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {
+    }
+  }
+  std::error_code ignored;
+  if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
+  ::_exit(0);
+}
+
+std::string read_status(int fd) {
+  std::string text;
+  std::array<char, 1024> buffer;
+  for (;;) {
+    ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text[0] != 'e') return text;
+  }
+}
+
+}  // namespace
+
+Holder start_holder(const Spec& spec, bool namespaces, const std::string& directory) {
+  tools::Pipe control = tools::make_pipe();
+  tools::Pipe status = tools::make_pipe();
+  pid_t parent = ::getpid();
+  pid_t child = ::fork();
+  if (child < 0) fail_errno(errno, "fork");
+  if (child == 0) hold(spec, namespaces, directory, parent, control.read.get(), status.write.get());
+  status.write.reset();
+  Holder holder{child, false, std::move(control.write), std::move(status.read)};
+  // Bounded: every tool in there has a deadline, and a holder that dies ends the pipe.
+  std::string answer = read_status(holder.alive.get());
+  if (answer.empty() || answer[0] == 'e') {
+    stop_holder(holder);
+    fail(Cause::kUnsupported, "{}",
+         answer.empty() ? "the emulation's holder process died" : answer.substr(1));
+  }
+  holder.user_namespace = answer[0] == 'u';
+  return holder;
+}
+
+void stop_holder(Holder& holder) noexcept {
+  if (holder.pid <= 0) return;
+  holder.control.reset();
+  pollfd ended{holder.alive.get(), POLLIN, 0};
+  Deadline deadline = Deadline::after(std::chrono::seconds(5));
+  while (::poll(&ended, 1, deadline.poll_milliseconds()) < 0 && errno == EINTR) {
+  }
+  if (ended.revents == 0) ::kill(holder.pid, SIGKILL);
+  while (::waitpid(holder.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  holder.pid = -1;
+}
+
+}  // namespace tombolo::emulation

@@ -1,0 +1,33 @@
+// The process that owns an emulation: it makes the namespaces and then only waits for its parent's end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "tools/emulation/spec.h"
+#include "tools/subprocess.h"
+
+namespace tombolo::emulation {
+
+/// Number under which the holder keeps host h's network namespace open: /proc/<holder>/fd/<this>.
+constexpr int namespace_descriptor(std::size_t host_index) noexcept {
+  return 10 + static_cast<int>(host_index);
+}
+
+struct Holder {
+  pid_t pid = -1;
+  bool user_namespace = false;  ///< it made one, which must be entered first
+  tools::Descriptor control;    ///< closing it ends the holder
+  tools::Descriptor alive;      ///< end of file when it has ended
+};
+
+/// Forks the holder, and returns once the network is built. `directory` is removed when the holder ends in
+/// any way but SIGKILL. Without `namespaces` it only does that. Throws kUnsupported with what refused and
+/// why.
+Holder start_holder(const Spec& spec, bool namespaces, const std::string& directory);
+
+/// Closes `control`, waits for the end; kills after 5 s.
+void stop_holder(Holder& holder) noexcept;
+
+}  // namespace tombolo::emulation

@@ -1,0 +1,86 @@
+#include "tools/emulation/network_script.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+
+namespace tombolo::emulation {
+namespace {
+
+// Below this rate packets are kept to 16 KiB, so that the bucket can be small: at 100 Mbit/s a bucket of 256
+// KiB would give away 21 ms, one of 32 KiB gives 2.6 ms. Above it the cost of smaller packets would show.
+constexpr double kSlowRate = 5e8;
+constexpr unsigned kSlowPacket = 16 * 1024;
+constexpr unsigned kSlowBurst = 32 * 1024;
+// veth passes packets of 64 KiB whole, and the bucket must be larger than one.
+constexpr unsigned kFastBurst = 256 * 1024;
+
+std::string shape(const std::string& interface, double bits_per_second) {
+  // 50 ms of queue: what does not fit is dropped, as a switch would.
+  return fmt::format("qdisc replace dev {} root tbf rate {:.0f}bit burst {} latency 50ms\n", interface,
+                     bits_per_second, burst_bytes(bits_per_second));
+}
+
+std::string limit_packets(const std::string& interface, double bits_per_second) {
+  if (bits_per_second > kSlowRate) return {};
+  return fmt::format("link set dev {} gso_max_size {}\n", interface, kSlowPacket);
+}
+
+}  // namespace
+
+unsigned burst_bytes(double bits_per_second) noexcept {
+  if (bits_per_second <= kSlowRate) return kSlowBurst;
+  // At least a millisecond's worth: a timer that fires late must not cost rate.
+  return std::max(kFastBurst, static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9)));
+}
+
+NetworkScript make_network_script(const Spec& spec, const std::vector<std::string>& namespace_paths) {
+  NetworkScript script;
+  std::vector<std::string> segments = spec.segments();
+  auto bridge = [&](const std::string& segment) {
+    return fmt::format("br{}", std::find(segments.begin(), segments.end(), segment) - segments.begin());
+  };
+  script.hub_ip += "link set dev lo up\n";
+  for (const std::string& segment : segments) {
+    script.hub_ip +=
+        fmt::format("link add name {0} type bridge\nlink set dev {0} addrgenmode none up\n", bridge(segment));
+  }
+  for (std::size_t h = 0; h < spec.hosts.size(); ++h) {
+    const HostSpec& host = spec.hosts[h];
+    std::string ip = "link set dev lo up\n";
+    std::string tc;
+    for (std::size_t n = 0; n < host.nics.size(); ++n) {
+      const NicSpec& nic = host.nics[n];
+      std::string port = fmt::format("h{}n{}", h, n);
+      script.hub_ip += fmt::format("link add name {} type veth peer name {} netns {}\n", port, nic.name,
+                                   namespace_paths.at(h));
+      script.hub_ip +=
+          fmt::format("link set dev {} addrgenmode none master {} up\n", port, bridge(nic.segment));
+      ip += fmt::format("link set dev {} addrgenmode none\n", nic.name);
+      ip += fmt::format("addr add {}/24 dev {}\n", spec.address(h, n, false), nic.name);
+      if (nic.shaped) {
+        script.hub_ip += limit_packets(port, nic.bits_per_second);
+        script.hub_tc += shape(port, nic.bits_per_second);
+        ip += limit_packets(nic.name, nic.bits_per_second);
+        tc += shape(nic.name, nic.bits_per_second);
+      }
+      ip += fmt::format("link set dev {} up\n", nic.name);
+    }
+    script.host_ip.push_back(std::move(ip));
+    script.host_tc.push_back(std::move(tc));
+  }
+  for (std::size_t l = 0; l < spec.links.size(); ++l) {
+    const LinkSpec& link = spec.links[l];
+    std::string first = fmt::format("l{}a", l);
+    std::string second = fmt::format("l{}b", l);
+    script.hub_ip += fmt::format("link add name {} type veth peer name {}\n", first, second);
+    for (const auto& [end, segment] : {std::pair{first, link.first}, std::pair{second, link.second}}) {
+      script.hub_ip += fmt::format("link set dev {} addrgenmode none master {} up\n", end, bridge(segment));
+      script.hub_ip += limit_packets(end, link.bits_per_second);
+      script.hub_tc += shape(end, link.bits_per_second);
+    }
+  }
+  return script;
+}
+
+}  // namespace tombolo::emulation

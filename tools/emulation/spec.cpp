@@ -1,0 +1,368 @@
+#include "tools/emulation/spec.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace tombolo::emulation {
+namespace {
+
+constexpr std::size_t kMaxHosts = 64;  // each costs a namespace; far beyond what one machine can feed
+constexpr std::size_t kMaxNics = 8;    // per host
+constexpr int kMaxTwins = 3;           // NICs of one host on one fabric: the addresses leave room for so many
+constexpr std::size_t kMaxFabrics = 250;   // one octet of the address
+constexpr std::size_t kMaxInterface = 15;  // IFNAMSIZ - 1
+constexpr double kMinRate = 1e5;           // below 100 kbit/s one packet of 1500 bytes takes over 0.1 s
+
+bool interface_name_ok(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxInterface && name != "lo" &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+         });
+}
+
+// Segments that links join carry one another's packets.
+std::map<std::string, std::size_t> islands_of_segments(const Spec& spec) {
+  std::vector<std::string> names = spec.segments();
+  std::map<std::string, std::size_t> island;
+  for (std::size_t i = 0; i < names.size(); ++i) island[names[i]] = i;
+  for (const LinkSpec& link : spec.links) {
+    std::size_t keep = island.at(link.first);
+    std::size_t gone = island.at(link.second);
+    for (auto& [name, index] : island) {
+      if (index == gone) index = keep;
+    }
+  }
+  return island;
+}
+
+[[noreturn]] void reject(const Spec& spec, const std::string& message) {
+  fail(Cause::kInvalidUsage, "emulation '{}': {}", spec.name, message);
+}
+
+void validate_links(const Spec& spec) {
+  std::vector<std::string> segments = spec.segments();
+  std::map<std::string, std::size_t> joined;
+  for (std::size_t i = 0; i < segments.size(); ++i) joined[segments[i]] = i;
+  for (const LinkSpec& link : spec.links) {
+    for (const std::string& end : {link.first, link.second}) {
+      if (!joined.contains(end)) {
+        reject(spec, fmt::format("a link names segment '{}', which no NIC is on", end));
+      }
+    }
+    std::size_t keep = joined[link.first];
+    std::size_t gone = joined[link.second];
+    if (keep == gone) {
+      reject(spec,
+             fmt::format("the link {} - {} closes a loop; bridges would flood it", link.first, link.second));
+    }
+    for (auto& [name, index] : joined) {
+      if (index == gone) index = keep;
+    }
+  }
+}
+
+void validate_fabrics(const Spec& spec) {
+  auto island = islands_of_segments(spec);
+  std::map<std::string, std::size_t> island_of_fabric;
+  std::map<std::string, std::string> fabric_of_segment;
+  for (const HostSpec& host : spec.hosts) {
+    for (const NicSpec& nic : host.nics) {
+      auto [at, is_new] = island_of_fabric.emplace(nic.fabric, island.at(nic.segment));
+      if (!is_new && at->second != island.at(nic.segment)) {
+        reject(spec, fmt::format("fabric '{}' lies on segments that no link joins ('{}' is one)", nic.fabric,
+                                 nic.segment));
+      }
+      auto [seen, first] = fabric_of_segment.emplace(nic.segment, nic.fabric);
+      if (!first && seen->second != nic.fabric) {
+        reject(spec, fmt::format("segment '{}' carries two fabrics, '{}' and '{}'; give each its own",
+                                 nic.segment, seen->second, nic.fabric));
+      }
+    }
+  }
+}
+
+void validate(const Spec& spec) {
+  if (spec.hosts.empty()) reject(spec, "it has no hosts");
+  if (spec.hosts.size() > kMaxHosts) reject(spec, fmt::format("more than {} hosts", kMaxHosts));
+  std::set<std::string> names;
+  for (const HostSpec& host : spec.hosts) {
+    if (host.name.empty()) reject(spec, "a host has no name");
+    if (!names.insert(host.name).second) reject(spec, fmt::format("two hosts are named '{}'", host.name));
+    if (host.nics.empty()) reject(spec, fmt::format("host '{}' has no NICs", host.name));
+    if (host.nics.size() > kMaxNics) {
+      reject(spec, fmt::format("host '{}' has more than {} NICs", host.name, kMaxNics));
+    }
+    std::set<std::string> interfaces;
+    std::map<std::string, int> on_fabric;
+    for (const NicSpec& nic : host.nics) {
+      if (++on_fabric[nic.fabric] > kMaxTwins) {
+        reject(spec, fmt::format("host '{}' has more than {} NICs on fabric '{}'", host.name, kMaxTwins,
+                                 nic.fabric));
+      }
+      if (!interface_name_ok(nic.name)) {
+        reject(spec,
+               fmt::format("host '{}': '{}' is not an interface name (1 to {} letters, digits, '_', '-', "
+                           "'.', and not 'lo')",
+                           host.name, nic.name, kMaxInterface));
+      }
+      if (!interfaces.insert(nic.name).second) {
+        reject(spec, fmt::format("host '{}' has two NICs named '{}'", host.name, nic.name));
+      }
+      if (nic.bits_per_second < kMinRate) {
+        reject(spec, fmt::format("host '{}', NIC '{}': a rate of at least 100kbit is needed, not {} bit/s",
+                                 host.name, nic.name, nic.bits_per_second));
+      }
+    }
+  }
+  for (const LinkSpec& link : spec.links) {
+    if (link.bits_per_second < kMinRate) {
+      reject(spec,
+             fmt::format("the link {} - {}: a rate of at least 100kbit is needed", link.first, link.second));
+    }
+  }
+  if (spec.fabrics().size() > kMaxFabrics) reject(spec, fmt::format("more than {} fabrics", kMaxFabrics));
+  validate_links(spec);
+  validate_fabrics(spec);
+  std::vector<std::string> all(names.begin(), names.end());
+  spec.common_fabric(all);
+}
+
+// "name:key=value,key=value", with only the known keys.
+std::map<std::string, std::string> built_in_values(std::string_view text,
+                                                   std::map<std::string, std::string> values) {
+  std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return values;
+  std::string_view rest = text.substr(colon + 1);
+  while (!rest.empty()) {
+    std::size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view item = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    std::size_t equals = item.find('=');
+    std::string key(item.substr(0, equals));
+    if (equals == std::string_view::npos || !values.contains(key)) {
+      std::string known;
+      for (const auto& [name, value] : values)
+        known += fmt::format("{}{}={}", known.empty() ? "" : ",", name, value);
+      fail(Cause::kInvalidUsage, "emulation '{}': '{}' is not one of its settings ({})", text, item, known);
+    }
+    values[key] = std::string(item.substr(equals + 1));
+  }
+  return values;
+}
+
+int even_hosts(const std::string& value, std::string_view spec_name) {
+  int hosts = 0;
+  auto [rest, status] = std::from_chars(value.data(), value.data() + value.size(), hosts);
+  if (status != std::errc{} || rest != value.data() + value.size() || hosts < 2 ||
+      hosts > static_cast<int>(kMaxHosts) || hosts % 2 != 0) {
+    fail(Cause::kInvalidUsage,
+         "emulation '{}': hosts={} is not an even number from 2 to {} (half in each cluster)", spec_name,
+         value, kMaxHosts);
+  }
+  return hosts;
+}
+
+// As in the Holmes paper: every host has a fast NIC that reaches its own cluster, and a slow one that reaches
+// all.
+Spec holmes(std::string_view text) {
+  auto values = built_in_values(text, {{"fast", "4gbit"}, {"slow", "100mbit"}, {"hosts", "4"}});
+  double fast = parse_bit_rate(values["fast"], "emulation 'holmes': fast");
+  double slow = parse_bit_rate(values["slow"], "emulation 'holmes': slow");
+  int per_cluster = even_hosts(values["hosts"], "holmes") / 2;
+  Spec spec;
+  spec.name = "holmes";
+  for (bool second : {false, true}) {
+    for (int i = 0; i < per_cluster; ++i) {
+      HostSpec host;
+      host.name = fmt::format("{}{}", second ? "b" : "a", i);
+      host.cluster = std::string(1, second ? 'B' : 'A');
+      std::string fabric = second ? "B-roce" : "A-ib";
+      auto kind = second ? topology::NicKind::kRoce : topology::NicKind::kInfiniBand;
+      host.nics.push_back({"fast0", kind, fabric, fabric, fast, true});
+      host.nics.push_back({"eth0", topology::NicKind::kTcp, "", "ethernet", slow, true});
+      spec.hosts.push_back(std::move(host));
+    }
+  }
+  return spec;
+}
+
+// For measuring against the bound S / rate: fast inside each cluster, one full-duplex link between the two.
+Spec two_clusters(std::string_view text) {
+  auto values = built_in_values(text, {{"rate", "1gbit"}, {"hosts", "4"}});
+  double rate = parse_bit_rate(values["rate"], "emulation 'two-clusters': rate");
+  int per_cluster = even_hosts(values["hosts"], "two-clusters") / 2;
+  Spec spec;
+  spec.name = "two-clusters";
+  for (bool second : {false, true}) {
+    for (int i = 0; i < per_cluster; ++i) {
+      HostSpec host;
+      host.name = fmt::format("{}{}", second ? "b" : "a", i);
+      host.cluster = std::string(1, second ? 'B' : 'A');
+      host.nics.push_back({"eth0", topology::NicKind::kTcp, "", host.cluster, 10e9, false});
+      spec.hosts.push_back(std::move(host));
+    }
+  }
+  spec.links.push_back({"A", "B", rate});
+  return spec;
+}
+
+double rate_at(const JsonCursor& cursor) {
+  try {
+    return parse_bit_rate(cursor.text(), "rate");
+  } catch (const Error& error) {
+    cursor.reject(error.what());
+  }
+}
+
+NicSpec parse_nic(const JsonCursor& cursor) {
+  cursor.only({"name", "kind", "fabric", "segment", "rate", "shaped"});
+  NicSpec nic;
+  nic.name = cursor.field("name").text();
+  if (auto kind = cursor.optional("kind")) {
+    auto known = topology::nic_kind_from_name(kind->text());
+    if (!known) kind->reject(fmt::format("'{}' is none of infiniband, roce, iwarp, tcp", kind->text()));
+    nic.kind = *known;
+  }
+  if (auto fabric = cursor.optional("fabric")) nic.fabric = fabric->text();
+  nic.segment = nic.fabric.empty() ? "ethernet" : nic.fabric;
+  if (auto segment = cursor.optional("segment")) nic.segment = segment->text();
+  nic.bits_per_second = rate_at(cursor.field("rate"));
+  if (auto shaped = cursor.optional("shaped")) nic.shaped = shaped->boolean();
+  return nic;
+}
+
+}  // namespace
+
+double parse_bit_rate(std::string_view text, std::string_view what) {
+  double number = 0;
+  auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string suffix;
+  for (const char* at = rest; at != text.data() + text.size(); ++at) {
+    suffix += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
+  }
+  double unit = 1;
+  if (!suffix.empty() && std::string_view("kmgt").find(suffix[0]) != std::string_view::npos) {
+    unit = suffix[0] == 'k' ? 1e3 : suffix[0] == 'm' ? 1e6 : suffix[0] == 'g' ? 1e9 : 1e12;
+    suffix.erase(0, 1);
+  }
+  bool known = suffix.empty() || suffix == "bit" || suffix == "bit/s";
+  if (status != std::errc{} || !known || !(number > 0) || number * unit > 1e15) {
+    fail(Cause::kInvalidUsage, "{}: '{}' is not a rate; write bits per second such as 100mbit or 2.5gbit",
+         what, text);
+  }
+  return number * unit;
+}
+
+Spec Spec::from_text(std::string_view text) {
+  std::string_view built_in = text.substr(0, text.find(':'));
+  Spec spec;
+  if (built_in == "holmes") {
+    spec = holmes(text);
+  } else if (built_in == "two-clusters") {
+    spec = two_clusters(text);
+  } else if (text.find('/') == std::string_view::npos && !text.ends_with(".json")) {
+    fail(Cause::kInvalidUsage,
+         "there is no emulation '{}': the built-in ones are holmes and two-clusters; a file's "
+         "name ends in .json or has a '/' in it",
+         text);
+  } else {
+    return parse(JsonDocument::load(std::string(text)));
+  }
+  validate(spec);
+  return spec;
+}
+
+Spec Spec::parse(const JsonDocument& document) {
+  JsonCursor root = document.root();
+  root.only({"name", "hosts", "links"});
+  Spec spec;
+  spec.name = root.field("name").text();
+  for (const JsonCursor& entry : root.field("hosts").elements()) {
+    entry.only({"name", "cluster", "devices", "nics"});
+    HostSpec host;
+    host.name = entry.field("name").text();
+    host.cluster = entry.field("cluster").text();
+    if (auto devices = entry.optional("devices")) host.devices = static_cast<int>(devices->integer(1, 64));
+    for (const JsonCursor& nic : entry.field("nics").elements()) host.nics.push_back(parse_nic(nic));
+    spec.hosts.push_back(std::move(host));
+  }
+  if (auto links = root.optional("links")) {
+    for (const JsonCursor& entry : links->elements()) {
+      entry.only({"between", "rate"});
+      auto ends = entry.field("between").elements();
+      if (ends.size() != 2) entry.field("between").reject("expected the names of two segments");
+      spec.links.push_back({ends[0].text(), ends[1].text(), rate_at(entry.field("rate"))});
+    }
+  }
+  validate(spec);
+  return spec;
+}
+
+std::vector<std::string> Spec::fabrics() const {
+  std::vector<std::string> names;
+  for (const HostSpec& each : hosts) {
+    for (const NicSpec& nic : each.nics) {
+      if (std::find(names.begin(), names.end(), nic.fabric) == names.end()) names.push_back(nic.fabric);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> Spec::segments() const {
+  std::vector<std::string> names;
+  for (const HostSpec& each : hosts) {
+    for (const NicSpec& nic : each.nics) {
+      if (std::find(names.begin(), names.end(), nic.segment) == names.end()) names.push_back(nic.segment);
+    }
+  }
+  return names;
+}
+
+int Spec::devices() const noexcept {
+  return std::accumulate(hosts.begin(), hosts.end(), 0,
+                         [](int sum, const HostSpec& each) { return sum + each.devices; });
+}
+
+const HostSpec& Spec::host(std::string_view host_name) const {
+  std::string known;
+  for (const HostSpec& each : hosts) {
+    if (each.name == host_name) return each;
+    known += (known.empty() ? "" : ", ") + each.name;
+  }
+  fail(Cause::kInvalidUsage, "emulation '{}' has no host '{}'; it has {}", name, host_name, known);
+}
+
+std::string Spec::common_fabric(const std::vector<std::string>& host_names) const {
+  for (const std::string& fabric : fabrics()) {
+    bool everywhere = std::all_of(host_names.begin(), host_names.end(), [&](const std::string& host_name) {
+      const auto& nics = host(host_name).nics;
+      return std::any_of(nics.begin(), nics.end(), [&](const NicSpec& nic) { return nic.fabric == fabric; });
+    });
+    if (everywhere) return fabric;
+  }
+  fail(Cause::kInvalidUsage,
+       "emulation '{}': no fabric has a NIC on every host, so that the ranks could not find each other; give "
+       "each "
+       "host a NIC on a common one",
+       name);
+}
+
+std::string Spec::address(std::size_t host_index, std::size_t nic_index, bool loopback) const {
+  std::vector<std::string> names = fabrics();
+  const NicSpec& nic = hosts.at(host_index).nics.at(nic_index);
+  auto at = std::find(names.begin(), names.end(), nic.fabric);
+  // Of several NICs of one host on one fabric, the second lies 64 (hosts) above, and so on.
+  std::size_t twin = 0;
+  for (std::size_t i = 0; i < nic_index; ++i) twin += hosts[host_index].nics[i].fabric == nic.fabric ? 1 : 0;
+  return fmt::format("{}.77.{}.{}", loopback ? 127 : 10, at - names.begin(),
+                     twin * kMaxHosts + host_index + 1);
+}
+
+}  // namespace tombolo::emulation

@@ -1,0 +1,67 @@
+// Small programs run to their end, and the few process primitives that the launcher and the emulation share.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace tombolo::tools {
+
+/// A descriptor that closes itself. Movable.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    if (this != &other) reset(other.release());
+    return *this;
+  }
+  int get() const noexcept { return fd_; }
+  bool valid() const noexcept { return fd_ >= 0; }
+  int release() noexcept {
+    int fd = fd_;
+    fd_ = -1;
+    return fd;
+  }
+  void reset(int fd = -1) noexcept;
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Descriptor read, write;
+};
+/// Both ends close-on-exec. Throws kSystem.
+Pipe make_pipe();
+
+/// The program's file: `name` itself when it has a '/', else looked up in PATH and then in the sbin folders,
+/// which ordinary users' PATHs lack.
+std::optional<std::string> find_program(std::string_view name);
+
+struct Finished {
+  int exit_code = 0;  ///< 128 + N for signal N; 124 when the deadline passed and it was killed
+  std::string output, error;
+};
+
+/// Runs a program with `input` as its standard input; `in_child`, when given, runs in the forked child before
+/// exec and returns 0 or an errno. Throws kSystem when it cannot be started.
+Finished run_program(const std::vector<std::string>& arguments, std::string_view input, Duration deadline,
+                     const std::function<int()>& in_child = {});
+
+/// In a forked child: ask the kernel to send `signal_number` to it when its parent ends; ends the child when
+/// `parent` is gone already. Must be repeated after a change of user namespace, which clears it.
+void die_with_parent(pid_t parent, int signal_number) noexcept;
+
+/// wait(2) status to an exit code: 128 + N for signal N.
+int exit_code_of(int status) noexcept;
+
+}  // namespace tombolo::tools
