@@ -57,10 +57,17 @@ bool leave_network_namespace() {
   return true;
 }
 
+// Moves a descriptor to a number of our choice, by way of one that is free for sure.
+void place_at(int number, int descriptor) {
+  Descriptor high(::fcntl(descriptor, F_DUPFD_CLOEXEC, 200));
+  if (!high.valid() || ::dup3(high.get(), number, O_CLOEXEC) < 0) fail_errno(errno, "placing a descriptor");
+}
+
 void keep_namespace_open(int as) {
-  Descriptor file(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-  if (!file.valid() || ::dup3(file.get(), as, O_CLOEXEC) < 0)
-    fail_errno(errno, "keeping a network namespace open");
+  int file = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail_errno(errno, "opening /proc/self/ns/net");
+  place_at(as, file);
+  if (file != as) ::close(file);
 }
 
 void run_batch(const std::string& tool, const std::string& lines, int in_namespace) {
@@ -115,20 +122,15 @@ void say(char kind, const std::string& text) {
   // A group of its own: a terminal's Ctrl-C is for the launcher to handle, not to pull the network from under
   // it.
   ::setpgid(0, 0);
-  Descriptor control_copy(::fcntl(control, F_DUPFD_CLOEXEC, 200));
-  Descriptor status_copy(::fcntl(status, F_DUPFD_CLOEXEC, 200));
-  ::dup3(control_copy.get(), kControl, O_CLOEXEC);
-  ::dup3(status_copy.get(), kStatus, O_CLOEXEC);
-  control_copy.release();
-  status_copy.release();
+  int spare = ::fcntl(status, F_DUPFD_CLOEXEC, 200);  // `status` may be what `control` is placed over
+  ::dup3(control, kControl, O_CLOEXEC);               // EINVAL: it is there already
+  ::dup3(spare, kStatus, O_CLOEXEC);
   ::syscall(SYS_close_range, kStatus + 1, ~0U, 0);
   sigset_t stop;
   ::sigemptyset(&stop);
   for (int each : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&stop, each);
   ::sigprocmask(SIG_BLOCK, &stop, nullptr);
-  Descriptor signals(::signalfd(-1, &stop, SFD_CLOEXEC));
-  ::dup3(signals.get(), kSignals, O_CLOEXEC);
-  if (signals.get() == kSignals) signals.release();
+  ::dup3(::signalfd(-1, &stop, SFD_CLOEXEC), kSignals, O_CLOEXEC);  // likewise
   tools::die_with_parent(parent, SIGTERM);
 
   bool built = false;
