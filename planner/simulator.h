@@ -1,6 +1,7 @@
 // Executes a plan's 1F1B schedule event by event: compute shares processors, transfers share NICs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct LinkBytes {
   double bytes = 0;  ///< per step
 };
 
+struct SimulationOptions {
+  /// Gradients are reduced in buckets of at least this, cut at the borders of layers (as the trainer does).
+  std::uint64_t bucket_bytes = 1 << 20;
+  bool spans = true;  ///< off: only the sums, which is quicker
+};
+
 struct Simulation {
   double step_seconds = 0;
   double bubble_fraction = 0;
@@ -32,7 +39,16 @@ struct Simulation {
 
 /// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two
 /// ranks that must talk), naming it.
-Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster);
+Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
+                    const SimulationOptions& options = {});
+
+class ClusterView;
+/// The same, for many plans on one cluster: `view` must be of the plan's routing and hosts.
+Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options);
+/// The hosts that a plan uses, each once, in order of first use.
+std::vector<std::string> hosts_of(const Plan& plan);
+/// Seconds in which a rank computes, by rank.
+std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan);
 
 /// Chrome trace events (chrome://tracing, Perfetto).
 Json to_chrome_trace(const Simulation& simulation, const Plan& plan);

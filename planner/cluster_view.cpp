@@ -1,0 +1,188 @@
+#include "planner/cluster_view.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+using topology::Nic;
+using topology::NicKind;
+
+std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
+std::string link_key(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
+                     std::string_view to_nic) {
+  return fmt::format("{}\n{}\n{}\n{}", from_host, from_nic, to_host, to_nic);
+}
+
+}  // namespace
+
+ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
+                         const std::vector<std::string>& hosts)
+    : cluster_(cluster), routing_(routing), shares_processor_(cluster.hosts.size(), false) {
+  if (routing != "per-peer" && routing != "shared")
+    fail(Cause::kInvalidUsage, "routing is \"{}\", expected \"per-peer\" or \"shared\"", routing);
+  for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
+    const auto& host = cluster.hosts[h];
+    hosts_by_name_[host.name] = static_cast<int>(h);
+    egress_.emplace_back(host.nics.size(), 0.0);
+    ingress_.emplace_back(host.nics.size(), 0.0);
+    for (std::size_t n = 0; n < host.nics.size(); ++n)
+      nics_[host.name + '\n' + host.nics[n].name] = static_cast<int>(n);
+  }
+  for (const topology::Link& link : cluster.links) {
+    links_[link_key(link.from_host, link.from_nic, link.to_host, link.to_nic)] = &link;
+    const auto from = nics_.find(link.from_host + '\n' + link.from_nic);
+    const auto to = nics_.find(link.to_host + '\n' + link.to_nic);
+    if (from == nics_.end() || to == nics_.end() || link.from_host == link.to_host) continue;
+    double& out = egress_[at(host_index(link.from_host))][at(from->second)];
+    double& in = ingress_[at(host_index(link.to_host))][at(to->second)];
+    out = std::max(out, link.bytes_per_second);
+    in = std::max(in, link.bytes_per_second);
+  }
+  if (cluster.shared_processor)
+    for (const std::string& name : cluster.shared_processor->hosts)
+      shares_processor_[at(host_index(name))] = true;
+  std::set<int> taking_part;
+  for (const std::string& name : hosts) taking_part.insert(host_index(name));
+  if (hosts.empty())
+    for (std::size_t h = 0; h < cluster.hosts.size(); ++h) taking_part.insert(static_cast<int>(h));
+  if (routing == "shared") find_shared_kind({taking_part.begin(), taking_part.end()});
+}
+
+int ClusterView::host_index(std::string_view name) const {
+  const auto found = hosts_by_name_.find(name);
+  if (found != hosts_by_name_.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& host : cluster_.hosts) names.push_back(host.name);
+  fail(Cause::kInvalidUsage, "the cluster file has no host \"{}\"; it has {}", name, fmt::join(names, ", "));
+}
+
+bool ClusterView::reachable(const Nic& from, const Nic& to) const {
+  if (!from.usable || !to.usable || from.kind != to.kind || from.fabric != to.fabric) return false;
+  return std::none_of(cluster_.unreachable.begin(), cluster_.unreachable.end(), [&](const auto& pair) {
+    return (pair.first == from.fabric && pair.second == to.fabric) ||
+           (pair.second == from.fabric && pair.first == to.fabric);
+  });
+}
+
+// The transport's rule: equal fabric, then the better kind, then the higher of the pairs' lower rates, then
+// the first in the hosts' order.
+std::optional<ClusterView::NicPair> ClusterView::choose(int from, int to) const {
+  std::optional<NicPair> best;
+  std::uint64_t best_rate = 0;
+  const auto &out = host(from).nics, &in = host(to).nics;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    for (std::size_t j = 0; j < in.size(); ++j) {
+      if (!reachable(out[i], in[j]) || (shared_kind_ && out[i].kind != *shared_kind_)) continue;
+      const std::uint64_t rate = std::min(out[i].rate_bits_per_second, in[j].rate_bits_per_second);
+      if (best && (out[i].kind > best->kind || (out[i].kind == best->kind && rate <= best_rate))) continue;
+      best = NicPair{static_cast<int>(i), static_cast<int>(j), out[i].kind};
+      best_rate = rate;
+    }
+  }
+  return best;
+}
+
+void ClusterView::find_shared_kind(const std::vector<int>& hosts) {
+  for (const NicKind kind : {NicKind::kInfiniBand, NicKind::kRoce, NicKind::kIwarp, NicKind::kTcp}) {
+    shared_kind_ = kind;
+    bool all = true;
+    for (std::size_t i = 0; i < hosts.size() && all; ++i)
+      for (std::size_t j = i + 1; j < hosts.size() && all; ++j) all = choose(hosts[i], hosts[j]).has_value();
+    if (all) return;
+  }
+  fail(Cause::kInvalidUsage,
+       "shared routing: no NIC kind connects all {} hosts with each other; use per-peer routing",
+       hosts.size());
+}
+
+std::optional<NicKind> ClusterView::kind_between(int from, int to) const {
+  const auto pair = choose(from, to);
+  if (!pair) return std::nullopt;
+  return pair->kind;
+}
+
+const Path& ClusterView::path(int from, int to) const {
+  const auto known = paths_.find({from, to});
+  if (known != paths_.end()) return known->second;
+  Path path;
+  const auto &source = host(from), &target = host(to);
+  if (from == to) {
+    path.inside_host = true;
+    for (const auto& nic : source.nics) {
+      path.kind = std::min(path.kind, nic.kind);
+      const auto link = links_.find(link_key(source.name, nic.name, source.name, nic.name));
+      if (link == links_.end()) continue;
+      path.bytes_per_second = std::max(path.bytes_per_second, link->second->bytes_per_second);
+      path.latency_seconds = link->second->latency_seconds;
+    }
+    return paths_.emplace(std::pair(from, to), path).first->second;
+  }
+  const auto pair = choose(from, to);
+  if (!pair)
+    fail(Cause::kInvalidUsage,
+         "hosts {} and {} must talk, but no two of their NICs are of one kind and fabric and usable{}; add "
+         "such a "
+         "NIC to the cluster file, or leave one of the hosts out",
+         source.name, target.name,
+         shared_kind_
+             ? fmt::format(" (shared routing allows only {})", topology::nic_kind_name(*shared_kind_))
+             : "");
+  const std::string& from_nic = source.nics[at(pair->from)].name;
+  const std::string& to_nic = target.nics[at(pair->to)].name;
+  const auto link = links_.find(link_key(source.name, from_nic, target.name, to_nic));
+  if (link == links_.end())
+    fail(Cause::kInvalidUsage,
+         "the cluster file has no link from {}/{} to {}/{}, over which this plan sends; measure it (tombolo "
+         "probe) "
+         "or declare it under \"links\"",
+         source.name, from_nic, target.name, to_nic);
+  path.from_nic = pair->from;
+  path.to_nic = pair->to;
+  path.kind = pair->kind;
+  path.bytes_per_second = link->second->bytes_per_second;
+  path.latency_seconds = link->second->latency_seconds;
+  return paths_.emplace(std::pair(from, to), path).first->second;
+}
+
+double ClusterView::egress(int host, int nic) const {
+  return egress_[at(host)][at(nic)];
+}
+
+double ClusterView::ingress(int host, int nic) const {
+  return ingress_[at(host)][at(nic)];
+}
+
+const topology::Device& ClusterView::device(int host_index, int device) const {
+  const auto& owner = host(host_index);
+  if (device < 0 || at(device) >= owner.devices.size())
+    fail(Cause::kInvalidUsage, "host {} has {} devices, so there is no device {}; they count from 0",
+         owner.name, owner.devices.size(), device);
+  return owner.devices[at(device)];
+}
+
+double ClusterView::flops_per_second(int host_index, int index) const {
+  const double speed = device(host_index, index).flops_per_second;
+  if (speed <= 0)
+    fail(Cause::kInvalidUsage,
+         "the cluster file does not say how fast device {} of host {} is (flops_per_second); measure it "
+         "(tombolo "
+         "probe) or declare it",
+         index, host(host_index).name);
+  return speed;
+}
+
+double ClusterView::memory_speed(int host_index, int index) const {
+  return device(host_index, index).memory_bytes_per_second;
+}
+
+}  // namespace tombolo::planner

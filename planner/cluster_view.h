@@ -1,0 +1,74 @@
+// The cluster file as the planner needs it: hosts by index, and between each two the NIC pair that routing
+// takes with its attained speed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/cluster_file.h"
+
+namespace tombolo::planner {
+
+/// The way from one host to another, one direction.
+struct Path {
+  bool inside_host = false;        ///< no NIC is involved
+  int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists
+  topology::NicKind kind = topology::NicKind::kTcp;
+  double bytes_per_second = 0;  ///< 0 inside a host without a link of its own: costs nothing
+  double latency_seconds = 0;
+};
+
+/// Immutable once built; refers to the cluster file, which must outlive it.
+class ClusterView {
+ public:
+  /// `routing`: "per-peer" or "shared". `hosts`: those that take part (by name; empty = all): "shared" uses
+  /// the best kind that all of these reach each other by. Throws kInvalidUsage on an unknown routing or host.
+  ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
+              const std::vector<std::string>& hosts);
+
+  const topology::ClusterFile& cluster() const noexcept { return cluster_; }
+  const topology::Host& host(int index) const { return cluster_.hosts[static_cast<std::size_t>(index)]; }
+  /// Throws kInvalidUsage listing the hosts that there are.
+  int host_index(std::string_view name) const;
+  /// Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs that reach each other, or the
+  /// link between them.
+  const Path& path(int from, int to) const;
+  /// What `path` would choose by kind alone; nothing where no NICs reach each other. Needs no link.
+  std::optional<topology::NicKind> kind_between(int from, int to) const;
+  /// The best of a NIC's links in one direction, bytes per second: what the NIC itself can do at least.
+  double egress(int host, int nic) const;
+  double ingress(int host, int nic) const;
+  /// Attained FLOP/s. Throws kInvalidUsage where it is unknown, saying how to find out.
+  double flops_per_second(int host, int device) const;
+  /// Attained bytes/s of a device's memory; 0 = unknown.
+  double memory_speed(int host, int device) const;
+  /// Whether the host's devices run on the cluster file's shared processor.
+  bool shares_processor(int host) const { return shares_processor_[static_cast<std::size_t>(host)]; }
+  /// The kind that all taking part share; only for "shared" routing.
+  std::optional<topology::NicKind> shared_kind() const noexcept { return shared_kind_; }
+
+ private:
+  struct NicPair {
+    int from = -1, to = -1;
+    topology::NicKind kind = topology::NicKind::kTcp;
+  };
+  std::optional<NicPair> choose(int from, int to) const;
+  bool reachable(const topology::Nic& from, const topology::Nic& to) const;
+  void find_shared_kind(const std::vector<int>& hosts);
+  const topology::Device& device(int host, int device) const;
+
+  const topology::ClusterFile& cluster_;
+  std::string routing_;
+  std::optional<topology::NicKind> shared_kind_;
+  std::vector<bool> shares_processor_;
+  std::map<std::string, const topology::Link*, std::less<>> links_;
+  std::map<std::string, int, std::less<>> nics_;  // "host\nnic" -> index
+  std::map<std::string, int, std::less<>> hosts_by_name_;
+  std::vector<std::vector<double>> egress_, ingress_;  // by host, by NIC
+  mutable std::map<std::pair<int, int>, Path> paths_;  // found so far
+};
+
+}  // namespace tombolo::planner

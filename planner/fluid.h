@@ -1,0 +1,94 @@
+// Activities that share resources, in continuous time: compute on processors, transfers on NICs. Every
+// activity progresses at the max-min fair rate that its resources give it, up to its own limit; rates change
+// only when something starts or ends, so the engine jumps from event to event.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <queue>
+#include <vector>
+
+namespace tombolo::planner {
+
+/// A directed acyclic graph of activities. Deterministic: events of equal time are taken in the order of ids.
+/// Not thread-safe.
+class FluidEngine {
+ public:
+  using Resource = int;
+  using Activity = int;
+  static constexpr Resource kNone = -1;
+  static constexpr std::size_t kMaxResources =
+      3;  // egress of a NIC, ingress of another, the pair between them
+
+  /// `capacity` > 0 in units of work per second.
+  Resource add_resource(double capacity);
+  /// `work` >= 0 units, at most `limit` > 0 of them per second; kNone entries are skipped.
+  Activity add(double work, double limit, std::initializer_list<Resource> resources);
+  /// Nothing but the passing of time.
+  Activity add_delay(double seconds) { return add(seconds, 1.0, {}); }
+  /// `later` starts no sooner than `earlier` ends.
+  void order(Activity earlier, Activity later) { edges_.push_back({earlier, later}); }
+
+  /// Runs everything once. Throws kInternal when the graph has a cycle.
+  void run();
+
+  double begin(Activity activity) const { return activities_[index(activity)].begin; }
+  double end(Activity activity) const { return activities_[index(activity)].end; }
+  /// When the last activity ended.
+  double finish() const noexcept { return now_; }
+  std::size_t size() const noexcept { return activities_.size(); }
+
+ private:
+  struct Item {
+    double remaining = 0, limit = 0, rate = 0, updated = 0, begin = -1, end = -1;
+    Resource resources[kMaxResources] = {kNone, kNone, kNone};
+    int waiting_for = 0;
+    std::uint32_t version = 0;  // of its entry in the queue
+    bool frozen = false, visited = false;
+  };
+  struct Pool {
+    double capacity = 0;
+    std::vector<Activity> active;
+    double left = 0;  // during sharing
+    int sharers = 0;
+    bool visited = false;
+  };
+  struct Event {
+    double time;
+    Activity activity;
+    std::uint32_t version;
+    bool operator<(const Event& other) const {  // priority_queue: greatest first
+      return time != other.time ? time > other.time : activity > other.activity;
+    }
+  };
+  struct Edge {
+    Activity earlier, later;
+  };
+
+  static std::size_t index(int id) { return static_cast<std::size_t>(id); }
+  Item& item(Activity id) { return activities_[index(id)]; }
+  Pool& pool(Resource id) { return resources_[index(id)]; }
+  void link_successors();
+  void start(Activity id);
+  void finish_activity(Activity id);
+  void share(std::vector<Resource>& dirty);
+  void collect_component(Resource from);
+  void fill_component();
+  void set_rate(Activity id, double rate);
+
+  std::vector<Item> activities_;
+  std::vector<Pool> resources_;
+  std::vector<Edge> edges_;
+  std::vector<int> successor_begin_;
+  std::vector<Activity> successors_;
+  std::priority_queue<Event> events_;
+  std::vector<Activity> ready_;
+  std::vector<Resource> dirty_;
+  std::vector<Resource> component_;
+  std::vector<Activity> members_;
+  std::vector<Activity> members_frozen_now_;
+  std::vector<Resource> touched_;
+  double now_ = 0;
+};
+
+}  // namespace tombolo::planner

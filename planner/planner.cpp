@@ -1,0 +1,172 @@
+#include "planner/planner.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/layer_split.h"
+#include "planner/memory.h"
+#include "planner/search.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+void check_job(const Job& job, const PlanOptions& options) {
+  job.model.check();
+  if (job.global_batch <= 0)
+    fail(Cause::kInvalidUsage, "the batch is {} rows per step, expected a whole number > 0",
+         job.global_batch);
+  for (const auto& [name, value] : {std::pair("micro-batch", job.micro_batch),
+                                    std::pair("pipeline", job.pipeline), std::pair("data", job.data)})
+    if (value < 0) fail(Cause::kInvalidUsage, "{} is {}, expected > 0, or 0 to have it chosen", name, value);
+  if (!(options.alpha > 0) || options.alpha > 10)
+    fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
+}
+
+/// The most layers with which this layout would fit, or 0.
+int most_layers(const SearchContext& context, const Candidate& candidate) {
+  for (int layers = candidate.plan.job.model.layers - 1; layers >= candidate.plan.job.pipeline; --layers) {
+    Job smaller = candidate.plan.job;
+    smaller.model.layers = layers;
+    for (const Candidate& other : enumerate(context, smaller).all)
+      if (other.missing_bytes == 0) return layers;
+  }
+  return 0;
+}
+
+[[noreturn]] void fail_nothing_fits(const SearchContext& context, const Job& job,
+                                    const std::vector<Candidate>& candidates) {
+  const Candidate& closest = *std::min_element(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.missing_bytes < b.missing_bytes; });
+  const Plan& plan = closest.plan;
+  const RankPlace& place = plan.ranks[static_cast<std::size_t>(closest.missing_rank)];
+  const RankMemory& memory = plan.prediction.memory[static_cast<std::size_t>(closest.missing_rank)];
+  std::vector<std::string> remedies;
+  Job open = job;
+  open.pipeline = open.data = open.micro_batch = 0;
+  for (const Candidate& other : enumerate(context, open).all) {
+    if (other.missing_bytes > 0) continue;
+    remedies.push_back(fmt::format("with pipeline {}, data {}, micro-batches of {} rows",
+                                   other.plan.job.pipeline, other.plan.job.data, other.plan.job.micro_batch));
+    break;
+  }
+  if (remedies.empty()) {
+    if (const int layers = most_layers(context, closest); layers > 0)
+      remedies.push_back(fmt::format("with at most {} layers in all", layers));
+    else
+      remedies.push_back("with a smaller width, context or vocabulary");
+    remedies.push_back("on more ranks");
+  }
+  remedies.push_back(fmt::format("with {} there", format_size(memory.total)));
+  fail(Cause::kInvalidUsage,
+       "no plan fits in memory. The closest (pipeline {}, data {}, micro-batches of {} rows) lacks {} ({} "
+       "bytes) on "
+       "rank {} (host {}, device {}, stage {}), which needs {}: parameters {}, gradients {}, optimizer {}, "
+       "activations {}, buffers {}. It would fit {}",
+       plan.job.pipeline, plan.job.data, plan.job.micro_batch, format_size(closest.missing_bytes),
+       closest.missing_bytes, closest.missing_rank, place.host, place.device, place.stage,
+       format_size(memory.total), format_size(memory.parameters), format_size(memory.gradients),
+       format_size(memory.optimizer), format_size(memory.activations), format_size(memory.buffers),
+       fmt::join(remedies, ", or "));
+}
+
+void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std::size_t fitting,
+             std::size_t simulated, bool inside_kinds) {
+  const Job& job = plan.job;
+  plan.notes.push_back(fmt::format(
+      "pipeline {} x data {}, {} micro-batches of {} rows per replica: the fastest of the {} layouts that "
+      "fit ({} divide; {} simulated, the others cannot be faster by their compute alone)",
+      job.pipeline, job.data, plan.micro_batches(), job.micro_batch, fitting, layouts, simulated));
+  if (context.options.strategy == Strategy::kHolmes) {
+    const Placement placement = place_by_nic_kind(context.kinds_view, context.slots, job.pipeline, job.data);
+    std::vector<std::string> spans;
+    int first = 0;
+    for (const auto& span : placement.spans) {
+      spans.push_back(
+          fmt::format("{} ({}, {:.3g} GFLOP/s) stages {}-{}", span.cluster,
+                      topology::nic_kind_name(island_kind(context.kinds_view, context.slots, span.cluster)),
+                      span.speed / 1e9, first, first + span.stages - 1));
+      first += span.stages;
+    }
+    plan.notes.push_back(
+        fmt::format("islands by NIC kind, layers by attained speed: {}", fmt::join(spans, "; ")));
+    if (!inside_kinds)
+      plan.notes.push_back(
+          "a gradient group spans islands of different NIC kinds: no layout that fits avoids it");
+  } else {
+    plan.notes.push_back(
+        "ranks in launcher order (rank r: stage r / data, replica r % data), equal layers: Megatron's "
+        "default");
+  }
+  if (const auto kind = context.view.shared_kind())
+    plan.notes.push_back(fmt::format("shared routing: everything over {}, the best kind that all ranks share",
+                                     topology::nic_kind_name(*kind)));
+  bool unknown = false;
+  for (const Slot& slot : context.slots)
+    unknown |= context.view.host(slot.host).devices[static_cast<std::size_t>(slot.device)].memory_bytes <= 0;
+  if (unknown)
+    plan.notes.push_back(
+        "the cluster file does not say how much memory every device has: that was not checked");
+  if (context.view.cluster().emulated) plan.notes.push_back("the cluster is emulated");
+}
+
+}  // namespace
+
+std::string_view strategy_name(Strategy strategy) noexcept {
+  return strategy == Strategy::kMegatron ? "megatron" : "holmes";
+}
+
+Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options) {
+  check_job(job, options);
+  const ClusterView all(cluster, "per-peer", {});
+  const std::vector<Slot> slots = launcher_slots(all, options.rank_hosts);
+  std::vector<std::string> hosts;
+  for (const Slot& slot : slots) {
+    const std::string& name = all.host(slot.host).name;
+    if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(name);
+  }
+  const ClusterView view(cluster, options.routing, hosts);
+  const SearchContext context{view, all, slots, options};
+
+  Candidates found = enumerate(context, job);
+  std::vector<Candidate>& candidates = found.all;
+  if (candidates.empty())
+    fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", slots.size(),
+         fmt::join(found.excluded, "; "));
+  const std::size_t layouts = candidates.size();
+  if (std::none_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.missing_bytes == 0; }))
+    fail_nothing_fits(context, job, candidates);
+  std::erase_if(candidates, [](const Candidate& candidate) { return candidate.missing_bytes > 0; });
+  const std::size_t fitting = candidates.size();
+  // Holmes keeps gradient groups inside one NIC kind wherever some layout that fits does.
+  if (options.strategy == Strategy::kHolmes &&
+      std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.groups_inside_kinds; }))
+    std::erase_if(candidates, [](const Candidate& candidate) { return !candidate.groups_inside_kinds; });
+
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
+  Candidate* best = nullptr;
+  std::size_t simulated = 0;
+  for (Candidate& candidate : candidates) {
+    Prediction& prediction = candidate.plan.prediction;
+    if (best && candidate.bound >= best->plan.prediction.step_seconds) continue;
+    const Simulation simulation = simulate(candidate.plan, view, {.spans = false});
+    ++simulated;
+    prediction.step_seconds = simulation.step_seconds;
+    prediction.bubble_fraction = simulation.bubble_fraction;
+    // By more than rounding, so that equal layouts are decided by their order alone.
+    if (!best || prediction.step_seconds < best->plan.prediction.step_seconds * (1 - 1e-9)) best = &candidate;
+  }
+  Plan plan = std::move(best->plan);
+  plan.prediction.tokens_per_second =
+      static_cast<double>(job.global_batch) * job.model.context / plan.prediction.step_seconds;
+  plan.groups = groups_of(plan, view);
+  explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
+  return plan;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,44 @@
+// The layouts that a job and a cluster allow, and which of them fit in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/cluster_view.h"
+#include "planner/placement.h"
+#include "planner/planner.h"
+
+namespace tombolo::planner {
+
+/// A layout that divides, with its layers assigned; not yet simulated.
+struct Candidate {
+  Plan plan;
+  bool groups_inside_kinds = true;
+  double bound = 0;  ///< seconds below which no simulation of it can come
+  /// Of the rank that lacks most: 0 where everything fits.
+  std::uint64_t missing_bytes = 0;
+  int missing_rank = -1;
+};
+
+struct Candidates {
+  std::vector<Candidate> all;
+  std::vector<std::string> excluded;  ///< why other numbers of stages were not tried, for messages
+};
+
+/// What stays the same while a job is searched.
+struct SearchContext {
+  const ClusterView& view;        ///< of the routing that the plan assumes
+  const ClusterView& kinds_view;  ///< of per-peer routing
+  const std::vector<Slot>& slots;
+  const PlanOptions& options;
+};
+
+/// Every (pipeline, data, micro-batch) that the job leaves open and that divides. Throws kInvalidUsage when
+/// what the job fixes contradicts the number of ranks.
+Candidates enumerate(const SearchContext& context, const Job& job);
+
+/// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
+std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed);
+
+}  // namespace tombolo::planner

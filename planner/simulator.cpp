@@ -1,0 +1,80 @@
+#include "planner/simulator.h"
+
+#include <algorithm>
+
+#include "planner/cluster_view.h"
+#include "planner/step_graph.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+bool is_compute(Bar::Kind kind) {
+  return kind == Bar::Kind::kForward || kind == Bar::Kind::kBackward || kind == Bar::Kind::kOptimizer;
+}
+
+const char* bar_name(Bar::Kind kind) {
+  switch (kind) {
+    case Bar::Kind::kForward:
+      return "forward";
+    case Bar::Kind::kBackward:
+      return "backward";
+    case Bar::Kind::kSend:
+      return "send";
+    case Bar::Kind::kAllReduce:
+      return "all-reduce";
+    case Bar::Kind::kOptimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_of(const Plan& plan) {
+  std::vector<std::string> hosts;
+  for (const RankPlace& place : plan.ranks)
+    if (std::find(hosts.begin(), hosts.end(), place.host) == hosts.end()) hosts.push_back(place.host);
+  return hosts;
+}
+
+Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
+                    const SimulationOptions& options) {
+  return simulate(plan, ClusterView(cluster, plan.routing, hosts_of(plan)), options);
+}
+
+Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options) {
+  StepGraph graph = build_step(plan, view, options.bucket_bytes);
+  graph.engine.run();
+  Simulation result;
+  result.step_seconds = graph.engine.finish();
+  double busy = 0;
+  for (const Bar& bar : graph.bars) {
+    const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);
+    if (is_compute(bar.kind)) busy += end - begin;
+    if (options.spans && end > begin)
+      result.spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, begin, end});
+  }
+  std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span& a, const Span& b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.begin_seconds < b.begin_seconds;
+  });
+  if (result.step_seconds > 0)
+    result.bubble_fraction =
+        std::max(0.0, 1 - busy / (result.step_seconds * static_cast<double>(plan.ranks.size())));
+  for (const Flow& flow : graph.flows) {
+    const auto &from = view.host(flow.from_host), &to = view.host(flow.to_host);
+    result.links.push_back({from.name, from.nics[static_cast<std::size_t>(flow.from_nic)].name, to.name,
+                            to.nics[static_cast<std::size_t>(flow.to_nic)].name, flow.bytes});
+  }
+  return result;
+}
+
+std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan) {
+  std::vector<double> busy(plan.ranks.size(), 0.0);
+  for (const Span& span : simulation.spans)
+    if (span.name == "forward" || span.name == "backward" || span.name == "optimizer")
+      busy[static_cast<std::size_t>(span.rank)] += span.end_seconds - span.begin_seconds;
+  return busy;
+}
+
+}  // namespace tombolo::planner

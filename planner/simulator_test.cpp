@@ -1,0 +1,226 @@
+#include "planner/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "planner/cluster_view.h"
+#include "planner/step_graph.h"
+#include "planner/testing.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::make_cluster;
+using testing::simple_plan;
+using testing::small_model;
+using topology::NicKind;
+
+constexpr double kFree = 1e18;  // bytes per second: a network that costs nothing
+
+struct Times {
+  double forward, backward;
+};
+
+Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int rank) {
+  const ClusterView view(cluster, plan.routing, hosts_of(plan));
+  const StageCosts costs = stage_costs(plan, view, rank);
+  return {costs.forward(), costs.backward()};
+}
+
+/// A model whose output projection is so small that all stages cost the same within 1e-5.
+Model without_head(int layers) {
+  Model model = small_model(layers);
+  model.hidden = 4096;
+  model.context = 4096;
+  model.vocabulary = 1;
+  return model;
+}
+
+double bytes_between(const Simulation& simulation, const std::string& from, const std::string& to) {
+  double sum = 0;
+  for (const LinkBytes& link : simulation.links)
+    if (link.from_host == from && link.to_host == to) sum += link.bytes;
+  return sum;
+}
+
+TEST(Simulator, OneRankTakesItsComputeTime) {
+  const auto cluster = make_cluster({{"a"}}, 1e6);
+  const Plan plan = simple_plan(small_model(4), {"a0"}, 1, 1, 8, 2);
+  const Model& model = plan.job.model;
+  const double flops = 3 * (4 * model.layer_forward_flops() + model.head_forward_flops()) * 16;
+  const Simulation simulation = simulate(plan, cluster);
+  EXPECT_NEAR(simulation.step_seconds, flops / 1e9, 1e-12 * flops);
+  EXPECT_NEAR(simulation.bubble_fraction, 0, 1e-12);
+}
+
+TEST(Simulator, EqualStagesOnAFreeNetworkGiveTheClosedFormOf1F1B) {
+  const auto cluster = make_cluster({{"a", 8}}, kFree);
+  for (const int stages : {2, 4, 8})
+    for (const int micro_batches : {1, 2, 3, 8, 21}) {
+      std::vector<std::string> hosts;
+      for (int i = 0; i < stages; ++i) hosts.push_back(fmt::format("a{}", i));
+      const Plan plan = simple_plan(without_head(8), hosts, stages, 1, micro_batches);
+      const Times times = stage_times(plan, cluster, 0);
+      const double expected = (micro_batches + stages - 1) * (times.forward + times.backward);
+      const Simulation simulation = simulate(plan, cluster);
+      EXPECT_NEAR(simulation.step_seconds / expected, 1, 5e-5) << stages << " stages, " << micro_batches;
+      EXPECT_NEAR(simulation.bubble_fraction, (stages - 1.0) / (micro_batches + stages - 1), 5e-5);
+    }
+}
+
+TEST(Simulator, SlowTransfersShowTheHiddenCriticalPathThatPipetteFound) {
+  // Every `stages` micro-batches pay one more round trip through the pipeline: with g = micro-batches /
+  // stages, T = g (C + pp (f + b)) + (pp - 1)(f + b), C being the transfers of one round trip. Two stages,
+  // where the formula is exact up to one round trip at the ends.
+  const double speed = 4e9;
+  const auto cluster = make_cluster({{"a", 2}}, speed);
+  const Plan plan = simple_plan(without_head(8), {"a0", "a1"}, 2, 1, 64);
+  Model model = plan.job.model;
+  const Times times = stage_times(plan, cluster, 0);
+  const double transfer = model.boundary_bytes() / speed;
+  // A transfer that is short against f: the last stage waits for the gradient's and the activation's way.
+  auto slow = cluster;
+  const double round_trip = 0.25 * (times.forward + times.backward);
+  for (auto& link : slow.links) link.latency_seconds = round_trip / 2 - transfer;
+  const double fb = times.forward + times.backward;
+  const double pipette = 32 * (round_trip + 2 * fb) + fb;
+  const double tied = simulate(plan, slow).step_seconds;
+  EXPECT_NEAR(tied / pipette, 1, 0.02);
+  // A model that overlooks it would be this much too low.
+  EXPECT_GT(tied, 1.1 * ((64 + 1) * fb + round_trip));
+}
+
+TEST(Simulator, CountsEveryByteOnce) {
+  auto cluster = make_cluster({{"a", 4}}, 1e8, 1e-5);
+  const int micro_batches = 6;
+  const Plan plan = simple_plan(small_model(8), {"a0", "a1", "a2", "a3"}, 2, 2, micro_batches, 3);
+  const Model& model = plan.job.model;
+  for (const std::uint64_t bucket : {std::uint64_t{1}, std::uint64_t{300'000}, std::uint64_t{1} << 40}) {
+    const Simulation simulation = simulate(plan, cluster, {.bucket_bytes = bucket});
+    const double boundary = micro_batches * 3 * model.boundary_bytes();
+    const double embedding = static_cast<double>(model.token_embedding_parameters()) * 4;
+    EXPECT_DOUBLE_EQ(bytes_between(simulation, "a0", "a2"), boundary + embedding);
+    EXPECT_DOUBLE_EQ(bytes_between(simulation, "a2", "a0"), boundary + embedding);
+    // A ring of two: 2 (n - 1) / n = 1 times the stage's gradients each way.
+    EXPECT_NEAR(bytes_between(simulation, "a0", "a1"),
+                static_cast<double>(model.stage_parameters(4, true, false)) * 4, 1e-3);
+    EXPECT_NEAR(bytes_between(simulation, "a3", "a2"),
+                static_cast<double>(model.stage_parameters(4, false, true)) * 4, 1e-3);
+    EXPECT_EQ(bytes_between(simulation, "a0", "a3"), 0);
+  }
+}
+
+TEST(Simulator, ReductionOverlapsTheBackwardPass) {
+  const auto cluster = make_cluster({{"a", 2}}, 2e6);
+  const Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 1, 2, 4);
+  const double layer_by_layer = simulate(plan, cluster, {.bucket_bytes = 1}).step_seconds;
+  const double at_the_end = simulate(plan, cluster, {.bucket_bytes = std::uint64_t{1} << 40}).step_seconds;
+  const double compute = 4 * (stage_times(plan, cluster, 0).forward + stage_times(plan, cluster, 0).backward);
+  const double reduction = static_cast<double>(plan.job.model.parameters()) * 4 / 2e6;
+  EXPECT_NEAR(at_the_end, compute + reduction, 1e-9);
+  EXPECT_LT(layer_by_layer, at_the_end);
+  EXPECT_GE(layer_by_layer, std::max(compute, reduction));
+}
+
+TEST(Simulator, TwoPipelinesThroughOneNicHalveEachOther) {
+  // Both replicas of a stage on one host: their transfers share its NIC.
+  const auto apart = make_cluster({{"a", 4}}, 1e5);
+  const auto together = make_cluster({{"a", 2, 2}}, 1e5);
+  const auto first_send = [](const Plan& plan, const topology::ClusterFile& cluster) {
+    for (const Span& span : simulate(plan, cluster).spans)
+      if (span.name == "send") return span.end_seconds - span.begin_seconds;
+    return 0.0;
+  };
+  const double alone = first_send(simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 2, 2, 1), apart);
+  const double shared = first_send(simple_plan(small_model(4), {"a0", "a0", "a1", "a1"}, 2, 2, 1), together);
+  EXPECT_DOUBLE_EQ(alone, small_model(4).boundary_bytes() / 1e5);
+  EXPECT_DOUBLE_EQ(shared, 2 * alone);
+}
+
+TEST(Simulator, RanksOnSharedCoresSlowEachOtherDown) {
+  auto cluster = make_cluster({{"a", 4}}, kFree);
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  const double apart = simulate(plan, cluster).step_seconds;
+  cluster.shared_processor = topology::SharedProcessor{{"a0", "a1", "a2", "a3"}, 2};
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 2 * apart, 1e-9);
+}
+
+TEST(Simulator, SharedRoutingSendsInsideAnIslandOverEthernetToo) {
+  const auto cluster =
+      make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e6);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
+  const Simulation best = simulate(plan, cluster);
+  plan.routing = "shared";
+  const Simulation shared = simulate(plan, cluster);
+  EXPECT_GT(shared.step_seconds, 1.5 * best.step_seconds);
+  for (const LinkBytes& link : shared.links) EXPECT_EQ(link.from_nic, "eth");
+  for (const LinkBytes& link : best.links)
+    EXPECT_EQ(link.from_nic, link.from_host[0] == link.to_host[0] ? "fast" : "eth") << link.from_host;
+}
+
+TEST(Simulator, IsDeterministic) {
+  const auto cluster = make_cluster(
+      {{"a", 2, 2, NicKind::kInfiniBand, 3e7, 1.1e9}, {"b", 2, 2, NicKind::kRoce, 2e7, 0.9e9}}, 1e6, 1e-4);
+  const Plan plan = simple_plan(small_model(8), {"a0", "b0", "a0", "b0", "a1", "b1", "a1", "b1"}, 4, 2, 9, 2);
+  const Simulation one = simulate(plan, cluster), two = simulate(plan, cluster);
+  EXPECT_EQ(one.step_seconds, two.step_seconds);
+  EXPECT_EQ(to_chrome_trace(one, plan), to_chrome_trace(two, plan));
+}
+
+TEST(Simulator, SpansOfOneRanksComputeDoNotOverlap) {
+  const auto cluster = make_cluster({{"a", 4}}, 1e6, 1e-4);
+  const Plan plan = simple_plan(small_model(8), {"a0", "a1", "a2", "a3"}, 4, 1, 7);
+  std::map<int, double> until;
+  int computes = 0;
+  for (const Span& span : simulate(plan, cluster).spans) {
+    if (span.name != "forward" && span.name != "backward") continue;
+    EXPECT_GE(span.begin_seconds, until[span.rank]);
+    until[span.rank] = span.end_seconds;
+    ++computes;
+  }
+  EXPECT_EQ(computes, 4 * 2 * 7);
+}
+
+TEST(Simulator, NamesWhatTheClusterFileLacks) {
+  auto cluster = make_cluster({{"a", 2}}, 1e6);
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 2);
+  const auto message = [&] {
+    try {
+      simulate(plan, cluster);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+      return std::string(error.what());
+    }
+    return std::string("nothing thrown");
+  };
+  cluster.hosts[1].devices[0].flops_per_second = 0;
+  EXPECT_NE(message().find("device 0 of host a1"), std::string::npos) << message();
+  cluster.hosts[1].devices[0].flops_per_second = 1e9;
+  cluster.links.erase(cluster.links.begin());
+  EXPECT_NE(message().find("no link from a0/eth to a1/eth"), std::string::npos) << message();
+  cluster.hosts[1].nics[0].fabric = "elsewhere";
+  EXPECT_NE(message().find("hosts a0 and a1 must talk"), std::string::npos) << message();
+}
+
+TEST(ChromeTrace, HasOneEventPerSpanInMicroseconds) {
+  const auto cluster = make_cluster({{"a", 2}}, 1e6, 1e-4);
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 3);
+  const Simulation simulation = simulate(plan, cluster);
+  const Json trace = to_chrome_trace(simulation, plan);
+  std::size_t spans = 0;
+  double last = 0;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++spans;
+    last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
+  }
+  EXPECT_EQ(spans, simulation.spans.size());
+  EXPECT_GT(spans, 12u);
+  EXPECT_LE(last, simulation.step_seconds * 1e6 * (1 + 1e-9));
+}
+
+}  // namespace
+}  // namespace tombolo::planner
