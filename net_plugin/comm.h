@@ -1,0 +1,67 @@
+// A connection as NCCL holds it: one direction, and requests that know which connection they belong to.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+
+#include "base/log.h"
+#include "net_plugin/abi/constants.h"
+#include "transport/router.h"
+#include "transport/transport.h"
+
+namespace tombolo::net_plugin {
+
+class Comm;
+
+/// NCCL's request. It lives in its Comm's pool and is valid until its test() reports done or fails.
+struct Operation {
+  Comm* comm = nullptr;
+  transport::Request* request = nullptr;
+  Operation* next_free = nullptr;
+};
+
+/// Threads: one at a time, except that register_memory and deregister_memory may come from another one.
+class Comm {
+ public:
+  enum class Direction { kSend, kReceive };
+
+  /// `router` made `connection` and is kept for as long.
+  Comm(Direction direction, std::shared_ptr<transport::Router> router,
+       std::unique_ptr<transport::Connection> connection, Log log);
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  /// The registration stays the Comm's. Throws kUnsupported for anything but host memory.
+  transport::Memory* register_memory(std::span<std::byte> buffer, int kind);
+  /// Throws kInvalidUsage for what this Comm did not register.
+  void deregister_memory(const transport::Memory* memory);
+
+  /// kSuccess with a null operation: no request is free, try again. Another result: the connection has
+  /// failed, or the direction is wrong. Neither blocks, throws nor allocates.
+  abi::Result post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
+                   Operation*& operation) noexcept;
+
+  /// Progresses the connection. Done: `bytes` is the message's real size and the operation is free again.
+  abi::Result test(Operation& operation, bool& done, std::size_t& bytes) noexcept;
+
+  const Log& log() const noexcept { return log_; }
+
+ private:
+  abi::Result failed(const char* operation) noexcept;
+  void release(Operation& operation) noexcept;
+
+  Direction direction_;
+  Log log_;
+  bool reported_ = false;
+  std::shared_ptr<transport::Router> router_;
+  std::unique_ptr<transport::Connection> connection_;
+  std::array<Operation, abi::kRequestsPerComm> operations_;
+  Operation* free_ = nullptr;
+  std::mutex memories_lock_;
+  std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
+};
+
+}  // namespace tombolo::net_plugin

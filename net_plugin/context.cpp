@@ -1,0 +1,60 @@
+#include "net_plugin/context.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tombolo::net_plugin {
+
+Context::Context(std::shared_ptr<const Node> node, Log log) : node_(std::move(node)), log_(std::move(log)) {}
+
+const NetDevice& Context::device(int index) const {
+  if (index < 0 || static_cast<std::size_t>(index) >= node_->devices.size()) {
+    fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", index, node_->devices.size());
+  }
+  return node_->devices[static_cast<std::size_t>(index)];
+}
+
+std::unique_ptr<ListenComm> Context::listen(int device_index) const {
+  return std::make_unique<ListenComm>(*node_, device(device_index), log_);
+}
+
+Context::Attempt Context::start(int device_index, const HandleBytes& bytes) const {
+  Handle handle = Handle::decode(bytes);
+  Attempt attempt;
+  attempt.handle = bytes;
+  attempt.router = make_router(*node_, device(device_index), handle.secret, log_);
+  transport::ConnectOptions options;
+  options.deadline = node_->deadline;
+  attempt.connecting = attempt.router->connect(handle.endpoint, options);
+  return attempt;
+}
+
+std::unique_ptr<Comm> Context::connect(int device_index,
+                                       std::span<const std::byte, abi::kHandleBytes> handle) {
+  HandleBytes bytes;
+  std::ranges::copy(handle, bytes.begin());
+  // The attempt is taken out while it is worked on: the lock is not held over system calls, and an exception
+  // drops the attempt.
+  Attempt attempt;
+  {
+    std::lock_guard guard(attempts_lock_);
+    if (auto found = attempts_.find(handle.data()); found != attempts_.end()) {
+      attempt = std::move(found->second);
+      attempts_.erase(found);
+    }
+  }
+  // Another handle in the same memory: NCCL gave up the old one and used the memory again.
+  if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
+  if (!attempt.connecting) attempt = start(device_index, bytes);
+
+  if (auto connection = attempt.connecting->poll()) {
+    return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(connection),
+                                  log_);
+  }
+  std::lock_guard guard(attempts_lock_);
+  attempts_.insert_or_assign(handle.data(), std::move(attempt));
+  return nullptr;
+}
+
+}  // namespace tombolo::net_plugin

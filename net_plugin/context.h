@@ -1,0 +1,47 @@
+// What one communicator (from v11 on), or the process (up to v10), holds of the plugin.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/log.h"
+#include "net_plugin/comm.h"
+#include "net_plugin/handle.h"
+#include "net_plugin/listen_comm.h"
+#include "net_plugin/node.h"
+
+namespace tombolo::net_plugin {
+
+/// Threads: any, at the same time. Comms outlive it; connections still being made end with it.
+class Context {
+ public:
+  Context(std::shared_ptr<const Node> node, Log log);
+
+  std::unique_ptr<ListenComm> listen(int device) const;
+
+  /// NCCL asks again with the same handle memory until it gets a Comm; the first call with a memory starts an
+  /// attempt, the one that returns the Comm (or throws) ends it, and a later call starts another. Null: ask
+  /// again.
+  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::kHandleBytes> handle);
+
+  const Log& log() const noexcept { return log_; }
+
+ private:
+  struct Attempt {
+    HandleBytes handle{};
+    std::shared_ptr<transport::Router> router;
+    std::unique_ptr<transport::Connecting> connecting;
+  };
+
+  const NetDevice& device(int index) const;
+  Attempt start(int device, const HandleBytes& handle) const;
+
+  std::shared_ptr<const Node> node_;
+  Log log_;
+  std::mutex attempts_lock_;
+  std::map<const std::byte*, Attempt> attempts_;  ///< by the address of the handle memory
+};
+
+}  // namespace tombolo::net_plugin

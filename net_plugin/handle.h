@@ -1,0 +1,27 @@
+// The 128 bytes that NCCL carries from the listening rank to the connecting one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "net_plugin/abi/constants.h"
+#include "transport/endpoint.h"
+#include "transport/secret.h"
+
+namespace tombolo::net_plugin {
+
+using HandleBytes = std::array<std::byte, abi::kHandleBytes>;
+
+/// How to reach a listener, and the secret that proves to it that NCCL passed the handle on.
+struct Handle {
+  transport::Secret secret;
+  transport::Endpoint endpoint;
+
+  /// Layout: "TMBL", version, length of the endpoint, two zero bytes, secret, compact endpoint, zeros.
+  HandleBytes encode() const;
+  /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
+  static Handle decode(std::span<const std::byte, abi::kHandleBytes> bytes);
+};
+
+}  // namespace tombolo::net_plugin

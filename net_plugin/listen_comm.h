@@ -1,0 +1,36 @@
+// A listener as NCCL holds it.
+#pragma once
+
+#include <memory>
+
+#include "base/log.h"
+#include "net_plugin/comm.h"
+#include "net_plugin/handle.h"
+#include "net_plugin/node.h"
+#include "transport/router.h"
+
+namespace tombolo::net_plugin {
+
+/// A router for one listener or one connection: the secret is of that listener alone.
+std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
+                                               const transport::Secret& secret, const Log& log);
+
+/// Threads: one at a time. Comms that it accepted outlive it.
+class ListenComm {
+ public:
+  ListenComm(const Node& node, const NetDevice& device, Log log);
+
+  /// What NCCL carries to the connecting ranks.
+  HandleBytes handle() const;
+  /// Null: ask again. One Comm for each connect.
+  std::unique_ptr<Comm> accept();
+  const Log& log() const noexcept { return log_; }
+
+ private:
+  Log log_;
+  transport::Secret secret_;
+  std::shared_ptr<transport::Router> router_;
+  std::unique_ptr<transport::Listener> listener_;
+};
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,18 @@
+// A Log that writes through NCCL's own logger, so that the plugin's lines stand among NCCL's.
+#pragma once
+
+#include "base/log.h"
+#include "net_plugin/abi/logger.h"
+
+namespace tombolo::net_plugin {
+
+/// Errors and warnings become WARN; info becomes INFO of subsystems INIT and NET, which NCCL_DEBUG=INFO
+/// shows, as NCCL's own "via NET/..." lines; trace becomes TRACE. NCCL_DEBUG decides what is shown, so
+/// everything up to info is handed over; trace lines are costly to make and only are at `level` trace.
+/// `logger` must outlive the Log. A null logger writes to standard error, up to `level`.
+Log nccl_log(abi::Logger logger, LogLevel level);
+
+/// TOMBOLO_LOG.
+LogLevel log_level_from_environment();
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,113 @@
+#include "net_plugin/node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "net_plugin/parameters.h"
+#include "topology/detect.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+/// NCCL's own choice where the speed of a NIC is unknown.
+constexpr int kUnknownSpeedMegabits = 10000;
+
+/// FNV-1a: stable over processes and builds, which NCCL's topology dumps are compared across.
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 0xcbf29ce484222325ULL;
+  for (char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return value;
+}
+
+int speed_megabits(const topology::Nic& nic) {
+  auto megabits = nic.rate_bits_per_second / 1'000'000;
+  if (megabits == 0) return kUnknownSpeedMegabits;
+  return static_cast<int>(std::min<std::uint64_t>(megabits, 10'000'000));
+}
+
+/// A cluster file may state the paths of another machine, and NCCL gives up on a path that it cannot read.
+std::string existing_path(const std::string& path) {
+  return !path.empty() && ::access(path.c_str(), F_OK) == 0 ? path : std::string{};
+}
+
+NetDevice make_device(const topology::Host& host, std::string name, std::vector<topology::Nic> nics) {
+  NetDevice device;
+  device.guid = hash(host.name + ":" + name);
+  device.name = std::move(name);
+  device.pci_path = existing_path(nics.front().pci_path);
+  device.speed_megabits = speed_megabits(*std::ranges::max_element(nics, {}, speed_megabits));
+  device.host = host;
+  device.host.nics = std::move(nics);
+  return device;
+}
+
+/// The interface that every machine has: enough for ranks of one host.
+std::vector<topology::Nic> loopback(const Log& log) {
+  topology::DetectOptions options;
+  options.log = log;
+  std::vector<topology::Nic> found = topology::detect(options).nics;
+  std::erase_if(found, [](const topology::Nic& nic) {
+    return nic.role != topology::NicRole::kLoopback || nic.addresses.empty();
+  });
+  return found;
+}
+
+}  // namespace
+
+std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode) {
+  std::vector<topology::Nic> nics = host.nics;
+  std::erase_if(nics, [](const topology::Nic& nic) { return nic.addresses.empty(); });
+  if (nics.empty()) {
+    fail(Cause::kUnsupported,
+         "host '{}' has no usable NIC with an address; `tombolo topo` says why each was rejected, and a "
+         "cluster "
+         "file (TOMBOLO_CLUSTER) can name the ones to use",
+         host.name);
+  }
+  std::ranges::stable_sort(nics, {}, &topology::Nic::kind);
+  if (mode == DeviceMode::kMerged) return {make_device(host, "tombolo0", std::move(nics))};
+
+  auto standby =
+      std::ranges::find_if(nics, [&](const topology::Nic& nic) { return nic.kind != nics.front().kind; });
+  std::vector<NetDevice> devices;
+  for (auto nic = nics.begin(); nic != standby; ++nic) {
+    std::vector<topology::Nic> own{*nic};
+    own.insert(own.end(), standby, nics.end());
+    devices.push_back(make_device(host, nic->name, std::move(own)));
+  }
+  return devices;
+}
+
+Node make_node(const Log& log) {
+  topology::DetectOptions options;
+  options.log = log;
+  topology::Host host = topology::local_host(options);
+  std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
+  if (host.nics.empty() && !file) {
+    host.nics = loopback(log);
+    if (!host.nics.empty()) {
+      log.warning(
+          "host '{}' has no usable NIC but loopback: only ranks on this host can be reached. `tombolo topo` "
+          "says "
+          "why the other NICs were rejected",
+          host.name);
+    }
+  }
+
+  Node node;
+  node.devices = make_devices(
+      host, kNetDevicesParameter.choice() == "merged" ? DeviceMode::kMerged : DeviceMode::kPerNic);
+  node.policy = transport::Policy::from_environment();
+  if (file) {
+    node.policy.require_rdma = node.policy.require_rdma || file->require == "rdma";
+    node.policy.unreachable = file->unreachable;
+  }
+  node.tcp = transport::TcpOptions::from_environment();
+  node.limits = transport::nic_limits_from_environment();
+  node.deadline = from_seconds(kNetDeadlineParameter.seconds());
+  return node;
+}
+
+}  // namespace tombolo::net_plugin
