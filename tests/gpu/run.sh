@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Real NCCL over the plugin: two ranks on one GPU. Needs a GPU, NCCL, python3, and the two files that a build with CUDA
+# makes (bin/nccl_two_ranks, lib/libnccl-net-tombolo.so); PyTorch is used where python3 has it.
+# Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build="$root/build" out="$root/docs/results" ranks=2 commit=""
+
+usage() {
+  cat <<USAGE
+usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH]
+  --build-dir  where bin/nccl_two_ranks and lib/libnccl-net-tombolo.so lie (default: build)
+  --out        where gpu.json and the logs go (default: docs/results)
+  --ranks      processes that share the GPU (default 2, at most 9)
+  --commit     what was built, for gpu.json (default: asked of git)
+USAGE
+}
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --help | -h) usage; exit 0 ;;
+    --build-dir | --out | --ranks | --commit)
+      [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; usage >&2; exit 2; }
+      case $1 in
+        --build-dir) build=$2 ;;
+        --out) out=$2 ;;
+        --ranks) ranks=$2 ;;
+        --commit) commit=$2 ;;
+      esac
+      shift 2 ;;
+    *) echo "run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+if ! nvidia-smi -L 2>/dev/null | grep -q GPU; then
+  echo "run.sh: no GPU (nvidia-smi lists none): skipped"
+  exit 77
+fi
+build=$(cd "$build" 2>/dev/null && pwd) || { echo "run.sh: the build directory does not exist" >&2; exit 1; }
+program="$build/bin/nccl_two_ranks" plugin="$build/lib/libnccl-net-tombolo.so"
+for file in "$program" "$plugin"; do
+  [ -e "$file" ] || { echo "run.sh: $file is missing: build the targets nccl_two_ranks and nccl-net-tombolo" >&2; exit 1; }
+done
+chmod +x "$program" 2>/dev/null
+mkdir -p "$out" || exit 1
+out=$(cd "$out" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+: "${commit:=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)}"
+
+# NCCL: PyTorch's own first, so that all tests run the same one.
+nccl=$(python3 - <<'PYTHON'
+import glob, site, sys, sysconfig
+places = {sysconfig.get_paths()["purelib"], *sys.path, *site.getsitepackages()}
+found = [f for p in sorted(places) if p for f in glob.glob(p + "/nvidia/nccl/lib/libnccl.so.2")]
+print(found[0] if found else "")
+PYTHON
+)
+if [ -z "$nccl" ]; then
+  for file in /usr/local/cuda/lib64/libnccl.so.2 /usr/local/cuda/lib/libnccl.so.2 \
+    /usr/local/cuda/targets/x86_64-linux/lib/libnccl.so.2 /usr/lib/x86_64-linux-gnu/libnccl.so.2; do
+    [ -e "$file" ] && nccl=$file && break
+  done
+fi
+[ -n "$nccl" ] || { echo "run.sh: no libnccl.so.2 found (python's nvidia-nccl, /usr/local/cuda, /usr/lib)" >&2; exit 1; }
+echo "NCCL: $nccl"
+for folder in "$(dirname "$nccl")" /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
+  [ -d "$folder" ] && LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder"
+done
+export LD_LIBRARY_PATH
+
+# Two ranks of one GPU must take the network: no peer-to-peer, no shared memory, no NVLink fabric; few blocks, since the
+# ranks' kernels take turns on the GPU.
+export NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0 \
+  NCCL_MAX_CTAS=2 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_RAS_ENABLE=0 NCCL_MULTI_RANK_GPU_ENABLE=1
+
+# test_case NAME NET SECONDS COMMAND...: runs it with one plugin; the verdict goes to $work/NAME.status.
+test_case() {
+  local name=$1 net=$2 seconds=$3 started status verdict
+  shift 3
+  local log="$work/$name.log"
+  started=$(date +%s)
+  if [ "$net" = Tombolo ]; then
+    NCCL_NET_PLUGIN="$plugin" NCCL_NET=Tombolo timeout -k 5 "$seconds" "$@" >"$log" 2>&1
+  else
+    NCCL_NET_PLUGIN=none NCCL_NET="$net" timeout -k 5 "$seconds" "$@" >"$log" 2>&1
+  fi
+  status=$?
+  verdict=passed
+  if [ $status -eq 77 ]; then
+    verdict=skipped
+  elif [ $status -ne 0 ]; then
+    verdict="failed (exit status $status)"
+  elif ! grep -q "via NET/$net" "$log"; then
+    verdict="failed (NCCL's log does not say 'via NET/$net')"
+  fi
+  echo "$verdict" >"$work/$name.status"
+  echo "$name: $verdict, $(($(date +%s) - started)) s, $(grep -c "via NET/$net" "$log") channels via NET/$net"
+  case $verdict in
+    failed*) grep -E "WARN|nccl_two_ranks:|Error|error" "$log" | head -20; tail -15 "$log" ;;
+  esac
+}
+
+test_case tombolo Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo.jsonl"
+test_case socket Socket 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/socket.jsonl"
+if timeout 60 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  test_case torch Tombolo 90 python3 "$here/torch_two_ranks.py" --results "$work/torch.jsonl"
+else
+  echo "torch: python3 has no PyTorch that sees the GPU: skipped"
+  echo "skipped" >"$work/torch.status"
+fi
+
+cat "$work"/*.log >"$out/gpu.log"
+exec_status=0
+python3 "$here/report.py" --work "$work" --out "$out/gpu.json" --commit "$commit" --nccl "$nccl" --ranks "$ranks" ||
+  exec_status=1
+exit $exec_status
