@@ -35,9 +35,12 @@ void write_json_file(const std::string& path, const Json& json) {
   if (std::filesystem::is_directory(status)) {
     fail(Cause::kSystem, "{}: cannot write: it is a folder", path);
   }
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    // A pipe or a terminal (/dev/stdout): renaming over it would replace the device.
-    int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  // A pipe or a terminal must not be renamed over; /dev/stdout may name a file that somebody else holds open.
+  bool device = path.starts_with("/dev/");
+  if (std::filesystem::exists(status) && (device || !std::filesystem::is_regular_file(status))) {
+    // Opened anew, standard output would be written from its start, over what was printed before.
+    int fd =
+        path == "/dev/stdout" ? ::dup(STDOUT_FILENO) : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     int error = fd < 0 ? errno : write_and_close(fd, text);
     if (error != 0) fail_errno(error, fmt::format("{}: cannot write", path));
     return;

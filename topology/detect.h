@@ -1,10 +1,12 @@
 // What is on this machine.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "topology/cluster_file.h"
 #include "topology/nic.h"
@@ -33,11 +35,16 @@ struct Machine {
 /// when the root itself cannot be read.
 Machine detect(const DetectOptions& options);
 
+/// {"host", "cores", "numa_nodes", "memory_bytes", "nics": [...], "gpus": [...]}; each NIC with all its
+/// facts, "usable" and "reason".
+Json to_json(const Machine& machine);
+
 /// This machine as a Host: usable NICs, best first; the cluster's name is left to the caller.
 Host to_host(const Machine& machine);
 
-/// The Host this process is on: the entry of TOMBOLO_HOST (or the host name) in TOMBOLO_CLUSTER's file, else
-/// detected. Throws kInvalidUsage when the file does not name this host, listing the hosts it names.
+/// The Host this process is on: the entry of TOMBOLO_HOST (or the host name) in TOMBOLO_CLUSTER's file, in
+/// which addresses and such that the file leaves out are filled in by detection; else all detected. Throws
+/// kInvalidUsage when the file does not name this host, listing the hosts it names.
 Host local_host(const DetectOptions& options);
 
 }  // namespace tombolo::topology

@@ -1,13 +1,14 @@
 #include <nlohmann/json.hpp>
 
 #include "topology/cluster_file.h"
+#include "topology/detect.h"
 
 namespace tombolo::topology {
 namespace {
 
 // What is unknown, empty or as by default is left out, so that the file stays readable.
 
-Json to_json(const Nic& nic) {
+Json nic_json(const Nic& nic) {
   Json json{{"name", nic.name}, {"kind", nic_kind_name(nic.kind)}};
   if (!nic.fabric.empty()) json["fabric"] = nic.fabric;
   if (!nic.addresses.empty()) json["addresses"] = nic.addresses;
@@ -33,7 +34,7 @@ Json to_json(const Nic& nic) {
   return json;
 }
 
-Json to_json(const Device& device) {
+Json device_json(const Device& device) {
   Json json{{"name", device.name}, {"kind", device.kind == DeviceKind::kGpu ? "gpu" : "cpu"}};
   if (device.flops_per_second > 0) json["flops_per_second"] = device.flops_per_second;
   if (device.memory_bytes > 0) json["memory_bytes"] = device.memory_bytes;
@@ -43,15 +44,15 @@ Json to_json(const Device& device) {
   return json;
 }
 
-Json to_json(const Host& host) {
+Json host_json(const Host& host) {
   Json json{
       {"name", host.name}, {"cluster", host.cluster}, {"nics", Json::array()}, {"devices", Json::array()}};
-  for (const Nic& nic : host.nics) json["nics"].push_back(to_json(nic));
-  for (const Device& device : host.devices) json["devices"].push_back(to_json(device));
+  for (const Nic& nic : host.nics) json["nics"].push_back(nic_json(nic));
+  for (const Device& device : host.devices) json["devices"].push_back(device_json(device));
   return json;
 }
 
-Json to_json(const Link& link) {
+Json link_json(const Link& link) {
   return {{"from", link.from_host + "/" + link.from_nic},
           {"to", link.to_host + "/" + link.to_nic},
           {"bytes_per_second", link.bytes_per_second},
@@ -64,13 +65,33 @@ Json to_json(const Link& link) {
 Json ClusterFile::to_json() const {
   Json json{{"tombolo_cluster", kVersion}, {"emulated", emulated}, {"hosts", Json::array()}};
   if (!note.empty()) json["note"] = note;
-  for (const Host& host : hosts) json["hosts"].push_back(topology::to_json(host));
-  for (const Link& link : links) json["links"].push_back(topology::to_json(link));
+  for (const Host& host : hosts) json["hosts"].push_back(host_json(host));
+  for (const Link& link : links) json["links"].push_back(link_json(link));
   if (shared_processor) {
     json["shared_processor"] = {{"hosts", shared_processor->hosts}, {"cores", shared_processor->cores}};
   }
   for (const auto& [a, b] : unreachable) json["unreachable"].push_back(Json::array({a, b}));
   if (!require.empty()) json["require"] = require;
+  return json;
+}
+
+Json to_json(const Machine& machine) {
+  Json json{{"host", machine.host_name},
+            {"cores", machine.cores},
+            {"numa_nodes", machine.numa_nodes},
+            {"memory_bytes", machine.memory_bytes},
+            {"nics", Json::array()},
+            {"gpus", Json::array()}};
+  for (const Nic& nic : machine.nics) {
+    Json one = nic_json(nic);
+    // A list of facts says also what a cluster file takes for granted.
+    one["role"] = nic_role_name(nic.role);
+    one["state"] = nic_state_name(nic.state);
+    one["usable"] = nic.usable;
+    one["reason"] = nic.reason;
+    json["nics"].push_back(std::move(one));
+  }
+  for (const Device& gpu : machine.gpus) json["gpus"].push_back(device_json(gpu));
   return json;
 }
 

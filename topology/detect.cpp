@@ -1,0 +1,202 @@
+#include "topology/detect.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <thread>
+
+#include "base/error.h"
+#include "topology/gpu.h"
+#include "topology/interfaces.h"
+#include "topology/locality.h"
+#include "topology/rdma.h"
+#include "topology/sys_tree.h"
+#include "topology/usability.h"
+
+namespace tombolo::topology {
+namespace {
+
+std::string machine_host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+/// How many numbers a list such as "0-3,8" has; 0 where it is none.
+int count_of_list(std::string_view text) {
+  constexpr int kMost = 1 << 16;
+  int count = 0;
+  while (!text.empty()) {
+    std::string_view range = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(range.size() + 1, text.size()));
+    int first = 0, last = 0;
+    auto [rest, status] = std::from_chars(range.data(), range.data() + range.size(), first);
+    if (status != std::errc{} || first < 0) return 0;
+    last = first;
+    if (rest != range.data() + range.size()) {
+      if (*rest != '-') return 0;
+      auto [end, second] = std::from_chars(rest + 1, range.data() + range.size(), last);
+      if (second != std::errc{} || end != range.data() + range.size() || last < first) return 0;
+    }
+    if (last >= kMost) return 0;
+    count += last - first + 1;
+  }
+  return count;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // Fails on machines with more than 1024 processors; then all of them count.
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+/// "MemTotal:       16384 kB"
+std::uint64_t total_memory(const SysTree& tree) {
+  std::string text = tree.text("/proc/meminfo").value_or("");
+  auto at = text.find("MemTotal:");
+  if (at == std::string::npos) return 0;
+  at = text.find_first_of("0123456789", at);
+  if (at == std::string::npos) return 0;
+  std::uint64_t kibibytes = 0;
+  std::from_chars(text.data() + at, text.data() + text.size(), kibibytes);
+  constexpr std::uint64_t kMost = 1ULL << 50;  // an exbibyte; more is garbage
+  return kibibytes < kMost ? kibibytes * 1024 : 0;
+}
+
+/// hwloc knows places that the firmware did not tell the kernel.
+void fill_in_places(Machine& machine, const Locality& locality) {
+  auto place = [&](std::optional<int>& node, const std::string& pci_path, const std::string& name) {
+    if (node) return;
+    if (auto found = locality.node_of_pci.find(pci_path.substr(pci_path.rfind('/') + 1));
+        !pci_path.empty() && found != locality.node_of_pci.end()) {
+      node = found->second;
+    } else if (auto device = locality.node_of_device.find(name); device != locality.node_of_device.end()) {
+      node = device->second;
+    }
+  };
+  for (Nic& nic : machine.nics) {
+    // What has no hardware is near to nothing.
+    if (!nic.pci_path.empty()) place(nic.numa_node, nic.pci_path, nic.name);
+  }
+  for (Device& gpu : machine.gpus) place(gpu.numa_node, gpu.pci_path, gpu.name);
+  if (machine.numa_nodes == 0) machine.numa_nodes = locality.numa_nodes;
+}
+
+bool is_better(const Nic& a, const Nic& b) {
+  if (a.usable != b.usable) return a.usable;
+  if (a.kind != b.kind) return a.kind < b.kind;
+  if (a.rate_bits_per_second != b.rate_bits_per_second)
+    return a.rate_bits_per_second > b.rate_bits_per_second;
+  return a.name < b.name;
+}
+
+/// A cluster file may leave out what can be found out here: addresses above all.
+void complete(Host& host, const std::vector<Nic>& detected) {
+  for (Nic& nic : host.nics) {
+    auto found =
+        std::find_if(detected.begin(), detected.end(), [&](const Nic& one) { return one.name == nic.name; });
+    if (found == detected.end()) continue;
+    if (nic.addresses.empty()) nic.addresses = found->addresses;
+    if (nic.mtu == 0) nic.mtu = found->mtu;
+    if (!nic.numa_node) nic.numa_node = found->numa_node;
+    if (nic.driver.empty()) nic.driver = found->driver;
+    if (nic.pci_path.empty()) nic.pci_path = found->pci_path;
+    if (nic.rate_bits_per_second == 0) nic.rate_bits_per_second = found->rate_bits_per_second;
+    if (nic.gids.empty() && nic.rdma_device == found->rdma_device) nic.gids = found->gids;
+  }
+}
+
+}  // namespace
+
+Machine detect(const DetectOptions& options) {
+  std::error_code error;
+  std::filesystem::directory_iterator readable(options.root, error);
+  if (error) {
+    fail(Cause::kInvalidUsage, "detecting the hardware below {}: cannot read that folder: {}",
+         options.root.string(), error.message());
+  }
+  SysTree tree(options.root);
+  Machine machine;
+  machine.host_name = options.live ? machine_host_name() : tree.text("/etc/hostname").value_or("");
+  if (machine.host_name.empty()) machine.host_name = "unknown";
+  machine.cores =
+      options.live ? usable_cores() : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
+  for (const auto& name : tree.names("/sys/devices/system/node")) {
+    bool node =
+        name.starts_with("node") && name.size() > 4 &&
+        std::all_of(name.begin() + 4, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    machine.numa_nodes += node ? 1 : 0;
+  }
+  machine.memory_bytes = total_memory(tree);
+  machine.nics = judge(read_interfaces(tree, options.live), read_rdma_ports(tree, options.live));
+  machine.gpus = read_gpus(tree, options.live);
+  bool has_hardware = !machine.gpus.empty() ||
+                      std::any_of(machine.nics.begin(), machine.nics.end(),
+                                  [](const Nic& nic) { return !nic.pci_path.empty() && !nic.numa_node; });
+  if (options.live && (has_hardware || machine.numa_nodes == 0)) {
+    std::string problem;
+    if (auto locality = read_locality(&problem)) {
+      fill_in_places(machine, *locality);
+    } else {
+      options.log.info("NUMA places are taken from /sys alone: {}", problem);
+    }
+  }
+  std::stable_sort(machine.nics.begin(), machine.nics.end(), is_better);
+  for (const Nic& nic : machine.nics) {
+    options.log.trace("{}: {}: {}", nic.name, nic.usable ? "usable" : "not usable", nic.reason);
+  }
+  return machine;
+}
+
+Host to_host(const Machine& machine) {
+  Host host;
+  host.name = machine.host_name;
+  std::copy_if(machine.nics.begin(), machine.nics.end(), std::back_inserter(host.nics),
+               [](const Nic& nic) { return nic.usable; });
+  host.devices = machine.gpus;
+  if (host.devices.empty()) {
+    Device cpu;
+    cpu.name = "cpu";
+    cpu.kind = DeviceKind::kCpu;
+    cpu.memory_bytes = static_cast<double>(machine.memory_bytes);
+    host.devices.push_back(std::move(cpu));
+  }
+  return host;
+}
+
+Host local_host(const DetectOptions& options) {
+  std::string name = kHostParameter.text();
+  auto file = cluster_file_from_environment();
+  if (!file) {
+    Host host = to_host(detect(options));
+    if (!name.empty()) host.name = name;
+    return host;
+  }
+  bool told = !name.empty();
+  if (!told) name = machine_host_name();
+  const Host* found = file->find_host(name);
+  // "node7.example.org" may be called node7 there.
+  if (found == nullptr && !told) found = file->find_host(name.substr(0, name.find('.')));
+  if (found == nullptr) {
+    std::vector<std::string> known;
+    for (const Host& host : file->hosts) known.push_back(host.name);
+    fail(Cause::kInvalidUsage, "{} names no host \"{}\" ({}); it names {}. Set TOMBOLO_HOST to one of them.",
+         kClusterParameter.text(), name, told ? "TOMBOLO_HOST" : "this machine's host name",
+         fmt::join(known, ", "));
+  }
+  Host host = *found;
+  bool incomplete =
+      std::any_of(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.addresses.empty(); });
+  if (incomplete) {
+    SysTree tree(options.root);
+    complete(host, judge(read_interfaces(tree, options.live), read_rdma_ports(tree, options.live)));
+  }
+  return host;
+}
+
+}  // namespace tombolo::topology

@@ -1,0 +1,52 @@
+// Small files below a root that may be this machine's "/" or a recorded tree, and that may hold anything.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tombolo::topology {
+
+/// All paths are given as on a real machine ("/sys/class/net"). Nothing here throws: what cannot be read is
+/// absent.
+class SysTree {
+ public:
+  explicit SysTree(const std::filesystem::path& root);
+
+  bool exists(std::string_view path) const;
+  /// Names in a folder, sorted; empty where there is none.
+  std::vector<std::string> names(std::string_view path) const;
+  /// A file's text without surrounding blanks, control characters as '?'; at most 4096 bytes (one page, which
+  /// is what /sys gives). Only regular files are read, so a pipe in an odd tree cannot block.
+  std::optional<std::string> text(std::string_view path) const;
+  /// The text as a whole number, decimal or 0x hexadecimal.
+  std::optional<std::int64_t> integer(std::string_view path) const;
+  /// The value of KEY=value in a uevent file; empty where it is absent.
+  std::string uevent(std::string_view path, std::string_view key) const;
+  /// The last part of what a symbolic link names; empty where it is none.
+  std::string link_name(std::string_view path) const;
+  /// The path with all links followed, as on a real machine ("/sys/devices/..."); empty where it leads out of
+  /// the root or nowhere.
+  std::string real_path(std::string_view path) const;
+
+ private:
+  std::filesystem::path below(std::string_view path) const;
+  std::filesystem::path root_;
+};
+
+/// Facts about a PCI device that every kind of device shares. `device` is a folder of /sys/class/... that
+/// links to a device ("/sys/class/net/eth0/device").
+struct PciFacts {
+  std::string
+      path;  ///< of the PCI function itself, also where the device hangs below it (virtio); else empty
+  std::string driver;
+  std::optional<int> numa_node;
+  bool virtual_function = false;
+  std::string physical_function;  ///< address of the parent function of a virtual one
+};
+PciFacts read_pci_facts(const SysTree& tree, const std::string& device);
+
+}  // namespace tombolo::topology

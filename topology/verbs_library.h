@@ -1,0 +1,41 @@
+// What libibverbs, loaded at run time, says about the RDMA devices.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topology/nic.h"
+
+namespace tombolo::topology {
+
+struct VerbsPort {
+  int number = 0;  ///< 1-based
+  int mtu = 0;     ///< active, bytes; 0 = unknown
+  std::vector<Gid> gids;
+};
+
+struct VerbsDevice {
+  std::string name;
+  std::string problem;  ///< why this process cannot open it; empty where it can
+  std::vector<VerbsPort> ports;
+};
+
+class VerbsLibrary {
+ public:
+  /// Nothing where the library is absent or lacks a function; `*problem` then says why.
+  static std::optional<VerbsLibrary> load(std::string* problem);
+  VerbsLibrary(VerbsLibrary&&) noexcept;
+  ~VerbsLibrary();
+
+  /// Opens each device briefly.
+  std::vector<VerbsDevice> devices() const;
+
+ private:
+  struct Functions;
+  explicit VerbsLibrary(std::unique_ptr<Functions> functions);
+  std::unique_ptr<Functions> functions_;
+};
+
+}  // namespace tombolo::topology
