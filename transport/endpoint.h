@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topology/nic.h"
@@ -27,6 +28,12 @@ struct Endpoint {
   std::string host;           ///< empty after a compact encoding
   std::string cluster;        ///< likewise
   std::vector<Offer> offers;  ///< best first
+  /// Hashes of the two names, which a compact encoding keeps; 0 = not known. Use same_host(), same_cluster().
+  std::uint32_t host_id = 0;
+  std::uint32_t cluster_id = 0;
+
+  /// Fills in host_id and cluster_id from the names.
+  void set_ids() noexcept;
 
   /// Everything. The format is versioned.
   std::vector<std::byte> encode() const;
@@ -37,6 +44,11 @@ struct Endpoint {
   /// is wrong.
   static Endpoint decode(std::span<const std::byte> bytes);
 };
+
+/// True where both name the same host. Unknown hosts are never the same.
+bool same_host(const Endpoint& left, const Endpoint& right) noexcept;
+/// Likewise, but two endpoints without a cluster are in one cluster.
+bool same_cluster(const Endpoint& left, const Endpoint& right) noexcept;
 
 /// 0 for the empty name, else a stable non-zero hash.
 std::uint32_t fabric_hash(std::string_view fabric) noexcept;

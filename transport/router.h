@@ -12,6 +12,7 @@
 #include "base/parameter.h"
 #include "topology/cluster_file.h"
 #include "transport/secret.h"
+#include "transport/tcp/options.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport {
@@ -40,14 +41,6 @@ struct Choice {
 /// Pure: the best pair of offers of equal fabric, by kind, then by the lower of the two rates; or, where none
 /// is allowed, throws kUnsupported listing every pair and why it was rejected.
 Choice choose(const Endpoint& local, const Endpoint& peer, const Policy& policy);
-
-/// Tuning of the TCP backend; see the parameters of the same names (TOMBOLO_TCP_...).
-struct TcpOptions {
-  int streams = 0;              ///< per connection; 0 = decided by the backend
-  std::size_t chunk_bytes = 0;  ///< 0 = decided by the backend
-  Duration idle_timeout{};      ///< a connection with requests in flight and no progress for so long fails
-  static TcpOptions from_environment();
-};
 
 /// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
 /// per second through one NIC of this process, each direction on its own.

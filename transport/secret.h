@@ -24,6 +24,9 @@ class Secret {
   std::array<std::byte, kBytes> bytes_{};
 };
 
+/// From the kernel's generator. Throws kSystem.
+void random_bytes(std::span<std::byte> bytes);
+
 /// HMAC-SHA256 under the secret.
 std::array<std::byte, 32> authenticate(const Secret& secret, std::span<const std::byte> message);
 /// In constant time.

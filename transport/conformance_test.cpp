@@ -1,0 +1,278 @@
+// The contract of transport.h, run against every backend.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "transport/test_support.h"
+
+namespace tombolo::transport {
+namespace {
+
+using test::Backend;
+using test::finish;
+using test::make_connected;
+using test::random_data;
+
+class Conformance : public testing::TestWithParam<Backend> {
+ protected:
+  test::Pair pair_ = make_connected(GetParam(), 42);
+  Connection& left_ = *pair_.first;
+  Connection& right_ = *pair_.second;
+};
+
+TEST_P(Conformance, BothEndsKnowTheLabel) {
+  EXPECT_EQ(left_.label(), 42u);
+  EXPECT_EQ(right_.label(), 42u);
+}
+
+TEST_P(Conformance, MessagesMatchReceivesInPostingOrderWithRealSizes) {
+  std::vector<std::vector<std::byte>> sent{
+      std::vector<std::byte>(5, std::byte{1}), {}, std::vector<std::byte>(3000, std::byte{2})};
+  std::vector<Request*> sends, receives;
+  std::vector<std::vector<std::byte>> buffers(3, std::vector<std::byte>(4000, std::byte{0xee}));
+  for (auto& message : sent) sends.push_back(left_.post_send(message));
+  for (auto& buffer : buffers) receives.push_back(right_.post_receive(buffer));
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::size_t bytes = 0;
+    ASSERT_EQ(finish(left_, sends[i], bytes, &right_), Outcome::kDone);
+    EXPECT_EQ(bytes, sent[i].size());
+    ASSERT_EQ(finish(right_, receives[i], bytes, &left_), Outcome::kDone);
+    EXPECT_EQ(bytes, sent[i].size());
+    EXPECT_TRUE(std::equal(sent[i].begin(), sent[i].end(), buffers[i].begin()));
+    EXPECT_EQ(buffers[i][bytes], std::byte{0xee}) << "nothing is written beyond the message";
+  }
+  EXPECT_EQ(left_.statistics().messages_sent, 3u);
+  EXPECT_EQ(left_.statistics().bytes_sent, 3005u);
+  EXPECT_EQ(right_.statistics().messages_received, 3u);
+  EXPECT_EQ(right_.statistics().bytes_received, 3005u);
+}
+
+TEST_P(Conformance, RequestsMayBeTestedInAnyOrder) {
+  std::vector<std::vector<std::byte>> sent, buffers;
+  std::vector<Request*> sends, receives;
+  for (std::size_t i = 0; i < 20; ++i) {
+    sent.emplace_back(i * 5000, static_cast<std::byte>(i));
+    buffers.emplace_back(100'000);
+  }
+  for (std::size_t i = 0; i < 20; ++i) {
+    sends.push_back(left_.post_send(sent[i]));
+    receives.push_back(right_.post_receive(buffers[i]));
+  }
+  // Only the newest is tested; all before it must come along.
+  std::size_t bytes = 0;
+  ASSERT_EQ(finish(right_, receives[19], bytes, &left_), Outcome::kDone);
+  for (std::size_t i = 19; i-- > 0;) {
+    ASSERT_EQ(finish(right_, receives[i], bytes, &left_), Outcome::kDone);
+    EXPECT_EQ(bytes, i * 5000);
+    EXPECT_TRUE(std::equal(sent[i].begin(), sent[i].end(), buffers[i].begin()));
+  }
+  for (std::size_t i = 20; i-- > 0;) EXPECT_EQ(finish(left_, sends[i], bytes, &right_), Outcome::kDone);
+}
+
+TEST_P(Conformance, AMessageLargerThanItsReceiveFailsTheConnectionNamingBothSizes) {
+  std::vector<std::byte> message(1000), buffer(999);
+  Request* send = left_.post_send(message);
+  Request* receive = right_.post_receive(buffer);
+  std::size_t bytes = 0;
+  finish(left_, send, bytes, &right_);
+  ASSERT_EQ(finish(right_, receive, bytes, &left_), Outcome::kFailed);
+  ASSERT_NE(right_.error(), nullptr);
+  std::string text = right_.error()->what();
+  EXPECT_NE(text.find("1000"), std::string::npos) << text;
+  EXPECT_NE(text.find("999"), std::string::npos) << text;
+  // Everything after fails too, at both ends; posting still works.
+  Request* late = right_.post_receive(buffer);
+  ASSERT_NE(late, nullptr);
+  EXPECT_EQ(finish(right_, late, bytes), Outcome::kFailed);
+  Request* other = left_.post_receive(buffer);
+  ASSERT_EQ(finish(left_, other, bytes, &right_), Outcome::kFailed);
+  text = left_.error()->what();
+  EXPECT_NE(text.find("1000"), std::string::npos) << text;
+  EXPECT_NE(text.find("999"), std::string::npos) << text;
+}
+
+TEST_P(Conformance, AFullPoolGivesNullAndRecovers) {
+  std::byte byte{7};
+  std::vector<Request*> receives;
+  std::vector<std::byte> buffers(5000);
+  for (Request* request = nullptr;
+       (request = right_.post_receive({&buffers[receives.size()], 1})) != nullptr;) {
+    receives.push_back(request);
+    ASSERT_LT(receives.size(), buffers.size());
+  }
+  EXPECT_GE(receives.size(), 64u);
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    Request* send = left_.post_send({&byte, 1});
+    ASSERT_NE(send, nullptr);
+    ASSERT_EQ(finish(left_, send, bytes, &right_), Outcome::kDone);
+  }
+  for (Request* request : receives) ASSERT_EQ(finish(right_, request, bytes, &left_), Outcome::kDone);
+  EXPECT_NE(right_.post_receive(buffers), nullptr);
+}
+
+TEST_P(Conformance, AFullPoolOfSendsGivesNull) {
+  std::byte byte{7};
+  std::size_t posted = 0;
+  while (left_.post_send({&byte, 1}) != nullptr) ASSERT_LT(++posted, 5000u);
+  EXPECT_GE(posted, 64u);
+}
+
+TEST_P(Conformance, ClosingFailsThePeersRequests) {
+  std::vector<std::byte> buffer(10);
+  Request* receive = right_.post_receive(buffer);
+  pair_.first.reset();
+  std::size_t bytes = 0;
+  ASSERT_EQ(finish(right_, receive, bytes), Outcome::kFailed);
+  ASSERT_NE(right_.error(), nullptr);
+  EXPECT_EQ(right_.error()->cause(), Cause::kRemote);
+}
+
+TEST_P(Conformance, ClosingWithRequestsInFlightIsLegal) {
+  std::vector<std::byte> large(8 << 20), buffer(8 << 20), touched(8 << 20);
+  left_.post_send(large);
+  left_.post_receive(touched);
+  Request* receive = right_.post_receive(buffer);
+  Request* unanswered = right_.post_receive(buffer);
+  Request* send = right_.post_send(large);
+  for (int i = 0; i < 3; ++i) {
+    left_.progress();
+    right_.progress();
+  }
+  pair_.first.reset();
+  // The buffers are this test's again.
+  std::vector<std::byte>().swap(touched);
+  std::size_t bytes = 0;
+  // What had moved far enough may be done; nothing hangs, and what nobody will answer fails.
+  EXPECT_NE(finish(right_, send, bytes), Outcome::kPending);
+  EXPECT_NE(finish(right_, receive, bytes), Outcome::kPending);
+  EXPECT_EQ(finish(right_, unanswered, bytes), Outcome::kFailed);
+  ASSERT_NE(right_.error(), nullptr);
+  EXPECT_EQ(right_.error()->cause(), Cause::kRemote) << right_.error()->what();
+}
+
+TEST_P(Conformance, RandomSchedulesInBothDirectionsDeliverEveryByte) {
+  auto seed = std::random_device{}();
+  RecordProperty("seed", std::to_string(seed));
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  constexpr std::size_t kMessages = 60;
+  struct Side {
+    Connection* connection;
+    std::vector<std::vector<std::byte>> sent, buffers;
+    std::vector<Request*> sends = {}, receives = {};
+    std::size_t open = 0;
+  };
+  auto pick_size = [&]() -> std::size_t {
+    switch (random() % 6) {
+      case 0:
+        return 0;
+      case 1:
+        return random() % 64;
+      case 2:
+        return random() % 5000;
+      case 3:
+        return random() % 70'000;
+      case 4:
+        return random() % 300'000;
+      default:
+        return random() % 20 == 0 ? 8u << 20 : random() % 1'000'000;
+    }
+  };
+  Side sides[2] = {{&left_, {}, {}}, {&right_, {}, {}}};
+  for (auto& side : sides) {
+    for (std::size_t i = 0; i < kMessages; ++i) side.sent.push_back(random_data(random, pick_size()));
+  }
+  for (int s = 0; s < 2; ++s) {
+    for (const auto& message : sides[1 - s].sent) {
+      sides[s].buffers.emplace_back(message.size() + random() % 3 * 1000, std::byte{0x5a});
+    }
+  }
+  auto deadline = test::soon();
+  std::size_t open = 4 * kMessages;
+  while (open > 0 && !deadline.passed()) {
+    for (int s = 0; s < 2; ++s) {
+      Side& side = sides[s];
+      Connection& connection = *side.connection;
+      switch (random() % 4) {
+        case 0:
+          if (side.sends.size() < kMessages) {
+            side.sends.push_back(connection.post_send(side.sent[side.sends.size()]));
+            ASSERT_NE(side.sends.back(), nullptr);
+          }
+          break;
+        case 1:
+          if (side.receives.size() < kMessages) {
+            side.receives.push_back(connection.post_receive(side.buffers[side.receives.size()]));
+            ASSERT_NE(side.receives.back(), nullptr);
+          }
+          break;
+        default: {
+          bool is_send = random() % 2 == 0;
+          auto& requests = is_send ? side.sends : side.receives;
+          if (requests.empty()) break;
+          std::size_t i = random() % requests.size();
+          if (requests[i] == nullptr) break;
+          std::size_t bytes = 0;
+          Outcome outcome = connection.test(requests[i], bytes);
+          ASSERT_NE(outcome, Outcome::kFailed) << connection.error()->what();
+          if (outcome == Outcome::kPending) break;
+          requests[i] = nullptr;
+          --open;
+          const auto& message = is_send ? side.sent[i] : sides[1 - s].sent[i];
+          ASSERT_EQ(bytes, message.size());
+          if (is_send) break;
+          ASSERT_TRUE(std::equal(message.begin(), message.end(), side.buffers[i].begin())) << "message " << i;
+          for (std::size_t j = message.size(); j < side.buffers[i].size(); ++j) {
+            ASSERT_EQ(side.buffers[i][j], std::byte{0x5a});
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(open, 0u) << "not all done within the deadline";
+}
+
+TEST_P(Conformance, WaitHandlesWakeTheReceiver) {
+  std::vector<std::byte> message(100'000, std::byte{3}), buffer(100'000);
+  Request* receive = right_.post_receive(buffer);
+  std::size_t bytes = 0;
+  ASSERT_EQ(right_.test(receive, bytes), Outcome::kPending);
+  Request* send = left_.post_send(message);
+  auto deadline = test::soon();
+  bool sent = false;
+  for (;;) {
+    if (!sent) sent = left_.test(send, bytes) == Outcome::kDone;
+    std::vector<pollfd> handles;
+    right_.append_wait_handles(handles);
+    if (!sent) left_.append_wait_handles(handles);
+    ASSERT_FALSE(handles.empty());
+    ASSERT_GT(::poll(handles.data(), handles.size(), deadline.poll_milliseconds()), 0) << "slept through it";
+    if (right_.test(receive, bytes) == Outcome::kDone) break;
+  }
+  EXPECT_EQ(message, buffer);
+}
+
+TEST_P(Conformance, CudaMemoryIsRefusedAndHostMemoryAccepted) {
+  std::vector<std::byte> buffer(10);
+  EXPECT_NE(left_.register_memory(buffer, MemoryKind::kHost), nullptr);
+  EXPECT_THROW(left_.register_memory(buffer, MemoryKind::kCuda), Error);
+}
+
+TcpOptions tcp(int streams, std::size_t chunk = 0) {
+  TcpOptions options;
+  options.streams = streams;
+  options.chunk_bytes = chunk;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
+                         testing::Values(Backend{"Memory", true, {}}, Backend{"TcpDefault", false, {}},
+                                         Backend{"Tcp1SmallChunks", false, tcp(1, 1000)},
+                                         Backend{"Tcp4", false, tcp(4)},
+                                         Backend{"Tcp4SmallChunks", false, tcp(4, 777)},
+                                         Backend{"Tcp7TinyChunks", false, tcp(7, 61)}),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace tombolo::transport

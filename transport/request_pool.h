@@ -1,0 +1,91 @@
+// Requests of fixed number, so that the hot path allocates nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "transport/transport.h"
+
+namespace tombolo::transport {
+
+/// Per connection and direction. NCCL keeps up to 32 requests of 8 parts each in flight.
+inline constexpr std::size_t kRequestsPerDirection = 256;
+
+/// One posted send or receive, as every backend needs it.
+struct PostedRequest final : Request {
+  enum class State : std::uint8_t { kFree, kPosted, kDone };
+
+  std::byte* data = nullptr;  ///< never written through for a send
+  std::size_t size = 0;       ///< of the message (send) or the buffer (receive)
+  std::size_t moved = 0;      ///< bytes of finished chunks
+  std::size_t claimed = 0;    ///< receive: bytes of chunks that have begun
+  std::size_t total = 0;      ///< receive: the message's size, once known
+  bool known = false;         ///< receive: total is set
+  bool is_send = false;
+  State state = State::kFree;
+  PostedRequest* next_free = nullptr;
+};
+
+/// Unfinished requests of one direction by sequence number (posting order, from 0). A request that takes
+/// longer than all after it limits how far posting may run ahead, so the window has a fixed size.
+class Window {
+ public:
+  bool full() const noexcept { return posted_ - oldest_ >= kRequestsPerDirection; }
+  bool empty() const noexcept { return posted_ == oldest_; }
+  std::uint64_t oldest() const noexcept { return oldest_; }  ///< unfinished; == posted() when none
+  std::uint64_t posted() const noexcept { return posted_; }
+
+  void push(PostedRequest* request) noexcept { slot(posted_++) = request; }
+  /// Null for one that is finished or was never posted.
+  PostedRequest* find(std::uint64_t sequence) noexcept {
+    return sequence >= oldest_ && sequence < posted_ ? slot(sequence) : nullptr;
+  }
+  void finish(std::uint64_t sequence) noexcept {
+    slot(sequence) = nullptr;
+    while (oldest_ < posted_ && slot(oldest_) == nullptr) ++oldest_;
+  }
+
+ private:
+  PostedRequest*& slot(std::uint64_t sequence) noexcept { return slots_[sequence % kRequestsPerDirection]; }
+  std::array<PostedRequest*, kRequestsPerDirection> slots_{};
+  std::uint64_t oldest_ = 0, posted_ = 0;
+};
+
+class RequestPool {
+ public:
+  explicit RequestPool(bool is_send, std::size_t count = kRequestsPerDirection) : requests_(count) {
+    for (auto& request : requests_) {
+      request.is_send = is_send;
+      put(&request);
+    }
+  }
+
+  /// Null when all are in use.
+  PostedRequest* take(std::byte* data, std::size_t size) noexcept {
+    PostedRequest* request = free_;
+    if (request == nullptr) return nullptr;
+    free_ = request->next_free;
+    request->data = data;
+    request->size = size;
+    request->moved = 0;
+    request->claimed = 0;
+    request->total = 0;
+    request->known = false;
+    request->state = PostedRequest::State::kPosted;
+    return request;
+  }
+
+  void put(PostedRequest* request) noexcept {
+    request->state = PostedRequest::State::kFree;
+    request->next_free = free_;
+    free_ = request;
+  }
+
+ private:
+  std::vector<PostedRequest> requests_;
+  PostedRequest* free_ = nullptr;
+};
+
+}  // namespace tombolo::transport

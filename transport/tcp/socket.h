@@ -1,0 +1,56 @@
+// Addresses and options of TCP sockets. Every socket is non-blocking and closed on exec.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "transport/descriptor.h"
+
+namespace tombolo::transport::tcp {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+
+  const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const noexcept { return storage.ss_family; }
+  /// Numeric IPv4 or IPv6. Throws kInvalidUsage.
+  static SocketAddress parse(const std::string& address, std::uint16_t port);
+};
+
+/// "10.0.0.1:4711", "[fd00::1]:4711".
+std::string to_text(const SocketAddress& address);
+std::string to_text(const std::string& address, std::uint16_t port);
+/// Of the other end; "?" where the socket has none (any more).
+std::string peer_text(int socket);
+
+/// True where both ends are the same socket: connecting to a free port of one's own address may choose that
+/// very port as its source.
+bool is_self_connected(int socket);
+
+/// A listening socket on an ephemeral port, which is put into `port`. Throws kSystem naming `nic` and
+/// address.
+Descriptor listen_on(const std::string& nic, const std::string& address, std::uint16_t& port);
+
+/// Starts connecting from `local` (any port) to `peer`. Throws kSystem for what cannot succeed later; what
+/// may (a refusal) is reported through the socket.
+Descriptor start_connect(const std::string& nic, const std::string& local, const SocketAddress& peer);
+
+/// Options of a connected stream: no delay; a vanished host noticed within `idle_timeout`; with `backlog` > 0
+/// at most so many bytes wait unsent in the kernel, so that the choice of stream stays fresh.
+void set_stream_options(int socket, Duration idle_timeout, int backlog);
+
+/// SO_ERROR, cleared by reading.
+int pending_error(int socket) noexcept;
+
+/// Round trip time that the kernel measured; zero where unknown.
+Duration round_trip_time(int socket) noexcept;
+
+/// For how long the other host has left packets unanswered; zero while it answers (also with a closed
+/// window).
+Duration unanswered_for(int socket) noexcept;
+
+}  // namespace tombolo::transport::tcp
