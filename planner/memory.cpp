@@ -1,55 +1,57 @@
 #include "planner/memory.h"
 
-#include <algorithm>
-
 #include "planner/schedule.h"
 
 namespace tombolo::planner {
 
 namespace {
 
-std::uint64_t unsigned_of(int value) {
-  return static_cast<std::uint64_t>(value);
+/// Sizes of a micro-batch's tensors, in values.
+struct Sizes {
+  Sizes(const Model& model, int micro_batch_rows)
+      : rows(static_cast<std::uint64_t>(micro_batch_rows)),
+        tokens(rows * static_cast<std::uint64_t>(model.context)),
+        boundary(tokens * static_cast<std::uint64_t>(model.hidden)),
+        logits(tokens * static_cast<std::uint64_t>(model.vocabulary)),
+        heads(static_cast<std::uint64_t>(model.heads)),
+        square(static_cast<std::uint64_t>(model.context) * static_cast<std::uint64_t>(model.context)) {}
+  std::uint64_t rows, tokens, boundary, logits, heads, square;
+};
+
+/// Values that one layer keeps: norm 1, qkv (3), attention's output, the residual after it, norm 2, the MLP
+/// before and after GELU (4 each) and the output, 16 boundaries in all; mean and reciprocal deviation of both
+/// norms; the attention weights.
+std::uint64_t layer_values(const Sizes& sizes) {
+  return 16 * sizes.boundary + 4 * sizes.tokens + sizes.rows * sizes.heads * sizes.square;
 }
 
 }  // namespace
 
-double layer_activation_bytes(const Model& model) {
-  const double s = model.context, h = model.hidden;
-  // Values kept: the layer's input, norm 1, qkv (3), attention output, the residual after attention, norm 2,
-  // the MLP before and after GELU (4 + 4): 15 S H (the two projections' outputs go straight into the
-  // residuals); mean and reciprocal deviation of two norms: 4 S; attention weights: heads S S.
-  return (15 * s * h + 4 * s + static_cast<double>(model.heads) * s * s) * model.bytes_per_value;
+std::uint64_t layer_activation_bytes(const Model& model, int rows) {
+  return layer_values(Sizes(model, rows)) * static_cast<std::uint64_t>(model.bytes_per_value);
 }
 
 RankMemory rank_memory(const Job& job, int stage, int stages, int layers) {
   const Model& model = job.model;
+  const Sizes sizes(model, job.micro_batch);
   const bool first = stage == 0, last = stage == stages - 1;
   const int micro_batches = job.global_batch / job.data / job.micro_batch;
-  const std::uint64_t value = unsigned_of(model.bytes_per_value);
-  const std::uint64_t rows = unsigned_of(job.micro_batch);
-  const std::uint64_t tokens = rows * unsigned_of(model.context);
-  const std::uint64_t boundary = tokens * unsigned_of(model.hidden) * value;
+  const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 
   RankMemory memory;
   const std::uint64_t parameters = model.stage_parameters(layers, first, last);
   memory.parameters = memory.gradients = parameters * value;
   memory.optimizer = parameters * (model.bytes_per_value < 4 ? 12 : 8);
 
-  std::uint64_t per_micro_batch =
-      unsigned_of(layers) * rows * static_cast<std::uint64_t>(layer_activation_bytes(model));
-  per_micro_batch += tokens * 2 * 4;  // token and target indices, 4 bytes each
-  if (last) {
-    per_micro_batch += 2 * boundary + 2 * tokens * value;  // final norm's input and output, its statistics
-    per_micro_batch += tokens * unsigned_of(model.vocabulary) * value;  // logits, turned into their gradient
-  }
-  memory.activations = per_micro_batch * unsigned_of(micro_batches_in_flight(stage, stages, micro_batches));
+  std::uint64_t kept = sizes.boundary + static_cast<std::uint64_t>(layers) * layer_values(sizes);
+  if (last) kept += sizes.boundary + 2 * sizes.tokens + sizes.logits;
+  memory.activations =
+      kept * value * static_cast<std::uint64_t>(micro_batches_in_flight(stage, stages, micro_batches));
 
-  // The backward pass of one layer works in gradients of its widest values: 4 H for the MLP, 3 H for qkv, H
-  // for the residual, and one row of attention weights per head.
-  memory.buffers = 8 * boundary + rows * unsigned_of(model.heads) * unsigned_of(model.context) *
-                                      unsigned_of(model.context) * value;
-  memory.buffers += (first ? 0 : 2 * boundary) + (last ? 0 : 2 * boundary);
+  // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most one
+  // head's matrix of attention weights.
+  const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
+  memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
   memory.total =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
   return memory;
