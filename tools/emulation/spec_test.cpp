@@ -1,0 +1,155 @@
+#include "tools/emulation/spec.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tools/emulation/network_script.h"
+
+namespace tombolo::emulation {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string parse_message(const std::string& json) {
+  return message_of([&] { Spec::parse(JsonDocument::parse(json, "spec.json")); });
+}
+
+std::string text_message(const std::string& text) {
+  return message_of([&] { Spec::from_text(text); });
+}
+
+void expect_in(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << "\"" << part << "\" is not in: " << message;
+}
+
+TEST(Spec, KnowsTheHolmesSetting) {
+  Spec spec = Spec::from_text("holmes");
+  ASSERT_EQ(spec.hosts.size(), 4U);
+  EXPECT_EQ(spec.hosts[0].name, "a0");
+  EXPECT_EQ(spec.hosts[3].name, "b1");
+  EXPECT_EQ(spec.hosts[3].cluster, "B");
+  EXPECT_EQ(spec.hosts[0].nics[0].kind, topology::NicKind::kInfiniBand);
+  EXPECT_EQ(spec.hosts[2].nics[0].kind, topology::NicKind::kRoce);
+  EXPECT_NE(spec.hosts[0].nics[0].segment, spec.hosts[2].nics[0].segment);
+  EXPECT_EQ(spec.hosts[0].nics[1].segment, spec.hosts[2].nics[1].segment);
+  EXPECT_EQ(spec.hosts[0].nics[1].bits_per_second, 1e8);
+  EXPECT_EQ(spec.common_fabric({"a0", "b1"}), "");
+  EXPECT_EQ(spec.common_fabric({"a0", "a1"}), "A-ib");
+  EXPECT_EQ(spec.devices(), 4);
+}
+
+TEST(Spec, TakesParametersOfTheBuiltInOnes) {
+  Spec spec = Spec::from_text("two-clusters:rate=250mbit,hosts=6");
+  EXPECT_EQ(spec.hosts.size(), 6U);
+  ASSERT_EQ(spec.links.size(), 1U);
+  EXPECT_EQ(spec.links[0].bits_per_second, 2.5e8);
+  EXPECT_EQ(Spec::from_text("holmes:slow=50mbit").hosts[0].nics[1].bits_per_second, 5e7);
+}
+
+TEST(Spec, SaysWhichParameterIsWrong) {
+  expect_in(text_message("holmes:speed=1gbit"), "'speed=1gbit' is not one of its settings");
+  expect_in(text_message("two-clusters:rate=quick"), "'quick' is not a rate");
+  expect_in(text_message("two-clusters:hosts=3"), "even number");
+  expect_in(text_message("two-clusters:hosts=2000"), "even number");
+  expect_in(text_message("holms"), "the built-in ones are holmes and two-clusters");
+  expect_in(text_message("/nowhere/spec.json"), "/nowhere/spec.json");
+}
+
+TEST(Spec, GivesEachNicAnAddressOnItsFabricsSubnet) {
+  Spec spec = Spec::from_text("holmes");
+  EXPECT_EQ(spec.address(0, 0, false), "10.77.0.1");
+  EXPECT_EQ(spec.address(0, 1, false), "10.77.1.1");
+  EXPECT_EQ(spec.address(3, 0, false), "10.77.2.4");
+  EXPECT_EQ(spec.address(3, 1, true), "127.77.1.4");
+}
+
+constexpr const char* kSmall = R"({"name": "small",
+ "hosts": [
+  {"name": "x", "cluster": "A", "devices": 2, "nics": [{"name": "eth0", "rate": "100mbit", "segment": "left"}]},
+  {"name": "y", "cluster": "B", "nics": [{"name": "eth0", "rate": "1gbit", "segment": "right", "shaped": false}]}],
+ "links": [{"between": ["left", "right"], "rate": "10mbit"}]})";
+
+std::string small_with(const std::string& from, const std::string& to) {
+  std::string text = kSmall;
+  std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Spec, ReadsAFile) {
+  Spec spec = Spec::parse(JsonDocument::parse(kSmall, "spec.json"));
+  EXPECT_EQ(spec.devices(), 3);
+  EXPECT_TRUE(spec.hosts[0].nics[0].shaped);
+  EXPECT_FALSE(spec.hosts[1].nics[0].shaped);
+  EXPECT_EQ(spec.segments(), (std::vector<std::string>{"left", "right"}));
+  EXPECT_EQ(spec.fabrics(), std::vector<std::string>{""});
+}
+
+TEST(Spec, NamesLineAndFieldOfWhatIsWrongInAFile) {
+  expect_in(parse_message(small_with("\"100mbit\"", "\"fast\"")), "spec.json:3: hosts[0].nics[0].rate");
+  expect_in(parse_message(small_with("\"devices\": 2", "\"devices\": 0")), "spec.json:3: hosts[0].devices");
+  expect_in(parse_message(small_with("\"devices\"", "\"device\"")), "device");
+  expect_in(parse_message(small_with("[\"left\", \"right\"]", "[\"left\"]")),
+            "spec.json:5: links[0].between");
+  expect_in(parse_message(small_with("\"shaped\": false", "\"kind\": \"atm\"")), "'atm' is none of");
+}
+
+TEST(Spec, RejectsNetworksThatCannotBe) {
+  expect_in(parse_message(small_with("\"y\"", "\"x\"")), "two hosts are named 'x'");
+  expect_in(parse_message(small_with("\"between\": [\"left\"", "\"between\": [\"middle\"")),
+            "segment 'middle'");
+  expect_in(parse_message(small_with("\"between\": [\"left\"", "\"between\": [\"right\"")), "closes a loop");
+  expect_in(parse_message(small_with("\"name\": \"eth0\"", "\"name\": \"lo\"")), "not an interface name");
+  expect_in(parse_message(small_with("\"name\": \"eth0\"", "\"name\": \"a b; reboot\"")),
+            "not an interface name");
+  expect_in(parse_message(small_with("{\"between\": [\"left\", \"right\"], \"rate\": \"10mbit\"}", "")),
+            "segments that no link joins");
+  expect_in(parse_message(small_with("\"segment\": \"left\"", "\"segment\": \"left\", \"fabric\": \"F\"")),
+            "no fabric has a NIC on every host");
+  expect_in(parse_message(small_with("\"rate\": \"100mbit\"", "\"rate\": \"9\"")), "at least 100kbit");
+  expect_in(parse_message(R"({"name": "none", "hosts": []})"), "no hosts");
+}
+
+TEST(BitRate, ReadsWhatPeopleWrite) {
+  EXPECT_EQ(parse_bit_rate("100mbit", "x"), 1e8);
+  EXPECT_EQ(parse_bit_rate("2.5G", "x"), 2.5e9);
+  EXPECT_EQ(parse_bit_rate("64kbit/s", "x"), 64e3);
+  EXPECT_EQ(parse_bit_rate("1000000", "x"), 1e6);
+  for (const char* wrong : {"", "fast", "-1mbit", "0", "1mbyte", "1e300g", "nan", "inf", "5 gbit"}) {
+    EXPECT_THROW(parse_bit_rate(wrong, "x"), Error) << wrong;
+  }
+}
+
+TEST(NetworkScript, ShapesBothEndsOfAShapedNicAndOfALink) {
+  Spec spec = Spec::parse(JsonDocument::parse(kSmall, "spec.json"));
+  NetworkScript script = make_network_script(spec, {"/ns/x", "/ns/y"});
+  expect_in(script.hub_ip, "link add name h0n0 type veth peer name eth0 netns /ns/x\n");
+  expect_in(script.hub_ip, "link set dev h0n0 addrgenmode none master br0 up\n");
+  expect_in(script.hub_ip, "link set dev h1n0 addrgenmode none master br1 up\n");
+  expect_in(script.hub_tc, "dev h0n0 root tbf rate 100000000bit");
+  expect_in(script.host_tc[0], "dev eth0 root tbf rate 100000000bit");
+  EXPECT_EQ(script.host_tc[1], "");
+  EXPECT_EQ(script.hub_tc.find("h1n0"), std::string::npos);
+  expect_in(script.hub_tc, "dev l0a root tbf rate 10000000bit");
+  expect_in(script.hub_tc, "dev l0b root tbf rate 10000000bit");
+  expect_in(script.host_ip[1], "addr add 10.77.0.2/24 dev eth0\n");
+}
+
+TEST(NetworkScript, HoldsTheLargestPacketInEveryBucket) {
+  EXPECT_GT(burst_bytes(1e8), 16U * 1024);
+  EXPECT_GT(burst_bytes(1e9), 64U * 1024);
+  EXPECT_EQ(burst_bytes(1e9), 256U * 1024);
+  EXPECT_EQ(burst_bytes(8e9), 1000000U);
+}
+
+}  // namespace
+}  // namespace tombolo::emulation
