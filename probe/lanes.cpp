@@ -1,0 +1,31 @@
+#include "probe/lanes.h"
+
+#include <algorithm>
+
+namespace tombolo::probe {
+namespace {
+
+bool carries(const topology::Nic& nic) {
+  return nic.usable && !nic.addresses.empty();
+}
+
+}  // namespace
+
+std::vector<std::pair<std::size_t, std::size_t>> lanes(const topology::Host& left,
+                                                       const topology::Host& right) {
+  std::vector<std::pair<std::size_t, std::size_t>> all;
+  for (std::size_t l = 0; l < left.nics.size(); ++l) {
+    for (std::size_t r = 0; r < right.nics.size(); ++r) {
+      const topology::Nic& ours = left.nics[l];
+      const topology::Nic& theirs = right.nics[r];
+      if (!carries(ours) || !carries(theirs)) continue;
+      if (ours.fabric == theirs.fabric && ours.kind == theirs.kind) all.emplace_back(l, r);
+    }
+  }
+  std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
+    return left.nics[a.first].kind < left.nics[b.first].kind;
+  });
+  return all;
+}
+
+}  // namespace tombolo::probe
