@@ -28,8 +28,7 @@ std::vector<Port> open_ports(const topology::Host& host, const collectives::Opti
     router.host = host;
     router.host.nics = {host.nics[n]};
     router.secret = options.secret;
-    // Every link is measured, also those that the job's policy would refuse; and shared memory between ranks
-    // of one machine is no link.
+    // Every link is measured, also those that the job's policy would refuse.
     router.policy.require_rdma = false;
     router.policy.only_kind.reset();
     ports[n].router = std::make_unique<transport::Router>(std::move(router));

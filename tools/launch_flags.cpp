@@ -19,7 +19,8 @@ void LaunchFlags::add_to(CLI::App& app) {
                  "per-peer: each connection over the best NICs its two ends share; shared: all "
                  "over the kind of NIC that every rank has")
       ->check(CLI::IsMember({"per-peer", "shared"}));
-  app.add_option("--env", variables, "K=V: a variable for every rank; may be repeated");
+  app.add_option("--env", variables, "K=V: a variable for every rank; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--timeout", timeout_seconds, "Seconds after which the ranks are ended (exit code 124)")
       ->check(CLI::PositiveNumber);
   app.add_option("--emulation-mode", mode,

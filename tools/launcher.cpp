@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ struct Rank {
   int number = 0;
   std::string host;
   pid_t pid = -1;
+  Descriptor end;  // pidfd: readable when it has ended; not there on kernels before 5.3
   bool running = false;
   int status = 0;
   std::array<Stream, 2> streams;
@@ -256,6 +258,7 @@ class Launch {
     ::setpgid(child, child);  // here too: whoever comes first, so that a signal to the group never misses
     rank.pid = child;
     rank.running = true;
+    rank.end = Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     out.write.reset();
     err.write.reset();
     refused.write.reset();
@@ -288,9 +291,13 @@ class Launch {
         of.emplace_back(&rank, &stream);
       }
     }
-    // A rank's end shows as the end of its pipes; only one that closed them, or gave them to a child, is
-    // found by looking every 50 ms.
-    int milliseconds = of.size() == 2 * ranks_.size() ? 200 : 50;
+    bool all_seen = true;
+    for (const Rank& rank : ranks_) {
+      if (rank.running && rank.end.valid()) wait.push_back({rank.end.get(), POLLIN, 0});
+      all_seen = all_seen && (!rank.running || rank.end.valid());
+    }
+    // Without a pidfd a rank's end is found by looking.
+    int milliseconds = all_seen ? 1000 : 20;
     if (limit) milliseconds = std::min(milliseconds, limit->poll_milliseconds() + 1);
     if (kill_at_) milliseconds = std::min(milliseconds, kill_at_->poll_milliseconds() + 1);
     if (::poll(wait.data(), wait.size(), milliseconds) <= 0) return;
