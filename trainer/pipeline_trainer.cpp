@@ -1,0 +1,226 @@
+#include "trainer/pipeline_trainer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "trainer/checkpoint.h"
+
+namespace tombolo::trainer {
+
+using collectives::Communicator;
+using collectives::DataType;
+using collectives::ReduceOp;
+
+namespace {
+
+constexpr std::string_view kRandom = "random:";
+
+Place place_of(const Job& job, const Communicator* world) {
+  const int ranks = world == nullptr ? 1 : world->size();
+  if (ranks != job.layout.ranks())
+    fail(Cause::kInvalidUsage, "the layout ({} stages x {} replicas) takes {} ranks, but {} {} running",
+         job.layout.pipeline(), job.layout.replicas, job.layout.ranks(), ranks, ranks == 1 ? "is" : "are");
+  job.shape.check();
+  job.layout.check(job.shape);
+  job.optimizer.check();
+  return job.layout.places[static_cast<std::size_t>(world == nullptr ? 0 : world->rank())];
+}
+
+StageOptions stage_options(const Job& job, const Place& place) {
+  const planner::Stage& stage = job.layout.stages[static_cast<std::size_t>(place.stage)];
+  StageOptions options;
+  options.shape = job.shape;
+  options.first_layer = stage.first_layer;
+  options.layers = stage.layers;
+  options.rows = job.layout.micro_batch;
+  options.in_flight = micro_batches_in_flight(place.stage, job.layout.pipeline(), job.layout.micro_batches());
+  options.loss_scale = 1.0 / (static_cast<double>(job.layout.global_batch) * job.shape.context);
+  options.threads = job.threads;
+  return options;
+}
+
+void fill_parameters(const Job& job, StageCompute& compute) {
+  if (!job.init.starts_with(kRandom)) {
+    const Shape found = read_checkpoint_shape(job.init);
+    if (found != job.shape)
+      fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
+           job.shape.text());
+    read_checkpoint(job.init, compute.layout(), compute.parameters());
+    return;
+  }
+  const std::string_view text = std::string_view(job.init).substr(kRandom.size());
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail(Cause::kInvalidUsage, "initial values \"{}\": expected random:SEED with a whole number, or a file",
+         job.init);
+  initialize(job.shape, seed, compute.layout(), compute.parameters());
+}
+
+void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
+  if (communicator == nullptr) return;
+  for (const collectives::LinkTraffic& link : communicator->traffic()) {
+    auto same = [&](const collectives::LinkTraffic& other) {
+      return other.local_host == link.local_host && other.local_nic == link.local_nic &&
+             other.peer_host == link.peer_host && other.peer_nic == link.peer_nic;
+    };
+    auto found = std::ranges::find_if(total, same);
+    if (found == total.end()) {
+      total.push_back(link);
+    } else {
+      found->bytes_sent += link.bytes_sent;
+      found->bytes_received += link.bytes_received;
+    }
+  }
+}
+
+}  // namespace
+
+PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& timeline)
+    : job_(job),
+      world_(world),
+      timeline_(timeline),
+      place_(place_of(job, world)),
+      schedule_(one_forward_one_backward(place_.stage, job.layout.pipeline(), job.layout.micro_batches())),
+      text_(job.data, job.shape.context),
+      compute_(make_cpu_stage(stage_options(job, place_))) {
+  fill_parameters(job, *compute_);
+  const int stages = job.layout.pipeline();
+  if (world_ != nullptr) {
+    if (stages > 1) pipeline_ = world_->split(place_.replica, place_.stage);
+    if (job.layout.replicas > 1) data_ = world_->split(place_.stage, place_.replica);
+    const bool end = place_.stage == 0 || place_.stage == stages - 1;
+    if (stages > 1) tied_ = world_->split(end ? place_.replica : -1, place_.stage);
+  }
+  const int in_flight = micro_batches_in_flight(place_.stage, stages, job.layout.micro_batches());
+  link_ = std::make_unique<PipelineLink>(pipeline_.get(), *compute_, job.layout.micro_batches(), in_flight,
+                                         timeline);
+  reducer_ =
+      std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
+  const auto share = static_cast<std::size_t>(job.layout.global_batch / job.layout.replicas) *
+                     static_cast<std::size_t>(job.shape.context);
+  tokens_.resize(share);
+  targets_.resize(share);
+}
+
+void PipelineTrainer::load_tokens(int step) {
+  const bool needed = compute_->layout().first() || compute_->layout().last();
+  const int share = job_.layout.global_batch / job_.layout.replicas;
+  const auto context = static_cast<std::size_t>(job_.shape.context);
+  for (int row = 0; needed && row < share; ++row) {
+    const std::size_t begin = static_cast<std::size_t>(row) * context;
+    text_.read_row(static_cast<std::uint64_t>(step), job_.layout.global_batch, place_.replica * share + row,
+                   job_.shape.vocabulary, std::span(tokens_).subspan(begin, context),
+                   std::span(targets_).subspan(begin, context));
+  }
+}
+
+std::span<const std::int32_t> PipelineTrainer::rows_of(const std::vector<std::int32_t>& tokens,
+                                                       int micro_batch) const {
+  const auto count =
+      static_cast<std::size_t>(job_.layout.micro_batch) * static_cast<std::size_t>(job_.shape.context);
+  return std::span(tokens).subspan(static_cast<std::size_t>(micro_batch) * count, count);
+}
+
+void PipelineTrainer::forward(int micro_batch) {
+  link_->before_forward(micro_batch);
+  {
+    const Timed timed(timeline_, "forward", Activity::kCompute, micro_batch);
+    loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
+                                   [this] { link_->progress(); });
+  }
+  link_->after_forward(micro_batch);
+}
+
+void PipelineTrainer::backward(int micro_batch) {
+  link_->before_backward(micro_batch);
+  {
+    const Timed timed(timeline_, "backward", Activity::kCompute, micro_batch);
+    GradientsFinal announce;
+    if (micro_batch + 1 == job_.layout.micro_batches())
+      announce = [this](std::size_t from) { reducer_->gradients_final(from); };
+    compute_->backward(
+        micro_batch, rows_of(tokens_, micro_batch), [this] { link_->progress(); }, announce);
+  }
+  link_->after_backward(micro_batch);
+}
+
+StepReport PipelineTrainer::step(int step, bool stop) {
+  const TimePoint begin = Clock::steady().now();
+  timeline_.set_step(step);
+  loss_sum_ = 0;
+  load_tokens(step);
+  compute_->clear_gradients();
+  link_->begin_step();
+  for (const Action& action : schedule_) {
+    if (action.kind == Action::Kind::kForward)
+      forward(action.micro_batch);
+    else
+      backward(action.micro_batch);
+  }
+  link_->end_step();
+
+  // Over the replicas: the loss, and whether anybody wants to stop. Then over the stages: the same, and the
+  // norm, which replicas have in common.
+  double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
+  reducer_->finish(std::span(sums).first(2));
+  sums[2] = compute_->gradient_square_sum();
+  if (pipeline_ != nullptr) {
+    const Timed timed(timeline_, "wait for norm", Activity::kWait);
+    pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
+  }
+
+  StepReport report;
+  report.step = step;
+  const double tokens = static_cast<double>(job_.layout.global_batch) * job_.shape.context;
+  report.loss = sums[0] / tokens;
+  report.interrupted = sums[1] > 0;
+  report.gradient_norm = std::sqrt(sums[2]);
+  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
+    fail(Cause::kInvalidUsage,
+         "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
+         report.loss, report.gradient_norm);
+  {
+    const Timed timed(timeline_, "update", Activity::kCompute);
+    compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
+  }
+  report.seconds = to_seconds(Clock::steady().now() - begin);
+  report.tokens_per_second = tokens / report.seconds;
+  return report;
+}
+
+std::vector<float> PipelineTrainer::gather() {
+  const int own = world_ == nullptr ? 0 : world_->rank();
+  if (own != 0) {
+    const std::span<const float> mine = compute_->parameters();
+    if (place_.replica == 0) world_->send(mine.data(), mine.size_bytes(), 0);
+    return {};
+  }
+  std::vector<float> all(parameter_count(job_.shape));
+  for (int stage = 0; stage < job_.layout.pipeline(); ++stage) {
+    const int owner = job_.layout.rank_at(stage, 0);
+    const planner::Stage& layers = job_.layout.stages[static_cast<std::size_t>(stage)];
+    const StageParameters layout(job_.shape, layers.first_layer, layers.layers);
+    std::vector<float> received(owner == own ? 0 : layout.size());
+    if (owner != own) world_->receive(received.data(), received.size() * sizeof(float), owner);
+    const std::span<const float> arena = owner == own ? compute_->parameters() : std::span<float>(received);
+    for (const Slice& slice : layout.slices())
+      if (!layout.is_copy(slice))
+        std::ranges::copy(arena.subspan(slice.offset, slice.elements),
+                          all.begin() + static_cast<std::ptrdiff_t>(slice.position));
+  }
+  return all;
+}
+
+std::vector<collectives::LinkTraffic> PipelineTrainer::traffic() const {
+  std::vector<collectives::LinkTraffic> total;
+  for (const Communicator* communicator :
+       {static_cast<const Communicator*>(world_), static_cast<const Communicator*>(pipeline_.get()),
+        static_cast<const Communicator*>(data_.get()), static_cast<const Communicator*>(tied_.get())})
+    add_traffic(total, communicator);
+  return total;
+}
+
+}  // namespace tombolo::trainer

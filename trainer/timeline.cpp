@@ -1,0 +1,62 @@
+#include "trainer/timeline.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tombolo::trainer {
+namespace {
+
+constexpr std::string_view kCategories[] = {"compute", "wait", "reduce"};
+
+double microseconds(Duration duration) {
+  return to_seconds(duration) * 1e6;
+}
+
+Json name_event(std::string_view what, int rank, int thread, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+void Timeline::keep(int first, int count) noexcept {
+  first_ = first;
+  count_ = count;
+}
+
+void Timeline::set_step(int step) noexcept {
+  const std::scoped_lock lock(mutex_);
+  step_ = step;
+}
+
+void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin,
+                   TimePoint end) {
+  const std::scoped_lock lock(mutex_);
+  seconds_[static_cast<int>(activity)] += to_seconds(end - begin);
+  if (step_ >= first_ && step_ < first_ + count_)
+    bars_.push_back({name, activity, step_, micro_batch, begin, end});
+}
+
+double Timeline::seconds(Activity activity) const noexcept {
+  return seconds_[static_cast<int>(activity)];
+}
+
+Json Timeline::events(int rank, const std::string& label) const {
+  Json events = Json::array();
+  events.push_back(name_event("process_name", rank, 0, label));
+  events.push_back(name_event("thread_name", rank, 0, "compute"));
+  events.push_back(name_event("thread_name", rank, 1, "reduce gradients"));
+  for (const Bar& bar : bars_) {
+    Json arguments{{"step", bar.step}};
+    if (bar.micro_batch >= 0) arguments["micro_batch"] = bar.micro_batch;
+    events.push_back({{"name", bar.name},
+                      {"cat", kCategories[static_cast<int>(bar.activity)]},
+                      {"ph", "X"},
+                      {"ts", microseconds(bar.begin - start_)},
+                      {"dur", microseconds(bar.end - bar.begin)},
+                      {"pid", rank},
+                      {"tid", bar.activity == Activity::kReduce ? 1 : 0},
+                      {"args", std::move(arguments)}});
+  }
+  return events;
+}
+
+}  // namespace tombolo::trainer
