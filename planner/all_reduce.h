@@ -5,21 +5,25 @@
 
 namespace tombolo::planner {
 
-/// Bytes that one member sends to another during a phase, as a fraction of the message.
+/// Bytes that one member sends to another, as a fraction of the message.
 struct Transfer {
   int from = 0, to = 0;  ///< members, 0..n-1
   double fraction = 0;
 };
 
-/// Transfers that run at the same time; the next phase starts when all have ended.
-struct Phase {
-  std::vector<Transfer> transfers;
-  int rounds = 0;  ///< messages that follow each other along an edge, each paying the latency once
+struct AllReduce {
+  std::vector<Transfer> transfers;  ///< at the same time: the engine overlaps its phases segment by segment
+  int rounds = 0;                   ///< messages that must follow each other, each paying the latency
 };
 
-/// `cluster[i]` tells which island member i is on. One member: nothing. All on one island, or one member per
-/// island, or islands of unequal size: a ring, 2(n-1)/n of the message over each edge. Otherwise two levels:
-/// reduce-scatter inside each island, all-reduce of each shard between islands, all-gather inside.
-std::vector<Phase> all_reduce_phases(const std::vector<int>& cluster);
+struct MemberPlace {
+  int cluster = 0, host = 0;
+};
+
+/// One member: nothing. All in one cluster: a ring in the order of hosts, 2(n-1)/n of the message over each
+/// edge. Otherwise two levels: a reduce-scatter and an all-gather inside each cluster (2/w between each two
+/// of its w members, each way), and between clusters an exchange among the owners of each part of the
+/// message, so that with two clusters each direction carries the message exactly once.
+AllReduce all_reduce_of(const std::vector<MemberPlace>& members);
 
 }  // namespace tombolo::planner

@@ -25,8 +25,8 @@ struct LinkBytes {
 };
 
 struct SimulationOptions {
-  /// Gradients are reduced in buckets of at least this, cut at the borders of layers (as the trainer does).
-  std::uint64_t bucket_bytes = 1 << 20;
+  /// Gradients are reduced in buckets of at least this, cut at the borders of layers; the trainer's default.
+  std::uint64_t bucket_bytes = 256 * 1024;
   bool spans = true;  ///< off: only the sums, which is quicker
 };
 

@@ -1,6 +1,7 @@
 #include "planner/step_graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -108,8 +109,9 @@ class Builder {
     }
   }
 
-  // In the order in which the backward pass completes them: the output projection, the layers from the last
-  // to the first, the embeddings.
+  // In the order in which the backward pass completes them: the layers from the last to the first, the output
+  // projection and the final norm together with the first of these, as the trainer announces them; then the
+  // embeddings.
   template <typename Append>
   void add_last_backward(int stage, const StageCosts& costs, RankWork& work, const Append& append) {
     const Model& model = plan_.job.model;
@@ -117,24 +119,27 @@ class Builder {
     const bool first = stage == 0, last = stage == stages_ - 1;
     const std::size_t i = at(micro_batches_ - 1);
     bool begun = false;
-    const auto piece = [&](double seconds, double parameters) {
-      const Activity ready = append(seconds);
-      if (!begun) work.backward_first[i] = ready;
+    const auto append_piece = [&](double seconds) {
+      work.backward_last[i] = append(seconds);
+      if (!begun) work.backward_first[i] = work.backward_last[i];
       begun = true;
-      work.backward_last[i] = ready;
-      work.gradients.push_back({parameters * value, ready});
     };
+    double head = 0;
     if (last) {
-      double parameters = static_cast<double>(model.final_norm_parameters());
-      if (!first) parameters += static_cast<double>(model.token_embedding_parameters());
-      piece(StageCosts::kBackwardFactor * costs.head_forward, parameters);
+      head = static_cast<double>(model.final_norm_parameters());
+      if (!first) head += static_cast<double>(model.token_embedding_parameters());
+      append_piece(StageCosts::kBackwardFactor * costs.head_forward);
     }
-    for (int layer = 0; layer < costs.layers; ++layer)
-      piece(StageCosts::kBackwardFactor * costs.layer_forward, static_cast<double>(model.layer_parameters()));
-    if (first)
-      work.gradients.push_back(
-          {static_cast<double>(model.embedding_parameters()) * value, work.backward_last[i]});
-    work.embedding_ready = first ? work.backward_last[i] : work.backward_first[i];
+    for (int layer = 0; layer < costs.layers; ++layer) {
+      append_piece(StageCosts::kBackwardFactor * costs.layer_forward);
+      const double parameters = static_cast<double>(model.layer_parameters()) + (layer == 0 ? head : 0);
+      work.gradients.push_back({parameters * value, work.backward_last[i]});
+    }
+    if (first) {
+      const double parameters = static_cast<double>(model.embedding_parameters());
+      work.gradients.push_back({parameters * value, work.backward_last[i]});
+    }
+    work.embedding_ready = first ? work.backward_last[i] : work.gradients.front().ready;
     work.reduced.push_back(work.backward_last[i]);
   }
 
@@ -194,9 +199,9 @@ class Builder {
   void add_reduction(int stage) {
     const std::vector<int>& members = grid_[at(stage)];
     if (members.size() < 2) return;
-    std::vector<int> islands;
-    for (const int rank : members) islands.push_back(island(hosts_[at(rank)]));
-    const std::vector<Phase> phases = all_reduce_phases(islands);
+    std::vector<MemberPlace> places;
+    for (const int rank : members) places.push_back({island(hosts_[at(rank)]), hosts_[at(rank)]});
+    const AllReduce all_reduce = all_reduce_of(places);
     const std::size_t pieces = work_[at(members.front())].gradients.size();
     Activity previous = FluidEngine::kNone;
     double bytes = 0;
@@ -206,8 +211,16 @@ class Builder {
       const Activity begin = engine().add_delay(0);
       for (const int rank : members) engine().order(work_[at(rank)].gradients[piece].ready, begin);
       if (previous != FluidEngine::kNone) engine().order(previous, begin);
-      previous = begin;
-      for (const Phase& phase : phases) previous = add_phase(phase, members, bytes, previous);
+      double slowest = 0;
+      std::vector<Activity> flows;
+      for (const Transfer& transfer : all_reduce.transfers) {
+        const int from = members[at(transfer.from)], to = members[at(transfer.to)];
+        flows.push_back(add_flow(from, to, bytes * transfer.fraction));
+        engine().order(begin, flows.back());
+        slowest = std::max(slowest, latency(from, to));
+      }
+      previous = engine().add_delay(all_reduce.rounds * slowest);
+      for (const Activity flow : flows) engine().order(flow, previous);
       for (const int rank : members) {
         RankWork& work = work_[at(rank)];
         bar(Bar::Kind::kAllReduce, rank, -1, begin, previous);
@@ -219,37 +232,19 @@ class Builder {
     }
   }
 
-  Activity add_phase(const Phase& phase, const std::vector<int>& members, double bytes, Activity after) {
-    double slowest = 0;
-    std::vector<Activity> flows;
-    for (const Transfer& transfer : phase.transfers) {
-      const int from = members[at(transfer.from)], to = members[at(transfer.to)];
-      flows.push_back(add_flow(from, to, bytes * transfer.fraction));
-      slowest = std::max(slowest, latency(from, to));
-    }
-    const Activity joined = engine().add_delay(phase.rounds * slowest);
-    for (const Activity flow : flows) {
-      engine().order(after, flow);
-      engine().order(flow, joined);
-    }
-    return joined;
-  }
-
-  /// The first and the last stage each hold the embedding; the sum of both gradients goes to both.
+  /// The first and the last stage each hold the embedding: each sends the other its sum over the replicas as
+  /// soon as it has it.
   void add_tied_embedding(int first, int last) {
     const double bytes =
         static_cast<double>(plan_.job.model.token_embedding_parameters()) * plan_.job.model.bytes_per_value;
-    const Activity begin = engine().add_delay(0);
-    engine().order(work_[at(first)].embedding_ready, begin);
-    engine().order(work_[at(last)].embedding_ready, begin);
-    const std::vector<int> members = {first, last};
-    const std::vector<Phase> phases =
-        all_reduce_phases({island(hosts_[at(first)]), island(hosts_[at(last)])});
-    Activity end = begin;
-    for (const Phase& phase : phases) end = add_phase(phase, members, bytes, end);
-    for (const int rank : members) {
-      bar(Bar::Kind::kAllReduce, rank, -1, begin, end);
-      work_[at(rank)].reduced.push_back(end);
+    for (const auto& [from, to] : {std::pair(first, last), std::pair(last, first)}) {
+      const Activity flow = add_flow(from, to, bytes);
+      const Activity arrival = engine().add_delay(latency(from, to));
+      engine().order(work_[at(from)].embedding_ready, flow);
+      engine().order(flow, arrival);
+      bar(Bar::Kind::kSend, from, -1, flow, arrival);
+      work_[at(from)].reduced.push_back(flow);
+      work_[at(to)].reduced.push_back(arrival);
     }
   }
 
@@ -258,7 +253,9 @@ class Builder {
     double slowest = 0;
     for (const auto& [pair, resource] : pairs_)
       slowest = std::max(slowest, view_.path(std::get<0>(pair), std::get<2>(pair)).latency_seconds);
-    const Activity norm = engine().add_delay(2 * slowest);
+    // Small vectors go by recursive doubling, over the replicas and then over the stages.
+    const double rounds = std::ceil(std::log2(replicas_)) + std::ceil(std::log2(stages_));
+    const Activity norm = engine().add_delay(rounds * slowest);
     for (std::size_t rank = 0; rank < work_.size(); ++rank)
       for (const Activity reduced : work_[rank].reduced) engine().order(reduced, norm);
     for (std::size_t rank = 0; rank < work_.size(); ++rank) {
@@ -303,8 +300,9 @@ StageCosts stage_costs(const Plan& plan, const ClusterView& view, int rank) {
   if (last) costs.head_forward = model.head_forward_flops() * plan.job.micro_batch / speed;
   const double memory_speed = view.memory_speed(host, place.device);
   if (memory_speed > 0) {
-    // Adam reads a parameter, its gradient and both moments, and writes all but the gradient.
-    const double per_parameter = 3.0 * model.bytes_per_value + 16;
+    // Gradients are cleared before the step, and read for the norm; Adam reads a parameter, its gradient and
+    // both moments, and writes all but the gradient.
+    const double per_parameter = 5.0 * model.bytes_per_value + 16;
     costs.optimizer =
         static_cast<double>(model.stage_parameters(costs.layers, first, last)) * per_parameter / memory_speed;
   }
