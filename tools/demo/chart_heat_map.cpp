@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "tools/demo/charts.h"
+#include "tools/demo/svg.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+constexpr double kCell = 84, kCellHeight = 46, kLeft = 70, kTop = 42;
+constexpr int kShades = 7;
+
+/// 0 for 10 Mbit/s or less, kShades - 1 for 10 Gbit/s or more, logarithmic: one scale for all NICs.
+int shade(double bytes_per_second) {
+  double decades = std::log10(std::max(bytes_per_second, 1.0) * 8 / 10e6);
+  return std::clamp(static_cast<int>(std::floor(decades * kShades / 3)), 0, kShades - 1);
+}
+
+const topology::Link* find(const Report& report, const std::string& from, const std::string& to,
+                           const std::string& nic) {
+  return report.cluster.find_link(from, nic, to, nic);
+}
+
+}  // namespace
+
+std::string draw_heat_map(const Report& report, const std::string& nic) {
+  const auto& hosts = report.cluster.hosts;
+  double side = static_cast<double>(hosts.size());
+  Svg svg(kLeft + kCell * side + 4, kTop + kCellHeight * side + 4,
+          fmt::format("Attained bandwidth between hosts over {}", nic));
+  svg.text(kLeft - 10, 16, "from", "tick end");
+  svg.text(kLeft, 16, "to", "tick");
+  for (std::size_t row = 0; row < hosts.size(); ++row) {
+    double y = kTop + kCellHeight * static_cast<double>(row);
+    svg.text(kLeft - 10, y + kCellHeight / 2 + 4, hosts[row].name, "name end");
+    svg.text(kLeft + kCell * (static_cast<double>(row) + 0.5), kTop - 8, hosts[row].name, "name middle");
+    for (std::size_t column = 0; column < hosts.size(); ++column) {
+      double x = kLeft + kCell * static_cast<double>(column);
+      const auto* link = find(report, hosts[row].name, hosts[column].name, nic);
+      if (row == column || link == nullptr) {
+        svg.rectangle(x + 1, y + 1, kCell - 2, kCellHeight - 2, "no-link",
+                      row == column ? "" : "no route: the fabrics do not reach each other", 3);
+        if (row != column) svg.text(x + kCell / 2, y + kCellHeight / 2 + 4, "no route", "tick middle");
+        continue;
+      }
+      int level = shade(link->bytes_per_second);
+      svg.rectangle(
+          x + 1, y + 1, kCell - 2, kCellHeight - 2, fmt::format("heat{}", level),
+          fmt::format("{} to {}: {}, {} one way", link->from_host, link->to_host,
+                      format_bit_rate(link->bytes_per_second), format_seconds(link->latency_seconds)),
+          3);
+      svg.text(x + kCell / 2, y + kCellHeight / 2 - 2, format_bit_rate(link->bytes_per_second),
+               fmt::format("cell middle on-heat{}", level));
+      svg.text(x + kCell / 2, y + kCellHeight / 2 + 13, format_seconds(link->latency_seconds),
+               fmt::format("cell small middle on-heat{}", level));
+    }
+  }
+  return svg.finish();
+}
+
+}  // namespace tombolo::tools::demo

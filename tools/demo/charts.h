@@ -1,0 +1,29 @@
+// The drawings of report.html, each a self-contained <svg>.
+#pragma once
+
+#include <string>
+
+#include "tools/demo/report.h"
+
+namespace tombolo::tools::demo {
+
+/// Tokens per second: one bar per run.
+std::string draw_tokens(const Report& report);
+
+/// Step time: a bar as measured and a mark as predicted, per run.
+std::string draw_predictions(const Report& report);
+
+/// Bytes per step: one stacked bar per run, by the kind of NIC that carried them.
+std::string draw_traffic(const Report& report);
+
+/// Attained bandwidth from host to host over NICs named `nic`.
+std::string draw_heat_map(const Report& report, const std::string& nic);
+
+/// One step of one run on a scale of `seconds`: per rank a row of computing and a row of network.
+std::string draw_timeline(const Run& run, const std::vector<planner::Span>& spans, double seconds,
+                          const std::string& label);
+
+/// Loss by step.
+std::string draw_loss(const Report& report);
+
+}  // namespace tombolo::tools::demo

@@ -1,0 +1,260 @@
+// report.html: one file that needs nothing but itself.
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "tools/demo/charts.h"
+#include "tools/demo/page_style.h"
+#include "tools/demo/report.h"
+#include "tools/demo/svg.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+std::string tile(const std::string& value, const std::string& text) {
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escape(value), escape(text));
+}
+
+std::string legend(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string out = "<div class=\"legend\">";
+  for (const auto& [variable, name] : entries) {
+    out += fmt::format("<span><i style=\"background: var(--{})\"></i>{}</span>", variable, escape(name));
+  }
+  return out + "</div>\n";
+}
+
+std::string section(const std::string& title, const std::string& body) {
+  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", escape(title), body);
+}
+
+std::string note(const std::string& text) {
+  return fmt::format("<p class=\"note\">{}</p>\n", escape(text));
+}
+
+std::string emulation_notice(const Report& report) {
+  std::string how = report.environment.emulation == "namespaces"
+                        ? "Each host is a network namespace of its own, joined to the others by virtual "
+                          "Ethernet pairs whose "
+                          "rate the kernel limits."
+                        : fmt::format(
+                              "Network namespaces were not permitted ({}), so all hosts share the loopback "
+                              "interface and the "
+                              "rate limits are applied inside Tombolo's transport.",
+                              report.environment.emulation_reason);
+  return fmt::format(
+      "<section class=\"emulated\">\n<h2>Emulated on one machine</h2>\n<p>{}</p>\n<p>{}</p>\n</section>\n",
+      escape(how),
+      escape(
+          "No InfiniBand or RoCE hardware is involved: the fast NICs are declared InfiniBand in one cluster "
+          "and RoCE in the other, and their bytes travel over TCP. All ranks share this machine's "
+          "processors. What is real is the code: detection, measuring, planning, routing, collectives and "
+          "training are the same as on hardware, and every figure below was measured in this run."));
+}
+
+std::string hosts_table(const Report& report) {
+  std::string rows;
+  for (const auto& host : report.cluster.hosts) {
+    std::string nics;
+    for (const auto& nic : host.nics) {
+      if (!nics.empty()) nics += ", ";
+      nics += fmt::format(
+          "{} {}{}{}", nic.name, kind_title(nic.kind), nic.emulated ? " (emulated)" : "",
+          nic.rate_bits_per_second == 0
+              ? ""
+              : fmt::format(" {}", format_bit_rate(static_cast<double>(nic.rate_bits_per_second) / 8)));
+    }
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escape(host.name),
+                        escape(host.cluster), escape(nics));
+  }
+  return "<div "
+         "class=\"wide\"><table><thead><tr><th>Host</th><th>Cluster</th><th>NICs</th></tr></thead><tbody>" +
+         rows + "</tbody></table></div>\n";
+}
+
+std::string placement_table(const Report& report) {
+  std::string head = "<th>Run</th>", rows;
+  if (report.runs.empty()) return {};
+  for (int stage = 0; stage < report.runs.front().plan.pipeline_size(); ++stage) {
+    head += fmt::format("<th>Stage {}</th>", stage);
+  }
+  for (const auto& run : report.runs) {
+    rows += fmt::format("<tr><td>{}</td>", escape(run.title));
+    for (int stage = 0; stage < run.plan.pipeline_size(); ++stage) {
+      std::string hosts;
+      for (const auto& place : run.plan.ranks) {
+        if (place.stage != stage) continue;
+        const auto* host = report.cluster.find_host(place.host);
+        if (!hosts.empty()) hosts += " + ";
+        hosts += place.host + (host == nullptr ? "" : fmt::format(" ({})", host->cluster));
+      }
+      int layers = run.plan.stages[static_cast<std::size_t>(stage)].layers;
+      rows += fmt::format("<td>{}: {} layers</td>", escape(hosts), layers);
+    }
+    rows += "</tr>\n";
+  }
+  return "<div class=\"wide\"><table><thead><tr>" + head + "</tr></thead><tbody>" + rows +
+         "</tbody></table></div>\n";
+}
+
+std::string traffic_table(const Report& report) {
+  std::string rows;
+  for (const auto& run : report.runs) {
+    for (const auto& link : run.links) {
+      rows += fmt::format(
+          "<tr><td>{}</td><td>{} {}</td><td>{} {}</td><td>{}</td><td class=\"number\">{}</td>"
+          "<td class=\"number\">{}</td></tr>\n",
+          escape(run.title), escape(link.from_host), escape(link.from_nic), escape(link.to_host),
+          escape(link.to_nic), escape(kind_title(link.kind)), short_bytes(link.bytes_per_step),
+          short_bytes(link.bytes));
+    }
+  }
+  return "<details><summary>Every link</summary><div "
+         "class=\"wide\"><table><thead><tr><th>Run</th><th>From</th>"
+         "<th>To</th><th>Kind</th><th class=\"number\">Bytes per step</th><th class=\"number\">Bytes in "
+         "all</th>"
+         "</tr></thead><tbody>" +
+         rows + "</tbody></table></div></details>\n";
+}
+
+std::string heat_maps(const Report& report) {
+  std::vector<std::pair<std::string, std::string>> nics;  // name, kinds
+  for (const auto& host : report.cluster.hosts) {
+    for (const auto& nic : host.nics) {
+      auto at =
+          std::find_if(nics.begin(), nics.end(), [&](const auto& seen) { return seen.first == nic.name; });
+      std::string kind = kind_title(nic.kind);
+      if (at == nics.end()) {
+        nics.emplace_back(nic.name, kind);
+      } else if (at->second.find(kind) == std::string::npos) {
+        at->second += fmt::format(" and {}", kind);
+      }
+    }
+  }
+  std::string out = "<div class=\"maps\">\n";
+  for (const auto& [name, kinds] : nics) {
+    out += fmt::format("<div><h3>{}: {}</h3>\n{}</div>\n", escape(name), escape(kinds),
+                       draw_heat_map(report, name));
+  }
+  return out + "</div>\n" +
+         legend({{"heat0", "below 27 Mbit/s"},
+                 {"heat2", "100 Mbit/s"},
+                 {"heat4", "1 Gbit/s"},
+                 {"heat6", "over 3.7 Gbit/s"}});
+}
+
+std::string timelines(const Report& report) {
+  double longest = 0;
+  auto reach = [&](const std::vector<planner::Span>& spans) {
+    for (const auto& span : spans) longest = std::max(longest, span.end_seconds);
+  };
+  for (const auto& run : report.runs) {
+    reach(run.predicted.spans);
+    reach(run.measured);
+  }
+  std::string out = legend({{"forward", "forward"},
+                            {"backward", "backward"},
+                            {"optimizer", "optimizer"},
+                            {"transfer", "activations and their gradients"},
+                            {"reduce", "all-reduce of the weights' gradients"}});
+  for (const auto& run : report.runs) {
+    out += fmt::format("<h3>{}: predicted</h3>\n{}", escape(run.title),
+                       draw_timeline(run, run.predicted.spans, longest, run.title + ", predicted timeline"));
+    if (run.measured.empty()) continue;
+    out += fmt::format("<h3>{}: measured</h3>\n{}", escape(run.title),
+                       draw_timeline(run, run.measured, longest, run.title + ", measured timeline"));
+  }
+  return out;
+}
+
+std::string environment_list(const Report& report) {
+  const auto& e = report.environment;
+  std::string out = "<dl>\n";
+  auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, escape(value));
+  };
+  if (!report.runs.empty()) {
+    const auto& job = report.runs.front().plan.job;
+    add("Model", fmt::format("GPT-2 shape, {} layers, width {}, {} heads, context {}, bytes as tokens, {} "
+                             "parameters",
+                             job.model.layers, job.model.hidden, job.model.heads, job.model.context,
+                             short_number(static_cast<double>(job.model.parameters()))));
+    add("Batch", fmt::format("{} rows of {} tokens in micro-batches of {}; pipeline {} × data {}",
+                             job.global_batch, job.model.context, job.micro_batch, job.pipeline, job.data));
+  }
+  add("Text", fmt::format("{}, {}", report.data, short_bytes(report.data_bytes)));
+  add("Attained per rank", fmt::format("{}FLOP/s alone, {}FLOP/s while all ranks compute",
+                                       short_number(report.alone_flops_per_second),
+                                       short_number(report.together_flops_per_second)));
+  add("Processor", fmt::format("{}, {} cores usable", e.processor, e.cores));
+  add("Kernel", e.kernel);
+  add("Emulation", e.emulation);
+  add("Tombolo", e.commit.empty() ? e.version : fmt::format("{}, commit {}", e.version, e.commit));
+  add("Compiler", e.compiler);
+  add("Started", e.started);
+  add("Whole demo", format_seconds(e.demo_seconds));
+  return out + "</dl>\n";
+}
+
+}  // namespace
+
+std::string Report::to_html() const {
+  std::string body = "<h1>One training job across two clusters</h1>\n";
+  body +=
+      "<p class=\"lead\">Tombolo found the NICs of four hosts in two clusters, measured every link, planned "
+      "the "
+      "placement, and trained the same GPT three ways.</p>\n";
+  if (cluster.emulated) body += emulation_notice(*this);
+  std::string losses = loss.empty() ? "none" : fmt::format("{:.2f} → {:.2f}", loss.front(), loss.back());
+  double difference = largest_loss_difference();
+  body += "<div class=\"tiles\">\n";
+  body += tile(fmt::format("{:.2f}×", speedup()), "as fast as one communicator over the NIC kind all share");
+  body += tile(fmt::format("{:.2f}×", speedup_from_placement()), "of that from the placement alone");
+  body += tile(fmt::format("{:.0f} %", std::round(largest_prediction_error() * 100)),
+               "largest error of a predicted step time");
+  body += tile(losses, fmt::format("loss over {} steps", loss.size()));
+  body += "</div>\n";
+
+  body +=
+      section("Tokens per second",
+              draw_tokens(*this) +
+                  note(fmt::format("The same steps from the same initial weights. The "
+                                   "losses of the three differ by at most {:.1e}{}.",
+                                   difference,
+                                   difference <= kLossTolerance ? "" : ", which is more than it should be")));
+  body += section("Where the ranks went", placement_table(*this));
+  body +=
+      section("Predicted against measured",
+              draw_predictions(*this) + legend({{"best", "measured step (median)"}, {"mark", "predicted"}}) +
+                  note("The prediction comes from the event simulator, fed with the measured links and the "
+                       "measured speed of computing, before any step was run."));
+  body += section(
+      "Bytes per step",
+      draw_traffic(*this) +
+          legend(
+              {{"infiniband", "InfiniBand (emulated)"}, {"roce", "RoCE (emulated)"}, {"tcp", "Ethernet"}}) +
+          note("Payload counted by the communicators, both directions. Gradients are far larger than "
+               "activations: the holmes placement keeps them inside a cluster.") +
+          traffic_table(*this));
+  body +=
+      section("What the links gave",
+              note("Attained bandwidth and one-way latency from row to column, both directions at once.") +
+                  heat_maps(*this) + hosts_table(*this));
+  body += section("One step, rank by rank",
+                  note("Upper row of a rank: computing; lower row: network. All on one scale of time.") +
+                      timelines(*this));
+  body += section(
+      "Loss", draw_loss(*this) +
+                  note(fmt::format("{} steps on {} in {}, with the fastest of the three.", loss.size(), data,
+                                   format_seconds(train_seconds))) +
+                  (sample.empty() ? std::string()
+                                  : fmt::format("<h3>What it writes after these steps</h3>\n<pre>{}</pre>\n",
+                                                escape(sample))));
+  body += section("How it was measured", environment_list(*this));
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\"/>\n<title>Tombolo demo</title>\n<style>{}</style>\n"
+      "</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
+      kPageStyle, body);
+}
+
+}  // namespace tombolo::tools::demo

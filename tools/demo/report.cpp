@@ -1,0 +1,191 @@
+#include "tools/demo/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace tombolo::tools::demo {
+namespace {
+
+Json link_json(const LinkUse& link) {
+  return {{"from_host", link.from_host},
+          {"from_nic", link.from_nic},
+          {"to_host", link.to_host},
+          {"to_nic", link.to_nic},
+          {"kind", topology::nic_kind_name(link.kind)},
+          {"bytes", link.bytes},
+          {"bytes_per_step", link.bytes_per_step}};
+}
+
+Json run_json(const Run& run) {
+  Json links = Json::array();
+  for (const auto& link : run.links) links.push_back(link_json(link));
+  Json ranks = Json::array();
+  for (const auto& place : run.plan.ranks) {
+    ranks.push_back({{"host", place.host}, {"stage", place.stage}, {"replica", place.replica}});
+  }
+  Json layers = Json::array();
+  for (const auto& stage : run.plan.stages) layers.push_back(stage.layers);
+  return {{"name", run.name},
+          {"title", run.title},
+          {"strategy", run.plan.strategy},
+          {"routing", run.plan.routing},
+          {"ranks", ranks},
+          {"layers_by_stage", layers},
+          {"tokens_per_second", run.tokens_per_second},
+          {"predicted_step_seconds", run.predicted.step_seconds},
+          {"measured_step_seconds", run.measured_step_seconds},
+          {"prediction_error", run.prediction_error()},
+          {"step_seconds", run.step_seconds},
+          {"loss", run.loss},
+          {"links", links}};
+}
+
+double ratio(const std::vector<Run>& runs, std::size_t over, std::size_t under) {
+  if (runs.size() <= std::max(over, under) || runs[under].tokens_per_second <= 0) return 0;
+  return runs[over].tokens_per_second / runs[under].tokens_per_second;
+}
+
+}  // namespace
+
+double Run::prediction_error() const noexcept {
+  if (measured_step_seconds <= 0) return 0;
+  return (predicted.step_seconds - measured_step_seconds) / measured_step_seconds;
+}
+
+double Report::speedup() const noexcept {
+  return ratio(runs, 2, 0);
+}
+
+double Report::speedup_from_placement() const noexcept {
+  return ratio(runs, 2, 1);
+}
+
+double Report::largest_loss_difference() const noexcept {
+  double largest = 0;
+  for (const auto& a : runs) {
+    for (const auto& b : runs) {
+      std::size_t steps = std::min(a.loss.size(), b.loss.size());
+      for (std::size_t step = 0; step < steps; ++step) {
+        largest = std::max(largest, std::fabs(a.loss[step] - b.loss[step]));
+      }
+    }
+  }
+  return largest;
+}
+
+double Report::largest_prediction_error() const noexcept {
+  double largest = 0;
+  for (const auto& run : runs) largest = std::max(largest, std::fabs(run.prediction_error()));
+  return largest;
+}
+
+Json Report::to_json() const {
+  Json run_list = Json::array();
+  for (const auto& run : runs) run_list.push_back(run_json(run));
+  Json model = Json::object();
+  if (!runs.empty()) {
+    const auto& job = runs.front().plan.job;
+    model = {{"layers", job.model.layers},         {"width", job.model.hidden},
+             {"heads", job.model.heads},           {"context", job.model.context},
+             {"vocabulary", job.model.vocabulary}, {"parameters", job.model.parameters()},
+             {"global_batch", job.global_batch},   {"micro_batch", job.micro_batch},
+             {"pipeline", job.pipeline},           {"data", job.data}};
+  }
+  double difference = largest_loss_difference();
+  return {{"version", 1},
+          {"emulated", cluster.emulated},
+          {"runs", run_list},
+          {"speedup", speedup()},
+          {"speedup_from_placement", speedup_from_placement()},
+          {"largest_prediction_error", largest_prediction_error()},
+          {"loss", loss},
+          {"train_seconds", train_seconds},
+          {"loss_agreement",
+           {{"largest_difference", difference},
+            {"tolerance", kLossTolerance},
+            {"agree", difference <= kLossTolerance}}},
+          {"sample", sample},
+          {"model", model},
+          {"data", {{"source", data}, {"bytes", data_bytes}}},
+          {"compute",
+           {{"alone_flops_per_second", alone_flops_per_second},
+            {"together_flops_per_second", together_flops_per_second}}},
+          {"warm_up_steps", warm_up_steps},
+          {"cluster", cluster.to_json()},
+          {"environment",
+           {{"kernel", environment.kernel},
+            {"processor", environment.processor},
+            {"cores", environment.cores},
+            {"memory_bytes", environment.memory_bytes},
+            {"compiler", environment.compiler},
+            {"version", environment.version},
+            {"commit", environment.commit},
+            {"emulation", environment.emulation},
+            {"emulation_reason", environment.emulation_reason},
+            {"started", environment.started},
+            {"demo_seconds", environment.demo_seconds}}}};
+}
+
+Json Report::to_chrome_trace() const {
+  Json events = Json::array();
+  int process = 0;
+  auto add = [&](const std::string& name, const Run& run, const std::vector<planner::Span>& spans) {
+    if (spans.empty()) return;
+    ++process;
+    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
+    // Two rows per rank, because the viewers nest what overlaps in one, and transfers overlap computing.
+    for (std::size_t row = 0; row < 2 * run.plan.ranks.size(); ++row) {
+      const auto& place = run.plan.ranks[row / 2];
+      auto title = fmt::format("rank {} on {}, stage {}, replica {}: {}", row / 2, place.host, place.stage,
+                               place.replica, row % 2 == 0 ? "computing" : "network");
+      events.push_back({{"ph", "M"},
+                        {"name", "thread_name"},
+                        {"pid", process},
+                        {"tid", row},
+                        {"args", {{"name", title}}}});
+    }
+    for (const auto& span : spans) {
+      events.push_back({{"ph", "X"},
+                        {"name", span.name},
+                        {"cat", "tombolo"},
+                        {"pid", process},
+                        {"tid", 2 * span.rank + (is_transfer(span) ? 1 : 0)},
+                        {"ts", span.begin_seconds * 1e6},
+                        {"dur", (span.end_seconds - span.begin_seconds) * 1e6},
+                        {"args", {{"micro_batch", span.micro_batch}}}});
+    }
+  };
+  for (const auto& run : runs) {
+    add(run.title + " (predicted)", run, run.predicted.spans);
+    add(run.title + " (measured)", run, run.measured);
+  }
+  return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
+}
+
+bool is_transfer(const planner::Span& span) noexcept {
+  return span.name != "forward" && span.name != "backward" && span.name != "optimizer";
+}
+
+std::string kind_title(topology::NicKind kind) {
+  switch (kind) {
+    case topology::NicKind::kInfiniBand:
+      return "InfiniBand";
+    case topology::NicKind::kRoce:
+      return "RoCE";
+    case topology::NicKind::kIwarp:
+      return "iWARP";
+    case topology::NicKind::kTcp:
+      return "Ethernet";
+  }
+  return "unknown";
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+}  // namespace tombolo::tools::demo

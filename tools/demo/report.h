@@ -1,0 +1,90 @@
+// What the demo found out: plain data, filled in by the steps, turned into report.json, report.html and
+// trace.json.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/plan.h"
+#include "planner/simulator.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::tools::demo {
+
+/// Payload bytes that passed one way between two NICs.
+struct LinkUse {
+  std::string from_host, from_nic, to_host, to_nic;
+  topology::NicKind kind = topology::NicKind::kTcp;
+  double bytes = 0;           ///< in the whole run
+  double bytes_per_step = 0;  ///< bytes / steps of the run
+};
+
+/// One of the compared ways to train the same steps.
+struct Run {
+  std::string name;   ///< "one-communicator", "per-peer", "holmes": for scripts
+  std::string title;  ///< for people
+  planner::Plan plan;
+  planner::Simulation predicted;
+  double measured_step_seconds = 0;  ///< median over the steps after the warm-up
+  double tokens_per_second = 0;      ///< tokens of a step / measured_step_seconds
+  std::vector<double> step_seconds;  ///< every step, the warm-up too
+  std::vector<double> loss;          ///< by step
+  std::vector<LinkUse> links;
+  std::vector<planner::Span> measured;  ///< one step as the ranks recorded it; empty = not recorded
+
+  /// (predicted - measured) / measured.
+  double prediction_error() const noexcept;
+};
+
+struct Environment {
+  std::string kernel, processor, compiler, version, commit;
+  int cores = 0;
+  double memory_bytes = 0;
+  std::string emulation;  ///< "namespaces" or "loopback"
+  std::string emulation_reason;
+  std::string started;  ///< UTC, ISO 8601
+  double demo_seconds = 0;
+};
+
+struct Report {
+  topology::ClusterFile cluster;  ///< as probed
+  std::string data;               ///< where the text came from, for people
+  double data_bytes = 0;
+  double alone_flops_per_second = 0;     ///< a core while the others rest
+  double together_flops_per_second = 0;  ///< a rank while all compute
+  int warm_up_steps = 0;
+  std::vector<Run> runs;     ///< three, in the order they are told
+  std::vector<double> loss;  ///< by step, of the long run
+  double train_seconds = 0;  ///< of the long run
+  std::string sample;        ///< generated text
+  Environment environment;
+
+  static constexpr double kLossTolerance = 1e-4;
+
+  /// Run 3 over run 1, and run 3 over run 2, in tokens per second; 0 where the runs are not there.
+  double speedup() const noexcept;
+  double speedup_from_placement() const noexcept;
+  /// The largest difference of any two runs' losses at the same step.
+  double largest_loss_difference() const noexcept;
+  /// The largest |prediction_error|.
+  double largest_prediction_error() const noexcept;
+
+  Json to_json() const;
+  /// A page that needs nothing but itself: no scripts, fonts, images or addresses.
+  std::string to_html() const;
+  /// Chrome trace events: one process per run and per kind of timeline, one thread per rank.
+  Json to_chrome_trace() const;
+};
+
+/// "InfiniBand", "RoCE", "iWARP", "Ethernet": as people say it.
+std::string kind_title(topology::NicKind kind);
+
+/// True for what the network does, false for what the processor does.
+bool is_transfer(const planner::Span& span) noexcept;
+
+/// The middle value, or the mean of the two middle ones; 0 of nothing.
+double median(std::vector<double> values);
+
+}  // namespace tombolo::tools::demo

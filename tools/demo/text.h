@@ -1,0 +1,21 @@
+// What the model reads.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "tools/demo/options.h"
+
+namespace tombolo::tools::demo {
+
+struct Text {
+  std::string path;    ///< a file
+  std::string source;  ///< for people
+  double bytes = 0;
+};
+
+/// The file of --data, or the King James Bible, written to `folder`. Throws kInvalidUsage (a file that cannot
+/// be read or is too small), kUnsupported (`bible` is not installed), kSystem (it failed).
+Text make_text(const Options& options, const std::string& folder, Duration limit);
+
+}  // namespace tombolo::tools::demo

@@ -1,0 +1,75 @@
+#include "tools/demo/train_log.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace tombolo::tools::demo {
+
+TrainLog parse_train_log(std::string_view text, const std::string& source) {
+  TrainLog log;
+  int number = 0;
+  while (!text.empty()) {
+    auto end = std::min(text.find('\n'), text.size());
+    auto row = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (row.empty()) continue;
+    auto line = JsonDocument::parse(row, fmt::format("{}, line {}", source, number)).root();
+    if (line.field("step").integer(0, 1 << 30) != static_cast<std::int64_t>(log.loss.size()))
+      line.field("step").reject(fmt::format("expected step {}", log.loss.size()));
+    log.loss.push_back(line.field("loss").number());
+    log.step_seconds.push_back(line.field("step_seconds").positive_number());
+  }
+  return log;
+}
+
+std::vector<planner::Span> parse_timeline(std::string_view text, const std::string& source) {
+  std::vector<planner::Span> spans;
+  for (const auto& event : JsonDocument::parse(text, source).root().field("traceEvents").elements()) {
+    if (event.field("ph").text() != "X") continue;
+    std::string category = event.field("cat").text();
+    if (category == "wait") continue;
+    planner::Span span;
+    span.rank = static_cast<int>(event.field("pid").integer(0, 1 << 20));
+    span.name = category == "reduce" ? "all-reduce" : event.field("name").text();
+    if (span.name == "update") span.name = "optimizer";
+    if (auto batch = event.field("args").optional("micro_batch"))
+      span.micro_batch = static_cast<int>(batch->integer(0, 1 << 20));
+    span.begin_seconds = event.field("ts").number() / 1e6;
+    span.end_seconds = span.begin_seconds + event.field("dur").number_at_least(0) / 1e6;
+    spans.push_back(std::move(span));
+  }
+  auto earliest = std::min_element(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+    return a.begin_seconds < b.begin_seconds;
+  });
+  double origin = spans.empty() ? 0 : earliest->begin_seconds;
+  for (auto& span : spans) {
+    span.begin_seconds -= origin;
+    span.end_seconds -= origin;
+  }
+  return spans;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    // The model's vocabulary is bytes: what it writes need not be UTF-8, and JSON must be.
+    out += c == '\n' || (byte >= 0x20 && byte < 0x7f) ? c : '?';
+  }
+  return out;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) fail_errno(errno, "reading " + path);
+  return text.str();
+}
+
+}  // namespace tombolo::tools::demo
