@@ -157,8 +157,10 @@ Choice choose(const Endpoint& local, const Endpoint& peer, const Policy& policy)
       if (!candidate.caveat.empty()) better.push_back(explain(candidate, local, peer, candidate.caveat));
       continue;
     }
-    // "Better": of a kind, were it allowed, above the chosen one's; or of that kind and faster.
+    // "Better": of a kind, were it allowed, above the chosen one's; or of that kind and faster. Nobody
+    // expects an RDMA NIC to talk to a plain one, so those pairs only make noise.
     NicKind could_be = std::max(mine.kind, theirs.kind);
+    if (best->same_host || topology::is_rdma(mine.kind) != topology::is_rdma(theirs.kind)) continue;
     bool above = could_be < best->kind ||
                  (could_be == best->kind && candidate.rate > best->rate && !candidate.rejected.empty());
     const std::string& why = candidate.rejected.empty() ? candidate.caveat : candidate.rejected;

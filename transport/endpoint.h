@@ -24,7 +24,7 @@ struct Offer {
 };
 
 struct Endpoint {
-  std::uint64_t process = 0;  ///< random; names a listener's process for the in-memory backend
+  std::uint64_t process = 0;  ///< random; tells processes apart
   std::string host;           ///< empty after a compact encoding
   std::string cluster;        ///< likewise
   std::vector<Offer> offers;  ///< best first

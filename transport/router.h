@@ -23,7 +23,7 @@ struct Policy {
   bool require_rdma = false;
   /// Use only this kind, as one NCCL communicator must ("the kind that all share").
   std::optional<topology::NicKind> only_kind;
-  /// Names of transports that may be used; empty = all. (TOMBOLO_TRANSPORTS=tcp,memory)
+  /// Names of transports that may be used; empty = all. (TOMBOLO_TRANSPORTS=tcp)
   std::vector<std::string> transports;
   /// Pairs of fabrics (names) that cannot reach each other.
   std::vector<std::pair<std::string, std::string>> unreachable;

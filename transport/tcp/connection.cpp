@@ -384,12 +384,12 @@ void TcpConnection::linger() noexcept {
   auto deadline = Deadline::after(kLinger);
   for (int socket : fds_) shutdown(socket, SHUT_WR);
   std::vector<pollfd> waiting;
+  std::array<std::byte, 64 * 1024> dropped;
   for (;;) {
     waiting.clear();
     for (int socket : fds_) {
       ssize_t got = 0;
-      // For TCP, MSG_TRUNC drops the bytes without copying them.
-      do got = recv(socket, nullptr, std::size_t{1} << 30, MSG_DONTWAIT | MSG_TRUNC);
+      do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
       while (got > 0);
       int unacknowledged = 0;
       bool open = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);

@@ -1,0 +1,287 @@
+// Tombolo's TCP transport beside plain TCP (one stream, write and read in a loop) between two processes over
+// loopback, in turns in one run: on a shared machine only the ratio means something.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "transport/router.h"
+
+namespace {
+
+using namespace tombolo;
+using namespace tombolo::transport;
+
+constexpr std::size_t kOutstanding = 8;
+constexpr std::array<std::size_t, 5> kSizes{8, 8 * kKiB, 64 * kKiB, kMiB, 64 * kMiB};
+constexpr Duration kDeadline = std::chrono::seconds(120);
+
+struct Plan {
+  int streams = 0;
+  int repeats = 5;
+  double bytes_per_run = 512e6;
+};
+
+/// How often a message of `size` is sent in one throughput run.
+std::size_t count_for(const Plan& plan, std::size_t size) {
+  return std::clamp<std::size_t>(static_cast<std::size_t>(plan.bytes_per_run / static_cast<double>(size)),
+                                 2 * kOutstanding, 50'000);
+}
+
+double seconds_of(const std::function<void()>& work) {
+  auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// One of the two ways to move bytes. The leading process sends first and takes the time.
+class Way {
+ public:
+  virtual ~Way() = default;
+  virtual void send(std::span<const std::byte> data) = 0;
+  virtual void receive(std::span<std::byte> buffer) = 0;
+  /// `count` messages one way, kOutstanding slots of `size` bytes in turn.
+  virtual void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) = 0;
+};
+
+class PlainTcp final : public Way {
+ public:
+  explicit PlainTcp(int socket) : socket_(socket) {}
+  void send(std::span<const std::byte> data) override {
+    while (!data.empty()) {
+      ssize_t sent = ::send(socket_, data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (sent < 0 && errno != EAGAIN) fail_errno(errno, "plain send");
+      if (sent > 0) data = data.subspan(static_cast<std::size_t>(sent));
+    }
+  }
+  void receive(std::span<std::byte> buffer) override {
+    while (!buffer.empty()) {
+      ssize_t got = recv(socket_, buffer.data(), buffer.size(), MSG_DONTWAIT);
+      if (got == 0 || (got < 0 && errno != EAGAIN)) fail_errno(errno, "plain receive");
+      if (got > 0) buffer = buffer.subspan(static_cast<std::size_t>(got));
+    }
+  }
+  void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto slot = slots.subspan(i % kOutstanding * size, size);
+      if (sending) {
+        send(slot);
+      } else {
+        receive(slot);
+      }
+    }
+  }
+
+ private:
+  int socket_;
+};
+
+class Tombolo final : public Way {
+ public:
+  explicit Tombolo(Connection& connection) : connection_(connection) {}
+  void send(std::span<const std::byte> data) override { finish(connection_.post_send(data)); }
+  void receive(std::span<std::byte> buffer) override { finish(connection_.post_receive(buffer)); }
+  void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) override {
+    std::array<Request*, kOutstanding> open{};
+    for (std::size_t i = 0; i < count + kOutstanding; ++i) {
+      Request*& request = open[i % kOutstanding];
+      if (request != nullptr) finish(request);
+      auto slot = slots.subspan(i % kOutstanding * size, size);
+      request = i >= count ? nullptr : sending ? connection_.post_send(slot) : connection_.post_receive(slot);
+    }
+  }
+
+ private:
+  void finish(Request* request) {
+    std::size_t bytes = 0;
+    for (;;) {
+      Outcome outcome = connection_.test(request, bytes);
+      if (outcome == Outcome::kDone) return;
+      if (outcome == Outcome::kFailed) throw *connection_.error();
+    }
+  }
+  Connection& connection_;
+};
+
+struct Figure {
+  std::vector<double> half_round_trips, rates, processor;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
+void measure(Way& way, bool leading, const Plan& plan, std::size_t size, std::span<std::byte> slots,
+             Figure& into) {
+  std::size_t trips = size <= 64 * kKiB ? 2000 : size <= kMiB ? 200 : 5;
+  auto slot = slots.first(size);
+  auto ping_pong = [&](std::size_t times) {
+    for (std::size_t i = 0; i < times; ++i) {
+      if (leading) way.send(slot);
+      way.receive(slot);
+      if (!leading) way.send(slot);
+    }
+  };
+  ping_pong(trips / 10 + 1);
+  into.half_round_trips.push_back(seconds_of([&] { ping_pong(trips); }) / static_cast<double>(trips) / 2);
+  std::size_t count = count_for(plan, size);
+  std::byte token{};
+  double before = processor_seconds();
+  // The last token tells the sender that everything arrived.
+  double elapsed = seconds_of([&] {
+    way.stream(leading, slots, size, count);
+    if (leading) {
+      way.receive({&token, 1});
+    } else {
+      way.send({&token, 1});
+    }
+  });
+  into.rates.push_back(static_cast<double>(size * count) / elapsed);
+  into.processor.push_back((processor_seconds() - before) / (static_cast<double>(size * count) / 1e9));
+}
+
+/// A connected pair over loopback, by way of a listening socket.
+std::pair<int, int> plain_pair() {
+  int listening = socket(AF_INET, SOCK_STREAM, 0), near = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (bind(listening, generic, length) != 0 || listen(listening, 1) != 0 ||
+      getsockname(listening, generic, &length) != 0 || connect(near, generic, length) != 0) {
+    fail_errno(errno, "plain TCP over loopback");
+  }
+  int far = accept(listening, nullptr, nullptr);
+  if (far < 0) fail_errno(errno, "accept");
+  close(listening);
+  int one = 1;
+  for (int end : {near, far}) setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return {near, far};
+}
+
+RouterOptions router_options(const std::string& host, const Plan& plan, const Secret& secret) {
+  RouterOptions options;
+  topology::Nic nic;
+  nic.name = "lo";
+  nic.addresses = {"127.0.0.1"};
+  options.host.name = host;
+  options.host.nics = {nic};
+  options.secret = secret;
+  options.tcp = TcpOptions::from_environment();
+  if (plan.streams != 0) options.tcp.streams = plan.streams;
+  return options;
+}
+
+template <typename Poll>
+std::unique_ptr<Connection> wait_for(Poll poll, std::string_view what) {
+  for (auto deadline = Deadline::after(kDeadline); !deadline.passed();) {
+    if (auto connection = poll()) return connection;
+    usleep(1000);
+  }
+  fail(Cause::kTimeout, "{}: not connected", what);
+}
+
+std::vector<Figure> run(Connection& connection, int socket, bool leading, const Plan& plan) {
+  PlainTcp plain(socket);
+  Tombolo ours(connection);
+  std::vector<std::byte> slots(kOutstanding * kSizes.back());
+  std::vector<Figure> figures(2 * kSizes.size());
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    for (int repeat = 0; repeat < plan.repeats; ++repeat) {
+      measure(plain, leading, plan, kSizes[i], slots, figures[2 * i]);
+      measure(ours, leading, plan, kSizes[i], slots, figures[2 * i + 1]);
+    }
+  }
+  return figures;
+}
+
+void print(const std::vector<Figure>& figures) {
+  std::printf("%10s | %21s | %6s | %19s | %6s | %15s\n", "", "half round trip, us", "", "throughput, GB/s",
+              "", "CPU-s/GB, sender");
+  std::printf("%10s | %10s %10s | %6s | %9s %9s | %6s | %7s %7s\n", "size", "plain", "tombolo", "ratio",
+              "plain", "tombolo", "ratio", "plain", "tombolo");
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    const Figure& plain = figures[2 * i];
+    const Figure& ours = figures[2 * i + 1];
+    double trip[2] = {median(plain.half_round_trips) * 1e6, median(ours.half_round_trips) * 1e6};
+    double rate[2] = {median(plain.rates) / 1e9, median(ours.rates) / 1e9};
+    std::printf("%10s | %10.2f %10.2f | %6.2f | %9.3f %9.3f | %6.2f | %7.2f %7.2f\n",
+                format_size(kSizes[i]).c_str(), trip[0], trip[1], trip[1] / trip[0], rate[0], rate[1],
+                rate[1] / rate[0], median(plain.processor), median(ours.processor));
+  }
+}
+
+int lead(const Plan& plan) {
+  auto [near, far] = plain_pair();
+  Secret secret = Secret::random();
+  Router right(router_options("right", plan, secret));
+  auto listener = right.listen();
+  pid_t child = fork();
+  if (child < 0) fail_errno(errno, "fork");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int status = 1;
+    try {
+      close(near);
+      auto connection = wait_for([&] { return listener->accept(); }, "accept");
+      run(*connection, far, false, plan);
+      status = 0;
+    } catch (const Error& error) {
+      std::fprintf(stderr, "receiving process: %s\n", error.what());
+    }
+    _exit(status);
+  }
+  close(far);
+  Router left(router_options("left", plan, secret));
+  auto connecting = left.connect(listener->endpoint(), {});
+  auto connection = wait_for([&] { return connecting->poll(); }, "connect");
+  print(run(*connection, near, true, plan));
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Plan plan;
+  CLI::App app(
+      "Tombolo's TCP transport beside plain TCP between two processes over loopback: half round trip, and "
+      "throughput with 8 messages outstanding. Medians.");
+  app.add_option("--streams", plan.streams, "TCP streams (default: TOMBOLO_TCP_STREAMS)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));
+  app.add_option("--bytes", plan.bytes_per_run, "bytes per throughput measurement (16 to 50000 messages)")
+      ->check(CLI::Range(1.0, 1e12));
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return lead(plan);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "transport_perf: %s\n", error.what());
+    return 1;
+  }
+}

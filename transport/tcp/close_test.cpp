@@ -1,0 +1,175 @@
+// How TCP connections end: on purpose, by accident, by silence.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "transport/tcp/raw_peer.h"
+#include "transport/test_support.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+using std::chrono::seconds;
+using test::finish;
+
+TcpOptions streams(int count) {
+  TcpOptions options;
+  options.streams = count;
+  options.idle_timeout = seconds(60);
+  return options;
+}
+
+class Closing : public testing::TestWithParam<int> {};
+
+TEST_P(Closing, LosesNothingThatWasReportedSentAlsoWithUnreadBytesTowardsIt) {
+  Router left(test::router_options("left", streams(GetParam()))), right(test::router_options("right"));
+  auto listener = right.listen();
+  for (int round = 0; round < 20; ++round) {
+    auto [near, far] = test::connect_pair(left, *listener);
+    std::vector<std::vector<std::byte>> messages;
+    for (int i = 0; i < 4; ++i) messages.emplace_back(1 + i * 60'000, static_cast<std::byte>(i + round));
+    std::size_t bytes = 0;
+    // Bytes that the closing end never reads: a plain close would reset the stream.
+    Request* unread = far->post_send(messages[3]);
+    ASSERT_EQ(finish(*far, unread, bytes), Outcome::kDone);
+    for (auto& message : messages) ASSERT_EQ(finish(*near, near->post_send(message), bytes), Outcome::kDone);
+    near.reset();
+    for (auto& message : messages) {
+      std::vector<std::byte> buffer(message.size());
+      ASSERT_EQ(finish(*far, far->post_receive(buffer), bytes), Outcome::kDone) << far->error()->what();
+      EXPECT_EQ(buffer, message);
+    }
+    ASSERT_EQ(finish(*far, far->post_receive(messages[0]), bytes), Outcome::kFailed);
+    std::string text = far->error()->what();
+    EXPECT_NE(text.find("the peer closed the connection"), std::string::npos) << text;
+    EXPECT_NE(text.find("host left (NIC eth0 -> eth0 127.0.0.1:"), std::string::npos) << text;
+  }
+}
+
+TEST_P(Closing, WithoutAGoodbyeIsCalledVanished) {
+  Router right(test::router_options("right", streams(1)));
+  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  std::vector<std::byte> buffer(10);
+  Request* first = peer.connection->post_receive(buffer);
+  Request* receive = peer.connection->post_receive(buffer);
+  peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 10, 0, 10, 0}, 10);
+  peer.sockets.clear();
+  std::size_t bytes = 0;
+  EXPECT_EQ(finish(*peer.connection, first, bytes), Outcome::kDone) << "what came before still counts";
+  ASSERT_EQ(finish(*peer.connection, receive, bytes), Outcome::kFailed);
+  EXPECT_EQ(peer.connection->error()->cause(), Cause::kRemote);
+  EXPECT_NE(std::string(peer.connection->error()->what()).find("vanished"), std::string::npos);
+}
+
+TEST_P(Closing, InTheMiddleOfAMessageFailsItsReceive) {
+  Router right(test::router_options("right", streams(1)));
+  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  std::vector<std::byte> buffer(1000);
+  Request* receive = peer.connection->post_receive(buffer);
+  peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 1000, 0, 1000, 0}, 500);
+  peer.sockets.clear();
+  std::size_t bytes = 0;
+  ASSERT_EQ(finish(*peer.connection, receive, bytes), Outcome::kFailed);
+}
+
+TEST_P(Closing, OneTornStreamFailsTheConnection) {
+  Router right(test::router_options("right", streams(1)));
+  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  std::vector<std::byte> buffer(1000);
+  Request* receive = peer.connection->post_receive(buffer);
+  // Reset, not closed.
+  linger hard{1, 0};
+  setsockopt(peer.sockets.back().get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  peer.sockets.pop_back();
+  std::size_t bytes = 0;
+  ASSERT_EQ(finish(*peer.connection, receive, bytes), Outcome::kFailed);
+  EXPECT_EQ(peer.connection->error()->cause(), Cause::kRemote) << peer.connection->error()->what();
+}
+
+TEST_P(Closing, ToAnEndThatSendsOnlyFailsItToo) {
+  Router left(test::router_options("left", streams(GetParam()))), right(test::router_options("right"));
+  auto listener = right.listen();
+  auto [near, far] = test::connect_pair(left, *listener);
+  near.reset();
+  std::vector<std::byte> message(100'000);
+  std::size_t bytes = 0;
+  for (auto deadline = test::soon(); far->error() == nullptr && !deadline.passed();) {
+    if (Request* request = far->post_send(message)) finish(*far, request, bytes);
+  }
+  ASSERT_NE(far->error(), nullptr);
+  EXPECT_EQ(far->error()->cause(), Cause::kRemote) << far->error()->what();
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, Closing, testing::Values(1, 4));
+
+TEST(Malformed, FramesFailTheConnectionAndThePeerIsTold) {
+  Router right(test::router_options("right", streams(1)));
+  RawPeer peer(right);
+  std::vector<std::byte> buffer(1000);
+  Request* receive = peer.connection->post_receive(buffer);
+  peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 1000, 5, 1000, 0});
+  std::size_t bytes = 0;
+  ASSERT_EQ(finish(*peer.connection, receive, bytes), Outcome::kFailed);
+  std::string text = peer.connection->error()->what();
+  EXPECT_NE(text.find("no valid frame"), std::string::npos) << text;
+  EXPECT_NE(text.find("message 5"), std::string::npos) << text;
+  HeaderBytes goodbye;
+  ASSERT_EQ(recv(peer.sockets[0].get(), goodbye.data(), goodbye.size(), MSG_WAITALL),
+            static_cast<ssize_t>(goodbye.size()));
+  ASSERT_TRUE(decode(goodbye));
+  EXPECT_EQ(decode(goodbye)->reason, GoodbyeReason::kMalformed);
+}
+
+class Silence : public testing::TestWithParam<int> {
+ protected:
+  Silence() {
+    RouterOptions options = test::router_options("right", streams(1));
+    options.tcp.idle_timeout = seconds(2);
+    options.clock = &clock_;
+    router_ = std::make_unique<Router>(options);
+    peer_ = std::make_unique<RawPeer>(*router_, static_cast<std::uint16_t>(GetParam()));
+  }
+  FakeClock clock_;
+  std::unique_ptr<Router> router_;
+  std::unique_ptr<RawPeer> peer_;
+};
+
+TEST_P(Silence, AWaitingReceiveAloneNeverFailsWhileThePeersHostAnswers) {
+  std::vector<std::byte> buffer(1000);
+  Request* receive = peer_->connection->post_receive(buffer);
+  std::size_t bytes = 0;
+  for (int i = 0; i < 3600; ++i) {
+    ASSERT_EQ(peer_->connection->test(receive, bytes), Outcome::kPending);
+    clock_.advance(seconds(1));
+  }
+}
+
+TEST_P(Silence, ASendOfWhichThePeerTakesNothingFailsAfterTenIdleTimeouts) {
+  std::vector<std::byte> message(256 << 20);
+  Request* send = peer_->connection->post_send(message);
+  std::size_t bytes = 0;
+  Outcome outcome = Outcome::kPending;
+  // The kernel takes some megabytes first; let them settle before the clock moves.
+  for (int i = 0; i < 2000; ++i) ASSERT_EQ(peer_->connection->test(send, bytes), Outcome::kPending);
+  for (int elapsed = 0; elapsed < 19; ++elapsed) {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(peer_->connection->test(send, bytes), Outcome::kPending) << "after " << elapsed << " s";
+    }
+    clock_.advance(seconds(1));
+  }
+  int elapsed = 19;
+  for (; elapsed < 60 && outcome == Outcome::kPending; ++elapsed) {
+    clock_.advance(seconds(1));
+    outcome = peer_->connection->test(send, bytes);
+  }
+  ASSERT_EQ(outcome, Outcome::kFailed);
+  EXPECT_LE(elapsed, 45);
+  EXPECT_EQ(peer_->connection->error()->cause(), Cause::kTimeout);
+  std::string text = peer_->connection->error()->what();
+  EXPECT_NE(text.find("took nothing"), std::string::npos) << text;
+  EXPECT_NE(text.find("sending message 0 of 256 MiB"), std::string::npos) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, Silence, testing::Values(1, 4));
+
+}  // namespace
+}  // namespace tombolo::transport::tcp

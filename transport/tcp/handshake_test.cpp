@@ -1,0 +1,348 @@
+// Strangers at the listener's port, and listeners that are not what they should be.
+#include "transport/tcp/handshake.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <functional>
+#include <mutex>
+
+#include "transport/bytes.h"
+#include "transport/tcp/socket.h"
+#include "transport/test_support.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Keeps what was logged.
+class Recorder {
+ public:
+  Log log() {
+    return Log(LogLevel::kInfo, [this](LogLevel, std::string_view text) { lines_.emplace_back(text); });
+  }
+  std::size_t count(const std::string& part) const {
+    return static_cast<std::size_t>(std::ranges::count_if(
+        lines_, [&](const std::string& line) { return line.find(part) != std::string::npos; }));
+  }
+  std::string all() const {
+    std::string text;
+    for (const auto& line : lines_) text += line + "\n";
+    return text;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+class Handshake : public testing::Test {
+ protected:
+  Handshake() {
+    RouterOptions options = test::router_options("right");
+    options.log = recorder_.log();
+    options.clock = &clock_;
+    right_ = std::make_unique<Router>(options);
+    listener_ = right_->listen();
+  }
+
+  /// A stranger's blocking socket at the listener's port.
+  Descriptor stranger() {
+    auto address = SocketAddress::parse("127.0.0.1", listener_->endpoint().offers[0].port);
+    Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(socket.get(), address.get(), address.length), 0);
+    return socket;
+  }
+  static void say(const Descriptor& socket, std::span<const std::byte> bytes) {
+    ASSERT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  static Hello hello() {
+    Hello hello;
+    random_bytes(hello.connection);
+    random_bytes(hello.nonce);
+    hello.host = "stranger";
+    hello.nic = "eth9";
+    return hello;
+  }
+  /// Lets the listener work until `done`; it must not accept anybody meanwhile.
+  void serve_until(const std::function<bool()>& done) {
+    for (auto deadline = test::soon(); !done();) {
+      ASSERT_EQ(listener_->accept(), nullptr);
+      ASSERT_FALSE(deadline.passed()) << recorder_.all();
+      test::wait_on(*listener_);
+    }
+  }
+  void expect_dropped(const std::string& why) {
+    serve_until([&] { return recorder_.count(why) == 1; });
+    expect_honest_peers_still_get_in();
+  }
+  void expect_honest_peers_still_get_in() {
+    Router left(test::router_options("left"));
+    auto pair = test::connect_pair(left, *listener_);
+    ASSERT_TRUE(pair.first && pair.second);
+  }
+  std::vector<std::byte> hear(const Descriptor& socket, std::size_t size) {
+    std::vector<std::byte> bytes(size);
+    std::size_t have = 0;
+    serve_until([&] {
+      ssize_t got = recv(socket.get(), bytes.data() + have, size - have, MSG_DONTWAIT);
+      if (got > 0) have += static_cast<std::size_t>(got);
+      return have == size;
+    });
+    return bytes;
+  }
+
+  FakeClock clock_;
+  Recorder recorder_;
+  std::unique_ptr<Router> right_;
+  std::unique_ptr<Listener> listener_;
+};
+
+TEST_F(Handshake, GarbageIsDroppedWithOneLine) {
+  auto socket = stranger();
+  say(socket, std::as_bytes(std::span(std::string_view("GET / HTTP/1.1\r\n\r\n"))));
+  expect_dropped("no Tombolo handshake");
+}
+
+TEST_F(Handshake, ATruncatedHelloIsDropped) {
+  auto socket = stranger();
+  auto bytes = hello().encode();
+  say(socket, std::span(bytes).first(100));
+  socket.reset();
+  expect_dropped("closed before its hello was complete");
+}
+
+TEST_F(Handshake, AnotherVersionIsToldOurs) {
+  auto socket = stranger();
+  auto bytes = hello().encode();
+  store_little_endian(&bytes[4], std::uint16_t{99});
+  say(socket, bytes);
+  auto reply = Reply::decode(hear(socket, Reply::kBytes));
+  EXPECT_EQ(reply.status, HandshakeStatus::kOtherVersion);
+  expect_dropped("protocol version 99");
+}
+
+TEST_F(Handshake, ImpossibleValuesAreRefused) {
+  auto socket = stranger();
+  Hello wrong = hello();
+  wrong.stream = 5;
+  wrong.streams = 2;
+  say(socket, wrong.encode());
+  auto reply = Reply::decode(hear(socket, Reply::kBytes));
+  EXPECT_EQ(reply.status, HandshakeStatus::kRefused);
+  expect_dropped("stream 5 of 2");
+}
+
+TEST_F(Handshake, AForgedProofIsDropped) {
+  auto socket = stranger();
+  say(socket, hello().encode());
+  hear(socket, Reply::kBytes);
+  Finish finish;
+  finish.mac.fill(std::byte{0x42});
+  say(socket, finish.encode());
+  expect_dropped("it holds another secret");
+}
+
+TEST_F(Handshake, TheListenersOwnProofDoesNotServeAsTheStrangers) {
+  auto socket = stranger();
+  say(socket, hello().encode());
+  Finish finish;
+  finish.mac = Reply::decode(hear(socket, Reply::kBytes)).mac;
+  say(socket, finish.encode());
+  expect_dropped("it holds another secret");
+}
+
+TEST_F(Handshake, AHalfOpenStrangerIsDroppedAfterItsTimeAndDisturbsNobody) {
+  auto socket = stranger();
+  serve_until([&] { return true; });
+  expect_honest_peers_still_get_in();
+  EXPECT_EQ(recorder_.count("dropped"), 0u) << recorder_.all();
+  clock_.advance(seconds(11));
+  expect_dropped("no handshake within");
+}
+
+TEST_F(Handshake, AFloodOfHalfOpenStrangersIsBounded) {
+  std::vector<Descriptor> flood;
+  for (int i = 0; i < 300; ++i) {
+    flood.push_back(stranger());
+    listener_->accept();
+  }
+  serve_until([&] { return recorder_.count("too many unfinished handshakes") == 44; });
+  expect_honest_peers_still_get_in();
+}
+
+TEST_F(Handshake, AConnectionMissingStreamsIsDroppedAfterItsTime) {
+  auto socket = stranger();
+  Hello first = hello();
+  first.streams = 2;
+  auto bytes = first.encode();
+  say(socket, bytes);
+  auto reply = hear(socket, Reply::kBytes);
+  Finish finish;
+  finish.mac = finish_mac(Secret::from_text("the tests' secret"), bytes, reply);
+  say(socket, finish.encode());
+  serve_until([&] { return true; });
+  expect_honest_peers_still_get_in();
+  clock_.advance(seconds(31));
+  expect_dropped("1 of its 2 streams did not arrive");
+}
+
+TEST_F(Handshake, WorksWhenItsBytesComeOneByOne) {
+  auto socket = stranger();
+  Hello slow = hello();
+  slow.label = 77;
+  auto bytes = slow.encode();
+  for (auto& byte : bytes) {
+    say(socket, {&byte, 1});
+    listener_->accept();
+  }
+  auto reply = hear(socket, Reply::kBytes);
+  Finish finish;
+  finish.mac = finish_mac(Secret::from_text("the tests' secret"), bytes, reply);
+  auto last = finish.encode();
+  std::unique_ptr<Connection> connection;
+  for (auto& byte : last) {
+    ASSERT_EQ(connection, nullptr);
+    say(socket, {&byte, 1});
+    connection = listener_->accept();
+  }
+  for (auto deadline = test::soon(); !connection && !deadline.passed();) connection = listener_->accept();
+  ASSERT_NE(connection, nullptr);
+  EXPECT_EQ(connection->label(), 77u);
+  EXPECT_EQ(connection->route().peer_host, "stranger");
+  EXPECT_EQ(connection->route().peer_nic, "eth9");
+  EXPECT_EQ(connection->route().local_nic, "eth0");
+}
+
+TEST_F(Handshake, AWrongSecretIsNamedAtBothEnds) {
+  RouterOptions options = test::router_options("left");
+  options.secret = Secret::from_text("another");
+  Router left(options);
+  ConnectOptions named;
+  named.peer_name = "rank 3";
+  auto connecting = left.connect(listener_->endpoint(), named);
+  std::string text;
+  for (auto deadline = test::soon(); text.empty() && !deadline.passed();) {
+    EXPECT_EQ(listener_->accept(), nullptr);
+    try {
+      EXPECT_EQ(connecting->poll(), nullptr);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+      text = error.what();
+    }
+  }
+  EXPECT_NE(text.find("different secrets"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 3 on host right"), std::string::npos) << text;
+  EXPECT_NE(text.find("eth0"), std::string::npos) << text;
+  expect_dropped("holds another secret");
+}
+
+std::string failure_to_connect(
+    Router& router, const Endpoint& endpoint, Duration allowed, Cause cause,
+    const std::function<void()>& meanwhile = [] {}) {
+  ConnectOptions options;
+  options.deadline = allowed;
+  options.peer_name = "rank 1";
+  auto connecting = router.connect(endpoint, options);
+  for (auto deadline = test::soon(); !deadline.passed();) {
+    meanwhile();
+    try {
+      if (connecting->poll()) return "connected";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), cause) << error.what();
+      return error.what();
+    }
+    test::wait_on(*connecting);
+  }
+  return "no end";
+}
+
+TEST(Connecting, IsRefusedUntilTheDeadlineAndSaysBy) {
+  Router left(test::router_options("left")), right(test::router_options("right"));
+  auto listener = right.listen();
+  Endpoint gone = listener->endpoint();
+  listener.reset();
+  std::string text = failure_to_connect(left, gone, milliseconds(300), Cause::kTimeout);
+  EXPECT_NE(text.find("refused"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 on host right"), std::string::npos) << text;
+}
+
+TEST(Connecting, SucceedsWhenTheListenerSpeaksLate) {
+  Router left(test::router_options("left")), right(test::router_options("right"));
+  auto listener = right.listen();
+  auto connecting = left.connect(listener->endpoint(), {});
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(connecting->poll(), nullptr);
+  std::unique_ptr<Connection> near, far;
+  for (auto deadline = test::soon(); !(near && far) && !deadline.passed();) {
+    if (!near) near = connecting->poll();
+    if (!far) far = listener->accept();
+  }
+  EXPECT_TRUE(near && far);
+}
+
+/// A listening socket that answers everybody with fixed bytes.
+std::string answer_with(std::span<const std::byte> bytes, Duration allowed, Cause cause) {
+  std::uint16_t port = 0;
+  Descriptor socket = listen_on("eth0", "127.0.0.1", port);
+  Router left(test::router_options("left"));
+  Endpoint endpoint;
+  endpoint.host = "odd";
+  endpoint.offers = {{"eth0", topology::NicKind::kTcp, 0, "127.0.0.1", port, 0, false}};
+  std::vector<Descriptor> accepted;
+  return failure_to_connect(left, endpoint, allowed, cause, [&] {
+    Descriptor one(accept4(socket.get(), nullptr, nullptr, SOCK_NONBLOCK));
+    if (!one) return;
+    if (!bytes.empty()) send(one.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    accepted.push_back(std::move(one));
+  });
+}
+
+TEST(Connecting, ToAnotherProgramSaysSo) {
+  std::string text = answer_with(std::as_bytes(std::span(std::string_view("SSH-2.0-OpenSSH_9.2p1\r\n"))),
+                                 seconds(30), Cause::kRemote);
+  EXPECT_NE(text.find("not Tombolo"), std::string::npos) << text;
+}
+
+TEST(Connecting, ToAnotherVersionSaysSo) {
+  auto bytes = Reply{}.encode();
+  store_little_endian(&bytes[4], std::uint16_t{7});
+  std::string text = answer_with(bytes, seconds(30), Cause::kRemote);
+  EXPECT_NE(text.find("protocol version 7"), std::string::npos) << text;
+}
+
+TEST(Connecting, ToASilentListenerEndsAtTheDeadline) {
+  std::string text = answer_with({}, milliseconds(300), Cause::kTimeout);
+  EXPECT_NE(text.find("not connected within"), std::string::npos) << text;
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  DIR* directory = opendir("/proc/self/fd");
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+TEST(Descriptors, AreAllClosedAgain) {
+  auto once = [] {
+    TcpOptions tcp;
+    tcp.streams = 4;
+    Router left(test::router_options("left", tcp)), right(test::router_options("right", tcp));
+    auto listener = right.listen();
+    auto abandoned = left.connect(listener->endpoint(), {});
+    auto pair = test::connect_pair(left, *listener);
+    std::vector<std::byte> data(100'000);
+    pair.first->post_send(data);
+    pair.first->progress();
+  };
+  once();
+  std::size_t before = open_descriptors();
+  for (int i = 0; i < 10; ++i) once();
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace tombolo::transport::tcp
