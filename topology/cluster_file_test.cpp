@@ -177,7 +177,7 @@ TEST(ClusterFile, AnswersEveryMutationWithAnErrorOrACluster) {
   int accepted = 0;
   for (int round = 0; round < 4000; ++round) {
     std::string text = good;
-    for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
+    for (std::size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
       std::size_t at = below(text.size());
       switch (below(5)) {
         case 0:

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Checks that includes point only downward through the rooms (docs/architecture.md).
+
+Usage: check_layering.py [ROOT]      exit code 1 and one line per offence where the rules are broken
+       check_layering.py --self-test
+
+Rules:
+  * A file includes only its own room and rooms below it, and none that its room knows nothing of.
+  * The project's own files are included by their path from the root, and exist.
+  * Public headers (include/tombolo/) include nothing of the rooms.
+  * Headers do not include the slow ones (JSON, Asio, CLI11): their cost would be paid in every file.
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+# From the ground up.
+ROOMS = ["base", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools",
+         "bench", "tests"]
+# Beside what lies above: the rooms below that a room knows nothing of.
+UNKNOWN = {
+    "net_plugin": {"collectives", "probe"},
+    "planner": {"transport", "collectives", "probe", "net_plugin"},
+    "trainer": {"net_plugin"},
+    "bench": {"tools"},
+}
+SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}
+HEADERS = {".h", ".hpp", ".cuh"}
+SLOW = ("nlohmann/json.hpp", "boost/asio", "CLI/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+
+
+def files_of(root):
+    """(room or "public", path) of each source file."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                yield room, path
+    for path in sorted((root / "include").rglob("*")):
+        if path.suffix in SUFFIXES and path.is_file():
+            yield "public", path
+
+
+def why_not(room, target, quoted, path, root):
+    """Why a file of `room` must not include `target`, or None where it may."""
+    if path.suffix in HEADERS and target.startswith(SLOW):
+        return "is slow to compile and belongs in a .cpp file (use json_fwd.hpp, or hide it behind a struct)"
+    other = target.split("/", 1)[0]
+    if other not in ROOMS or "/" not in target:
+        if not quoted or (root / "include" / target).exists():
+            return None
+        return "is not found from the root (write the path from there)"
+    if not (root / target).exists():
+        return "does not exist"
+    if room == "public":
+        return "is private, and this header is public"
+    if ROOMS.index(other) > ROOMS.index(room):
+        return f"points upward: {other}/ lies above {room}/"
+    if other in UNKNOWN.get(room, ()):
+        return f"{room}/ knows nothing of {other}/"
+    return None
+
+
+def offences(root):
+    for room, path in files_of(root):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for match in INCLUDE.finditer(text):
+            reason = why_not(room, match[2], match[1] == '"', path, root)
+            if reason:
+                line = text.count("\n", 0, match.start(1)) + 1
+                yield f"{path.relative_to(root)}:{line}: {match[2]} {reason}"
+
+
+def check(root):
+    count = sum(1 for _ in files_of(root))
+    if count == 0:
+        print(f"check_layering: no source file below {root}; is this the project's root?", file=sys.stderr)
+        return 2
+    found = list(offences(root))
+    for line in found:
+        print(line)
+    if found:
+        print(f"check_layering: {len(found)} includes break the rules of docs/architecture.md", file=sys.stderr)
+        return 1
+    print(f"check_layering: the includes of {count} files point downward")
+    return 0
+
+
+def self_test():
+    """Each case is one include in one file, with a part of the complaint or None where it is right."""
+    cases = [
+        ("transport/a.cpp", '#include "base/b.h"', None),
+        ("transport/tcp/a.cpp", '#include "transport/b.h"', None),
+        ("base/a.cpp", "#include <vector>", None),
+        ("base/a.cpp", "#include <nlohmann/json.hpp>", None),
+        ("collectives/a.cpp", '#include "tombolo/b.h"', None),
+        ("tests/netns/a.cpp", '#include "tools/b.h"', None),
+        ("base/a.cpp", '#include "transport/b.h"', "points upward"),
+        ("base/a.cpp", "  #  include <transport/b.h>", "points upward"),
+        ("probe/a.h", '// words\n\n#include "planner/b.h"', "probe/a.h:3: planner/b.h points upward"),
+        ("planner/a.cpp", '#include "transport/b.h"', "knows nothing of"),
+        ("net_plugin/a.cpp", '#include "collectives/b.h"', "knows nothing of"),
+        ("trainer/a.cu", '#include "net_plugin/b.h"', "knows nothing of"),
+        ("bench/a.cpp", '#include "tools/b.h"', "knows nothing of"),
+        ("include/tombolo/a.h", '#include "base/b.h"', "is private"),
+        ("base/a.cpp", '#include "b.h"', "not found from the root"),
+        ("base/a.cpp", '#include "base/none.h"', "does not exist"),
+        ("base/a.h", "#include <nlohmann/json.hpp>", "slow to compile"),
+        ("tools/a.h", "#include <boost/asio/ip/tcp.hpp>", "slow to compile"),
+    ]
+    failures = 0
+    for name, text, expected in cases:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for room in ROOMS + ["include/tombolo"]:
+                (root / room).mkdir(parents=True, exist_ok=True)
+                (root / room / "b.h").write_text("#pragma once\n")
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+            found = list(offences(root))
+            right = not found if expected is None else len(found) == 1 and expected in found[0]
+            if not right:
+                failures += 1
+                print(f"{name}: {text!r}: expected {expected!r}, found {found}")
+    with tempfile.TemporaryDirectory() as folder:
+        if check(pathlib.Path(folder)) != 2:
+            failures += 1
+            print("an empty folder passed")
+    print(f"check_layering --self-test: {len(cases) + 1 - failures} of {len(cases) + 1} cases right")
+    return 1 if failures else 0
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return self_test()
+    if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).resolve().parent.parent
+    return check(root.resolve())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
