@@ -7,8 +7,10 @@ target_compile_options(tombolo_flags INTERFACE -Wall -Wextra -Wconversion -Wno-s
 target_include_directories(tombolo_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 target_compile_definitions(tombolo_flags INTERFACE FMT_HEADER_ONLY)
 if(TOMBOLO_SANITIZE)
-  target_compile_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE} -fno-omit-frame-pointer
-    $<$<STREQUAL:${TOMBOLO_SANITIZE},address$<COMMA>undefined>:-fno-sanitize-recover=undefined>)
+  target_compile_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE} -fno-omit-frame-pointer)
+  if(TOMBOLO_SANITIZE MATCHES "undefined")
+    target_compile_options(tombolo_flags INTERFACE -fno-sanitize-recover=undefined)
+  endif()
   target_link_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE})
 endif()
 
