@@ -43,15 +43,27 @@ NetDevice make_device(const topology::Host& host, std::string name, std::vector<
   return device;
 }
 
-/// The interface that every machine has: enough for ranks of one host.
-std::vector<topology::Nic> loopback(const Log& log) {
+/// A peer on another link cannot use the others.
+bool is_routable(const std::string& address) {
+  return address.find('%') == std::string::npos && !address.starts_with("169.254.") &&
+         !address.starts_with("fe80:");
+}
+
+/// Where detection finds nothing that it would use by default: the virtual interfaces with an address, which
+/// are all that a container has; failing those loopback, enough for ranks of one host.
+std::vector<topology::Nic> last_resort(const Log& log) {
   topology::DetectOptions options;
   options.log = log;
-  std::vector<topology::Nic> found = topology::detect(options).nics;
-  std::erase_if(found, [](const topology::Nic& nic) {
-    return nic.role != topology::NicRole::kLoopback || nic.addresses.empty();
-  });
-  return found;
+  const std::vector<topology::Nic> all = topology::detect(options).nics;
+  for (topology::NicRole role : {topology::NicRole::kVirtual, topology::NicRole::kLoopback}) {
+    std::vector<topology::Nic> found;
+    std::ranges::copy_if(all, std::back_inserter(found), [&](const topology::Nic& nic) {
+      return nic.role == role && nic.state != topology::NicState::kDown &&
+             std::ranges::any_of(nic.addresses, is_routable);
+    });
+    if (!found.empty()) return found;
+  }
+  return {};
 }
 
 }  // namespace
@@ -86,13 +98,14 @@ Node make_node(const Log& log) {
   topology::Host host = topology::local_host(options);
   std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
   if (host.nics.empty() && !file) {
-    host.nics = loopback(log);
-    if (!host.nics.empty()) {
+    host.nics = last_resort(log);
+    for (const topology::Nic& nic : host.nics) {
       log.warning(
-          "host '{}' has no usable NIC but loopback: only ranks on this host can be reached. `tombolo topo` "
-          "says "
-          "why the other NICs were rejected",
-          host.name);
+          "host '{}' has no NIC that is used by default (`tombolo topo` says why); using {} ({}), which {}. "
+          "Name other "
+          "NICs in a cluster file (TOMBOLO_CLUSTER)",
+          host.name, nic.name, topology::nic_role_name(nic.role),
+          nic.role == topology::NicRole::kLoopback ? "reaches only ranks on this host" : "is all there is");
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text_distance.h"
+#include "net_plugin/parameters.h"
 #include "topology/cluster_file.h"
 
 extern char** environ;
@@ -14,6 +15,7 @@ std::vector<RoomParameters> all_parameters() {
   return {
       {"base", base_parameters()},
       {"topology", topology::topology_parameters()},
+      {"net_plugin", net_plugin::net_plugin_parameters()},
   };
 }
 

@@ -1,0 +1,64 @@
+// Drives a net plugin as NCCL does: loads the library, finds the table of one ABI version, and calls it
+// through one interface. For the conformance test and the benchmark.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "net_plugin/abi/net.h"
+
+namespace tombolo::net_plugin {
+
+inline constexpr int kOldestAbi = 6, kNewestAbi = 12;
+
+/// A loaded plugin; destroying it unloads the library. Results are the plugin's own; nothing here throws but
+/// load(). Threads: as the plugin allows.
+class Client {
+ public:
+  /// Throws kSystem naming the library when it cannot be loaded, and kUnsupported when it lacks the version.
+  static std::unique_ptr<Client> load(const std::string& path, int abi_version);
+  virtual ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  virtual int abi_version() const noexcept = 0;
+  virtual std::string name() const = 0;
+
+  /// Up to v10 `context` becomes null, and is ignored below.
+  virtual abi::Result init(void** context, std::uint64_t communicator, abi::Logger logger) = 0;
+  /// Up to v10: nothing to do.
+  virtual abi::Result finalize(void* context) = 0;
+
+  virtual abi::Result devices(int* count) = 0;
+  /// The newest properties; what the version lacks stays as it was.
+  virtual abi::Result get_properties(int device, abi::PropertiesV12* properties) = 0;
+
+  virtual abi::Result listen(void* context, int device, void* handle, void** listen_comm) = 0;
+  virtual abi::Result connect(void* context, int device, void* handle, void** send_comm) = 0;
+  virtual abi::Result accept(void* listen_comm, void** receive_comm) = 0;
+
+  virtual abi::Result register_memory(void* comm, void* data, std::size_t size, int kind, void** memory) = 0;
+  virtual abi::Result register_dma_buf(void* comm, void* data, std::size_t size, int fd, void** memory) = 0;
+  virtual abi::Result deregister_memory(void* comm, void* memory) = 0;
+
+  virtual abi::Result send(void* send_comm, void* data, std::size_t size, void* memory, void** request) = 0;
+  virtual abi::Result receive(void* receive_comm, void* data, std::size_t size, void* memory,
+                              void** request) = 0;
+  virtual abi::Result flush(void* receive_comm, void* data, std::size_t size, void* memory,
+                            void** request) = 0;
+  virtual abi::Result test(void* request, int* done, int* size) = 0;
+
+  virtual abi::Result close_send(void* send_comm) = 0;
+  virtual abi::Result close_receive(void* receive_comm) = 0;
+  virtual abi::Result close_listen(void* listen_comm) = 0;
+
+ protected:
+  explicit Client(void* library) : library_(library) {}
+
+ private:
+  void* library_;
+};
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,354 @@
+// What NCCL relies on in a net plugin, point by point: loading, devices, and making connections.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "base/format.h"
+#include "tests/process/net_harness.h"
+
+namespace tombolo::net_plugin::test {
+namespace {
+
+class NetSetup : public testing::TestWithParam<int> {};
+
+INSTANTIATE_TEST_SUITE_P(Abi, NetSetup, testing::Range(kOldestAbi, kNewestAbi + 1),
+                         [](const auto& test) { return fmt::format("v{}", test.param); });
+
+/// Sets a variable for the life of the object.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
+  ~Environment() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
+  Side side(GetParam());
+  EXPECT_EQ(side.plugin().name(), "Tombolo");
+  int count = 0;
+  ASSERT_EQ(side.plugin().devices(&count), abi::kSuccess);
+  ASSERT_EQ(count, 1);
+  abi::PropertiesV12 properties{};
+  properties.force_flush = 7;
+  ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::kSuccess);
+  EXPECT_STREQ(properties.name, "tombolo0");
+  EXPECT_NE(properties.guid, 0U);
+  EXPECT_EQ(properties.pointer_support, abi::kHostPointer);
+  EXPECT_GT(properties.speed, 0);
+  EXPECT_GE(properties.latency, 0);
+  EXPECT_GT(properties.most_comms, 1000);
+  EXPECT_EQ(properties.most_receives, 1);
+  EXPECT_EQ(properties.net_device_type, abi::kHostDevice);
+  EXPECT_EQ(properties.registration_is_global, 0);
+  if (GetParam() >= 9) {
+    EXPECT_EQ(properties.force_flush, 0);
+    EXPECT_EQ(properties.group.count, 1);
+    EXPECT_EQ(properties.group.devices[0], 0);
+    EXPECT_EQ(properties.most_point_to_point_bytes, abi::kLargestMessage);
+    EXPECT_EQ(properties.most_collective_bytes, abi::kLargestMessage);
+  }
+  if (GetParam() >= 11) {
+    EXPECT_EQ(properties.most_requests_in_one, 1);
+  }
+  if (GetParam() >= 12) {
+    EXPECT_EQ(properties.rail, -1);
+    EXPECT_EQ(properties.plane, -1);
+  }
+  EXPECT_NE(side.plugin().get_properties(1, &properties), abi::kSuccess);
+  EXPECT_NE(side.plugin().get_properties(-1, &properties), abi::kSuccess);
+}
+
+TEST_P(NetSetup, SaysAtInitWhatItIsAndWhatItFound) {
+  take_log();
+  Side side(GetParam());
+  auto lines = take_log();
+  std::string wanted = fmt::format("net ABI v{}", GetParam());
+  EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) {
+    return line.starts_with("3 NET/Tombolo : ") && line.find(wanted) != line.npos &&
+           line.find("tombolo0") != line.npos;
+  })) << fmt::format("{} lines, first: {}", lines.size(), lines.empty() ? "" : lines.front());
+}
+
+TEST_P(NetSetup, TakesItsNameFromTheEnvironment) {
+  // In a process of its own: the name is read when the library is loaded.
+  Peer peer([](Channel&) {
+    Environment name("TOMBOLO_NET_NAME", "IB");
+    Side side(GetParam());
+    REQUIRE(side.plugin().name() == "IB");
+  });
+  peer.join();
+}
+
+TEST_P(NetSetup, RejectsAWrongEnvironmentNamingTheVariable) {
+  Environment devices("TOMBOLO_NET_DEVICES", "all");
+  auto plugin = Client::load(plugin_path(), GetParam());
+  take_log();
+  void* context = nullptr;
+  EXPECT_EQ(plugin->init(&context, 1, keep_log), abi::kInvalidUsage);
+  auto lines = take_log();
+  ASSERT_FALSE(lines.empty());
+  EXPECT_TRUE(lines.back().starts_with("2 ")) << lines.back();
+  EXPECT_NE(lines.back().find("TOMBOLO_NET_DEVICES"), std::string::npos) << lines.back();
+  int count = 0;
+  EXPECT_NE(plugin->devices(&count), abi::kSuccess);
+}
+
+TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
+  // NCCL's proxy asks for several connections in turn: an answer must not wait for anybody.
+  constexpr auto kAtOnce = std::chrono::milliseconds(500);
+  Peer peer([&](Channel& channel) {
+    Side side(GetParam());
+    HandleMemory handle;
+    channel.receive(handle.data(), handle.size());
+    // The listener does not accept yet.
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      void* comm = &side;
+      auto start = std::chrono::steady_clock::now();
+      REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kSuccess);
+      REQUIRE(std::chrono::steady_clock::now() - start < kAtOnce);
+      REQUIRE(comm == nullptr);
+      ::poll(nullptr, 0, 5);
+    }
+    channel.signal();
+    void* comm = side.connect(handle);
+    channel.wait();
+    side.plugin().close_send(comm);
+  });
+  Side side(GetParam());
+  HandleMemory handle{};
+  void* listen_comm = side.listen(handle);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    void* comm = &side;
+    auto start = std::chrono::steady_clock::now();
+    ASSERT_EQ(side.plugin().accept(listen_comm, &comm), abi::kSuccess);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, kAtOnce);
+    EXPECT_EQ(comm, nullptr);
+  }
+  peer.channel().send(handle.data(), handle.size());
+  peer.channel().wait();
+  void* comm = side.accept(listen_comm);
+  peer.channel().signal();
+  peer.join();
+  side.plugin().close_receive(comm);
+  side.plugin().close_listen(listen_comm);
+}
+
+TEST_P(NetSetup, CloseListenRightAfterAcceptLeavesTheConnectionAlone) {
+  auto data = pattern(100'000, 3);
+  Peer peer([&](Channel& channel) {
+    Side side(GetParam());
+    HandleMemory handle;
+    channel.receive(handle.data(), handle.size());
+    void* comm = side.connect(handle);
+    channel.wait();  // until the listener is closed
+    REQUIRE(side.finish(side.send(comm, data)) == data.size());
+    side.plugin().close_send(comm);
+  });
+  Side side(GetParam());
+  HandleMemory handle{};
+  void* listen_comm = side.listen(handle);
+  peer.channel().send(handle.data(), handle.size());
+  void* comm = side.accept(listen_comm);
+  ASSERT_EQ(side.plugin().close_listen(listen_comm), abi::kSuccess);
+  peer.channel().signal();
+  std::vector<std::byte> buffer(data.size());
+  EXPECT_EQ(side.finish(side.receive(comm, buffer)), data.size());
+  EXPECT_EQ(buffer, data);
+  side.plugin().close_receive(comm);
+  peer.join();
+}
+
+TEST_P(NetSetup, TwoConnectsToOneListenGiveTwoConnections) {
+  Peer peer([&](Channel& channel) {
+    Side side(GetParam());
+    HandleMemory first;
+    channel.receive(first.data(), first.size());
+    // The second one from other memory, both being made at a time; then a third from memory used before.
+    HandleMemory second = first;
+    void *one = nullptr, *two = nullptr;
+    Deadline deadline = Deadline::after(kPatience);
+    while (one == nullptr || two == nullptr) {
+      if (one == nullptr) {
+        REQUIRE(side.plugin().connect(side.context(), 0, first.data(), &one) == abi::kSuccess);
+      }
+      if (two == nullptr) {
+        REQUIRE(side.plugin().connect(side.context(), 0, second.data(), &two) == abi::kSuccess);
+      }
+      REQUIRE(!deadline.passed());
+    }
+    void* three = side.connect(first);
+    REQUIRE(one != two && two != three && one != three);
+    std::vector<void*> comms{one, two, three};
+    for (std::size_t i = 0; i < comms.size(); ++i) {
+      auto data = pattern(1000, static_cast<unsigned>(i));
+      REQUIRE(side.finish(side.send(comms[i], data)) == data.size());
+    }
+    channel.wait();
+    for (void* comm : comms) side.plugin().close_send(comm);
+  });
+  Side side(GetParam());
+  HandleMemory handle{};
+  void* listen_comm = side.listen(handle);
+  peer.channel().send(handle.data(), handle.size());
+  std::vector<void*> comms;
+  for (int i = 0; i < 3; ++i) comms.push_back(side.accept(listen_comm));
+  // Exactly one accept per connect.
+  void* more = nullptr;
+  EXPECT_EQ(side.plugin().accept(listen_comm, &more), abi::kSuccess);
+  EXPECT_EQ(more, nullptr);
+  std::vector<std::vector<std::byte>> received;
+  for (void* comm : comms) {
+    std::vector<std::byte> buffer(1000);
+    EXPECT_EQ(side.finish(side.receive(comm, buffer)), buffer.size());
+    received.push_back(buffer);
+  }
+  for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(std::ranges::count(received, pattern(1000, i)), 1);
+  peer.channel().signal();
+  peer.join();
+  for (void* comm : comms) side.plugin().close_receive(comm);
+  side.plugin().close_listen(listen_comm);
+}
+
+TEST_P(NetSetup, AForeignHandleIsRefusedWithAReason) {
+  Side side(GetParam());
+  HandleMemory handle{};
+  void* listen_comm = side.listen(handle);
+  auto refuse = [&](HandleMemory bad, std::string_view reason) {
+    take_log();
+    void* comm = &side;
+    EXPECT_EQ(side.plugin().connect(side.context(), 0, bad.data(), &comm), abi::kRemoteError);
+    EXPECT_EQ(comm, nullptr);
+    auto lines = take_log();
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines.back().find(reason), std::string::npos) << lines.back();
+  };
+  refuse(HandleMemory{}, "another net plugin");
+  HandleMemory newer = handle;
+  newer[4] = std::byte{200};
+  refuse(newer, "version 200");
+  HandleMemory too_long = handle;
+  too_long[5] = std::byte{255};
+  refuse(too_long, "255 bytes");
+  side.plugin().close_listen(listen_comm);
+}
+
+TEST_P(NetSetup, AnAbandonedConnectIsForgotten) {
+  // NCCL aborts a communicator while its connections are being made; the handle's memory is then used again.
+  Peer peer([&](Channel& channel) {
+    Side side(GetParam());
+    HandleMemory handle, next;
+    channel.receive(handle.data(), handle.size());
+    channel.receive(next.data(), next.size());
+    void* comm = nullptr;
+    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kSuccess);
+    REQUIRE(comm == nullptr);
+    handle = next;
+    comm = side.connect(handle);
+    auto data = pattern(10, 1);
+    REQUIRE(side.finish(side.send(comm, data)) == data.size());
+    channel.wait();
+    side.plugin().close_send(comm);
+  });
+  Side side(GetParam());
+  HandleMemory first{}, second{};
+  void* first_listen = side.listen(first);
+  void* second_listen = side.listen(second);
+  EXPECT_NE(first, second);
+  peer.channel().send(first.data(), first.size());
+  peer.channel().send(second.data(), second.size());
+  void* comm = side.accept(second_listen);
+  std::vector<std::byte> buffer(10);
+  EXPECT_EQ(side.finish(side.receive(comm, buffer)), buffer.size());
+  EXPECT_EQ(buffer, pattern(10, 1));
+  peer.channel().signal();
+  peer.join();
+  side.plugin().close_receive(comm);
+  side.plugin().close_listen(first_listen);
+  side.plugin().close_listen(second_listen);
+}
+
+/// Host names a0 and a1 in an InfiniBand cluster, b0 in a RoCE one, an Ethernet that all share; carried over
+/// loopback addresses.
+std::string write_cluster_file(const std::filesystem::path& folder) {
+  auto host = [](const char* name, const char* cluster, const char* kind, int address) {
+    return fmt::format(
+        R"({{"name": "{0}", "cluster": "{1}", "nics": [
+  {{"name": "fast0", "kind": "{2}", "fabric": "fast-{1}", "rate_gbps": 100, "address": "127.0.1.{3}", "emulated": true}},
+  {{"name": "eth0", "kind": "tcp", "rate_gbps": 1, "address": "127.0.0.{3}"}}],
+  "devices": [{{"name": "cpu", "kind": "cpu"}}]}})",
+        name, cluster, kind, address);
+  };
+  auto path = folder / "cluster.json";
+  std::ofstream(path) << R"({"tombolo_cluster": 1, "emulated": true, "hosts": [)"
+                      << host("a0", "A", "infiniband", 10) << "," << host("a1", "A", "infiniband", 11) << ","
+                      << host("b0", "B", "roce", 12) << "]}";
+  return path;
+}
+
+TEST_P(NetSetup, EveryConnectionChoosesItsOwnTransport) {
+  std::filesystem::path folder = testing::TempDir() + fmt::format("net_conformance.{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  Environment cluster("TOMBOLO_CLUSTER", write_cluster_file(folder));
+  auto peer_body = [](const char* host) {
+    return [host](Channel& channel) {
+      Environment self("TOMBOLO_HOST", host);
+      Side side(GetParam());
+      HandleMemory handle;
+      channel.receive(handle.data(), handle.size());
+      take_log();
+      void* comm = side.connect(handle);
+      auto data = pattern(5000, 9);
+      REQUIRE(side.finish(side.send(comm, data)) == data.size());
+      std::string lines;
+      for (const std::string& line : take_log()) lines += line + "\n";
+      auto size = static_cast<unsigned>(lines.size());
+      channel.send(&size, sizeof size);
+      channel.send(lines.data(), size);
+      channel.wait();
+      side.plugin().close_send(comm);
+    };
+  };
+  Peer same_cluster(peer_body("a1")), other_cluster(peer_body("b0"));
+  {
+    Environment self("TOMBOLO_HOST", "a0");
+    Side side(GetParam());
+    abi::PropertiesV12 properties{};
+    ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::kSuccess);
+    EXPECT_EQ(properties.speed, 100'000);
+    auto route_to = [&](Peer& peer) {
+      HandleMemory handle{};
+      void* listen_comm = side.listen(handle);
+      peer.channel().send(handle.data(), handle.size());
+      void* comm = side.accept(listen_comm);
+      side.plugin().close_listen(listen_comm);
+      std::vector<std::byte> buffer(5000);
+      EXPECT_EQ(side.finish(side.receive(comm, buffer)), buffer.size());
+      EXPECT_EQ(buffer, pattern(5000, 9));
+      unsigned size = 0;
+      peer.channel().receive(&size, sizeof size);
+      std::string lines(size, ' ');
+      peer.channel().receive(lines.data(), size);
+      peer.channel().signal();
+      peer.join();
+      side.plugin().close_receive(comm);
+      return lines;
+    };
+    std::string near = route_to(same_cluster), far = route_to(other_cluster);
+    EXPECT_NE(near.find("fast0"), near.npos) << near;
+    EXPECT_NE(near.find("127.0.1.10"), near.npos) << near;
+    EXPECT_NE(far.find("eth0"), far.npos) << far;
+    EXPECT_NE(far.find("127.0.0.10"), far.npos) << far;
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tombolo::net_plugin::test

@@ -1,0 +1,255 @@
+#include "tests/process/net_harness.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <mutex>
+#include <stdexcept>
+
+#include "base/error.h"
+
+namespace tombolo::net_plugin::test {
+namespace {
+
+std::mutex log_lock;
+std::vector<std::string> log_lines;
+
+}  // namespace
+
+void require(bool condition, const char* text, const char* file, int line) {
+  if (condition) return;
+  std::string message = fmt::format("{}:{}: not so: {}", file, line, text);
+  for (const std::string& logged : take_log()) message += "\n  the plugin logged: " + logged;
+  throw std::runtime_error(message);
+}
+
+Channel::~Channel() {
+  ::close(descriptor_);
+}
+
+void Channel::send(const void* data, std::size_t size) {
+  REQUIRE(::send(descriptor_, data, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size));
+}
+
+void Channel::receive(void* data, std::size_t size) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (auto* at = static_cast<char*>(data); size > 0;) {
+    pollfd wait{descriptor_, POLLIN, 0};
+    int ready = ::poll(&wait, 1, deadline.poll_milliseconds());
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) throw std::runtime_error("the other process did not answer in time");
+    ssize_t got = ::recv(descriptor_, at, size, 0);
+    if (got <= 0) throw std::runtime_error("the other process ended early");
+    at += got;
+    size -= static_cast<std::size_t>(got);
+  }
+}
+
+void Channel::signal() {
+  char byte = 's';
+  send(&byte, 1);
+}
+
+void Channel::wait() {
+  char byte = 0;
+  receive(&byte, 1);
+  REQUIRE(byte == 's');
+}
+
+Peer::Peer(const Body& body) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail_errno(errno, "socketpair");
+  std::fflush(nullptr);
+  pid_ = ::fork();
+  if (pid_ < 0) fail_errno(errno, "fork");
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(ends[0]);
+    int status = 0;
+    try {
+      Channel channel(ends[1]);
+      body(channel);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "peer process: %s\n", error.what());
+      status = 1;
+    }
+    std::fflush(nullptr);
+    ::_exit(status);
+  }
+  ::close(ends[1]);
+  channel_ = std::make_unique<Channel>(ends[0]);
+}
+
+Peer::~Peer() {
+  if (pid_ > 0) kill();
+}
+
+void Peer::join() {
+  Deadline deadline = Deadline::after(kPatience);
+  int status = 0;
+  for (;;) {
+    pid_t ended = ::waitpid(pid_, &status, WNOHANG);
+    if (ended == pid_) break;
+    if (deadline.passed()) {
+      kill();
+      throw std::runtime_error("the peer process did not end in time");
+    }
+    ::poll(nullptr, 0, 1);
+  }
+  pid_ = -1;
+  if (status != 0) throw std::runtime_error(fmt::format("the peer process failed (status {:#x})", status));
+}
+
+void Peer::kill() {
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+Side::Side(int abi_version) : plugin_(Client::load(plugin_path(), abi_version)) {
+  REQUIRE(plugin_->init(&context_, 0x70, keep_log) == abi::kSuccess);
+}
+
+Side::~Side() {
+  plugin_->finalize(context_);
+}
+
+void* Side::listen(HandleMemory& handle) {
+  void* comm = nullptr;
+  REQUIRE(plugin_->listen(context_, 0, handle.data(), &comm) == abi::kSuccess);
+  REQUIRE(comm != nullptr);
+  return comm;
+}
+
+void* Side::connect(HandleMemory& handle) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* comm = nullptr;;) {
+    REQUIRE(plugin_->connect(context_, 0, handle.data(), &comm) == abi::kSuccess);
+    if (comm != nullptr) return comm;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+void* Side::accept(void* listen_comm) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* comm = nullptr;;) {
+    REQUIRE(plugin_->accept(listen_comm, &comm) == abi::kSuccess);
+    if (comm != nullptr) return comm;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+void* Side::register_memory(void* comm, std::vector<std::byte>& buffer) {
+  void* memory = nullptr;
+  REQUIRE(plugin_->register_memory(comm, buffer.data(), buffer.size(), abi::kHostPointer, &memory) ==
+          abi::kSuccess);
+  return memory;
+}
+
+void* Side::send(void* comm, const std::vector<std::byte>& data, void* memory) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* request = nullptr;;) {
+    auto* bytes = const_cast<std::byte*>(data.data());
+    REQUIRE(plugin_->send(comm, bytes, data.size(), memory, &request) == abi::kSuccess);
+    if (request != nullptr) return request;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+void* Side::receive(void* comm, std::vector<std::byte>& buffer, void* memory) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* request = nullptr;;) {
+    REQUIRE(plugin_->receive(comm, buffer.data(), buffer.size(), memory, &request) == abi::kSuccess);
+    if (request != nullptr) return request;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+bool Side::poll(void* request, std::size_t& size) {
+  int done = -1, bytes = -1;
+  REQUIRE(plugin_->test(request, &done, &bytes) == abi::kSuccess);
+  REQUIRE(done == 0 || done == 1);
+  if (done == 0) return false;
+  REQUIRE(bytes >= 0);
+  size = static_cast<std::size_t>(bytes);
+  return true;
+}
+
+std::size_t Side::finish(void* request) {
+  Deadline deadline = Deadline::after(kPatience);
+  std::size_t size = 0;
+  while (!poll(request, size)) REQUIRE(!deadline.passed());
+  return size;
+}
+
+abi::Result Side::finish_badly(void* request) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (;;) {
+    int done = 0, bytes = 0;
+    abi::Result result = plugin_->test(request, &done, &bytes);
+    if (result != abi::kSuccess) return result;
+    REQUIRE(done == 0);
+    REQUIRE(!deadline.passed());
+  }
+}
+
+void keep_log(int level, unsigned long, const char*, int, const char* format, ...) {
+  char text[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  std::lock_guard guard(log_lock);
+  log_lines.push_back(fmt::format("{} {}", level, text));
+}
+
+std::vector<std::string> take_log() {
+  std::lock_guard guard(log_lock);
+  return std::exchange(log_lines, {});
+}
+
+std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  unsigned value = seed * 2654435761U + 12345U;
+  for (std::byte& byte : bytes) {
+    value = value * 1664525U + 1013904223U;
+    byte = static_cast<std::byte>(value >> 24);
+  }
+  return bytes;
+}
+
+void Pair::run(int abi_version, const Body& sender, const Body& receiver) {
+  Peer peer([&](Channel& channel) {
+    Side side(abi_version);
+    HandleMemory handle;
+    channel.receive(handle.data(), handle.size());
+    void* comm = side.connect(handle);
+    sender(side, comm, channel);
+    REQUIRE(side.plugin().close_send(comm) == abi::kSuccess);
+  });
+  {
+    Side side(abi_version);
+    HandleMemory handle{};
+    void* listen_comm = side.listen(handle);
+    peer.channel().send(handle.data(), handle.size());
+    void* comm = side.accept(listen_comm);
+    REQUIRE(side.plugin().close_listen(listen_comm) == abi::kSuccess);
+    receiver(side, comm, peer.channel());
+    REQUIRE(side.plugin().close_receive(comm) == abi::kSuccess);
+  }
+  peer.join();
+}
+
+const std::string& plugin_path() {
+  static const std::string path = TOMBOLO_NET_PLUGIN_PATH;
+  return path;
+}
+
+}  // namespace tombolo::net_plugin::test

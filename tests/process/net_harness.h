@@ -1,0 +1,119 @@
+// Two processes that drive the net plugin as NCCL does: this one and a forked peer, with a channel between
+// them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "net_plugin/client.h"
+
+namespace tombolo::net_plugin::test {
+
+/// Generous, since the tests share a small machine; nothing waits longer.
+inline constexpr Duration kPatience = std::chrono::seconds(30);
+
+/// Throws std::runtime_error with file and line; usable in the peer too, where googletest's macros are not.
+#define REQUIRE(condition) ::tombolo::net_plugin::test::require((condition), #condition, __FILE__, __LINE__)
+void require(bool condition, const char* text, const char* file, int line);
+
+/// What NCCL's bootstrap is to NCCL: carries handles, and lets the processes wait for each other.
+class Channel {
+ public:
+  explicit Channel(int descriptor) : descriptor_(descriptor) {}
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  void send(const void* data, std::size_t size);
+  /// Throws when nothing comes within kPatience.
+  void receive(void* data, std::size_t size);
+  void signal();
+  void wait();
+
+ private:
+  int descriptor_;
+};
+
+/// A forked process that runs `body` and must end well. Forks at once: make it before any thread.
+class Peer {
+ public:
+  using Body = std::function<void(Channel&)>;
+  explicit Peer(const Body& body);
+  /// Kills what still runs.
+  ~Peer();
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  Channel& channel() { return *channel_; }
+  /// Waits for the end; throws unless the peer ended well.
+  void join();
+  /// Ends it with SIGKILL and reaps it.
+  void kill();
+
+ private:
+  pid_t pid_ = -1;
+  std::unique_ptr<Channel> channel_;
+};
+
+using HandleMemory = std::array<std::byte, abi::kHandleBytes>;
+
+/// One process's plugin: loaded, initialised, and finalised at the end. Its calls insist on success.
+class Side {
+ public:
+  explicit Side(int abi_version);
+  ~Side();
+  Side(const Side&) = delete;
+  Side& operator=(const Side&) = delete;
+
+  Client& plugin() { return *plugin_; }
+  void* context() { return context_; }
+
+  void* listen(HandleMemory& handle);
+  /// Asks again and again, as NCCL does.
+  void* connect(HandleMemory& handle);
+  void* accept(void* listen_comm);
+  void* register_memory(void* comm, std::vector<std::byte>& buffer);
+
+  /// Both post until the plugin takes it.
+  void* send(void* comm, const std::vector<std::byte>& data, void* memory = nullptr);
+  void* receive(void* comm, std::vector<std::byte>& buffer, void* memory = nullptr);
+  /// Tests until done; the size that test() reports.
+  std::size_t finish(void* request);
+  /// One test; true when done.
+  bool poll(void* request, std::size_t& size);
+  /// Tests until it fails; the result code.
+  abi::Result finish_badly(void* request);
+
+ private:
+  std::unique_ptr<Client> plugin_;
+  void* context_ = nullptr;
+};
+
+/// Lines that the plugin gave to its logger since the last call, "<level> <text>".
+std::vector<std::string> take_log();
+/// A logger like NCCL's, which keeps the lines.
+void keep_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/// Bytes that depend on `seed` and position.
+std::vector<std::byte> pattern(std::size_t size, unsigned seed);
+
+/// The usual shape of a test: the peer sends on one connection, this process receives on it.
+/// Both bodies get their Side and comm; memory is not registered, comms are closed afterwards.
+struct Pair {
+  using Body = std::function<void(Side&, void* comm, Channel&)>;
+  static void run(int abi_version, const Body& sender, const Body& receiver);
+};
+
+/// Path of the plugin under test.
+const std::string& plugin_path();
+
+}  // namespace tombolo::net_plugin::test
