@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,10 +31,11 @@ struct Identity {
   static Identity from_environment();
 };
 
-/// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction.
+/// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction, after
+/// telling its clients. Clients that do not know the secret are turned away.
 class StoreServer {
  public:
-  /// port 0 = any. Throws kSystem naming address and port ("port in use").
+  /// port 0 = any. Throws kSystem naming address and port ("port in use") and what to do.
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log);
   ~StoreServer();
   int port() const noexcept;
@@ -43,7 +45,9 @@ class StoreServer {
   std::unique_ptr<State> state_;
 };
 
-/// A client. One thread at a time. Keys are small texts, values at most 16 MiB.
+/// A client. One thread at a time. Keys are texts of at most 1 KiB, values at most 16 MiB. Every call is
+/// bounded by its deadline, or else by the time that connect() was allowed; throws kRemote when the store is
+/// gone.
 class Store {
  public:
   /// Retries until the deadline while nobody listens yet. Throws kTimeout / kRemote (wrong secret) naming
@@ -54,7 +58,11 @@ class Store {
   virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
   /// Waits until the key is there. Throws kTimeout naming the key.
   virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;
-  /// Adds to a counter and returns the new value.
+  /// The value if the key is there now.
+  virtual std::optional<std::vector<std::byte>> try_get(std::string_view key) = 0;
+  /// Sets the key unless it is there already; returns what it holds afterwards. First come, first served.
+  virtual std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) = 0;
+  /// Adds to a counter and returns the new value. Throws kRemote where the key holds something else.
   virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
 };
 

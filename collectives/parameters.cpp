@@ -1,0 +1,42 @@
+#include "collectives/parameters.h"
+
+#include "collectives/bootstrap.h"
+
+namespace tombolo::collectives {
+
+const Parameter kSecretParameter{
+    "TOMBOLO_SECRET", ParameterType::kText, "",
+    "Text that authenticates the ranks of a job to each other; the same on every "
+    "rank. Unset: anyone who reaches the ports may join."};
+const Parameter kDeadlineParameter{
+    "TOMBOLO_DEADLINE", ParameterType::kSeconds, "60",
+    "Seconds that set-up may take, and that any wait may last without progress "
+    "before it fails and names who was waited for."};
+const Parameter kRoutingParameter{
+    "TOMBOLO_ROUTING", ParameterType::kChoice, "per-peer",
+    "How the transport to a peer is chosen: the best that the two ends share, or "
+    "only the NIC kind that all ranks share (as one NCCL communicator does).",
+    "per-peer|shared"};
+const Parameter kAlgorithmParameter{
+    "TOMBOLO_ALGORITHM", ParameterType::kChoice, "auto",
+    "All-reduce: a flat ring, two levels (inside each cluster, then across), or "
+    "two levels exactly where the ranks span several clusters (auto).",
+    "auto|ring|two-level"};
+const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
+                               "TCP port of rank 0's rendezvous store; 0 takes MASTER_PORT (one more where "
+                               "torchrun's agent already listens there), or 29400."};
+const Parameter kAddressParameter{
+    "TOMBOLO_ADDRESS", ParameterType::kText, "",
+    "Address of this host that tomboloGetUniqueId listens on; unset: the host's "
+    "first usable NIC, or 127.0.0.1."};
+const Parameter kSegmentParameter{"TOMBOLO_SEGMENT", ParameterType::kSize, "512K",
+                                  "Bytes per pipelined piece of a large collective; the same on every rank."};
+
+const std::vector<const Parameter*>& collectives_parameters() {
+  static const std::vector<const Parameter*> all{
+      &kSecretParameter, &kDeadlineParameter, &kRoutingParameter, &kAlgorithmParameter,
+      &kPortParameter,   &kAddressParameter,  &kSegmentParameter};
+  return all;
+}
+
+}  // namespace tombolo::collectives

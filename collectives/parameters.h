@@ -1,0 +1,17 @@
+// The environment variables of this room. Private to collectives/; others list them by
+// collectives_parameters().
+#pragma once
+
+#include "base/parameter.h"
+
+namespace tombolo::collectives {
+
+extern const Parameter kSecretParameter;
+extern const Parameter kDeadlineParameter;
+extern const Parameter kRoutingParameter;
+extern const Parameter kAlgorithmParameter;
+extern const Parameter kPortParameter;
+extern const Parameter kAddressParameter;
+extern const Parameter kSegmentParameter;
+
+}  // namespace tombolo::collectives
