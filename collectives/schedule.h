@@ -1,0 +1,111 @@
+// What one rank does in one collective, as data: steps on three buffers, and which steps must come first. An
+// algorithm writes its steps down as if they ran one after the other; the builder finds out which of them
+// really touch the same bytes, and everything else may overlap. So algorithms are pure functions that a test
+// can run without sockets, and pipelining needs no code of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace tombolo::collectives {
+
+enum class Buffer : std::uint8_t { kInput, kOutput, kScratch };
+
+/// A place in a buffer, in bytes. Offsets of the output may be negative: in place, the input may start before
+/// it.
+struct Piece {
+  Buffer buffer = Buffer::kScratch;
+  std::ptrdiff_t offset = 0;
+  Piece operator+(std::size_t bytes) const noexcept {
+    return {buffer, offset + static_cast<std::ptrdiff_t>(bytes)};
+  }
+};
+
+enum class StepKind : std::uint8_t {
+  kSend,     ///< left to peer
+  kReceive,  ///< from peer into target
+  kCombine,  ///< target = left op right
+  kCopy,     ///< target = left
+  kDivide,   ///< target /= ranks
+  kFence,    ///< nothing; orders what comes before and after
+};
+
+struct Step {
+  StepKind kind = StepKind::kFence;
+  int peer = -1;
+  Piece target, left, right;
+  std::size_t bytes = 0;
+};
+
+/// Immutable once built. Steps of one kind with one peer must be posted in the order they stand here:
+/// messages match in that order.
+struct Schedule {
+  std::string_view algorithm;  ///< static text: "ring", "two-level"
+  std::vector<Step> steps;
+  std::vector<std::uint32_t> dependencies;      ///< per step: how many steps it waits for
+  std::vector<std::uint32_t> dependents_begin;  ///< per step and one more: a range of `dependents`
+  std::vector<std::uint32_t> dependents;
+  std::size_t scratch_bytes = 0;
+};
+
+class ScheduleBuilder {
+ public:
+  /// Where input and output are the same memory, the input begins `input_in_output` bytes after the output.
+  ScheduleBuilder(bool in_place, std::ptrdiff_t input_in_output)
+      : in_place_(in_place), input_in_output_(input_in_output) {}
+
+  // Zero bytes are no step at all, on either side.
+  void send(int peer, Piece from, std::size_t bytes);
+  void receive(int peer, Piece into, std::size_t bytes);
+  void combine(Piece target, Piece left, Piece right, std::size_t bytes);
+  /// No step where both are the same place.
+  void copy(Piece target, Piece from, std::size_t bytes);
+  void divide(Piece target, std::size_t bytes);
+  /// What follows waits for everything before.
+  void fence();
+
+  Piece scratch(std::size_t bytes);
+  bool in_place() const noexcept { return in_place_; }
+  Schedule build(std::string_view algorithm);
+
+ private:
+  struct Range {
+    std::ptrdiff_t end;
+    std::uint32_t writer;
+    std::vector<std::uint32_t> readers;
+  };
+  using Ranges = std::map<std::ptrdiff_t, Range>;
+
+  Piece place(Piece piece) const noexcept;
+  void add(Step step);
+  void read(Piece piece, std::size_t bytes, std::uint32_t step);
+  void write(Piece piece, std::size_t bytes, std::uint32_t step);
+  void cut(Ranges& ranges, std::ptrdiff_t at);
+  void depend(std::uint32_t on);
+
+  bool in_place_;
+  std::ptrdiff_t input_in_output_;
+  Schedule schedule_;
+  Ranges ranges_[3];
+  std::vector<std::uint32_t> waits_;                            // of the step being added
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // from, to
+  std::uint32_t fence_ = kNobody;
+  std::uint32_t since_fence_ = 0;
+  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+};
+
+/// Scratch places used in turn: the reuse of one waits, by itself, for the end of its earlier use.
+class ScratchRing {
+ public:
+  ScratchRing(ScheduleBuilder& builder, std::size_t slot_bytes, std::size_t slots);
+  Piece next() noexcept;
+
+ private:
+  Piece base_;
+  std::size_t slot_bytes_, slots_, turn_ = 0;
+};
+
+}  // namespace tombolo::collectives
