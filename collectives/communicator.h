@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "collectives/bootstrap.h"
 #include "collectives/data_type.h"
+#include "collectives/tuning.h"
 #include "transport/router.h"
 
 namespace tombolo::collectives {
@@ -37,6 +38,9 @@ struct Options {
   Routing routing = Routing::kPerPeer;
   Algorithm algorithm = Algorithm::kAuto;
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
+  Tuning tuning;
+  /// Where somebody else keeps the store (the C API's unique id): rank 0 starts none.
+  bool store_elsewhere = false;
   Log log;
   /// Identity, secret, host, policy and the rest from the environment.
   static Options from_environment();
@@ -65,8 +69,10 @@ struct Member {
 class Communicator {
  public:
   /// Collective over all ranks. Rank 0 runs the store. Throws, after the deadline, naming every rank that did
-  /// not arrive.
+  /// not arrive; kInvalidUsage where ranks were started with different settings.
   static std::unique_ptr<Communicator> create(const Options& options);
+  /// Takes leave of the peers first, so that nothing they still need is lost: waits for theirs for at most 5
+  /// s. During the unwinding of an exception, or after a failure, it closes at once and the peers fail.
   ~Communicator();
 
   int rank() const noexcept;
@@ -77,8 +83,9 @@ class Communicator {
   /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
   std::unique_ptr<Communicator> split(int color, int key);
 
-  // Counts are elements. send == receive means in place (NCCL's rules for all_gather and reduce_scatter in
-  // place).
+  // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
+  // In place is NCCL's: send == receive; for all_gather send == receive + rank() * count elements; for
+  // reduce_scatter receive == send + rank() * count elements. All block until this rank's part is done.
   void all_reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
   /// receive gets `count` elements; send holds size() * count.
   void reduce_scatter(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
@@ -90,8 +97,9 @@ class Communicator {
   void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
   void barrier();
 
-  // Point to point, in order per pair and direction. Bytes. They progress inside any call on this
-  // communicator; call progress() between pieces of long computations.
+  // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
+  // are no message at all. They progress inside any call on this communicator; call progress() between pieces
+  // of long computations. Buffers belong to the operation until its Work is redeemed.
   void send(const void* data, std::size_t bytes, int peer);
   void receive(void* data, std::size_t bytes, int peer);
   Work start_send(const void* data, std::size_t bytes, int peer);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/tuning.h"
+
 namespace tombolo::collectives {
 
 /// Immutable. The same on every rank but for `rank` and `position`.
@@ -34,15 +36,6 @@ struct Problem {
   std::size_t element_bytes = 1;
   bool average = false;
   int root = 0;
-};
-
-/// The same on every rank.
-struct Tuning {
-  /// Bytes per piece of a pipelined transfer (TOMBOLO_SEGMENT).
-  std::size_t segment_bytes = std::size_t{512} << 10;
-  /// Up to so many bytes (of the whole vector) a collective goes for few steps instead of few bytes. At 8 KiB
-  /// a TCP message costs about as much in system calls as in bytes.
-  std::size_t small_bytes = std::size_t{16} << 10;
 };
 
 /// Elements [begin, end).

@@ -180,6 +180,16 @@ Schedule ScheduleBuilder::build(std::string_view algorithm) {
   for (std::size_t i = 0; i < count; ++i) schedule_.dependents_begin[i + 1] += schedule_.dependents_begin[i];
   std::vector<std::uint32_t> next(schedule_.dependents_begin.begin(), schedule_.dependents_begin.end() - 1);
   for (const auto& [from, to] : edges_) schedule_.dependents[next[from]++] = to;
+  std::map<int, Flow> flows;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Step& step = schedule_.steps[i];
+    if (step.kind == StepKind::kSend) flows[step.peer].sends.push_back(i);
+    if (step.kind == StepKind::kReceive) flows[step.peer].receives.push_back(i);
+  }
+  for (auto& [peer, flow] : flows) {
+    flow.peer = peer;
+    schedule_.flows.push_back(std::move(flow));
+  }
   return std::move(schedule_);
 }
 

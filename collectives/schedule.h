@@ -40,11 +40,18 @@ struct Step {
   std::size_t bytes = 0;
 };
 
-/// Immutable once built. Steps of one kind with one peer must be posted in the order they stand here:
-/// messages match in that order.
+/// All messages with one peer, each direction in the order in which they must be posted: they match in that
+/// order.
+struct Flow {
+  int peer = -1;
+  std::vector<std::uint32_t> sends, receives;  ///< steps
+};
+
+/// Immutable once built.
 struct Schedule {
   std::string_view algorithm;  ///< static text: "ring", "two-level"
   std::vector<Step> steps;
+  std::vector<Flow> flows;                      ///< one per peer
   std::vector<std::uint32_t> dependencies;      ///< per step: how many steps it waits for
   std::vector<std::uint32_t> dependents_begin;  ///< per step and one more: a range of `dependents`
   std::vector<std::uint32_t> dependents;
