@@ -1,0 +1,23 @@
+# Programs, the shared library with its public headers, the NCCL plugin; find_package(Tombolo) and pkg-config tombolo.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tombolo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TOMBOLO_BENCH)
+  install(TARGETS all_reduce_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(TARGETS tombolo_shared EXPORT TomboloTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(TARGETS nccl_net_tombolo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/tombolo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tombolo)
+install(EXPORT TomboloTargets NAMESPACE Tombolo:: DESTINATION ${package_dir})
+configure_package_config_file(cmake/TomboloConfig.cmake.in ${CMAKE_BINARY_DIR}/TomboloConfig.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/TomboloConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/TomboloConfig.cmake ${CMAKE_BINARY_DIR}/TomboloConfigVersion.cmake
+        DESTINATION ${package_dir})
+
+configure_file(cmake/tombolo.pc.in ${CMAKE_BINARY_DIR}/tombolo.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/tombolo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

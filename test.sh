@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds into build/, runs the tests.
+#   ./test.sh                  everything that this machine can run
+#   ./test.sh -L unit          only tests with that label: unit, process, netns, parity, docs, lint
+#   ./test.sh -R transport     only tests whose name matches
+#   ./test.sh --preset asan    with AddressSanitizer and UBSan (build-asan/); tsan, debug likewise
+# Other options go to ctest. What a machine lacks (namespaces, a GPU) is skipped with a notice.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+preset=release
+folder=build
+options=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --preset) preset=${2:?--preset needs a name: release, ci, debug, asan or tsan}; folder=build-$preset; shift 2
+              [ "$preset" = ci ] || [ "$preset" = release ] && folder=build ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) options+=("$1"); shift ;;
+  esac
+done
+
+scripts/dependencies.sh test
+scripts/build.sh "$preset"
+
+# Address-space randomisation beyond 28 bits breaks gcc 12's ThreadSanitizer.
+run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error)
+[ "$preset" = tsan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
+export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
+echo "==> Testing ($folder)"
+exec "${run[@]}" "${options[@]}"

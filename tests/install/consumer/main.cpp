@@ -1,0 +1,12 @@
+// One rank that sums with itself: enough to show that headers, library and link line fit together.
+#include <cstdio>
+#include <tombolo/tombolo.hpp>
+#include <vector>
+
+int main() {
+  auto communicator = tombolo::Communicator::from_environment();
+  std::vector<float> values{1, 2, 3};
+  communicator.all_reduce(values.data(), values.data(), values.size(), tomboloFloat32, tomboloSum);
+  std::printf("rank %d of %d: %g %g %g\n", communicator.rank(), communicator.size(), values[0], values[1], values[2]);
+  return values == std::vector<float>{1, 2, 3} ? 0 : 1;
+}
