@@ -1,6 +1,10 @@
 # Programs, the shared library with its public headers, the NCCL plugin; find_package(Tombolo) and pkg-config tombolo.
 include(CMakePackageConfigHelpers)
 
+if(NOT TARGET tombolo_shared)
+  return()
+endif()
+
 install(TARGETS tombolo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TOMBOLO_BENCH)
   install(TARGETS all_reduce_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -8,7 +12,7 @@ endif()
 install(TARGETS tombolo_shared EXPORT TomboloTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(TARGETS nccl_net_tombolo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS nccl-net-tombolo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tombolo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tombolo)
