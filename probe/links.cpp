@@ -109,20 +109,20 @@ std::vector<std::vector<Meeting>> timetable(const std::vector<LedHost>& hosts) {
 
 class LinkProbe {
  public:
-  LinkProbe(const collectives::Options& options, const LinkProbeOptions& probe)
-      : options_(options), probe_(probe), communicator_(Communicator::create(options)) {}
+  LinkProbe(Communicator& communicator, const collectives::Options& options, const LinkProbeOptions& probe)
+      : options_(options), probe_(probe), communicator_(communicator) {}
 
   std::vector<topology::Link> run() {
-    hosts_ = gather_hosts(*communicator_, options_.router.host);
+    hosts_ = gather_hosts(communicator_, options_.router.host);
     bool leads = false;
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
-      if (hosts_[h].leader != communicator_->rank()) continue;
+      if (hosts_[h].leader != communicator_.rank()) continue;
       leads = true;
       mine_ = h;
     }
     std::vector<Port> ports;
     if (leads) ports = open_ports(hosts_[mine_].host, options_);
-    for (const std::string& text : gather_texts(*communicator_, encode_ports(ports))) {
+    for (const std::string& text : gather_texts(communicator_, encode_ports(ports))) {
       endpoints_.push_back(decode_ports(text));
     }
     auto steps = timetable(hosts_);
@@ -148,11 +148,11 @@ class LinkProbe {
         }
       }
       agree(trouble);
-      if (communicator_->rank() == 0 && probe_.progress) probe_.progress(static_cast<int>(index), total);
+      if (communicator_.rank() == 0 && probe_.progress) probe_.progress(static_cast<int>(index), total);
     }
     if (!results.empty()) {
-      communicator_->all_reduce(results.data(), results.data(), results.size(),
-                                collectives::DataType::kFloat64, collectives::ReduceOp::kSum);
+      communicator_.all_reduce(results.data(), results.data(), results.size(),
+                               collectives::DataType::kFloat64, collectives::ReduceOp::kSum);
     }
     return as_links(steps, results);
   }
@@ -194,7 +194,7 @@ class LinkProbe {
 
   // A barrier that also spreads failure: every rank throws, naming the first rank that had trouble.
   void agree(const std::string& trouble) {
-    auto troubles = gather_texts(*communicator_, trouble);
+    auto troubles = gather_texts(communicator_, trouble);
     for (std::size_t r = 0; r < troubles.size(); ++r) {
       if (!troubles[r].empty()) fail(Cause::kRemote, "rank {}: {}", r, troubles[r]);
     }
@@ -220,7 +220,7 @@ class LinkProbe {
 
   const collectives::Options& options_;
   const LinkProbeOptions& probe_;
-  std::unique_ptr<Communicator> communicator_;
+  Communicator& communicator_;
   std::vector<LedHost> hosts_;
   std::size_t mine_ = 0;
   std::vector<std::vector<std::optional<transport::Endpoint>>> endpoints_;  // by rank, by NIC
@@ -229,7 +229,13 @@ class LinkProbe {
 }  // namespace
 
 std::vector<topology::Link> probe_links(const collectives::Options& options, const LinkProbeOptions& probe) {
-  return LinkProbe(options, probe).run();
+  auto communicator = Communicator::create(options);
+  return probe_links(*communicator, options, probe);
+}
+
+std::vector<topology::Link> probe_links(Communicator& communicator, const collectives::Options& options,
+                                        const LinkProbeOptions& probe) {
+  return LinkProbe(communicator, options, probe).run();
 }
 
 }  // namespace tombolo::probe

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct LinkProbeOptions {
 /// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Returns on every rank
 /// the same links.
 std::vector<topology::Link> probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
+/// The same over a communicator that is there already and was made with `options`.
+std::vector<topology::Link> probe_links(collectives::Communicator& communicator,
+                                        const collectives::Options& options, const LinkProbeOptions& probe);
 
 struct ComputeProbeOptions {
   /// Rows, inner and columns of the matrix product that is timed.
@@ -36,6 +40,13 @@ struct ComputeResult {
 
 /// Collective. Returns this rank's result.
 ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options);
+
+/// Collective. The cluster file of the ranks' hosts: `known` where there is one, else made from the hosts
+/// that the ranks are on; with `links` in place of its own and every CPU device's attained speed. The same on
+/// every rank.
+topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
+                               const std::optional<topology::ClusterFile>& known,
+                               std::vector<topology::Link> links, const ComputeResult& compute);
 
 /// The tournament: rounds of disjoint pairs so that each pair of 0..n-1 meets exactly once (circle method).
 /// Pure.

@@ -336,11 +336,12 @@ class Launch {
   void emit(Rank& rank, const Stream& stream, std::string_view line) {
     rank.last_lines.emplace_back(line);
     if (rank.last_lines.size() > kLastLines) rank.last_lines.pop_front();
+    if (options_.on_line) options_.on_line(rank.number, line);
+    if (options_.hide && options_.hide(rank.number, line)) return;
     if (options_.output == Output::kPrefixed)
       write_all(stream.to, fmt::format("[{}] {}\n", rank.number, line));
     if (options_.output == Output::kRankZero && rank.number == 0)
       write_all(stream.to, fmt::format("{}\n", line));
-    if (options_.on_line) options_.on_line(rank.number, line);
   }
 
   void reap() {

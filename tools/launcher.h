@@ -36,6 +36,8 @@ struct LaunchOptions {
   Output output = Output::kPrefixed;
   /// Every line of every rank, without its end, as it arrives; called by the launching thread.
   std::function<void(int rank, std::string_view line)> on_line;
+  /// True for a line that is not to be printed.
+  std::function<bool(int rank, std::string_view line)> hide;
 
   std::optional<Duration> timeout;           ///< for the whole run; empty = none
   Duration grace = std::chrono::seconds(5);  ///< between asking ranks to end and killing them

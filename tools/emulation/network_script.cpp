@@ -8,10 +8,10 @@ namespace tombolo::emulation {
 namespace {
 
 // Below this rate packets are kept to 16 KiB, so that the bucket can be small: at 100 Mbit/s a bucket of 256
-// KiB would give away 21 ms, one of 32 KiB gives 2.6 ms. Above it the cost of smaller packets would show.
+// KiB would give away 21 ms, one of 64 KiB gives 5 ms. Above it the cost of smaller packets would show.
 constexpr double kSlowRate = 5e8;
 constexpr unsigned kSlowPacket = 16 * 1024;
-constexpr unsigned kSlowBurst = 32 * 1024;
+constexpr unsigned kSlowBurst = 64 * 1024;
 // veth passes packets of 64 KiB whole, and the bucket must be larger than one.
 constexpr unsigned kFastBurst = 256 * 1024;
 

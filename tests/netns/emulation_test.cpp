@@ -1,0 +1,330 @@
+// The emulation, in real namespaces: what is built, how fast it is, and that nothing stays.
+#include "tools/emulation/emulation.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "probe/exchange.h"
+#include "tests/process/process_watch.h"
+#include "tools/emulation/holder.h"
+#include "tools/launcher.h"
+#include "tools/subprocess.h"
+#include "transport/router.h"
+
+namespace tombolo::emulation {
+namespace {
+
+using tests::eventually;
+using tests::Folder;
+using tests::is_running;
+using tools::Descriptor;
+namespace fs = std::filesystem;
+
+std::unique_ptr<Emulation> start(std::string_view spec) {
+  return Emulation::start(Spec::from_text(spec), {Mode::kNamespaces, {}});
+}
+
+// Runs `action` in a process on the emulated host; its result must fit an exit code.
+int on_host(const Emulation& emulation, std::size_t host, const std::function<int()>& action) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    int refused = emulation.enter(host);
+    ::_exit(refused != 0 ? 200 : action());
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return tools::exit_code_of(status);
+}
+
+// errno of connecting to a port where nobody listens: ECONNREFUSED means the host was reached.
+int connect_errno(const std::string& address) {
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  timeval limit{5, 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(9);
+  ::inet_pton(AF_INET, address.c_str(), &at.sin_addr);
+  return ::connect(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 ? 0 : errno;
+}
+
+// Network namespaces that some process is in, or keeps open, as the kernel numbers them.
+std::set<std::string> network_namespaces() {
+  std::set<std::string> all;
+  std::error_code status;
+  for (const auto& process : fs::directory_iterator("/proc", status)) {
+    std::string name = process.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    auto link = fs::read_symlink(process.path() / "ns/net", status);
+    if (!status) all.insert(link.string());
+    for (const auto& file : fs::directory_iterator(process.path() / "fd", status)) {
+      auto target = fs::read_symlink(file.path(), status).string();
+      if (!status && target.starts_with("net:")) all.insert(target);
+    }
+  }
+  return all;
+}
+
+std::string namespace_of(const Emulation& emulation, std::size_t host) {
+  return fs::read_symlink(fmt::format("/proc/{}/fd/{}", emulation.holder(), namespace_descriptor(host)))
+      .string();
+}
+
+TEST(Emulation, LeavesNoNamespaceNoProcessAndNoFile) {
+  std::string directory;
+  pid_t holder = -1;
+  std::vector<std::string> namespaces;
+  {
+    auto emulation = start("holmes");
+    directory = emulation->directory();
+    holder = emulation->holder();
+    for (std::size_t h = 0; h < 4; ++h) namespaces.push_back(namespace_of(*emulation, h));
+    EXPECT_TRUE(fs::exists(directory));
+    EXPECT_TRUE(is_running(holder));
+    auto all = network_namespaces();
+    for (const auto& each : namespaces) EXPECT_TRUE(all.contains(each)) << each;
+    emulation->cluster().save(directory + "/cluster.json");
+  }
+  EXPECT_FALSE(fs::exists(directory));
+  EXPECT_FALSE(is_running(holder));
+  auto all = network_namespaces();
+  for (const auto& each : namespaces) EXPECT_FALSE(all.contains(each)) << each;
+}
+
+TEST(Emulation, VanishesWhenItsHolderIsKilled) {
+  auto emulation = start("holmes");
+  std::string of_first = namespace_of(*emulation, 0);
+  ::kill(emulation->holder(), SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !is_running(emulation->holder()); }));
+  EXPECT_FALSE(network_namespaces().contains(of_first));
+  std::string directory = emulation->directory();
+  emulation.reset();
+  EXPECT_FALSE(fs::exists(directory));
+}
+
+TEST(Emulation, VanishesWhenItsOwnerIsKilled) {
+  Folder folder;
+  tools::Pipe told = tools::make_pipe();
+  pid_t owner = ::fork();
+  if (owner == 0) {
+    auto emulation = start("two-clusters");
+    std::string facts = fmt::format("{} {}\n", emulation->holder(), emulation->directory());
+    [[maybe_unused]] ssize_t put = ::write(told.write.get(), facts.data(), facts.size());
+    ::pause();
+    ::_exit(0);
+  }
+  told.write.reset();
+  std::array<char, 512> text{};
+  ASSERT_GT(::read(told.read.get(), text.data(), text.size() - 1), 0);
+  std::istringstream facts(text.data());
+  pid_t holder = -1;
+  std::string directory;
+  facts >> holder >> directory;
+  ASSERT_TRUE(is_running(holder));
+  ASSERT_TRUE(fs::exists(directory));
+  ::kill(owner, SIGKILL);
+  ::waitpid(owner, nullptr, 0);
+  EXPECT_TRUE(eventually([&] { return !is_running(holder); }));
+  EXPECT_TRUE(eventually([&] { return !fs::exists(directory); }));
+}
+
+TEST(Emulation, HasNoRouteBetweenTheFastFabrics) {
+  auto emulation = start("holmes");
+  auto reach = [&](std::size_t from, std::string host, std::string fabric) {
+    std::string address = emulation->address(host, fabric);
+    return on_host(*emulation, from, [&] { return connect_errno(address); });
+  };
+  EXPECT_EQ(reach(0, "a1", "A-ib"), ECONNREFUSED);
+  EXPECT_EQ(reach(0, "b1", ""), ECONNREFUSED);
+  EXPECT_EQ(reach(2, "b1", "B-roce"), ECONNREFUSED);
+  EXPECT_EQ(reach(0, "b0", "B-roce"), ENETUNREACH);
+  EXPECT_EQ(reach(3, "a0", "A-ib"), ENETUNREACH);
+}
+
+TEST(Emulation, HasLoopbackInsideEveryHost) {
+  auto emulation = start("holmes:hosts=2");
+  EXPECT_EQ(on_host(*emulation, 0, [] { return connect_errno("127.0.0.1"); }), ECONNREFUSED);
+}
+
+TEST(Emulation, SaysWhichHostsThereAre) {
+  auto emulation = start("two-clusters:hosts=2");
+  EXPECT_THROW(emulation->address("c0", ""), Error);
+  EXPECT_THROW(emulation->address("a0", "B-roce"), Error);
+  const auto& cluster = emulation->cluster();
+  EXPECT_TRUE(cluster.emulated);
+  ASSERT_EQ(cluster.hosts.size(), 2U);
+  EXPECT_EQ(cluster.clusters(), (std::vector<std::string>{"A", "B"}));
+  ASSERT_TRUE(cluster.shared_processor.has_value());
+  EXPECT_EQ(cluster.shared_processor->hosts.size(), 2U);
+}
+
+TEST(Emulation, EndsTheRanksWhenTheHolderIsKilled) {
+  auto emulation = start("holmes");
+  tools::LaunchOptions options;
+  options.ranks = 4;
+  options.program = {"sh", "-c", "echo ready; exec sleep 600"};
+  options.output = tools::Output::kSilent;
+  options.emulation = emulation.get();
+  options.timeout = std::chrono::seconds(60);
+  int ready = 0;
+  options.on_line = [&](int, std::string_view) {
+    if (++ready == 4) ::kill(emulation->holder(), SIGKILL);
+  };
+  auto result = tools::launch(options);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.message.find("holder process has ended"), std::string::npos) << result.message;
+}
+
+TEST(Emulation, LeavesNothingWhenTheCommandIsKilled) {
+  Folder folder;
+  pid_t command = ::fork();
+  if (command == 0) {
+    int nothing = ::open("/dev/null", O_RDWR);
+    ::dup2(nothing, STDOUT_FILENO);
+    ::dup2(nothing, STDERR_FILENO);
+    std::string variable = "F=" + folder.path().string();
+    ::setenv("TMPDIR", folder.path().c_str(), 1);
+    ::execl(TOMBOLO_PROGRAM, TOMBOLO_PROGRAM, "run", "--emulate", "holmes", "--env", variable.c_str(), "--",
+            "sh", "-c", "touch $F/$$; exec sleep 600", nullptr);
+    ::_exit(127);
+  }
+  ASSERT_TRUE(eventually([&] { return folder.pids().size() == 4; }));
+  std::set<std::string> inside;
+  for (pid_t pid : folder.pids())
+    inside.insert(fs::read_symlink(fmt::format("/proc/{}/ns/net", pid)).string());
+  EXPECT_EQ(inside.size(), 4U);
+  ::kill(command, SIGKILL);
+  ::waitpid(command, nullptr, 0);
+  for (pid_t pid : folder.pids()) EXPECT_TRUE(eventually([&] { return !is_running(pid); })) << pid;
+  EXPECT_TRUE(eventually([&] {
+    auto all = network_namespaces();
+    return std::none_of(inside.begin(), inside.end(), [&](const auto& each) { return all.contains(each); });
+  }));
+  // Only the four files of the ranks are left in what was its TMPDIR.
+  EXPECT_TRUE(eventually(
+      [&] { return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 4; }));
+}
+
+// Two processes, on two hosts, measure one NIC pair with the product's own transport.
+double measured_bits_per_second(const Emulation& emulation, std::size_t left, std::size_t right,
+                                const std::string& nic) {
+  tools::Pipe to_left = tools::make_pipe();
+  tools::Pipe result = tools::make_pipe();
+  auto secret = transport::Secret::random();
+  auto router_for = [&](std::size_t h) {
+    transport::RouterOptions options;
+    options.host = emulation.cluster().hosts[h];
+    std::erase_if(options.host.nics, [&](const topology::Nic& each) { return each.name != nic; });
+    options.secret = secret;
+    return options;
+  };
+  auto play = [](transport::Connection& connection, bool leads) {
+    probe::ExchangeOptions options;
+    options.leads = leads;
+    options.seconds = 0.5;
+    return probe::measure(connection, options).received_bytes_per_second * 8;
+  };
+  auto in_child = [&](std::size_t h, const std::function<void()>& action) {
+    pid_t child = ::fork();
+    if (child != 0) return child;
+    try {
+      if (emulation.enter(h) != 0) ::_exit(2);
+      action();
+      ::_exit(0);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      ::_exit(1);
+    }
+  };
+  Deadline deadline = Deadline::after(std::chrono::seconds(30));
+  auto wait = [&](auto ask) {
+    std::unique_ptr<transport::Connection> connection;
+    while (!(connection = ask())) {
+      if (deadline.passed()) fail(Cause::kTimeout, "no connection");
+      ::usleep(500);
+    }
+    return connection;
+  };
+  pid_t listens = in_child(right, [&] {
+    transport::Router router(router_for(right));
+    auto listener = router.listen();
+    auto encoded = listener->endpoint().encode();
+    if (::write(to_left.write.get(), encoded.data(), encoded.size()) < 0) ::_exit(3);
+    auto connection = wait([&] { return listener->accept(); });
+    play(*connection, false);
+  });
+  pid_t connects = in_child(left, [&] {
+    std::array<std::byte, 4096> buffer;
+    ssize_t got = ::read(to_left.read.get(), buffer.data(), buffer.size());
+    if (got <= 0) ::_exit(3);
+    transport::Router router(router_for(left));
+    auto connecting = router.connect(
+        transport::Endpoint::decode(std::span(buffer).first(static_cast<std::size_t>(got))), {});
+    auto connection = wait([&] { return connecting->poll(); });
+    double rate = play(*connection, true);
+    if (::write(result.write.get(), &rate, sizeof rate) < 0) ::_exit(3);
+  });
+  for (pid_t child : {listens, connects}) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(tools::exit_code_of(status), 0);
+  }
+  result.write.reset();
+  double rate = 0;
+  EXPECT_EQ(::read(result.read.get(), &rate, sizeof rate), static_cast<ssize_t>(sizeof rate));
+  return rate;
+}
+
+// The best of a few: a busy machine takes time away from both ends, and nothing adds to the rate.
+double best_bits_per_second(const Emulation& emulation, std::size_t left, std::size_t right,
+                            const std::string& nic, double enough) {
+  double best = 0;
+  for (int attempt = 0; attempt < 5 && best < enough; ++attempt) {
+    best = std::max(best, measured_bits_per_second(emulation, left, right, nic));
+  }
+  return best;
+}
+
+TEST(Emulation, GivesTheDeclaredRateToTheProductsOwnTransport) {
+  auto emulation = start("holmes");
+  double slow = best_bits_per_second(*emulation, 0, 2, "eth0", 0.9e8);
+  RecordProperty("eth0_mbit", static_cast<int>(slow / 1e6));
+  EXPECT_NEAR(slow, 1e8, 0.15e8);
+  double fast = best_bits_per_second(*emulation, 0, 1, "fast0", 5e8);
+  RecordProperty("fast0_mbit", static_cast<int>(fast / 1e6));
+  EXPECT_GT(fast, 4 * slow);
+  fmt::print("eth0 {:.1f} Mbit/s, fast0 {:.1f} Mbit/s\n", slow / 1e6, fast / 1e6);
+}
+
+TEST(Emulation, ShapesTheLinkBetweenTwoClusters) {
+  auto emulation = start("two-clusters:rate=200mbit");
+  double across = best_bits_per_second(*emulation, 1, 3, "eth0", 1.8e8);
+  double inside = best_bits_per_second(*emulation, 0, 1, "eth0", 5e8);
+  fmt::print("across {:.1f} Mbit/s, inside {:.1f} Mbit/s\n", across / 1e6, inside / 1e6);
+  EXPECT_NEAR(across, 2e8, 0.3e8);
+  EXPECT_GT(inside, 2 * across);
+}
+
+}  // namespace
+}  // namespace tombolo::emulation
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (std::string refused = tombolo::emulation::why_no_namespaces(); !refused.empty()) {
+    fmt::print("skipped: {}\n", refused);
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,54 @@
+// What can be wrong with a machine, one check each.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/detect.h"
+
+namespace tombolo::doctor {
+
+enum class Status { kOk, kWarning, kFailed };
+/// "ok", "warning", "failed".
+std::string_view status_name(Status status) noexcept;
+
+struct Check {
+  std::string name;  ///< "locked memory"
+  Status status = Status::kOk;
+  std::string seen;    ///< what was found, with the value
+  std::string advice;  ///< what to change; empty when all is well
+};
+
+/// What the checks look at; a test fills it by hand.
+struct Facts {
+  std::filesystem::path root = "/";  ///< where proc/ lies
+  topology::Machine machine;
+  std::uint64_t locked_memory_limit = 0;  ///< bytes; UINT64_MAX = unlimited
+  std::uint64_t open_files_limit = 0;
+  std::string why_no_namespaces;  ///< empty where they are permitted
+  /// Empty when the library could be loaded, else the loader's words.
+  std::function<std::string(const std::string& library)> load;
+  std::string plugin;  ///< path of libnccl-net-tombolo.so; empty when there is none
+};
+
+/// This machine's.
+Facts gather_facts();
+
+std::vector<Check> check_nics(const Facts& facts);
+std::vector<Check> check_limits(const Facts& facts);
+std::vector<Check> check_kernel(const Facts& facts);
+std::vector<Check> check_libraries(const Facts& facts);
+std::vector<Check> check_all(const Facts& facts);
+
+/// A cluster file: readable, names this machine, and its NICs are here.
+std::vector<Check> check_cluster_file(const std::string& path, const Facts& facts,
+                                      const std::string& host_name);
+/// The way to another machine: its address, the NIC the kernel would take, the packet size that gets through.
+std::vector<Check> check_peer(const std::string& host, const Facts& facts);
+
+}  // namespace tombolo::doctor

@@ -1,0 +1,157 @@
+// tombolo probe: what every link between the ranks' hosts really gives.
+#include "probe/probe.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "tools/bandwidth_matrix.h"
+#include "tools/command.h"
+#include "tools/launch_flags.h"
+
+namespace tombolo::tools {
+namespace {
+
+constexpr const char* kHelp =
+    "Measures, over Tombolo's own transports, latency and attained bandwidth of every pair of NICs that "
+    "reach\n"
+    "each other (both directions loaded at once, pairs that share no host at the same time), and what each "
+    "rank\n"
+    "computes. Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan.\n"
+    "\n"
+    "Inside torchrun, srun, mpirun or tombolo run it is one rank of the job. With --emulate or -n it starts "
+    "its\n"
+    "own ranks on this machine.\n"
+    "\n"
+    "Examples:\n"
+    "  tombolo probe --emulate holmes --out cluster.json\n"
+    "  srun -N 4 --ntasks-per-node 1 tombolo probe --out cluster.json\n"
+    "  tombolo probe --emulate two-clusters --json | jq '.links[0]'";
+
+// What rank 0 says to the process that started it, so that this one can draw; no such line is ever printed.
+constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
+
+struct Options {
+  LaunchFlags launch;
+  std::string out;
+  bool json = false;
+  bool no_compute = false;
+  bool relay_progress = false;
+  double seconds = 0.3;
+};
+
+void draw(int done, int total) {
+  if (total <= 0) return;
+  constexpr int kWidth = 30;
+  int filled = kWidth * done / total;
+  fmt::print(stderr, "\rprobing [{:#<{}}{:.<{}}] {}/{}{}", "", filled, "", kWidth - filled, done, total,
+             done == total ? "\n" : "");
+  std::fflush(stderr);
+}
+
+int start_ranks(const Options& options) {
+  std::vector<std::string> program{own_program(), "probe", "--seconds", fmt::format("{}", options.seconds),
+                                   "--relay-progress"};
+  if (!options.out.empty()) program.insert(program.end(), {"--out", options.out});
+  if (options.json) program.emplace_back("--json");
+  if (options.no_compute) program.emplace_back("--no-compute");
+  PreparedLaunch prepared = prepare_launch(options.launch, program);
+  bool terminal = ::isatty(STDERR_FILENO) != 0;
+  prepared.options.output = Output::kRankZero;
+  prepared.options.hide = [terminal](int, std::string_view line) {
+    if (!line.starts_with(kProgressMark)) return false;
+    int done = 0;
+    int total = 0;
+    std::string numbers(line.substr(kProgressMark.size()));
+    if (terminal && std::sscanf(numbers.c_str(), "%d %d", &done, &total) == 2) draw(done, total);
+    return true;
+  };
+  return launch_and_report(prepared.options, "probe");
+}
+
+void print_facts(const topology::ClusterFile& cluster, const std::vector<double>& speeds,
+                 const std::vector<collectives::Member>& members) {
+  if (cluster.emulated) fmt::print("{}\n", cluster.note);
+  fmt::print("\n{}", bandwidth_matrix(cluster));
+  if (speeds.empty()) return;
+  fmt::print("float32 matrix products, one core per rank:\n");
+  for (const auto& member : members) {
+    std::size_t at = 2 * static_cast<std::size_t>(member.rank);
+    fmt::print("  rank {} on {}: {:.3g} GFLOP/s alone, {:.3g} with all ranks at once\n", member.rank,
+               member.host, speeds[at] / 1e9, speeds[at + 1] / 1e9);
+  }
+}
+
+int run_as_rank(const Options& options) {
+  collectives::Options engine = collectives::Options::from_environment();
+  if (engine.identity.size < 2) {
+    fail(Cause::kInvalidUsage,
+         "one rank has nobody to measure a link with; start it under torchrun, srun, mpirun or tombolo run, "
+         "or "
+         "with --emulate holmes");
+  }
+  auto communicator = collectives::Communicator::create(engine);
+  probe::LinkProbeOptions links;
+  links.seconds_per_pair = options.seconds;
+  if (options.relay_progress) {
+    links.progress = [](int done, int total) {
+      fmt::print("{}{} {}\n", kProgressMark, done, total);
+      std::fflush(stdout);
+    };
+  } else if (::isatty(STDERR_FILENO) != 0) {
+    links.progress = draw;
+  }
+  auto measured = probe::probe_links(*communicator, engine, links);
+
+  std::vector<double> speeds;
+  probe::ComputeResult compute;
+  if (!options.no_compute) {
+    compute = probe::probe_compute(*communicator, {});
+    speeds.resize(2 * static_cast<std::size_t>(communicator->size()));
+    std::vector<double> mine{compute.alone_flops_per_second, compute.together_flops_per_second};
+    communicator->all_gather(mine.data(), speeds.data(), 2, collectives::DataType::kFloat64);
+  }
+  auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
+                                 std::move(measured), compute);
+  if (communicator->rank() == 0) {
+    if (!options.out.empty()) cluster.save(options.out);
+    if (options.json) {
+      Json json = cluster.to_json();
+      for (std::size_t r = 0; 2 * r < speeds.size(); ++r) {
+        json["compute"].push_back({{"rank", r},
+                                   {"host", communicator->members()[r].host},
+                                   {"alone_flops_per_second", speeds[2 * r]},
+                                   {"together_flops_per_second", speeds[2 * r + 1]}});
+      }
+      fmt::print("{}\n", json.dump(1));
+    } else {
+      print_facts(cluster, speeds, communicator->members());
+      if (!options.out.empty()) fmt::print("\nwritten: {}\n", options.out);
+    }
+  }
+  communicator->barrier();
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_probe(CommandLine& tombolo) {
+  auto options = std::make_shared<Options>();
+  CLI::App& app = tombolo.add(
+      "probe", "Measure every link between the ranks' hosts, and what they compute", kHelp,
+      [options] { return options->launch.any() ? start_ranks(*options) : run_as_rank(*options); });
+  options->launch.add_to(app);
+  app.add_option("--out", options->out, "Write the cluster file with the measured links here");
+  app.add_flag("--json", options->json, "Print JSON instead of tables");
+  app.add_option("--seconds", options->seconds, "Time per measurement")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  app.add_flag("--no-compute", options->no_compute, "Only links");
+  app.add_flag("--relay-progress", options->relay_progress)->group("");  // from start_ranks() to its rank 0
+}
+
+}  // namespace tombolo::tools
