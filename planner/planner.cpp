@@ -86,10 +86,12 @@ void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std:
     std::vector<std::string> spans;
     int first = 0;
     for (const auto& span : placement.spans) {
-      spans.push_back(
-          fmt::format("{} ({}, {:.3g} GFLOP/s) stages {}-{}", span.cluster,
-                      topology::nic_kind_name(island_kind(context.kinds_view, context.slots, span.cluster)),
-                      span.speed / 1e9, first, first + span.stages - 1));
+      const std::string stages = span.stages == 1
+                                     ? fmt::format("stage {}", first)
+                                     : fmt::format("stages {}-{}", first, first + span.stages - 1);
+      const auto kind = island_kind(context.kinds_view, context.slots, span.cluster);
+      spans.push_back(fmt::format("{} ({}, {:.3g} GFLOP/s) {}", span.cluster, topology::nic_kind_name(kind),
+                                  span.speed / 1e9, stages));
       first += span.stages;
     }
     plan.notes.push_back(

@@ -1,0 +1,148 @@
+// tombolo plan: cluster file and model to plan file.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/planner.h"
+#include "tools/cluster_option.h"
+#include "tools/command.h"
+#include "tools/launcher.h"
+#include "tools/plan_report.h"
+
+namespace tombolo::tools {
+namespace {
+
+constexpr const char* kHelp =
+    "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
+    "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
+    "simulation; the fastest wins.\n"
+    "\n"
+    "Strategies:\n"
+    "  holmes    clusters, sorted by NIC kind, fill whole pipeline stages, so that gradients stay on fast "
+    "NICs\n"
+    "            and only the pipeline crosses; layers by attained speed\n"
+    "  megatron  ranks in the launcher's order, equal layers: Megatron-LM's default\n"
+    "\n"
+    "Examples:\n"
+    "  tombolo plan --cluster cluster.json --batch 32 \\\n"
+    "    --model layers=8,hidden=128,heads=4,context=128,vocabulary=256 -o plan.json\n"
+    "  tombolo plan --cluster cluster.json --layers 12 --width 768 --heads 12 --context 1024 \\\n"
+    "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron";
+
+struct Options {
+  std::string cluster, model;
+  int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 0;
+  planner::Job job;
+  std::string strategy = "holmes", routing = "per-peer", order;
+  int ranks = 0;
+  double alpha = 1.0;
+  std::string output, emit;
+  bool json = false;
+};
+
+planner::Job job_of(const Options& options) {
+  planner::Job job = options.job;
+  job.model = planner::parse_model(options.model);
+  if (options.layers > 0) job.model.layers = options.layers;
+  if (options.width > 0) job.model.hidden = options.width;
+  if (options.heads > 0) job.model.heads = options.heads;
+  if (options.context > 0) job.model.context = options.context;
+  if (options.vocabulary > 0) job.model.vocabulary = options.vocabulary;
+  if (job.model.vocabulary == 0) job.model.vocabulary = 256;  // bytes, as `tombolo train`
+  if (job.model.name.empty()) job.model.name = "gpt";
+  job.model.check();
+  return job;
+}
+
+/// What the other strategy would give under the same routing, in one line for people.
+std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
+                       planner::PlanOptions options, double step_seconds) {
+  const bool holmes = options.strategy == planner::Strategy::kHolmes;
+  options.strategy = holmes ? planner::Strategy::kMegatron : planner::Strategy::kHolmes;
+  const std::string name = holmes ? "megatron (the default order)" : "holmes";
+  try {
+    const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
+    if (other < step_seconds)
+      return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
+                         format_seconds(other), step_seconds / other);
+    return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
+                       format_seconds(other), other / step_seconds);
+  } catch (const Error& error) {
+    return fmt::format("For comparison, strategy {} has no plan: {}\n", name, error.what());
+  }
+}
+
+int run(const Options& options) {
+  const auto cluster = load_cluster(options.cluster);
+  const planner::Job job = job_of(options);
+  planner::PlanOptions plan_options;
+  plan_options.strategy =
+      options.strategy == "holmes" ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  plan_options.routing = options.routing;
+  plan_options.alpha = options.alpha;
+  if (!options.order.empty() || options.ranks > 0) {
+    int ranks = options.ranks;
+    if (ranks == 0)
+      for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
+    plan_options.rank_hosts = map_ranks(options.order, cluster.hosts, ranks);
+  }
+  const planner::Plan plan = planner::make_plan(cluster, job, plan_options);
+  if (!options.output.empty()) plan.save(options.output);
+  if (options.emit == "megatron") {
+    std::cout << planner::emit_megatron(plan, cluster);
+  } else if (options.json) {
+    std::cout << plan.to_json().dump(1) << '\n';
+  } else {
+    std::cout << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
+              << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
+  }
+  if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_plan(CommandLine& tombolo) {
+  auto options = std::make_shared<Options>();
+  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step", kHelp,
+                              [options] { return run(*options); });
+  app.add_option("--cluster", options->cluster,
+                 "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
+  app.add_option("--model", options->model, "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
+  const auto shape = [&](const char* flag, int& value, const char* text) {
+    app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+  };
+  shape("--layers", options->layers, "Layers; this and the next four override --model");
+  shape("--width", options->width, "Hidden size");
+  shape("--heads", options->heads, "Attention heads");
+  shape("--context", options->context, "Tokens per row");
+  shape("--vocabulary", options->vocabulary, "Default 256: bytes");
+  app.add_option("--batch", options->job.global_batch, "Rows per step, over all replicas")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  shape("--micro-batch", options->job.micro_batch, "Rows per micro-batch; default: chosen");
+  shape("--pipeline", options->job.pipeline, "Pipeline stages; default: chosen");
+  shape("--data", options->job.data, "Replicas; default: chosen");
+  app.add_option("--strategy", options->strategy, "holmes (default) or megatron")
+      ->check(CLI::IsMember({"holmes", "megatron"}));
+  app.add_option("--routing", options->routing,
+                 "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
+      ->check(CLI::IsMember({"per-peer", "shared"}));
+  app.add_option("--order", options->order,
+                 "Launcher's rank order: block (default), interleaved, or hosts with commas, one per rank");
+  shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
+  app.add_option("--alpha", options->alpha,
+                 "holmes: favour faster clusters by a little more than their share")
+      ->check(CLI::PositiveNumber);
+  app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here");
+  auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");
+  app.add_option("--emit", options->emit,
+                 "megatron: print launch arguments for Megatron-LM instead of a report")
+      ->check(CLI::IsMember({"megatron"}))
+      ->excludes(json);
+}
+
+}  // namespace tombolo::tools

@@ -1,0 +1,155 @@
+#include "tools/plan_report.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/units.h"
+#include "tools/table.h"
+
+namespace tombolo::tools {
+namespace {
+
+using planner::Plan;
+using planner::Simulation;
+using planner::Span;
+
+std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
+  for (const auto& group : plan.groups)
+    if (group.kind == kind && std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end())
+      return std::string(topology::nic_kind_name(group.nic_kind));
+  return "-";
+}
+
+std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
+  Table table({"stage", "layers", "cluster", "gradients over", "pipeline over", "memory per rank", "ranks"});
+  for (int stage = 0; stage < plan.pipeline_size(); ++stage) {
+    std::vector<std::string> ranks;
+    std::set<std::string> clusters, gradients, pipeline;
+    std::uint64_t memory = 0;
+    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+      const auto& place = plan.ranks[rank];
+      if (place.stage != stage) continue;
+      ranks.push_back(fmt::format("{} on {}", rank, place.host));
+      if (const auto* host = cluster.find_host(place.host)) clusters.insert(host->cluster);
+      gradients.insert(kind_of_group(plan, "data", static_cast<int>(rank)));
+      pipeline.insert(kind_of_group(plan, "pipeline", static_cast<int>(rank)));
+      if (rank < plan.prediction.memory.size()) memory = std::max(memory, plan.prediction.memory[rank].total);
+    }
+    const auto& layers = plan.stages[static_cast<std::size_t>(stage)];
+    table.add(
+        {std::to_string(stage),
+         fmt::format("{} ({}-{})", layers.layers, layers.first_layer, layers.first_layer + layers.layers - 1),
+         fmt::format("{}", fmt::join(clusters, ",")), fmt::format("{}", fmt::join(gradients, ",")),
+         fmt::format("{}", fmt::join(pipeline, ",")), memory > 0 ? format_size(memory) : "-",
+         fmt::format("{}", fmt::join(ranks, ", "))});
+  }
+  return table.text(terminal_width());
+}
+
+std::string link_table(const topology::ClusterFile& cluster, const Simulation& simulation) {
+  if (simulation.links.empty()) return "Nothing is sent between hosts.\n";
+  Table table({"from", "to", "kind", "bytes per step", "at least"});
+  for (const auto& link : simulation.links) {
+    std::string kind = "-", least = "-";
+    if (const auto* host = cluster.find_host(link.from_host))
+      for (const auto& nic : host->nics)
+        if (nic.name == link.from_nic) kind = topology::nic_kind_name(nic.kind);
+    if (const auto* attained = cluster.find_link(link.from_host, link.from_nic, link.to_host, link.to_nic))
+      least = format_seconds(link.bytes / attained->bytes_per_second);
+    table.add({link.from_host + "/" + link.from_nic, link.to_host + "/" + link.to_nic, kind,
+               format_size(static_cast<std::uint64_t>(link.bytes)), least});
+  }
+  return table.text(terminal_width());
+}
+
+std::string headline(const Plan& plan, const Simulation& simulation) {
+  const auto& job = plan.job;
+  const double tokens = static_cast<double>(job.global_batch) * job.model.context / simulation.step_seconds;
+  return fmt::format("Predicted: {} per step, {:.0f} tokens/s, bubble {:.1f} %\n",
+                     format_seconds(simulation.step_seconds), tokens, 100 * simulation.bubble_fraction);
+}
+
+char letter(const Span& span) {
+  if (span.name == "forward") return 'F';
+  if (span.name == "backward") return 'B';
+  if (span.name == "optimizer") return 'O';
+  if (span.name == "all-reduce") return 'r';
+  return 0;
+}
+
+}  // namespace
+
+std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster,
+                          const Simulation& simulation) {
+  const auto& job = plan.job;
+  std::string text = fmt::format(
+      "Plan: {} stages x {} replicas, micro-batches of {} rows ({} per replica), strategy {}, routing {}\n",
+      plan.pipeline_size(), plan.data_size(), job.micro_batch, plan.micro_batches(), plan.strategy,
+      plan.routing);
+  text += headline(plan, simulation);
+  text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
+  if (!plan.notes.empty()) text += "\nWhy:\n";
+  for (const std::string& note : plan.notes) text += "  - " + note + '\n';
+  return text;
+}
+
+std::string describe_simulation(const Plan& plan, const topology::ClusterFile& cluster,
+                                const Simulation& simulation) {
+  std::string text = headline(plan, simulation) + '\n';
+  const std::vector<double> busy = busy_seconds(simulation, plan);
+  Table table({"rank", "host", "stage", "replica", "computes", "utilisation"});
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const auto& place = plan.ranks[rank];
+    table.add({std::to_string(rank), place.host, std::to_string(place.stage), std::to_string(place.replica),
+               format_seconds(busy[rank]),
+               fmt::format("{:.1f} %", 100 * busy[rank] / simulation.step_seconds)});
+  }
+  const std::size_t width = terminal_width() > 0 ? terminal_width() : 100;
+  text += table.text(terminal_width()) + '\n' +
+          timeline_text(plan, simulation, std::clamp<std::size_t>(width - 12, 20, 160));
+  return text + '\n' + link_table(cluster, simulation);
+}
+
+std::string timeline_text(const Plan& plan, const Simulation& simulation, std::size_t columns) {
+  // Per cell the kind that fills most of it; a reduction only shows where nothing is computed.
+  std::vector<std::map<char, double>> cells(plan.ranks.size() * columns);
+  const double cell = simulation.step_seconds / static_cast<double>(columns);
+  for (const Span& span : simulation.spans) {
+    const char kind = letter(span);
+    if (kind == 0 || cell <= 0) continue;
+    const auto first = static_cast<std::size_t>(span.begin_seconds / cell);
+    for (std::size_t at = first; at < columns && static_cast<double>(at) * cell < span.end_seconds; ++at) {
+      const double begin = std::max(span.begin_seconds, static_cast<double>(at) * cell);
+      const double end = std::min(span.end_seconds, static_cast<double>(at + 1) * cell);
+      cells[static_cast<std::size_t>(span.rank) * columns + at][kind] += end - begin;
+    }
+  }
+  std::string text;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    text += fmt::format("{:>4} {:<5} ", rank,
+                        fmt::format("s{}r{}", plan.ranks[rank].stage, plan.ranks[rank].replica));
+    for (std::size_t at = 0; at < columns; ++at) {
+      char shown = '.';
+      double most = 0, computing = 0;
+      const auto& kinds = cells[rank * columns + at];
+      for (const auto& [kind, seconds] : kinds) {
+        if (kind == 'r') continue;
+        computing += seconds;
+        if (seconds > most) {
+          most = seconds;
+          shown = kind;
+        }
+      }
+      if (computing < cell / 2) shown = kinds.contains('r') && kinds.at('r') >= cell / 2 ? 'r' : '.';
+      text += shown;
+    }
+    text += '\n';
+  }
+  return text +
+         "  F forward, B backward, O optimizer, r waiting for gradients, . idle; sN stage, rN replica\n";
+}
+
+}  // namespace tombolo::tools

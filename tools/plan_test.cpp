@@ -1,0 +1,120 @@
+// tombolo plan and tombolo simulate, as a user calls them.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "planner/testing.h"
+#include "tools/command.h"
+
+namespace tombolo::tools {
+namespace {
+
+class PlanCommand : public ::testing::Test {
+ protected:
+  PlanCommand() {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("tombolo-plan-command-{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+    auto cluster = planner::testing::make_cluster({{"a", 2, 1, topology::NicKind::kInfiniBand, 4e8, 25e9},
+                                                   {"b", 2, 1, topology::NicKind::kRoce, 4e8, 25e9}},
+                                                  1.2e7, 1e-4);
+    for (auto& host : cluster.hosts)
+      for (auto& nic : host.nics) nic.emulated = true;
+    cluster.save(file("cluster.json"));
+  }
+  ~PlanCommand() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const char* name) const { return (folder_ / name).string(); }
+
+  int run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "tombolo");
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    CommandLine tombolo;
+    add_plan(tombolo);
+    add_simulate(tombolo);
+    const int code = tombolo.run(static_cast<int>(pointers.size()), pointers.data());
+    out_ = ::testing::internal::GetCapturedStdout();
+    err_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  }
+  int run_plan(std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--model",
+                               "layers=8,hidden=128,heads=4,context=128,vocabulary=256", "--batch", "32"});
+    return run(std::move(more));
+  }
+
+  std::filesystem::path folder_;
+  std::string out_, err_;
+};
+
+#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--order", "interleaved", "-o", file("plan.json")}), kExitOk)
+      << err_;
+  EXPECT_MENTIONS(out_, "Plan: 2 stages x 2 replicas");
+  EXPECT_MENTIONS(out_, "a0/fast");
+  EXPECT_MENTIONS(out_, "strategy megatron");
+  const auto plan = planner::Plan::load(file("plan.json"));
+  EXPECT_EQ(plan.ranks[1].host, "b0");
+
+  const std::vector<std::string> simulate = {"simulate",           "--plan",  file("plan.json"), "--cluster",
+                                             file("cluster.json"), "--trace", file("trace.json")};
+  ASSERT_EQ(run(simulate), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "FF");
+  std::ifstream trace(file("trace.json"));
+  EXPECT_GT(Json::parse(trace).at("traceEvents").size(), 100u);
+
+  auto json = simulate;
+  json.push_back("--json");
+  ASSERT_EQ(run(json), kExitOk) << err_;
+  const Json result = Json::parse(out_);
+  EXPECT_DOUBLE_EQ(result.at("step_seconds").get<double>(), plan.prediction.step_seconds);
+  EXPECT_EQ(result.at("ranks").size(), 4u);
+}
+
+TEST_F(PlanCommand, PrintsThePlanFileAsJson) {
+  ASSERT_EQ(run_plan({"--strategy", "megatron", "--routing", "shared", "--json"}), kExitOk) << err_;
+  const Json plan = Json::parse(out_);
+  EXPECT_EQ(plan.at("strategy"), "megatron");
+  EXPECT_EQ(plan.at("routing"), "shared");
+}
+
+TEST_F(PlanCommand, FlagsOverrideTheModel) {
+  ASSERT_EQ(run_plan({"--layers", "6", "--width", "64", "--context", "32", "--json"}), kExitOk) << err_;
+  const Json model = Json::parse(out_).at("model");
+  EXPECT_EQ(model.at("layers"), 6);
+  EXPECT_EQ(model.at("hidden"), 64);
+  EXPECT_EQ(model.at("context"), 32);
+}
+
+TEST_F(PlanCommand, EmitsMegatronsArguments) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--emit", "megatron"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "torchrun");
+  EXPECT_MENTIONS(out_, "--pipeline-model-parallel-size 2");
+}
+
+TEST_F(PlanCommand, BadInputIsNamedAndExitsWithTwo) {
+  EXPECT_EQ(run({"plan", "--cluster", file("none.json"), "--batch", "8", "--layers", "2", "--width", "8",
+                 "--heads", "2", "--context", "8"}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "none.json");
+  EXPECT_EQ(run({"simulate", "--plan", file("none.json")}), kExitBadUsage);
+  EXPECT_EQ(run_plan({"--pipeline", "3"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "does not divide");
+  EXPECT_EQ(run_plan({"--strategy", "best"}), kExitBadUsage);
+  EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--batch", "8"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "layers");
+  std::ofstream(file("broken.json")) << "{\"tombolo_plan\": 1,\n \"routing\": \"sideways\"}";
+  EXPECT_EQ(run({"simulate", "--plan", file("broken.json"), "--cluster", file("cluster.json")}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "broken.json:2: routing");
+}
+
+}  // namespace
+}  // namespace tombolo::tools
