@@ -1,6 +1,7 @@
 #include "tools/command.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -88,7 +89,11 @@ int CommandLine::run(int argc, const char* const* argv) noexcept {
     }
     command = chosen.front()->get_name();
     int code = state_->actions.at(command)();
-    if (std::fflush(stdout) != 0) fail_errno(errno, "writing the output");
+    errno = 0;
+    // An action may have flushed already; then the stream remembers the failure, but not errno.
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      fail_errno(errno != 0 ? errno : EIO, "writing to standard output");
+    }
     return code;
   } catch (const Error& error) {
     print_error(command, error.what());

@@ -6,6 +6,7 @@
 #include "base/text_distance.h"
 #include "net_plugin/parameters.h"
 #include "topology/cluster_file.h"
+#include "transport/router.h"
 
 extern char** environ;
 
@@ -15,6 +16,7 @@ std::vector<RoomParameters> all_parameters() {
   return {
       {"base", base_parameters()},
       {"topology", topology::topology_parameters()},
+      {"transport", transport::transport_parameters()},
       {"net_plugin", net_plugin::net_plugin_parameters()},
   };
 }

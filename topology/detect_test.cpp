@@ -95,8 +95,11 @@ TEST_F(Detect, TellsRoceVersionsByTheTypesOfTheGids) {
   EXPECT_EQ(roce.gids[2].index, 3);
   EXPECT_EQ(roce.gids[2].type, "RoCE v2");
   EXPECT_EQ(roce.mtu, 9000);
-  EXPECT_EQ(roce.fabric, "roce");
+  EXPECT_EQ(roce.fabric, "") << "the only way out of the host is on the network that all share";
   expect_reason(roce, true, "RoCE v1 and v2 at 100 Gbit/s");
+  tree_.interface("eno1", tree_.pci("0000:01:00.0", "igb"), {{"speed", "1000"}});
+  EXPECT_EQ(nic("ens3f0").fabric, "roce");
+  EXPECT_EQ(nic("eno1").fabric, "");
 }
 
 TEST_F(Detect, TakesRoceWithoutTypesForVersionOne) {

@@ -127,8 +127,8 @@ void read_state(const SysTree& tree, const std::string& folder, RdmaPort& port) 
   }
 }
 
-/// NICs of equal fabric reach each other. The subnet prefix tells InfiniBand subnets apart; RoCE v2 and iWARP
-/// are routed, so all of a kind are taken to be one until a cluster file or the probe knows better.
+/// The subnet prefix tells InfiniBand subnets apart; RoCE v2 and iWARP are routed, so all of a kind are taken
+/// to be one until a cluster file knows better (docs/cluster-file.md).
 std::string fabric_of(const Nic& nic) {
   if (nic.kind == NicKind::kInfiniBand) {
     return nic.gids.empty() ? "infiniband" : "infiniband-" + nic.gids.front().value.substr(0, 19);

@@ -206,6 +206,17 @@ void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
   nic.reason = praise(nic) + more;
 }
 
+/// A RoCE or iWARP NIC is an Ethernet NIC too. Beside a plain one it is taken to be on a network of its own,
+/// as in training clusters; as the only way out of the host it is on the network that everybody shares.
+void share_only_way(std::vector<Nic>& nics) {
+  bool plain = std::any_of(nics.begin(), nics.end(),
+                           [](const Nic& nic) { return nic.usable && nic.kind == NicKind::kTcp; });
+  if (plain) return;
+  for (auto& nic : nics) {
+    if (nic.usable && nic.kind != NicKind::kInfiniBand) nic.fabric.clear();
+  }
+}
+
 }  // namespace
 
 std::vector<Nic> judge(std::vector<Interface> interfaces, std::vector<RdmaPort> ports) {
@@ -236,6 +247,7 @@ std::vector<Nic> judge(std::vector<Interface> interfaces, std::vector<RdmaPort> 
     }
   }
   promote(nics, interfaces);
+  share_only_way(nics);
   return nics;
 }
 
