@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -98,6 +99,9 @@ int CommandLine::run(int argc, const char* const* argv) noexcept {
   } catch (const Error& error) {
     print_error(command, error.what());
     return error.cause() == Cause::kInvalidUsage ? kExitBadUsage : kExitFailed;
+  } catch (const std::system_error& error) {  // fmt's, where standard output cannot be written
+    print_error(command, error.what());
+    return kExitFailed;
   } catch (const std::exception& error) {
     print_error(command,
                 fmt::format("unexpected: {}. This is a bug in Tombolo; please report it.", error.what()));

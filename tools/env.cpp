@@ -42,7 +42,7 @@ int run(const Options& options) {
                  {"type", parameter_type_name(parameter->type)},
                  {"default", parameter->default_value},
                  {"meaning", parameter->meaning},
-                 {"value", parameter->text()},
+                 {"value", shown_value(*parameter)},
                  {"set", parameter->is_set()},
                  {"valid", !problem.has_value()}};
       if (problem) entry["problem"] = *problem;
@@ -52,7 +52,7 @@ int run(const Options& options) {
       table.add({std::string(parameter->name),
                  std::string(parameter->choices.empty() ? parameter_type_name(parameter->type)
                                                         : parameter->choices),
-                 shown(parameter->default_value), shown(parameter->text()),
+                 shown(parameter->default_value), shown(shown_value(*parameter)),
                  parameter->is_set() ? "yes" : "no", std::string(parameter->meaning)});
     }
   }

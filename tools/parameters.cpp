@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/text_distance.h"
+#include "collectives/bootstrap.h"
+#include "collectives/parameters.h"
 #include "net_plugin/parameters.h"
 #include "topology/cluster_file.h"
 #include "transport/router.h"
@@ -17,6 +19,7 @@ std::vector<RoomParameters> all_parameters() {
       {"base", base_parameters()},
       {"topology", topology::topology_parameters()},
       {"transport", transport::transport_parameters()},
+      {"collectives", collectives::collectives_parameters()},
       {"net_plugin", net_plugin::net_plugin_parameters()},
   };
 }
@@ -47,6 +50,11 @@ std::optional<std::string> problem_of(const Parameter& parameter) {
     return error.what();
   }
   return std::nullopt;
+}
+
+std::string shown_value(const Parameter& parameter) {
+  if (parameter.name == collectives::kSecretParameter.name && !parameter.text().empty()) return "(hidden)";
+  return parameter.text();
 }
 
 std::vector<std::string> unknown_variables() {
