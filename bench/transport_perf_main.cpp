@@ -1,11 +1,6 @@
 // Tombolo's TCP transport beside plain TCP (one stream, write and read in a loop) between two processes over
 // loopback, in turns in one run: on a shared machine only the ratio means something.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,18 +9,18 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
-#include <functional>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/ways.h"
 #include "transport/router.h"
 
 namespace {
 
 using namespace tombolo;
 using namespace tombolo::transport;
+using namespace tombolo::bench;
 
-constexpr std::size_t kOutstanding = 8;
 constexpr std::array<std::size_t, 5> kSizes{8, 8 * kKiB, 64 * kKiB, kMiB, 64 * kMiB};
 constexpr Duration kDeadline = std::chrono::seconds(120);
 
@@ -33,69 +28,6 @@ struct Plan {
   int streams = 0;
   int repeats = 5;
   double bytes_per_run = 512e6;
-};
-
-/// How often a message of `size` is sent in one throughput run.
-std::size_t count_for(const Plan& plan, std::size_t size) {
-  return std::clamp<std::size_t>(static_cast<std::size_t>(plan.bytes_per_run / static_cast<double>(size)),
-                                 2 * kOutstanding, 50'000);
-}
-
-double seconds_of(const std::function<void()>& work) {
-  auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// One of the two ways to move bytes. The leading process sends first and takes the time.
-class Way {
- public:
-  virtual ~Way() = default;
-  virtual void send(std::span<const std::byte> data) = 0;
-  virtual void receive(std::span<std::byte> buffer) = 0;
-  /// `count` messages one way, kOutstanding slots of `size` bytes in turn.
-  virtual void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) = 0;
-};
-
-class PlainTcp final : public Way {
- public:
-  explicit PlainTcp(int socket) : socket_(socket) {}
-  void send(std::span<const std::byte> data) override {
-    while (!data.empty()) {
-      ssize_t sent = ::send(socket_, data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (sent < 0 && errno != EAGAIN) fail_errno(errno, "plain send");
-      if (sent > 0) data = data.subspan(static_cast<std::size_t>(sent));
-    }
-  }
-  void receive(std::span<std::byte> buffer) override {
-    while (!buffer.empty()) {
-      ssize_t got = recv(socket_, buffer.data(), buffer.size(), MSG_DONTWAIT);
-      if (got == 0 || (got < 0 && errno != EAGAIN)) fail_errno(errno, "plain receive");
-      if (got > 0) buffer = buffer.subspan(static_cast<std::size_t>(got));
-    }
-  }
-  void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) {
-      auto slot = slots.subspan(i % kOutstanding * size, size);
-      if (sending) {
-        send(slot);
-      } else {
-        receive(slot);
-      }
-    }
-  }
-
- private:
-  int socket_;
 };
 
 class Tombolo final : public Way {
@@ -124,64 +56,6 @@ class Tombolo final : public Way {
   }
   Connection& connection_;
 };
-
-struct Figure {
-  std::vector<double> half_round_trips, rates, processor;
-};
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
-void measure(Way& way, bool leading, const Plan& plan, std::size_t size, std::span<std::byte> slots,
-             Figure& into) {
-  std::size_t trips = size <= 64 * kKiB ? 2000 : size <= kMiB ? 200 : 5;
-  auto slot = slots.first(size);
-  auto ping_pong = [&](std::size_t times) {
-    for (std::size_t i = 0; i < times; ++i) {
-      if (leading) way.send(slot);
-      way.receive(slot);
-      if (!leading) way.send(slot);
-    }
-  };
-  ping_pong(trips / 10 + 1);
-  into.half_round_trips.push_back(seconds_of([&] { ping_pong(trips); }) / static_cast<double>(trips) / 2);
-  std::size_t count = count_for(plan, size);
-  std::byte token{};
-  double before = processor_seconds();
-  // The last token tells the sender that everything arrived.
-  double elapsed = seconds_of([&] {
-    way.stream(leading, slots, size, count);
-    if (leading) {
-      way.receive({&token, 1});
-    } else {
-      way.send({&token, 1});
-    }
-  });
-  into.rates.push_back(static_cast<double>(size * count) / elapsed);
-  into.processor.push_back((processor_seconds() - before) / (static_cast<double>(size * count) / 1e9));
-}
-
-/// A connected pair over loopback, by way of a listening socket.
-std::pair<int, int> plain_pair() {
-  int listening = socket(AF_INET, SOCK_STREAM, 0), near = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (bind(listening, generic, length) != 0 || listen(listening, 1) != 0 ||
-      getsockname(listening, generic, &length) != 0 || connect(near, generic, length) != 0) {
-    fail_errno(errno, "plain TCP over loopback");
-  }
-  int far = accept(listening, nullptr, nullptr);
-  if (far < 0) fail_errno(errno, "accept");
-  close(listening);
-  int one = 1;
-  for (int end : {near, far}) setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  return {near, far};
-}
 
 RouterOptions router_options(const std::string& host, const Plan& plan, const Secret& secret) {
   RouterOptions options;
@@ -212,8 +86,8 @@ std::vector<Figure> run(Connection& connection, int socket, bool leading, const 
   std::vector<Figure> figures(2 * kSizes.size());
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     for (int repeat = 0; repeat < plan.repeats; ++repeat) {
-      measure(plain, leading, plan, kSizes[i], slots, figures[2 * i]);
-      measure(ours, leading, plan, kSizes[i], slots, figures[2 * i + 1]);
+      measure(plain, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i]);
+      measure(ours, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i + 1]);
     }
   }
   return figures;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 #include "base/error.h"
 
@@ -14,10 +16,34 @@ constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kSecretAt = 8;
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::kHandleBytes - kEndpointAt;
 
+/// The handle has room for three IPv4 offers, and encode_compact() drops the last ones. A host with eight
+/// InfiniBand NICs and one Ethernet must not lose the Ethernet, by which alone other clusters reach it. So:
+/// the best offer, the best on the fabric that all share, the best of every other fabric, the rest.
+std::vector<transport::Offer> by_reach(const std::vector<transport::Offer>& offers) {
+  auto rank = [&](std::size_t index) {
+    const transport::Offer& offer = offers[index];
+    bool first_of_fabric = std::none_of(offers.begin(), offers.begin() + static_cast<std::ptrdiff_t>(index),
+                                        [&](const transport::Offer& earlier) {
+                                          return earlier.fabric == offer.fabric && earlier.kind == offer.kind;
+                                        });
+    if (index == 0) return 0;
+    if (first_of_fabric) return offer.fabric == 0 ? 1 : 2;
+    return 3;
+  };
+  std::vector<std::size_t> order(offers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, rank);
+  std::vector<transport::Offer> ordered;
+  for (std::size_t index : order) ordered.push_back(offers[index]);
+  return ordered;
+}
+
 }  // namespace
 
 HandleBytes Handle::encode() const {
-  auto compact = endpoint.encode_compact(kMostEndpoint);
+  transport::Endpoint short_form = endpoint;
+  short_form.offers = by_reach(endpoint.offers);
+  auto compact = short_form.encode_compact(kMostEndpoint);
   TOMBOLO_CHECK(compact.size() <= kMostEndpoint, "endpoint={} limit={}", compact.size(), kMostEndpoint);
   HandleBytes bytes{};
   std::ranges::copy(kMagic, bytes.begin());

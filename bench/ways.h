@@ -1,0 +1,54 @@
+// Two ways to move bytes between two processes, measured in turns in one run: on a shared machine only the
+// ratio means something.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+
+namespace tombolo::bench {
+
+/// Messages in flight while throughput is measured: NCCL's slots.
+inline constexpr std::size_t kOutstanding = 8;
+
+/// One of the ways. The leading process sends first and takes the time.
+class Way {
+ public:
+  virtual ~Way() = default;
+  virtual void send(std::span<const std::byte> data) = 0;
+  virtual void receive(std::span<std::byte> buffer) = 0;
+  /// `count` messages one way, kOutstanding slots of `size` bytes in turn.
+  virtual void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) = 0;
+};
+
+/// One stream, busy polling. Does not own the socket.
+class PlainTcp final : public Way {
+ public:
+  explicit PlainTcp(int socket) : socket_(socket) {}
+  void send(std::span<const std::byte> data) override;
+  void receive(std::span<std::byte> buffer) override;
+  void stream(bool sending, std::span<std::byte> slots, std::size_t size, std::size_t count) override;
+
+ private:
+  int socket_;
+};
+
+/// A connected pair of sockets over loopback, without delay of small messages.
+std::pair<int, int> plain_pair();
+
+/// One entry per repetition: seconds, bytes per second, processor seconds of this process per 10^9 bytes.
+struct Figure {
+  std::vector<double> half_round_trips, rates, processor;
+};
+
+double median(std::vector<double> values);
+
+/// Both processes call it alike but for `leading`. `slots` has room for kOutstanding messages of `size`;
+/// `bytes_per_run` bytes (16 to 50000 messages) make one measurement of throughput.
+void measure(Way& way, bool leading, double bytes_per_run, std::size_t size, std::span<std::byte> slots,
+             Figure& into);
+
+}  // namespace tombolo::bench

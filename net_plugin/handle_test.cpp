@@ -1,0 +1,86 @@
+#include "net_plugin/handle.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+transport::Offer offer(topology::NicKind kind, std::string_view fabric, const std::string& address) {
+  transport::Offer made;
+  made.kind = kind;
+  made.fabric = transport::fabric_hash(fabric);
+  made.address = address;
+  made.port = 40000;
+  made.rate_bits_per_second = 100'000'000'000;
+  return made;
+}
+
+std::set<std::string> addresses_after_a_round_trip(const std::vector<transport::Offer>& offers) {
+  Handle handle{transport::Secret::random(), {}};
+  handle.endpoint.offers = offers;
+  Handle read = Handle::decode(handle.encode());
+  EXPECT_TRUE(std::ranges::equal(read.secret.bytes(), handle.secret.bytes()));
+  std::set<std::string> addresses;
+  for (const transport::Offer& one : read.endpoint.offers) addresses.insert(one.address);
+  return addresses;
+}
+
+TEST(Handle, CarriesSecretAndOffers) {
+  EXPECT_EQ(addresses_after_a_round_trip({offer(topology::NicKind::kRoce, "roce-B", "10.2.0.1"),
+                                          offer(topology::NicKind::kTcp, "", "192.168.7.1")}),
+            (std::set<std::string>{"10.2.0.1", "192.168.7.1"}));
+}
+
+TEST(Handle, KeepsTheEthernetThatAllShareWhenThereIsNoRoomForAll) {
+  std::vector<transport::Offer> offers;
+  for (int i = 0; i < 8; ++i) {
+    offers.push_back(offer(topology::NicKind::kInfiniBand, "ib-A", "10.1.0." + std::to_string(i + 1)));
+  }
+  offers.push_back(offer(topology::NicKind::kTcp, "", "192.168.7.1"));
+  auto kept = addresses_after_a_round_trip(offers);
+  EXPECT_TRUE(kept.contains("192.168.7.1"));
+  EXPECT_TRUE(kept.contains("10.1.0.1"));
+}
+
+TEST(Handle, KeepsItWhenEveryRailIsAFabricOfItsOwnAndAddressesAreLong) {
+  std::vector<transport::Offer> offers;
+  for (int i = 0; i < 8; ++i) {
+    offers.push_back(
+        offer(topology::NicKind::kRoce, "rail-" + std::to_string(i), "fd00:1::" + std::to_string(i + 1)));
+  }
+  offers.push_back(offer(topology::NicKind::kTcp, "", "fd00:7::1"));
+  auto kept = addresses_after_a_round_trip(offers);
+  EXPECT_TRUE(kept.contains("fd00:7::1"));
+  EXPECT_TRUE(kept.contains("fd00:1::1"));
+}
+
+TEST(Handle, IsRefusedWhenItIsNotTombolosOrDamaged) {
+  Handle handle{transport::Secret::random(), {}};
+  handle.endpoint.offers = {offer(topology::NicKind::kTcp, "", "10.0.0.1")};
+  HandleBytes good = handle.encode();
+  EXPECT_NO_THROW(Handle::decode(good));
+  EXPECT_THROW(Handle::decode(HandleBytes{}), Error);
+  for (std::size_t at : {0UL, 4UL}) {
+    HandleBytes bad = good;
+    bad[at] ^= std::byte{0x40};
+    EXPECT_THROW(Handle::decode(bad), Error) << "byte " << at;
+  }
+  for (unsigned length = 0; length < 256; ++length) {
+    // Whatever length it claims: an error or an endpoint, never a read beyond the handle (ASan watches).
+    HandleBytes bad = good;
+    bad[5] = static_cast<std::byte>(length);
+    try {
+      Handle::decode(bad);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::net_plugin
