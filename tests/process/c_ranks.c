@@ -1,0 +1,112 @@
+/* One rank, in C, over the public interface. "all": checks every function, exit code 0. "loop": says "ready"
+ * after some all-reduces and goes on until one fails; then prints why and exits with the result code plus
+ * 100. */
+#include <stdio.h>
+#include <string.h>
+#include <tombolo/tombolo.h>
+
+enum { kCount = 1001, kMostRanks = 16 };
+static tomboloComm_t comm;
+static int rank, size;
+
+#define CHECK(call)                                                                                     \
+  do {                                                                                                  \
+    tomboloResult_t result = (call);                                                                    \
+    if (result != tomboloSuccess) {                                                                     \
+      fprintf(stderr, "%s: %s: %s\n", #call, tomboloGetErrorString(result), tomboloGetLastError(comm)); \
+      return 1;                                                                                         \
+    }                                                                                                   \
+  } while (0)
+#define EXPECT(condition)                                                    \
+  do {                                                                       \
+    if (!(condition)) {                                                      \
+      fprintf(stderr, "rank %d: line %d: %s\n", rank, __LINE__, #condition); \
+      return 1;                                                              \
+    }                                                                        \
+  } while (0)
+
+static int collectives(void) {
+  static int in[kMostRanks * kCount], out[kMostRanks * kCount];
+  const int ranks_sum = size * (size + 1) / 2;
+  int i, r;
+  for (i = 0; i < size * kCount; ++i) in[i] = rank + 1;
+  CHECK(tomboloAllReduce(in, out, kCount, tomboloInt32, tomboloSum, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == ranks_sum);
+  CHECK(tomboloReduceScatter(in, out, kCount, tomboloInt32, tomboloMax, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == size);
+  CHECK(tomboloAllGather(in, out, kCount, tomboloInt32, comm));
+  for (r = 0; r < size; ++r) EXPECT(out[r * kCount] == r + 1 && out[(r + 1) * kCount - 1] == r + 1);
+  CHECK(tomboloBroadcast(in, out, kCount, tomboloInt32, size - 1, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == size);
+  memset(out, 0, sizeof(out));
+  CHECK(tomboloReduce(in, out, kCount, tomboloInt32, tomboloMin, 0, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == (rank == 0 ? 1 : 0));
+  CHECK(tomboloAllToAll(in, out, kCount, tomboloInt32, comm));
+  for (r = 0; r < size; ++r) EXPECT(out[r * kCount] == r + 1);
+  CHECK(tomboloBarrier(comm));
+
+  /* Everybody exchanges with its neighbours at once: only a group can. */
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  CHECK(tomboloGroupStart());
+  CHECK(tomboloSend(in, kCount, tomboloInt32, next, comm));
+  CHECK(tomboloRecv(out, kCount, tomboloInt32, previous, comm));
+  CHECK(tomboloAllReduce(in + kCount, out + kCount, 1, tomboloInt32, tomboloProd, comm));
+  CHECK(tomboloGroupEnd());
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == previous + 1);
+
+  tomboloComm_t half;
+  int half_rank, half_size;
+  CHECK(tomboloCommSplit(comm, rank % 2, -rank, &half));
+  CHECK(tomboloCommUserRank(half, &half_rank));
+  CHECK(tomboloCommCount(half, &half_size));
+  EXPECT(half_size == (size + 1 - rank % 2) / 2);
+  CHECK(tomboloAllReduce(in, out, 1, tomboloInt32, tomboloSum, half));
+  CHECK(tomboloCommDestroy(half));
+  CHECK(tomboloCommSplit(comm, rank == 0 ? 0 : TOMBOLO_SPLIT_NOCOLOR, 0, &half));
+  EXPECT((half != NULL) == (rank == 0));
+  CHECK(tomboloCommDestroy(half));
+  return 0;
+}
+
+static int errors(void) {
+  int one = 1;
+  EXPECT(tomboloAllReduce(&one, &one, 1, tomboloInt32, tomboloSum, NULL) == tomboloInvalidArgument);
+  EXPECT(tomboloAllReduce(&one, &one, 1, tomboloNumTypes, tomboloSum, comm) == tomboloInvalidArgument);
+  EXPECT(tomboloAllReduce(NULL, &one, 1, tomboloInt32, tomboloSum, comm) == tomboloInvalidUsage);
+  EXPECT(strstr(tomboloGetLastError(comm), "null") != NULL);
+  EXPECT(tomboloBroadcast(&one, &one, 1, tomboloInt32, size, comm) == tomboloInvalidUsage);
+  EXPECT(tomboloSend(&one, 1, tomboloInt32, -1, comm) == tomboloInvalidArgument);
+  EXPECT(tomboloGroupEnd() == tomboloInvalidUsage);
+  EXPECT(tomboloTypeSize(tomboloBfloat16) == 2 && tomboloTypeSize(tomboloNumTypes) == 0);
+  EXPECT(tomboloCommDestroy(NULL) == tomboloSuccess);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  const char* mode = argc > 1 ? argv[1] : "all";
+  static float data[100000];
+  long turn;
+  tomboloResult_t result = tomboloCommInitFromEnvironment(&comm);
+  if (result != tomboloSuccess) {
+    fprintf(stderr, "%s\n", tomboloGetLastError(NULL));
+    return 100 + (int)result;
+  }
+  CHECK(tomboloCommUserRank(comm, &rank));
+  CHECK(tomboloCommCount(comm, &size));
+  if (strcmp(mode, "all") == 0) {
+    if (collectives() != 0 || errors() != 0) return 1;
+    CHECK(tomboloCommDestroy(comm));
+    return 0;
+  }
+  for (turn = 0;; ++turn) {
+    result = tomboloAllReduce(data, data, 100000, tomboloFloat32, tomboloSum, comm);
+    if (result != tomboloSuccess) break;
+    if (turn == 10) {
+      printf("ready\n");
+      fflush(stdout);
+    }
+  }
+  fprintf(stderr, "%s\n", tomboloGetLastError(comm));
+  tomboloCommDestroy(comm);
+  return 100 + (int)result;
+}
