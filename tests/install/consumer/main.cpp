@@ -7,6 +7,7 @@ int main() {
   auto communicator = tombolo::Communicator::from_environment();
   std::vector<float> values{1, 2, 3};
   communicator.all_reduce(values.data(), values.data(), values.size(), tomboloFloat32, tomboloSum);
-  std::printf("rank %d of %d: %g %g %g\n", communicator.rank(), communicator.size(), values[0], values[1], values[2]);
+  std::printf("rank %d of %d: %g %g %g\n", communicator.rank(), communicator.size(), values[0], values[1],
+              values[2]);
   return values == std::vector<float>{1, 2, 3} ? 0 : 1;
 }
