@@ -1,9 +1,6 @@
-// fmt, header-only: the NCCL plugin may hard-link nothing but the C and C++ runtimes.
+// fmt, whose compiled half is base/fmt_library.cpp.
 #pragma once
 
-#ifndef FMT_HEADER_ONLY
-#define FMT_HEADER_ONLY
-#endif
 #include <fmt/format.h>
 
 #include <string>
@@ -11,9 +8,7 @@
 
 namespace tombolo::detail {
 
-inline std::string format_values() {
-  return {};
-}
+inline std::string format_values() { return {}; }
 
 template <typename... Args>
 std::string format_values(fmt::format_string<Args...> text, Args&&... args) {

@@ -5,7 +5,6 @@ add_library(tombolo_flags INTERFACE)
 target_compile_options(tombolo_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow
   $<$<BOOL:${TOMBOLO_WERROR}>:-Werror>)
 target_include_directories(tombolo_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_definitions(tombolo_flags INTERFACE FMT_HEADER_ONLY)
 if(TOMBOLO_SANITIZE)
   target_compile_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE} -fno-omit-frame-pointer)
   if(TOMBOLO_SANITIZE MATCHES "undefined")
