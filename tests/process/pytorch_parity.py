@@ -2,7 +2,7 @@
 """Trains the same model from the same checkpoint with Tombolo and with PyTorch, and compares loss, gradient norm and
 final parameters. Exit code 77 (skipped) where PyTorch is missing.
 
-    pytorch_parity.py TOMBOLO [--ranks N] [-- more options of `tombolo train`]
+    pytorch_parity.py TOMBOLO [--ranks N] [more options of `tombolo train`]
 """
 import argparse
 import json
@@ -107,8 +107,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tombolo")
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("more", nargs="*")
-    arguments = parser.parse_args()
+    arguments, more = parser.parse_known_args()
     launch = [arguments.tombolo, "run", "-n", str(arguments.ranks), "--"] if arguments.ranks > 1 else []
     with tempfile.TemporaryDirectory(prefix="tombolo-parity-") as folder:
         text, initial, final, log = (os.path.join(folder, name) for name in ["text", "init.bin", "end.bin", "log"])
@@ -118,7 +117,7 @@ def main():
                         "--save", initial], check=True, timeout=120)
         subprocess.run([*launch, arguments.tombolo, "train", "--data", text, "--init", initial, "--batch", str(BATCH),
                         "--steps", str(STEPS), "--lr", str(RATE), "--weight-decay", str(DECAY), "--clip", str(CLIP),
-                        "--warmup", str(WARMUP), "--log", log, "--save", final, *arguments.more],
+                        "--warmup", str(WARMUP), "--log", log, "--save", final, *more],
                        check=True, timeout=240)
         ours = [json.loads(line) for line in open(log)]
         theirs, parameters = train_with_pytorch(text, initial)

@@ -10,7 +10,7 @@ namespace {
 
 // Queries are taken in blocks, each against the keys up to its own end: the smaller the block, the less of
 // the masked half is computed, but the worse the products run.
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kBlock = 32;
 
 /// One head of one row: where its queries, keys and values begin.
 struct Head {

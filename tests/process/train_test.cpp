@@ -1,0 +1,179 @@
+// tombolo train as a user runs it: one process, several, bad files, interrupts.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "tests/process/process_watch.h"
+
+namespace tombolo::tests {
+namespace {
+
+struct Finished {
+  int exit_code = -1;
+  std::string output;  ///< both streams
+};
+
+Finished shell(const std::string& command) {
+  Finished result;
+  std::FILE* pipe = ::popen(("exec 2>&1; " + command).c_str(), "r");
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    result.output.append(buffer, got);
+  const int status = ::pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+class Train : public testing::Test {
+ protected:
+  Train() {
+    std::string text;
+    for (int line = 0; text.size() < 20000; ++line)
+      text += "In the beginning was line " + std::to_string(line * 7919 % 1000) + ".\n";
+    std::ofstream(path("text"), std::ios::binary) << text;
+  }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  static std::string program() { return TOMBOLO_PROGRAM; }
+  /// A small model, so that the tests take little time.
+  std::string train(const std::string& options) const {
+    return program() + " train --data " + path("text") +
+           " --layers 4 --width 32 --heads 2 --context 32 --batch 8 --lr 0.003 " + options;
+  }
+  std::vector<Json> lines(const std::string& name) const {
+    std::ifstream file(path(name));
+    std::vector<Json> result;
+    for (std::string line; std::getline(file, line);) result.push_back(Json::parse(line));
+    return result;
+  }
+  Json json(const std::string& name) const {
+    std::ifstream file(path(name));
+    return Json::parse(file);
+  }
+  std::string bytes(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void expect_failure(const std::string& command, int code, std::initializer_list<const char*> words) const {
+    const Finished finished = shell(command);
+    EXPECT_EQ(finished.exit_code, code) << command << "\n" << finished.output;
+    for (const char* word : words)
+      EXPECT_NE(finished.output.find(word), std::string::npos) << finished.output << " lacks " << word;
+  }
+
+ private:
+  Folder folder_;
+};
+
+TEST_F(Train, AloneWritesALogACheckpointATraceAndASample) {
+  const Finished finished = shell(
+      train("--steps 12 --log " + path("log") + " --save " + path("model") + " --timeline " + path("trace") +
+            " --timeline-first 3 --timeline-steps 2 --traffic " + path("traffic") + " --sample 40"));
+  ASSERT_EQ(finished.exit_code, 0) << finished.output;
+  EXPECT_NE(finished.output.find("step 12/12"), std::string::npos);
+  EXPECT_NE(finished.output.find("--- sample ---"), std::string::npos);
+  const auto log = lines("log");
+  ASSERT_EQ(log.size(), 12U);
+  for (int step = 0; step < 12; ++step)
+    for (const char* field : {"loss", "grad_norm", "tokens_per_second", "step_seconds"}) {
+      EXPECT_EQ(log[static_cast<std::size_t>(step)]["step"], step);
+      EXPECT_GT(log[static_cast<std::size_t>(step)][field].get<double>(), 0) << field;
+    }
+  EXPECT_LT(log[11]["loss"].get<double>(), log[0]["loss"].get<double>() - 0.5);
+  int forwards = 0;
+  const Json trace = json("trace");
+  for (const Json& event : trace["traceEvents"])
+    if (event["name"] == "forward") {
+      ++forwards;
+      EXPECT_GE(event["args"]["step"], 3);
+      EXPECT_LE(event["args"]["step"], 4);
+    }
+  EXPECT_EQ(forwards, 2);
+  EXPECT_TRUE(json("traffic")["links"].empty());
+  // Going on from the checkpoint starts where training ended.
+  ASSERT_EQ(shell(program() + " train --data " + path("text") + " --init " + path("model") +
+                  " --steps 1 --log " + path("log2"))
+                .exit_code,
+            0);
+  EXPECT_LT(lines("log2")[0]["loss"].get<double>(), log[0]["loss"].get<double>() - 0.5);
+}
+
+TEST_F(Train, ProcessesInAnyLayoutReportTheLossOfOne) {
+  ASSERT_EQ(shell(train("--steps 30 --clip 0.5 --weight-decay 0.1 --log " + path("one"))).exit_code, 0);
+  const auto expected = lines("one");
+  for (const char* layout : {"2:--pipeline 2 --micro-batch 2", "4:--pipeline 2 --replicas 2 --micro-batch 1",
+                             "3:--pipeline 3 --micro-batch 4", "2:--replicas 2 --micro-batch 4"}) {
+    const Finished finished =
+        shell(program() + " run -n " + std::string(layout, 1) + " -- " +
+              train("--steps 30 --clip 0.5 --weight-decay 0.1 --log " + path("many") + " --save " +
+                    path("model") + " --traffic " + path("traffic") + " " + std::string(layout + 2)));
+    ASSERT_EQ(finished.exit_code, 0) << layout << "\n" << finished.output;
+    const auto log = lines("many");
+    ASSERT_EQ(log.size(), 30U);
+    for (std::size_t step = 0; step < 30; ++step) {
+      EXPECT_NEAR(log[step]["loss"].get<double>(), expected[step]["loss"].get<double>(),
+                  step == 0 ? 1e-5 : 1e-4)
+          << layout << " step " << step;
+      EXPECT_NEAR(log[step]["grad_norm"].get<double>(), expected[step]["grad_norm"].get<double>(),
+                  1e-3 * expected[step]["grad_norm"].get<double>());
+    }
+    std::uint64_t sent = 0;
+    const Json traffic = json("traffic");  // must outlive the loop over its part
+    for (const Json& link : traffic["links"]) sent += link["bytes"].get<std::uint64_t>();
+    // Every step at least the gradients or the activations of each row cross once.
+    EXPECT_GT(sent, 30U * 8 * 32 * 32 * 4) << layout;
+  }
+}
+
+TEST_F(Train, TheSameRunTwiceGivesTheSameBytes) {
+  for (const char* name : {"first", "second"})
+    ASSERT_EQ(
+        shell(program() + " run -n 2 -- " + train("--steps 5 --pipeline 2 --save " + path(name))).exit_code,
+        0);
+  EXPECT_EQ(bytes("first"), bytes("second"));
+  EXPECT_GT(bytes("first").size(), 4096U);
+}
+
+TEST_F(Train, BadFilesAndOptionsAreNamed) {
+  expect_failure(program() + " train --data " + path("none"), 2, {"none", "No such file"});
+  expect_failure(program() + " train --data " + path("text") + " --context 30000", 2, {"text", "too few"});
+  std::ofstream(path("bad")) << "not a checkpoint";
+  expect_failure(program() + " train --data " + path("text") + " --init " + path("bad"), 2,
+                 {"bad", "16 bytes"});
+  expect_failure(train("--init random:x"), 2, {"random:x"});
+  expect_failure(train("--plan " + path("none")), 2, {"none"});
+  std::ofstream(path("plan")) << "{ \"version\": ";
+  expect_failure(train("--plan " + path("plan")), 2, {"plan"});
+  expect_failure(train("--pipeline 5 --steps 1"), 2, {"5 stages cannot share 4 layers"});
+  expect_failure(train("--pipeline 2 --steps 1"), 2, {"takes 2 ranks, but 1 is running"});
+  expect_failure(train("--micro-batch 3"), 2, {"does not divide"});
+  expect_failure(program() + " train --data " + path("text") + " --heads 3", 2, {"multiple of heads"});
+  expect_failure(program() + " train --data " + path("text") + " --lr -1", 2, {"learning rate"});
+  expect_failure(train("--steps 1 --save " + path("no/model")), 2, {"no/model", "not a folder"});
+  ASSERT_EQ(shell(train("--steps 0 --save " + path("model"))).exit_code, 0);
+  expect_failure(program() + " train --data " + path("text") + " --layers 5 --init " + path("model"), 2,
+                 {"contradicts", "model"});
+}
+
+TEST_F(Train, AnInterruptEndsTheRunAfterTheStepAndKeepsTheCheckpoint) {
+  const std::string command = train("--steps 1000000 --log " + path("log") + " --save " + path("model"));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command + " >/dev/null 2>&1").c_str(), nullptr);
+    ::_exit(127);
+  }
+  EXPECT_TRUE(eventually([&] { return lines("log").size() >= 3; }));
+  ::kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_GT(bytes("model").size(), 1024U);
+}
+
+}  // namespace
+}  // namespace tombolo::tests
