@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "net_plugin/abi/net.h"
 #include "net_plugin/comm.h"

@@ -350,5 +350,45 @@ TEST_P(NetSetup, EveryConnectionChoosesItsOwnTransport) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_P(NetSetup, AForbiddenFallbackToTcpIsAnErrorThatSaysWhy) {
+  std::filesystem::path folder = testing::TempDir() + fmt::format("net_conformance.{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  auto path = folder / "cluster.json";
+  // Two hosts of one cluster whose fast NICs are on different fabrics.
+  auto host = [](const char* name, int address) {
+    return fmt::format(R"({{"name": "{0}", "cluster": "A", "devices": [], "nics": [
+  {{"name": "fast0", "kind": "roce", "fabric": "of-{0}", "address": "127.0.1.{1}", "emulated": true}},
+  {{"name": "eth0", "kind": "tcp", "address": "127.0.0.{1}"}}]}})",
+                       name, address);
+  };
+  std::ofstream(path) << R"({"tombolo_cluster": 1, "require": "rdma", "hosts": [)" << host("a0", 10) << ","
+                      << host("a1", 11) << "]}";
+  Environment cluster("TOMBOLO_CLUSTER", path);
+  Peer peer([](Channel& channel) {
+    Environment self("TOMBOLO_HOST", "a1");
+    Side side(GetParam());
+    HandleMemory handle;
+    channel.receive(handle.data(), handle.size());
+    take_log();
+    void* comm = nullptr;
+    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kInvalidUsage);
+    REQUIRE(comm == nullptr);
+    auto lines = take_log();
+    REQUIRE(!lines.empty());
+    REQUIRE(lines.back().starts_with("2 ") && lines.back().find("rdma") != std::string::npos);
+    REQUIRE(lines.back().find("127.0.1.10") != std::string::npos);
+  });
+  {
+    Environment self("TOMBOLO_HOST", "a0");
+    Side side(GetParam());
+    HandleMemory handle{};
+    void* listen_comm = side.listen(handle);
+    peer.channel().send(handle.data(), handle.size());
+    EXPECT_NO_THROW(peer.join());
+    side.plugin().close_listen(listen_comm);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace tombolo::net_plugin::test
