@@ -23,10 +23,12 @@ class Closing : public testing::TestWithParam<int> {};
 TEST_P(Closing, LosesNothingThatWasReportedSentAlsoWithUnreadBytesTowardsIt) {
   Router left(test::router_options("left", streams(GetParam()))), right(test::router_options("right"));
   auto listener = right.listen();
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 6; ++round) {
     auto [near, far] = test::connect_pair(left, *listener);
     std::vector<std::vector<std::byte>> messages;
-    for (int i = 0; i < 4; ++i) messages.emplace_back(1 + i * 60'000, static_cast<std::byte>(i + round));
+    // In every second round more than the peer's kernel takes before somebody reads.
+    std::size_t step = round % 2 == 0 ? 10'000 : 60'000;
+    for (int i = 0; i < 4; ++i) messages.emplace_back(1 + i * step, static_cast<std::byte>(i + round));
     std::size_t bytes = 0;
     // Bytes that the closing end never reads: a plain close would reset the stream.
     Request* unread = far->post_send(messages[3]);

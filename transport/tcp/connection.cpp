@@ -21,6 +21,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+// One call moves at most so much each way: about half a millisecond's work on loopback, after which the other
+// direction and other connections get their turn.
+constexpr std::size_t kMostPerPass = 2 * kMiB;
 // With several streams, what one stream takes on before it has written it: small, so that a slow stream holds
 // little back, yet one write's worth.
 constexpr std::size_t kBacklogPerStream = 256 * 1024;
@@ -32,8 +35,9 @@ constexpr Duration kCheckEvery = seconds(1);
 constexpr Duration kTornGrace = milliseconds(500);
 // A live host whose process takes nothing: so many idle timeouts, since it may compute for long.
 constexpr int kStalledFactor = 10;
-// How long closing waits for the peer's kernel to acknowledge.
-constexpr Duration kLinger = seconds(2);
+// How long closing waits for the peer's kernel to acknowledge. Afterwards this end's kernel still delivers on
+// its own, unless the peer sends something that nobody will read.
+constexpr Duration kLinger = milliseconds(250);
 
 std::vector<int> numbers_of(const std::vector<Descriptor>& sockets) {
   std::vector<int> numbers;
@@ -88,10 +92,11 @@ TcpConnection::~TcpConnection() {
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
-  if (!sender_.can_post()) return nullptr;
+  if (!error_ && !sender_.can_post()) return nullptr;
   // Only read from; the common request type holds a plain pointer.
   PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
   if (request == nullptr) return nullptr;
+  if (error_) return request;  // to fail when tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
   sender_.post(request);
   fresh_send_ = true;
@@ -99,12 +104,12 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
 }
 
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
-  if (!receiver_.can_post()) return nullptr;
+  if (!error_ && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
-  if (request == nullptr) return nullptr;
+  if (request == nullptr || error_) return request;
   if (receiver_.post(request)) {
     moved_ = true;
-    if (receiver_.fault() != Receiver::Fault::kNone && !error_) check_fault();
+    check_fault();
   }
   return request;
 }
@@ -168,11 +173,11 @@ bool TcpConnection::send_all() noexcept {
     look_for_events();
   for (std::size_t i = 0; i < fds_.size() && sender_.pending(); ++i) {
     if (several && !ready_[i].out) continue;
-    std::size_t allowance = kNoLimit;
+    std::size_t allowance = kMostPerPass;
     TimePoint now{};
     if (limit_) {
       now = clock_->now();
-      allowance = limit_->egress.allowance(now);
+      allowance = std::min(allowance, limit_->egress.allowance(now));
       if (allowance == 0) return moved;
     }
     auto result = sender_.flush(i, allowance);
@@ -194,11 +199,11 @@ bool TcpConnection::receive_all() noexcept {
   if (several) look_for_events();
   for (std::size_t i = 0; i < fds_.size(); ++i) {
     if ((several && !ready_[i].in) || !receiver_.wants_data(i)) continue;
-    std::size_t allowance = kNoLimit;
+    std::size_t allowance = kMostPerPass;
     TimePoint now{};
     if (limit_) {
       now = clock_->now();
-      allowance = limit_->ingress.allowance(now);
+      allowance = std::min(allowance, limit_->ingress.allowance(now));
       if (allowance == 0) return moved;
     }
     auto result = receiver_.read(i, allowance);

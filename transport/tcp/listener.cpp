@@ -74,12 +74,15 @@ void TcpListener::take_new(std::size_t offer) {
                               SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      if (errno != EAGAIN && errno != EWOULDBLOCK && errno != accept_error_) {
+        // Once, not at every attempt: out of descriptors stays so for a while.
+        accept_error_ = errno;
         local_->log.warning("accept on NIC {} ({}) failed: {} (errno {})", endpoint_.offers[offer].nic,
-                            endpoint_.offers[offer].address, errno_text(errno), errno);
+                            endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
       }
       return;
     }
+    accept_error_ = 0;
     if (half_open_.size() >= kMostHalfOpen) {
       drop(half_open_.begin()->second, "too many unfinished handshakes, this one is the oldest");
       half_open_.erase(half_open_.begin());

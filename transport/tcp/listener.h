@@ -62,6 +62,7 @@ class TcpListener final : public Listener {
   std::map<Nonce, Group> groups_;
   std::list<Group> complete_;
   std::uint64_t next_key_;
+  int accept_error_ = 0;  // the last one that was logged
 };
 
 }  // namespace tombolo::transport::tcp

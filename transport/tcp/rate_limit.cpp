@@ -7,7 +7,7 @@ namespace {
 
 // Long enough that a loaded machine's scheduling does not eat into the rate, short enough that a short
 // message does not pass for free; at least one full-size write.
-constexpr double kBurstNanoseconds = 10e6;
+constexpr double kBurstNanoseconds = 20e6;
 constexpr double kLeastBurstBytes = 64 * 1024;
 // Less than this is not worth a system call.
 constexpr double kQuantumFraction = 0.25;

@@ -14,7 +14,7 @@ TEST(RateLimit, PassesItsRateOverTimeAndABurstAtFirst) {
   clock.advance(std::chrono::hours(1));
   RateLimit limit(100e6);
   std::size_t burst = limit.allowance(clock.now());
-  EXPECT_NEAR(static_cast<double>(burst), 1e6, 1) << "10 ms' worth";
+  EXPECT_NEAR(static_cast<double>(burst), 2e6, 1) << "20 ms' worth";
   double passed = 0;
   for (int i = 0; i < 1000; ++i) {
     std::size_t now = limit.allowance(clock.now());
@@ -22,7 +22,7 @@ TEST(RateLimit, PassesItsRateOverTimeAndABurstAtFirst) {
     passed += static_cast<double>(now);
     clock.advance(milliseconds(1));
   }
-  EXPECT_NEAR(passed, 100e6 + 1e6, 2e6);
+  EXPECT_NEAR(passed, 100e6 + 2e6, 2e6);
 }
 
 TEST(RateLimit, SaysWhenItIsReadyAgain) {
@@ -47,7 +47,7 @@ double attained(double left_limit, double right_limit, int streams) {
   Router left(left_options), right(right_options);
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(left, *listener);
-  std::vector<std::byte> message(6'000'000), buffer(message.size());
+  std::vector<std::byte> message(1'200'000), buffer(message.size());
   auto begin = std::chrono::steady_clock::now();
   Request* send = near->post_send(message);
   Request* receive = far->post_receive(buffer);
@@ -68,10 +68,10 @@ double attained(double left_limit, double right_limit, int streams) {
 }
 
 void expect_rate(double left_limit, double right_limit, int streams) {
-  // Another process may hold the processor for a while: of three tries the best counts. Too fast is never
+  // Another process may hold the processor for a while: of five tries the best counts. Too fast is never
   // right.
-  double limit = 12.5e6, best = 0;
-  for (int i = 0; i < 3 && best < 0.85 * limit; ++i) {
+  double limit = 2e6, best = 0;
+  for (int i = 0; i < 5 && best < 0.85 * limit; ++i) {
     double rate = attained(left_limit, right_limit, streams);
     ASSERT_LT(rate, 1.15 * limit);
     best = std::max(best, rate);
@@ -80,13 +80,13 @@ void expect_rate(double left_limit, double right_limit, int streams) {
 }
 
 TEST(NicLimit, BoundsWhatIsSentToItsRate) {
-  expect_rate(12.5e6, 0, 1);
+  expect_rate(2e6, 0, 1);
 }
 TEST(NicLimit, BoundsWhatIsReceivedToItsRate) {
-  expect_rate(0, 12.5e6, 1);
+  expect_rate(0, 2e6, 1);
 }
 TEST(NicLimit, BoundsSeveralStreamsTogether) {
-  expect_rate(12.5e6, 12.5e6, 4);
+  expect_rate(2e6, 2e6, 4);
 }
 
 }  // namespace

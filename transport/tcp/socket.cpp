@@ -130,6 +130,8 @@ void set_stream_options(int socket, Duration idle_timeout, int backlog) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "set TCP_NODELAY");
   if (backlog > 0) set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, backlog, "set TCP_NOTSENT_LOWAT");
   // Nothing unacknowledged and nobody talking: keepalive asks. Half of the time silent, then three questions.
+  // TCP_USER_TIMEOUT is left alone: it would also end connections to a live host whose process reads nothing
+  // for a while, and it overrides keepalive's count. unanswered_for() covers unacknowledged bytes.
   auto idle = std::chrono::duration_cast<seconds>(idle_timeout).count();
   set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1, "set SO_KEEPALIVE");
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, static_cast<int>(std::clamp(idle / 2, 1L, 32767L)),
