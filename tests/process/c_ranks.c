@@ -9,13 +9,13 @@ enum { kCount = 1001, kMostRanks = 16 };
 static tomboloComm_t comm;
 static int rank, size;
 
-#define CHECK(call)                                                                                     \
-  do {                                                                                                  \
-    tomboloResult_t result = (call);                                                                    \
-    if (result != tomboloSuccess) {                                                                     \
-      fprintf(stderr, "%s: %s: %s\n", #call, tomboloGetErrorString(result), tomboloGetLastError(comm)); \
-      return 1;                                                                                         \
-    }                                                                                                   \
+#define CHECK(call)                                                                                    \
+  do {                                                                                                 \
+    tomboloResult_t code_ = (call);                                                                    \
+    if (code_ != tomboloSuccess) {                                                                     \
+      fprintf(stderr, "%s: %s: %s\n", #call, tomboloGetErrorString(code_), tomboloGetLastError(comm)); \
+      return 1;                                                                                        \
+    }                                                                                                  \
   } while (0)
 #define EXPECT(condition)                                                    \
   do {                                                                       \
