@@ -1,0 +1,79 @@
+#include "tools/demo/results.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct File {
+  const char *name, *what;
+};
+constexpr std::array<File, 9> kFiles{{{"report.html", "the page to look at"},
+                                      {"report.json", "all figures"},
+                                      {"trace.json", "timelines, for chrome://tracing or Perfetto"},
+                                      {"cluster.json", "the cluster file, as measured"},
+                                      {"plan-one-communicator.json", nullptr},
+                                      {"plan-per-peer.json", nullptr},
+                                      {"plan-holmes.json", "the plan that the ranks followed"},
+                                      {"train.log", "the long run, step by step"},
+                                      {"model.bin", "its weights, in llm.c's format"}}};
+
+}  // namespace
+
+Results::Results(const std::string& folder) : folder_(folder) {
+  std::error_code error;
+  made_ = !fs::exists(folder_, error);
+  fs::create_directories(folder_, error);
+  if (error || !fs::is_directory(folder_) || ::access(folder_.c_str(), W_OK | X_OK) != 0) {
+    fail(Cause::kInvalidUsage, "--out {}: not a folder that can be written to{}", folder_,
+         error ? ": " + error.message() : "");
+  }
+  for (const File& file : kFiles) fs::remove(path(file.name), error);
+}
+
+Results::~Results() {
+  std::error_code ignored;
+  if (made_ && !written_) fs::remove(folder_, ignored);  // only an empty one goes
+}
+
+std::string Results::path(const std::string& name) const {
+  return folder_ + "/" + name;
+}
+
+void Results::write(const Report& report, const Session& session) {
+  report.cluster.save(path("cluster.json"));
+  for (const char* name :
+       {"plan-one-communicator.json", "plan-per-peer.json", "plan-holmes.json", "train.log", "model.bin"}) {
+    std::error_code error;
+    fs::copy_file(session.file(name), path(name), fs::copy_options::overwrite_existing, error);
+    if (error) fail(Cause::kSystem, "copying {} to {}: {}", session.file(name), path(name), error.message());
+  }
+  write_json_file(path("trace.json"), report.to_chrome_trace());
+  write_json_file(path("report.json"), report.to_json());
+  std::FILE* file = std::fopen(path("report.html").c_str(), "we");
+  if (file == nullptr) fail_errno(errno, "creating " + path("report.html"));
+  std::string page = report.to_html();
+  bool complete = std::fwrite(page.data(), 1, page.size(), file) == page.size();
+  if (std::fclose(file) != 0 || !complete) fail_errno(errno, "writing " + path("report.html"));
+  written_ = true;
+}
+
+std::string Results::listing() const {
+  std::string text;
+  for (const File& file : kFiles) {
+    if (file.what == nullptr) continue;
+    text += fmt::format("{:<30} {}\n", path(file.name), file.what);
+  }
+  return text;
+}
+
+}  // namespace tombolo::tools::demo

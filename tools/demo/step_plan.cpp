@@ -1,0 +1,50 @@
+#include "base/units.h"
+#include "planner/planner.h"
+#include "tools/demo/steps.h"
+#include "tools/table.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+std::string stage_text(const planner::Plan& plan, int stage) {
+  std::string hosts;
+  for (const auto& place : plan.ranks) {
+    if (place.stage == stage) hosts += (hosts.empty() ? "" : "+") + place.host;
+  }
+  return fmt::format("{} ({} layers)", hosts, plan.stages[static_cast<std::size_t>(stage)].layers);
+}
+
+}  // namespace
+
+void plan(const Session& session, const std::vector<std::string>& rank_hosts, Report& report) {
+  struct Way {
+    const char *name, *title;
+    planner::Strategy strategy;
+    const char* routing;
+  };
+  constexpr Way kWays[] = {
+      {"one-communicator", "One communicator today", planner::Strategy::kMegatron, "shared"},
+      {"per-peer", "Same order, per peer", planner::Strategy::kMegatron, "per-peer"},
+      {"holmes", "Holmes plan, per peer", planner::Strategy::kHolmes, "per-peer"}};
+  Table table({"RUN", "PLAN", "ROUTING", "STAGE 0", "STAGE 1", "PREDICTED STEP", "TOKENS/S"});
+  for (const Way& way : kWays) {
+    planner::PlanOptions options;
+    options.strategy = way.strategy;
+    options.routing = way.routing;
+    options.rank_hosts = rank_hosts;
+    Run run;
+    run.name = way.name;
+    run.title = way.title;
+    run.plan = planner::make_plan(report.cluster, demo_job(), options);
+    run.predicted = planner::simulate(run.plan, report.cluster);
+    run.plan.save(session.file(fmt::format("plan-{}.json", way.name)));
+    table.add({run.title, run.plan.strategy, run.plan.routing, stage_text(run.plan, 0),
+               stage_text(run.plan, 1), format_seconds(run.predicted.step_seconds),
+               fmt::format("{:.0f}", run.plan.prediction.tokens_per_second)});
+    report.runs.push_back(std::move(run));
+    session.interrupts.check();
+  }
+  session.screen.say(table.text(0));
+}
+
+}  // namespace tombolo::tools::demo

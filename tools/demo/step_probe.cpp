@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "tools/bandwidth_matrix.h"
+#include "tools/demo/compute_speed.h"
+#include "tools/demo/steps.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+// Long enough for a token bucket's burst (256 KiB at 100 Mbit/s is 20 ms) to be a small part of it.
+constexpr const char* kSecondsPerMeasurement = "0.5";
+constexpr auto kComputeBudget = std::chrono::milliseconds(700);
+
+// How `tombolo probe` tells the process that started it how far it is.
+constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
+
+}  // namespace
+
+void probe(const Session& session, Report& report) {
+  std::vector<std::string> hosts;
+  for (const auto& host : session.emulation.cluster().hosts) hosts.push_back(host.name);
+  RankProgram program;
+  program.what = "probing the links";
+  program.arguments = {
+      "probe",        "--out",           session.file("probed.json"), "--seconds", kSecondsPerMeasurement,
+      "--no-compute", "--relay-progress"};
+  program.rank_hosts = hosts;
+  program.on_line = [&](int rank, std::string_view line) {
+    if (rank != 0 || !line.starts_with(kProgressMark)) return;
+    std::string done(line.substr(kProgressMark.size()));
+    std::replace(done.begin(), done.end(), ' ', '/');
+    session.screen.progress(fmt::format("measurement {}", done));
+  };
+  run_ranks(session, program);
+  report.cluster = topology::ClusterFile::load(session.file("probed.json"));
+  session.screen.say(bandwidth_matrix(report.cluster));
+
+  session.interrupts.check();
+  ComputeSpeed speed = measure_compute_speed(demo_job(), report.environment.cores, kComputeBudget);
+  int ranks = static_cast<int>(hosts.size());
+  report.alone_flops_per_second = speed.alone_flops_per_second;
+  report.together_flops_per_second =
+      std::min(speed.all_flops_per_second / ranks, speed.alone_flops_per_second);
+  for (auto& host : report.cluster.hosts) {
+    for (auto& device : host.devices) {
+      device.flops_per_second = speed.alone_flops_per_second;
+      device.memory_bytes_per_second = speed.update_bytes_per_second;
+    }
+  }
+  report.cluster.shared_processor = topology::SharedProcessor{hosts, speed.effective_cores()};
+  session.screen.line(
+      "the model's layers: {:.1f} GFLOP/s on a core of its own; {} cores together are worth {:.2f}",
+      speed.alone_flops_per_second / 1e9, std::min(report.environment.cores, ranks), speed.effective_cores());
+}
+
+}  // namespace tombolo::tools::demo

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "tools/demo/steps.h"
+#include "tools/demo/train_log.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+// Found by trying: at 200 steps of 2048 bytes the loss falls furthest with about this rate.
+constexpr const char* kLearningRate = "0.003";
+constexpr const char* kWarmup = "20";
+constexpr int kSampleBytes = 400;
+
+struct Training {
+  const Run& run;
+  std::string what;
+  std::string name;  ///< of the files
+  int steps = 0;
+  std::vector<std::string> more;
+};
+
+struct Trained {
+  TrainLog log;
+  std::string sample;
+};
+
+Trained train(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+              const Report& report, const Training& training) {
+  RankProgram program;
+  program.what = training.what;
+  program.arguments = {"train",
+                       "--data",
+                       text,
+                       "--plan",
+                       session.file(fmt::format("plan-{}.json", training.run.name)),
+                       "--steps",
+                       std::to_string(training.steps),
+                       "--lr",
+                       kLearningRate,
+                       "--warmup",
+                       kWarmup,
+                       "--clip",
+                       "1",
+                       "--bucket",
+                       std::to_string(planner::SimulationOptions{}.bucket_bytes),
+                       "--log",
+                       session.file(training.name + ".log"),
+                       "--traffic",
+                       session.file(training.name + ".traffic")};
+  program.arguments.insert(program.arguments.end(), training.more.begin(), training.more.end());
+  program.rank_hosts = rank_hosts;
+  program.cluster = report.cluster;
+  program.environment = {{"TOMBOLO_ROUTING", training.run.plan.routing}};
+  std::string last, sample;
+  bool in_sample = false;
+  program.on_line = [&](int rank, std::string_view line) {
+    if (rank != 0) return;
+    if (in_sample) {
+      sample += fmt::format("{}\n", line);
+    } else if (line == "--- sample ---") {
+      in_sample = true;
+    } else if (line.starts_with("step ")) {
+      session.screen.progress(fmt::format("{}: {}", training.run.title, line));
+    }
+  };
+  run_ranks(session, program);
+  Trained trained;
+  std::string log = session.file(training.name + ".log");
+  trained.log = parse_train_log(read_file(log), log);
+  if (trained.log.loss.size() != static_cast<std::size_t>(training.steps)) {
+    fail(Cause::kInternal, "{}: {} steps were asked for, but the log has {}", training.what, training.steps,
+         trained.log.loss.size());
+  }
+  trained.sample = printable(sample);
+  return trained;
+}
+
+void read_traffic(const std::string& path, Run& run) {
+  auto root = JsonDocument::load(path).root();
+  double steps = root.field("steps").positive_number();
+  for (const auto& link : root.field("links").elements()) {
+    LinkUse use;
+    use.from_host = link.field("from_host").text();
+    use.from_nic = link.field("from_nic").text();
+    use.to_host = link.field("to_host").text();
+    use.to_nic = link.field("to_nic").text();
+    auto kind = topology::nic_kind_from_name(link.field("kind").text());
+    if (!kind) link.field("kind").reject("not a kind of NIC");
+    use.kind = *kind;
+    use.bytes = link.field("bytes").number_at_least(0);
+    use.bytes_per_step = use.bytes / steps;
+    run.links.push_back(use);
+  }
+  std::sort(run.links.begin(), run.links.end(), [](const LinkUse& a, const LinkUse& b) {
+    return std::tie(a.from_host, a.to_host, a.from_nic) < std::tie(b.from_host, b.to_host, b.from_nic);
+  });
+}
+
+/// The run whose tokens per second are the most.
+const Run& fastest(const Report& report) {
+  return *std::max_element(report.runs.begin(), report.runs.end(), [](const Run& a, const Run& b) {
+    return a.tokens_per_second < b.tokens_per_second;
+  });
+}
+
+}  // namespace
+
+void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+             Report& report) {
+  int steps = session.options.compare_steps;
+  report.warm_up_steps = session.options.warm_up();
+  for (Run& run : report.runs) {
+    int traced = steps - 1;
+    std::string timeline = session.file(run.name + ".timeline");
+    Training training{
+        run,
+        fmt::format("training with '{}'", run.title),
+        run.name,
+        steps,
+        {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps", "1"}};
+    Trained trained = train(session, rank_hosts, text, report, training);
+    run.loss = trained.log.loss;
+    run.step_seconds = trained.log.step_seconds;
+    run.measured_step_seconds =
+        median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()});
+    run.tokens_per_second =
+        run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
+    read_traffic(session.file(run.name + ".traffic"), run);
+    run.measured = parse_timeline(read_file(timeline), timeline);
+    session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}",
+                        run.title, format_seconds(run.measured_step_seconds),
+                        format_seconds(run.predicted.step_seconds), run.tokens_per_second, run.loss.front(),
+                        run.loss.back());
+  }
+  double difference = report.largest_loss_difference();
+  if (difference > Report::kLossTolerance) {
+    fail(Cause::kInternal,
+         "the three ways must compute the same, but their losses differ by up to {:.2e} (allowed: {:.0e})",
+         difference, Report::kLossTolerance);
+  }
+  session.screen.line("the losses of the three agree within {:.1e}", difference);
+}
+
+void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+              const std::string& weights, Report& report) {
+  const Run& best = fastest(report);
+  session.screen.line("with '{}', from the same initial weights", best.title);
+  double began = session.screen.elapsed_seconds();
+  Training training{best,
+                    fmt::format("training on with '{}'", best.title),
+                    "train",
+                    session.options.steps,
+                    {"--save", weights, "--sample", std::to_string(kSampleBytes), "--temperature", "0.7"}};
+  Trained trained = train(session, rank_hosts, text, report, training);
+  report.train_seconds = session.screen.elapsed_seconds() - began;
+  report.loss = trained.log.loss;
+  report.sample = trained.sample;
+  session.screen.line("loss {:.3f} -> {:.3f}; it writes:", report.loss.front(), report.loss.back());
+  session.screen.say(report.sample);
+}
+
+}  // namespace tombolo::tools::demo

@@ -1,0 +1,35 @@
+// The demo's steps. Each shows what it does on the session's screen and throws on failure: Interrupted, or
+// tombolo::Error naming what failed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+#include "planner/simulator.h"
+#include "tools/demo/report.h"
+#include "tools/demo/session.h"
+
+namespace tombolo::tools::demo {
+
+/// Runs the detection inside every host and shows what it found.
+void detect(const Session& session);
+
+/// Measures every link and how fast the model's layers compute; fills in report.cluster and the speeds.
+void probe(const Session& session, Report& report);
+
+/// The three ways to run the same job, with predictions: fills in report.runs up to `predicted`.
+void plan(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
+
+/// Trains the same few steps in each of the three ways; fills in what was measured.
+void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+             Report& report);
+
+/// Trains on with the fastest of the three; fills in loss and sample. Writes the weights to `weights`.
+void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+              const std::string& weights, Report& report);
+
+/// The final table.
+std::string summary(const Report& report);
+
+}  // namespace tombolo::tools::demo

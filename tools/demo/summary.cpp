@@ -1,0 +1,33 @@
+#include "base/units.h"
+#include "tools/demo/steps.h"
+#include "tools/demo/svg.h"
+#include "tools/table.h"
+
+namespace tombolo::tools::demo {
+
+std::string summary(const Report& report) {
+  Table table({"RUN", "TOKENS/S", "STEP", "PREDICTED", "ERROR", "ETHERNET", "FAST NICS", "SPEED"});
+  for (const auto& run : report.runs) {
+    double ethernet = 0, fast = 0;
+    for (const auto& link : run.links) {
+      (topology::is_rdma(link.kind) ? fast : ethernet) += link.bytes_per_step;
+    }
+    double base = report.runs.front().tokens_per_second;
+    table.add({run.title, fmt::format("{:.0f}", run.tokens_per_second),
+               format_seconds(run.measured_step_seconds), format_seconds(run.predicted.step_seconds),
+               fmt::format("{:+.0f} %", run.prediction_error() * 100), short_bytes(ethernet) + "/step",
+               short_bytes(fast) + "/step",
+               base > 0 ? fmt::format("{:.2f}x", run.tokens_per_second / base) : "-"});
+  }
+  std::string text = table.text(0);
+  text +=
+      fmt::format("speedup {:.2f}x, of that from placement {:.2f}x; losses of the three agree within {:.1e}",
+                  report.speedup(), report.speedup_from_placement(), report.largest_loss_difference());
+  if (!report.loss.empty()) {
+    text += fmt::format("\nloss {:.3f} -> {:.3f} over {} steps", report.loss.front(), report.loss.back(),
+                        report.loss.size());
+  }
+  return text;
+}
+
+}  // namespace tombolo::tools::demo
