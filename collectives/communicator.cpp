@@ -65,7 +65,6 @@ std::size_t total_bytes(std::string_view name, std::size_t count, DataType type,
 }  // namespace
 
 // ---- waiting
-// ------------------------------------------------------------------------------------------------
 
 void Communicator::State::require_usable() {
   if (broken) throw Error(*broken);
@@ -79,7 +78,8 @@ void Communicator::State::check_peer(int peer, std::string_view what) const {
 }
 
 bool Communicator::State::turn() {
-  bool moved = mesh->progress();
+  // Connections that a peer wants sooner than this rank can wait until it is idle.
+  bool moved = mesh->opening() && mesh->progress();
   if (!executor->finished()) moved |= executor->progress();
   if (!messages->idle()) moved |= messages->progress();
   return moved;
@@ -149,6 +149,21 @@ std::string Communicator::State::name_absent() noexcept {
   }
 }
 
+void Communicator::State::heed_others(const std::function<std::string()>& what) {
+  switch (signal->check()) {
+    case AbortSignal::News::kNote:
+      give_up(signal->note().cause, what());
+    case AbortSignal::News::kStoreLost:
+      give_up(Cause::kRemote,
+              fmt::format("{}: {} died: its store at {}:{} vanished", what(),
+                          options.store_elsewhere ? std::string("the process that made the unique id")
+                                                  : fmt::format("rank 0 on host {}", members.front().host),
+                          rendezvous.address, rendezvous.port));
+    case AbortSignal::News::kNone:
+      break;
+  }
+}
+
 void Communicator::State::sleep(Duration most) {
   handles.clear();
   signal->append_wait_handles(handles);
@@ -193,21 +208,11 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       }
       if (now - idle_since < spin) continue;
       // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
-      bool nudged = executor->nudge();
+      bool nudged = mesh->progress();
+      nudged |= executor->nudge();
       nudged |= messages->nudge();
       look_for_trouble(what);
-      switch (signal->check()) {
-        case AbortSignal::News::kNote:
-          give_up(signal->note().cause, what());
-        case AbortSignal::News::kStoreLost:
-          give_up(Cause::kRemote, fmt::format("{}: {} died: its store at {}:{} vanished", what(),
-                                              options.store_elsewhere
-                                                  ? std::string("the process that made the unique id")
-                                                  : fmt::format("rank 0 on host {}", members.front().host),
-                                              rendezvous.address, rendezvous.port));
-        case AbortSignal::News::kNone:
-          break;
-      }
+      heed_others(what);
       if (nudged) {
         idle = false;
         continue;
@@ -228,7 +233,6 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
 }
 
 // ---- collectives
-// --------------------------------------------------------------------------------------------
 
 bool Communicator::State::use_two_level() const {
   switch (options.algorithm) {
@@ -396,7 +400,6 @@ void Communicator::barrier() {
 }
 
 // ---- point to point
-// -----------------------------------------------------------------------------------------
 
 void Communicator::send(const void* data, std::size_t bytes, int peer) {
   wait(start_send(data, bytes, peer));
@@ -460,10 +463,18 @@ void Communicator::progress() {
     state_->give_up(error.cause(), error.what());
   }
   state_->look_for_trouble(what);
+  // Callers that poll by test() shall learn of other ranks' failures too, but not by a system call each time.
+  constexpr std::uint64_t kEvery = 64;
+  if (++state_->polls % kEvery != 0) return;
+  state_->heed_others(what);
+  try {
+    state_->mesh->progress();
+  } catch (const Error& error) {
+    state_->give_up(error.cause(), error.what());
+  }
 }
 
 // ---- the rest
-// -----------------------------------------------------------------------------------------------
 
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 

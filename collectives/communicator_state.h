@@ -68,6 +68,8 @@ struct Communicator::State {
   /// After a timeout: which ranks do not wait as well, for in a ring everybody waits for a neighbour.
   std::string name_absent() noexcept;
   void look_for_trouble(const std::function<std::string()>& what);
+  /// Throws when another rank has given up, or the store has vanished.
+  void heed_others(const std::function<std::string()>& what);
   void take_leave() noexcept;
 
   Options options;
@@ -85,6 +87,7 @@ struct Communicator::State {
   std::vector<pollfd> handles;
   Duration spin{};  ///< before sleeping
   std::uint64_t operations = 0;
+  std::uint64_t polls = 0;  ///< calls of progress()
   int splits = 0;
   std::string_view last_algorithm = "none";
 };

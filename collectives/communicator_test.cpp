@@ -151,7 +151,8 @@ Bytes reduced(std::size_t count, DataType type, int ranks, ReduceOp op, std::uin
   return bytes;
 }
 
-void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_t count, std::uint32_t seed) {
+void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_t count, std::uint32_t seed,
+                       bool only_all_reduce = false) {
   const int n = all.size(), me = all.rank();
   const auto ranks = static_cast<std::size_t>(n);
   const std::size_t block = count * size_of(type);
@@ -165,6 +166,7 @@ void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_
   result = own;
   all.all_reduce(result.data(), result.data(), count, type, op);
   ASSERT_EQ(result, expected) << "all_reduce in place by " << all.last_algorithm();
+  if (only_all_reduce) return;
 
   const int root = static_cast<int>((count + seed) % ranks);
   result.assign(block, std::byte{0xcc});
@@ -233,7 +235,7 @@ TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
                 SCOPED_TRACE(std::string(data_type_name(type)) + " " + std::string(reduce_op_name(op)) +
                              " count " + std::to_string(count) + " rank " + std::to_string(all.rank()) +
                              " seed " + std::to_string(seed));
-                check_collectives(all, type, op, count, seed);
+                check_collectives(all, type, op, count, seed, algorithm != Algorithm::kAuto);
                 if (testing::Test::HasFailure()) return all.abort("the test failed");
               }
             }

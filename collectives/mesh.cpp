@@ -34,6 +34,7 @@ transport::Connection* Mesh::open(Traffic traffic, int peer) {
   Link& one = link(traffic, peer);
   if (one.connection || one.wanted || closed_) return one.connection.get();
   one.wanted = true;
+  ++missing_;
   if (rank_ > peer) return nullptr;  // the peer connects
   transport::ConnectOptions connect;
   connect.label = make_label(id_, traffic, rank_);
@@ -53,6 +54,7 @@ bool Mesh::progress() {
       one.connection = std::move(connection);
       one.connecting.reset();
       opening_.erase(opening_.begin() + static_cast<std::ptrdiff_t>(i));
+      --missing_;
       came = true;
     } else {
       ++i;
@@ -74,6 +76,7 @@ bool Mesh::progress() {
       continue;
     }
     one.connection = std::move(connection);
+    if (one.wanted) --missing_;
     came = true;
   }
   return came;

@@ -38,7 +38,10 @@ class Mesh {
   /// when it cannot be made.
   transport::Connection* open(Traffic traffic, int peer);
   transport::Connection* find(Traffic traffic, int peer) const noexcept;
-  /// Accepts and connects; true where a connection came to be. Throws when one cannot be made.
+  /// Whether connections asked for by open() are still to come.
+  bool opening() const noexcept { return missing_ > 0; }
+  /// Accepts and connects (several system calls); true where a connection came to be. Throws when one cannot
+  /// be made.
   bool progress();
   void append_wait_handles(std::vector<pollfd>& handles) const;
   void close_all() noexcept;
@@ -67,6 +70,7 @@ class Mesh {
   std::vector<Peer> peers_;
   std::vector<Link> links_[2];
   std::vector<std::pair<Traffic, int>> opening_;  // links with a Connecting
+  int missing_ = 0;                               // links that are wanted and not there
   bool closed_ = false;
 };
 
