@@ -15,7 +15,6 @@ struct Library {
 
 constexpr Library kLibraries[] = {
     {"libibverbs", "libibverbs.so.1", "no RDMA: install the package libibverbs1 (and ibverbs-providers)"},
-    {"UCX", "libucp.so.0", "no UCX backend: install the package libucx0"},
     {"hwloc", "libhwloc.so.15", "locality is read from /sys alone: install the package libhwloc15"},
 };
 
@@ -35,6 +34,11 @@ std::vector<Check> check_libraries(const Facts& facts) {
                       refused.empty() ? fmt::format("{} loads", library.file) : refused,
                       refused.empty() ? "" : library.without});
   }
+  std::string no_ucx = facts.load("libucp.so.0");
+  checks.push_back({"UCX",
+                    Status::kOk,
+                    no_ucx.empty() ? "libucp.so.0 loads" : "libucp.so.0 is not here; no transport needs it",
+                    {}});
   bool gpus = !facts.machine.gpus.empty();
   for (const auto& [name, file] :
        {std::pair{"NVML", "libnvidia-ml.so.1"}, std::pair{"NCCL", "libnccl.so.2"}}) {
