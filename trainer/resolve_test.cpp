@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "trainer/train.h"
+
+namespace tombolo::trainer {
+namespace {
+
+class Resolve : public testing::Test {
+ protected:
+  Resolve() {
+    planner::Plan plan;
+    plan.strategy = "holmes";
+    plan.routing = "per-peer";
+    planner::Model& model = plan.job.model;
+    model.name = "small";
+    model.layers = 6;
+    model.hidden = 64;
+    model.heads = 2;
+    model.context = 32;
+    model.vocabulary = 256;
+    plan.job.global_batch = 12;
+    plan.job.micro_batch = 3;
+    plan.job.pipeline = 2;
+    plan.job.data = 2;
+    plan.stages = {{0, 2}, {2, 4}};
+    plan.ranks = {{"a", 0, 0, 0}, {"b", 0, 1, 0}, {"c", 0, 0, 1}, {"d", 0, 1, 1}};
+    plan.prediction.memory.resize(4);
+    plan.save(path_);
+    options_.data = "text";
+    options_.plan = path_;
+  }
+  ~Resolve() override { std::filesystem::remove(path_); }
+
+  std::string path_ =
+      (std::filesystem::temp_directory_path() / ("tombolo-plan-" + std::to_string(::getpid()))).string();
+  TrainOptions options_;
+};
+
+TEST_F(Resolve, APlanDecidesModelBatchAndLayout) {
+  const Job job = resolve(options_);
+  EXPECT_EQ(job.shape.layers, 6);
+  EXPECT_EQ(job.shape.width, 64);
+  EXPECT_EQ(job.shape.context, 32);
+  EXPECT_EQ(job.layout.global_batch, 12);
+  EXPECT_EQ(job.layout.micro_batch, 3);
+  EXPECT_EQ(job.layout.micro_batches(), 2);
+  EXPECT_EQ(job.layout.stages[1].layers, 4);
+  EXPECT_EQ(job.layout.rank_at(0, 1), 2);
+}
+
+TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
+  options_.batch = 12;
+  options_.layers = 6;
+  resolve(options_);  // saying the same is fine
+  options_.layers = 5;
+  try {
+    resolve(options_);
+    FAIL() << "--layers 5 was accepted beside a plan for 6";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    EXPECT_NE(std::string(error.what()).find("--layers 5 contradicts plan"), std::string::npos)
+        << error.what();
+  }
+  options_.layers.reset();
+  options_.pipeline = 2;
+  EXPECT_THROW(resolve(options_), Error);
+}
+
+TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {
+  TrainOptions options;
+  options.data = "text";
+  const Job job = resolve(options);
+  EXPECT_EQ(job.shape.vocabulary, 256);
+  EXPECT_EQ(job.shape.layers, 4);
+  EXPECT_EQ(job.layout.ranks(), 1);
+  EXPECT_EQ(job.layout.micro_batch, 8);
+  options.vocabulary = 300;
+  EXPECT_EQ(resolve(options).shape.padded_vocabulary, 384);
+}
+
+}  // namespace
+}  // namespace tombolo::trainer
