@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "tools/ending_signals.h"
 #include "tools/subprocess.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h has it only for _GNU_SOURCE
@@ -69,33 +69,6 @@ void write_all(int fd, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(put));
   }
 }
-
-// Blocks the ending signals for its life, and reads them from a descriptor instead.
-class EndingSignals {
- public:
-  EndingSignals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (int each : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, each);
-    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
-    handle_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-    if (!handle_.valid()) fail_errno(errno, "signalfd");
-  }
-  ~EndingSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  EndingSignals(const EndingSignals&) = delete;
-  EndingSignals& operator=(const EndingSignals&) = delete;
-  int handle() const noexcept { return handle_.get(); }
-  const sigset_t& before() const noexcept { return before_; }
-  /// The next signal, or 0.
-  int next() const noexcept {
-    signalfd_siginfo info{};
-    return ::read(handle_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_{};
-  Descriptor handle_;
-};
 
 class Launch {
  public:

@@ -3,8 +3,10 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -168,6 +170,80 @@ TEST(Emulation, SaysWhichHostsThereAre) {
   EXPECT_EQ(cluster.clusters(), (std::vector<std::string>{"A", "B"}));
   ASSERT_TRUE(cluster.shared_processor.has_value());
   EXPECT_EQ(cluster.shared_processor->hosts.size(), 2U);
+}
+
+// Runs `action` in a forked process; 77 from it means that this machine does not permit what it needs.
+int in_process(const std::function<int()>& action) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    try {
+      ::_exit(action());
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}\n", error.what());
+      ::_exit(1);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return tools::exit_code_of(status);
+}
+
+void write_text(const char* path, const std::string& text) {
+  Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
+  if (!file.valid() || ::write(file.get(), text.data(), text.size()) < 0) fail_errno(errno, path);
+}
+
+TEST(Emulation, NeedsNoRoot) {
+  int code = in_process([] {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() == 0 && (::setgroups(0, nullptr) != 0 || ::setresgid(kNobody, kNobody, kNobody) != 0 ||
+                             ::setresuid(kNobody, kNobody, kNobody) != 0)) {
+      return 77;
+    }
+    ::setenv("TMPDIR", "/tmp", 1);
+    if (!why_no_namespaces().empty()) return 77;
+    auto emulation = start("holmes");
+    std::string near = emulation->address("a1", "A-ib");
+    std::string far = emulation->address("b1", "B-roce");
+    if (on_host(*emulation, 0, [&] { return connect_errno(near); }) != ECONNREFUSED) return 2;
+    if (on_host(*emulation, 0, [&] { return connect_errno(far); }) != ENETUNREACH) return 3;
+    std::string directory = emulation->directory();
+    emulation.reset();
+    return fs::exists(directory) ? 4 : 0;
+  });
+  if (code == 77) GTEST_SKIP() << "ordinary users may not make user namespaces here";
+  EXPECT_EQ(code, 0);
+}
+
+TEST(Emulation, FallsBackToLoopbackAndSaysWhyWhereNamespacesAreForbidden) {
+  int code = in_process([] {
+    // A user namespace in which no network namespace may be made: as in a locked-down container.
+    std::string uid_map = fmt::format("0 {} 1", ::geteuid());
+    if (::unshare(CLONE_NEWUSER) != 0) return 77;
+    write_text("/proc/self/uid_map", uid_map);
+    write_text("/proc/sys/user/max_net_namespaces", "0");
+    if (why_no_namespaces().empty()) return 2;
+    auto emulation = Emulation::start(Spec::from_text("holmes"), {std::nullopt, {}});
+    if (emulation->mode() != Mode::kLoopback) return 3;
+    const std::string& words = emulation->description();
+    if (words.find("WITHOUT network namespaces") == std::string::npos ||
+        words.find("not permitted") == std::string::npos) {
+      fmt::print(stderr, "{}\n", words);
+      return 4;
+    }
+    if (emulation->address("b1", "") != "127.77.1.4") return 5;
+    if (emulation->free_port("b1", "") <= 0) return 6;
+    auto variables = emulation->environment("b1", 2);
+    if (variables.size() != 1 || variables[0].second != "fast0=2000000000,eth0=50000000") return 7;
+    try {
+      start("holmes");
+      return 8;
+    } catch (const Error& error) {
+      return error.cause() == Cause::kUnsupported ? 0 : 9;
+    }
+  });
+  if (code == 77) GTEST_SKIP() << "user namespaces are not permitted here";
+  EXPECT_EQ(code, 0);
 }
 
 TEST(Emulation, EndsTheRanksWhenTheHolderIsKilled) {

@@ -1,0 +1,32 @@
+// SIGINT, SIGTERM and SIGHUP as something to poll(2) for.
+#pragma once
+
+#include <signal.h>
+
+#include "tools/subprocess.h"
+
+namespace tombolo::tools {
+
+/// Blocks them for the calling thread as long as it lives, and reads them from a descriptor instead. They
+/// must be blocked in the process's other threads too, or these get them.
+class EndingSignals {
+ public:
+  /// Throws kSystem.
+  EndingSignals();
+  ~EndingSignals();
+  EndingSignals(const EndingSignals&) = delete;
+  EndingSignals& operator=(const EndingSignals&) = delete;
+
+  /// Readable when one has come.
+  int handle() const noexcept { return handle_.get(); }
+  /// The next one, or 0.
+  int next() const noexcept;
+  /// The thread's mask before, for children.
+  const sigset_t& before() const noexcept { return before_; }
+
+ private:
+  sigset_t before_{};
+  Descriptor handle_;
+};
+
+}  // namespace tombolo::tools
