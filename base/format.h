@@ -8,7 +8,9 @@
 
 namespace tombolo::detail {
 
-inline std::string format_values() { return {}; }
+inline std::string format_values() {
+  return {};
+}
 
 template <typename... Args>
 std::string format_values(fmt::format_string<Args...> text, Args&&... args) {

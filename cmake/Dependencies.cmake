@@ -12,6 +12,7 @@ find_path(TOMBOLO_VERBS_INCLUDE infiniband/verbs.h REQUIRED)  # likewise
 
 if(TOMBOLO_TESTS)
   find_package(GTest REQUIRED)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 
 # BLAS for the trainer's matrix products.

@@ -1,10 +1,6 @@
 # Programs, the shared library with its public headers, the NCCL plugin; find_package(Tombolo) and pkg-config tombolo.
 include(CMakePackageConfigHelpers)
 
-if(NOT TARGET tombolo_shared)
-  return()
-endif()
-
 install(TARGETS tombolo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TOMBOLO_BENCH)
   install(TARGETS all_reduce_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -4,9 +4,9 @@
 #include <vector>
 
 int main() {
-  auto communicator = tombolo::Communicator::from_environment();
+  auto communicator = tombolo::api::Communicator::from_environment();
   std::vector<float> values{1, 2, 3};
-  communicator.all_reduce(values.data(), values.data(), values.size(), tomboloFloat32, tomboloSum);
+  communicator.all_reduce(values.data(), values.data(), values.size());
   std::printf("rank %d of %d: %g %g %g\n", communicator.rank(), communicator.size(), values[0], values[1],
               values[2]);
   return values == std::vector<float>{1, 2, 3} ? 0 : 1;
