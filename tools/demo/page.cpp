@@ -205,7 +205,6 @@ std::string Report::to_html() const {
       "placement, and trained the same GPT three ways.</p>\n";
   if (cluster.emulated) body += emulation_notice(*this);
   std::string losses = loss.empty() ? "none" : fmt::format("{:.2f} → {:.2f}", loss.front(), loss.back());
-  double difference = largest_loss_difference();
   body += "<div class=\"tiles\">\n";
   body += tile(fmt::format("{:.2f}×", speedup()), "as fast as one communicator over the NIC kind all share");
   body += tile(fmt::format("{:.2f}×", speedup_from_placement()), "of that from the placement alone");
@@ -214,17 +213,15 @@ std::string Report::to_html() const {
   body += tile(losses, fmt::format("loss over {} steps", loss.size()));
   body += "</div>\n";
 
-  body +=
-      section("Tokens per second",
-              draw_tokens(*this) +
-                  note(fmt::format("The same steps from the same initial weights. The "
-                                   "losses of the three differ by at most {:.1e}{}.",
-                                   difference,
-                                   difference <= kLossTolerance ? "" : ", which is more than it should be")));
+  body += section(
+      "Tokens per second",
+      draw_tokens(*this) + note("The same steps from the same initial weights; the losses of the three " +
+                                loss_agreement() + "."));
   body += section("Where the ranks went", placement_table(*this));
   body +=
       section("Predicted against measured",
-              draw_predictions(*this) + legend({{"best", "measured step (median)"}, {"mark", "predicted"}}) +
+              draw_predictions(*this) +
+                  legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
                   note("The prediction comes from the event simulator, fed with the measured links and the "
                        "measured speed of computing, before any step was run."));
   body += section(
@@ -240,7 +237,9 @@ std::string Report::to_html() const {
               note("Attained bandwidth and one-way latency from row to column, both directions at once.") +
                   heat_maps(*this) + hosts_table(*this));
   body += section("One step, rank by rank",
-                  note("Upper row of a rank: computing; lower row: network. All on one scale of time.") +
+                  note("Upper row of a rank: computing; lower row: network. All on one scale of time. "
+                       "Measured are computing "
+                       "and all-reduces of one step; what a rank waits for shows as a gap.") +
                       timelines(*this));
   body += section(
       "Loss", draw_loss(*this) +

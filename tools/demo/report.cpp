@@ -74,6 +74,13 @@ double Report::largest_loss_difference() const noexcept {
   return largest;
 }
 
+std::string Report::loss_agreement() const {
+  double difference = largest_loss_difference();
+  if (difference == 0) return "are equal to the last bit";
+  if (difference <= kLossTolerance) return fmt::format("differ by at most {:.1e}", difference);
+  return fmt::format("differ by up to {:.1e}, which is more than it should be", difference);
+}
+
 double Report::largest_prediction_error() const noexcept {
   double largest = 0;
   for (const auto& run : runs) largest = std::max(largest, std::fabs(run.prediction_error()));

@@ -68,6 +68,8 @@ struct Report {
   double speedup_from_placement() const noexcept;
   /// The largest difference of any two runs' losses at the same step.
   double largest_loss_difference() const noexcept;
+  /// The same as a sentence's end: "are equal to the last bit", "differ by at most 2.0e-06", ...
+  std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
 

@@ -141,7 +141,7 @@ void compare(const Session& session, const std::vector<std::string>& rank_hosts,
          "the three ways must compute the same, but their losses differ by up to {:.2e} (allowed: {:.0e})",
          difference, Report::kLossTolerance);
   }
-  session.screen.line("the losses of the three agree within {:.1e}", difference);
+  session.screen.line("the losses of the three {}", report.loss_agreement());
 }
 
 void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,

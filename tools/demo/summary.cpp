@@ -20,9 +20,8 @@ std::string summary(const Report& report) {
                base > 0 ? fmt::format("{:.2f}x", run.tokens_per_second / base) : "-"});
   }
   std::string text = table.text(0);
-  text +=
-      fmt::format("speedup {:.2f}x, of that from placement {:.2f}x; losses of the three agree within {:.1e}",
-                  report.speedup(), report.speedup_from_placement(), report.largest_loss_difference());
+  text += fmt::format("speedup {:.2f}x, of that from placement {:.2f}x; the losses of the three {}",
+                      report.speedup(), report.speedup_from_placement(), report.loss_agreement());
   if (!report.loss.empty()) {
     text += fmt::format("\nloss {:.3f} -> {:.3f} over {} steps", report.loss.front(), report.loss.back(),
                         report.loss.size());
