@@ -1,7 +1,7 @@
 // The contract of transport.h, run against every backend.
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <thread>
 
 #include "transport/test_support.h"
 
@@ -253,6 +253,27 @@ TEST_P(Conformance, WaitHandlesWakeTheReceiver) {
     if (right_.test(receive, bytes) == Outcome::kDone) break;
   }
   EXPECT_EQ(message, buffer);
+}
+
+TEST_P(Conformance, EachEndMayBeUsedByItsOwnThread) {
+  constexpr int kMessages = 300;
+  auto one_end = [](Connection& connection, std::byte mine, std::byte theirs) {
+    std::vector<std::byte> message(5000, mine), buffer(5000);
+    for (int i = 0; i < kMessages; ++i) {
+      std::size_t size = static_cast<std::size_t>(i) * 16;
+      Request* send = connection.post_send(std::span(message).first(size));
+      Request* receive = connection.post_receive(buffer);
+      std::size_t bytes = 0;
+      ASSERT_EQ(finish(connection, receive, bytes), Outcome::kDone);
+      ASSERT_EQ(bytes, size);
+      ASSERT_TRUE(std::all_of(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(size),
+                              [&](std::byte byte) { return byte == theirs; }));
+      ASSERT_EQ(finish(connection, send, bytes), Outcome::kDone);
+    }
+  };
+  std::thread other([&] { one_end(right_, std::byte{2}, std::byte{1}); });
+  one_end(left_, std::byte{1}, std::byte{2});
+  other.join();
 }
 
 TEST_P(Conformance, CudaMemoryIsRefusedAndHostMemoryAccepted) {

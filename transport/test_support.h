@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>
@@ -72,6 +73,11 @@ struct Backend {
   bool memory = false;
   TcpOptions tcp;
 };
+
+/// Instead of the bytes of the object, padding included.
+inline void PrintTo(const Backend& backend, std::ostream* stream) {
+  *stream << backend.name;
+}
 
 inline Pair make_connected(const Backend& backend, std::uint64_t label = 0) {
   if (backend.memory) return memory::make_pair(label);
