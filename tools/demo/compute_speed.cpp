@@ -1,26 +1,87 @@
 #include "tools/demo/compute_speed.h"
 
 #include <algorithm>
+#include <barrier>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include "tools/demo/report.h"
-#include "trainer/measure.h"
+#include "trainer/checkpoint.h"
 #include "trainer/stage_compute.h"
 
 namespace tombolo::tools::demo {
 namespace {
 
-double measure_update(const planner::Job& job, Duration budget) {
+// As many micro-batches as the first of two stages holds: what one leaves in the caches is gone when its
+// backward pass comes, and a single layer that stays in them would look a fifth faster than the trainer is.
+constexpr int kInFlight = 2;
+
+std::unique_ptr<trainer::StageCompute> make_stage(const planner::Job& job) {
   trainer::StageOptions options;
+  // A stage in the middle of a pipeline is layers and nothing else.
+  options.layers = job.model.layers / job.pipeline;
+  options.first_layer = options.layers;
+  options.shape.layers = 3 * options.layers;
   options.shape.context = job.model.context;
   options.shape.vocabulary = job.model.vocabulary;
   options.shape.padded_vocabulary = job.model.vocabulary;
-  options.shape.layers = job.model.layers;
   options.shape.heads = job.model.heads;
   options.shape.width = job.model.hidden;
-  options.layers = job.model.layers / job.pipeline;
+  options.rows = job.micro_batch;
+  options.in_flight = kInFlight;
   auto stage = trainer::make_cpu_stage(options);
+  trainer::initialize(options.shape, 1, stage->layout(), stage->parameters());
+  return stage;
+}
+
+void pass(trainer::StageCompute& stage) {
+  for (int batch = 0; batch < kInFlight; ++batch) {
+    // Numbers of usual size, none of them denormal.
+    std::ranges::fill(stage.input(batch), batch == 0 ? 0.5F : -0.25F);
+    stage.input(batch)[0] = 1.0F;
+    stage.forward(batch, {}, {}, {});
+  }
+  for (int batch = 0; batch < kInFlight; ++batch) {
+    std::ranges::fill(stage.boundary_gradient(batch), 1e-3F);
+    stage.backward(batch, {}, {}, {});
+  }
+}
+
+/// FLOP/s of `ranks` stages at work at once, each in a thread of its own. A mean over the time, not a median
+/// over passes: with fewer cores than ranks, the others' turns belong to it.
+double measure_stages(const planner::Job& job, int ranks, Duration budget) {
+  double flops_per_pass =
+      3.0 * kInFlight * job.micro_batch * (job.model.layers / job.pipeline) * job.model.layer_forward_flops();
+  std::vector<std::unique_ptr<trainer::StageCompute>> stages;
+  for (int rank = 0; rank < ranks; ++rank) stages.push_back(make_stage(job));
+  std::vector<double> speeds(stages.size());
+  std::barrier ready(ranks);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < stages.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        trainer::StageCompute& stage = *stages[rank];
+        pass(stage);  // pages and caches
+        ready.arrive_and_wait();
+        TimePoint begin = Clock::steady().now();
+        Deadline deadline = Deadline::after(budget);
+        int passes = 0;
+        do {
+          pass(stage);
+          ++passes;
+        } while (!deadline.passed());
+        speeds[rank] = passes * flops_per_pass / to_seconds(Clock::steady().now() - begin);
+      });
+    }
+  }
+  double sum = 0;
+  for (double speed : speeds) sum += speed;
+  return sum;
+}
+
+double measure_update(const planner::Job& job, Duration budget) {
+  auto stage = make_stage(job);
   std::vector<double> seconds;
   Deadline deadline = Deadline::after(budget);
   for (int step = 0; step < 5 || !deadline.passed(); ++step) {
@@ -35,22 +96,11 @@ double measure_update(const planner::Job& job, Duration budget) {
 
 }  // namespace
 
-ComputeSpeed measure_compute_speed(const planner::Job& job, int cores, Duration budget) {
+ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget) {
   ComputeSpeed speed;
-  speed.alone_flops_per_second = trainer::measure_layer_flops_per_second(job.model, job.micro_batch, budget);
-  // One thread per core, not per rank: with more, the scheduler's turns would hide in a pass's time.
-  int workers = std::clamp(cores, 1, job.pipeline * job.data);
-  std::vector<double> together(static_cast<std::size_t>(workers));
-  {
-    std::vector<std::jthread> threads;
-    for (double& result : together) {
-      threads.emplace_back([&result, &job, budget] {
-        result = trainer::measure_layer_flops_per_second(job.model, job.micro_batch, budget);
-      });
-    }
-  }
-  for (double each : together) speed.all_flops_per_second += each;
-  speed.update_bytes_per_second = measure_update(job, budget / 2);
+  speed.alone_flops_per_second = measure_stages(job, 1, budget);
+  speed.all_flops_per_second = measure_stages(job, job.pipeline * job.data, budget * 3 / 2);
+  speed.update_bytes_per_second = measure_update(job, budget / 3);
   return speed;
 }
 

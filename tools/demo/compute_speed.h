@@ -7,15 +7,16 @@
 namespace tombolo::tools::demo {
 
 struct ComputeSpeed {
-  double alone_flops_per_second = 0;   ///< one thread, the other cores at rest
-  double all_flops_per_second = 0;     ///< the sum over all cores (at most one per rank) at work together
+  double alone_flops_per_second = 0;   ///< one rank's stage, the others at rest
+  double all_flops_per_second = 0;     ///< the sum over all ranks at work together
   double update_bytes_per_second = 0;  ///< of the optimizer's passes over memory, counted as the planner does
 
-  /// Cores' worth of speed that ranks share: 2 real cores give 2, two hyper-threads of one core less.
+  /// Cores' worth of speed that the ranks share: two real cores give about 2, two hyper-threads of one less.
   double effective_cores() const noexcept { return all_flops_per_second / alone_flops_per_second; }
 };
 
-/// Times the trainer's own layers at the job's shapes; takes about three times `budget`.
-ComputeSpeed measure_compute_speed(const planner::Job& job, int cores, Duration budget);
+/// Times the trainer's own stages at the job's shapes, first one alone and then one per rank at once; takes
+/// about three times `budget`.
+ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget);
 
 }  // namespace tombolo::tools::demo

@@ -39,7 +39,7 @@ void probe(const Session& session, Report& report) {
   session.screen.say(bandwidth_matrix(report.cluster));
 
   session.interrupts.check();
-  ComputeSpeed speed = measure_compute_speed(demo_job(), report.environment.cores, kComputeBudget);
+  ComputeSpeed speed = measure_compute_speed(demo_job(), kComputeBudget);
   int ranks = static_cast<int>(hosts.size());
   report.alone_flops_per_second = speed.alone_flops_per_second;
   report.together_flops_per_second =
@@ -51,9 +51,8 @@ void probe(const Session& session, Report& report) {
     }
   }
   report.cluster.shared_processor = topology::SharedProcessor{hosts, speed.effective_cores()};
-  session.screen.line(
-      "the model's layers: {:.1f} GFLOP/s on a core of its own; {} cores together are worth {:.2f}",
-      speed.alone_flops_per_second / 1e9, std::min(report.environment.cores, ranks), speed.effective_cores());
+  session.screen.line("the model's stages: {:.1f} GFLOP/s for one alone; {} at once are worth {:.2f} of it",
+                      speed.alone_flops_per_second / 1e9, ranks, speed.effective_cores());
 }
 
 }  // namespace tombolo::tools::demo
