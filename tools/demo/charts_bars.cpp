@@ -84,10 +84,10 @@ std::string draw_predictions(const Report& report) {
                   fmt::format("measured {}", format_seconds(run.measured_step_seconds)), 3);
     svg.rectangle(kLeft + predicted - 2, bar_y(i) - 6, 4, kBar + 12, "mark",
                   fmt::format("predicted {}", format_seconds(run.predicted.step_seconds)), 2);
-    svg.text(kLeft + std::max(measured, predicted) + 10, bar_y(i) + 16,
-             fmt::format("{:.0f} ms, predicted {:+.0f} %", run.measured_step_seconds * 1e3,
-                         run.prediction_error() * 100),
-             "value");
+    svg.text(
+        kLeft + std::max(measured, predicted) + 10, bar_y(i) + 16,
+        fmt::format("{:.0f} ms, predicted {}", run.measured_step_seconds * 1e3, run.prediction_error_text()),
+        "value");
   }
   return svg.finish();
 }

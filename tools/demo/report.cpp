@@ -53,6 +53,11 @@ double Run::prediction_error() const noexcept {
   return (predicted.step_seconds - measured_step_seconds) / measured_step_seconds;
 }
 
+std::string Run::prediction_error_text() const {
+  int percent = static_cast<int>(std::lround(prediction_error() * 100));
+  return percent == 0 ? "0 %" : fmt::format("{:+d} %", percent);
+}
+
 double Report::speedup() const noexcept {
   return ratio(runs, 2, 0);
 }

@@ -36,6 +36,8 @@ struct Run {
 
   /// (predicted - measured) / measured.
   double prediction_error() const noexcept;
+  /// The same for people: "+5 %", "-12 %", "0 %".
+  std::string prediction_error_text() const;
 };
 
 struct Environment {
@@ -52,7 +54,7 @@ struct Report {
   topology::ClusterFile cluster;  ///< as probed
   std::string data;               ///< where the text came from, for people
   double data_bytes = 0;
-  double alone_flops_per_second = 0;     ///< a core while the others rest
+  double alone_flops_per_second = 0;     ///< a rank's stage while the others rest
   double together_flops_per_second = 0;  ///< a rank while all compute
   int warm_up_steps = 0;
   std::vector<Run> runs;     ///< three, in the order they are told

@@ -101,6 +101,8 @@ TEST(DemoReport, ComputesSpeedupsFromTokensPerSecond) {
   EXPECT_NEAR(report.speedup_from_placement(), 2.0, 1e-9);
   EXPECT_NEAR(report.largest_prediction_error(), 0.1, 1e-9);
   EXPECT_NEAR(report.largest_loss_difference(), 2e-5, 1e-9);
+  EXPECT_EQ(report.runs[0].prediction_error_text(), "+10 %");
+  EXPECT_EQ(report.runs[1].prediction_error_text(), "-5 %");
 }
 
 TEST(DemoReport, HasNoSpeedupWithoutThreeRuns) {

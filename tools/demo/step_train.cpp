@@ -9,8 +9,8 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Found by trying: at 200 steps of 2048 bytes the loss falls furthest with about this rate.
-constexpr const char* kLearningRate = "0.003";
+// Of 0.001, 0.002, 0.003, 0.005 and 0.006 this ended lowest over 200 steps (2.19, the mean of the last ten).
+constexpr const char* kLearningRate = "0.001";
 constexpr const char* kWarmup = "20";
 constexpr int kSampleBytes = 400;
 

@@ -15,8 +15,7 @@ std::string summary(const Report& report) {
     double base = report.runs.front().tokens_per_second;
     table.add({run.title, fmt::format("{:.0f}", run.tokens_per_second),
                format_seconds(run.measured_step_seconds), format_seconds(run.predicted.step_seconds),
-               fmt::format("{:+.0f} %", run.prediction_error() * 100), short_bytes(ethernet) + "/step",
-               short_bytes(fast) + "/step",
+               run.prediction_error_text(), short_bytes(ethernet) + "/step", short_bytes(fast) + "/step",
                base > 0 ? fmt::format("{:.2f}x", run.tokens_per_second / base) : "-"});
   }
   std::string text = table.text(0);

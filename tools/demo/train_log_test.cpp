@@ -1,0 +1,84 @@
+#include "tools/demo/train_log.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tools/demo/options.h"
+
+namespace tombolo::tools::demo {
+namespace {
+
+TEST(TrainLog, ReadsLossAndTimeOfEveryStep) {
+  auto log = parse_train_log(
+      "{\"step\":0,\"loss\":5.5,\"step_seconds\":0.5}\n{\"step\":1,\"loss\":5.25,\"step_seconds\":0.25}\n",
+      "x.log");
+  EXPECT_EQ(log.loss, (std::vector<double>{5.5, 5.25}));
+  EXPECT_EQ(log.step_seconds, (std::vector<double>{0.5, 0.25}));
+}
+
+TEST(TrainLog, NamesTheLineOfAStepThatIsMissing) {
+  try {
+    parse_train_log(
+        "{\"step\":0,\"loss\":5,\"step_seconds\":1}\n{\"step\":2,\"loss\":5,\"step_seconds\":1}\n", "x.log");
+    FAIL() << "the gap was not noticed";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("x.log, line 2"), std::string::npos) << error.what();
+  }
+}
+
+TEST(TrainLog, TurnsATraceIntoBarsFromTheFirstOnesBeginAndLeavesOutWaiting) {
+  auto spans = parse_timeline(
+      R"({"traceEvents": [
+        {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
+        {"name": "backward", "cat": "compute", "ph": "X", "ts": 3000, "dur": 2000, "pid": 1, "tid": 0,
+         "args": {"step": 9, "micro_batch": 3}},
+        {"name": "wait for norm", "cat": "wait", "ph": "X", "ts": 500, "dur": 10, "pid": 1, "tid": 0, "args": {}},
+        {"name": "reduce gradients", "cat": "reduce", "ph": "X", "ts": 1000, "dur": 500, "pid": 0, "tid": 1,
+         "args": {"step": 9}}]})",
+      "x.json");
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].name, "backward");
+  EXPECT_EQ(spans[0].micro_batch, 3);
+  EXPECT_NEAR(spans[0].begin_seconds, 0.002, 1e-12);
+  EXPECT_NEAR(spans[0].end_seconds, 0.004, 1e-12);
+  EXPECT_EQ(spans[1].name, "all-reduce");
+  EXPECT_EQ(spans[1].begin_seconds, 0);
+}
+
+TEST(TrainLog, KeepsWhatATerminalMayShow) {
+  EXPECT_EQ(printable("And\nthe \x1b[31m\xff"), "And\nthe ?[31m?");
+}
+
+TEST(DemoOptions, NameTheOneThatCannotBe) {
+  auto message_of = [](Options options) {
+    try {
+      options.check();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message_of({}), "");
+  Options options;
+  options.compare_steps = 1;
+  EXPECT_NE(message_of(options).find("--compare-steps 1"), std::string::npos);
+  options = {};
+  options.seconds_limit = 0;
+  EXPECT_NE(message_of(options).find("--seconds-limit 0"), std::string::npos);
+  options = {};
+  options.steps = 0;
+  EXPECT_NE(message_of(options).find("--steps 0"), std::string::npos);
+}
+
+TEST(DemoOptions, LeaveStepsToMeasureAfterTheWarmUp) {
+  for (int steps : {2, 3, 6, 7, 14}) {
+    Options options;
+    options.compare_steps = steps;
+    EXPECT_GE(options.warm_up(), 1);
+    EXPECT_LT(options.warm_up(), steps);
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::tools::demo
