@@ -20,7 +20,7 @@ for path in sys.argv[1:]:
   tidy)
     [ -f build/compile_commands.json ] || { echo "configure first: cmake --preset ci" >&2; exit 2; }
     git ls-files -- 'base/*.cpp' 'topology/*.cpp' 'transport/*.cpp' 'net_plugin/*.cpp' |
-      grep -v '_test\.cpp$' | xargs -r -P "$(nproc)" -n 8 clang-tidy -p build --quiet
+      grep -v '_test\.cpp$' | xargs -r -P "$(nproc)" -n 8 clang-tidy -p build --quiet --extra-arg=-Wno-error
     echo "clang-tidy is content" ;;
   *) echo "usage: $0 fast|tidy|format" >&2; exit 2 ;;
 esac
