@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tombolo::planner {
 
 std::vector<Operation> one_forward_one_backward(int stage, int stages, int micro_batches) {
+  if (stage < 0 || stage >= stages || micro_batches < 1)
+    fail(Cause::kInvalidUsage, "schedule: stage {} of {} with {} micro-batches", stage, stages,
+         micro_batches);
   const int warm_up = std::min(stages - 1 - stage, micro_batches);
   std::vector<Operation> order;
   order.reserve(2 * static_cast<std::size_t>(micro_batches));

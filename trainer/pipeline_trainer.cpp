@@ -35,7 +35,8 @@ StageOptions stage_options(const Job& job, const Place& place) {
   options.first_layer = stage.first_layer;
   options.layers = stage.layers;
   options.rows = job.layout.micro_batch;
-  options.in_flight = micro_batches_in_flight(place.stage, job.layout.pipeline(), job.layout.micro_batches());
+  options.in_flight =
+      planner::micro_batches_in_flight(place.stage, job.layout.pipeline(), job.layout.micro_batches());
   options.loss_scale = 1.0 / (static_cast<double>(job.layout.global_batch) * job.shape.context);
   options.threads = job.threads;
   return options;
@@ -83,7 +84,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       world_(world),
       timeline_(timeline),
       place_(place_of(job, world)),
-      schedule_(one_forward_one_backward(place_.stage, job.layout.pipeline(), job.layout.micro_batches())),
+      schedule_(
+          planner::one_forward_one_backward(place_.stage, job.layout.pipeline(), job.layout.micro_batches())),
       text_(job.data, job.shape.context),
       compute_(make_cpu_stage(stage_options(job, place_))) {
   fill_parameters(job, *compute_);
@@ -94,7 +96,7 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
     const bool end = place_.stage == 0 || place_.stage == stages - 1;
     if (stages > 1) tied_ = world_->split(end ? place_.replica : -1, place_.stage);
   }
-  const int in_flight = micro_batches_in_flight(place_.stage, stages, job.layout.micro_batches());
+  const int in_flight = planner::micro_batches_in_flight(place_.stage, stages, job.layout.micro_batches());
   link_ = std::make_unique<PipelineLink>(pipeline_.get(), *compute_, job.layout.micro_batches(), in_flight,
                                          timeline);
   reducer_ =
@@ -154,11 +156,11 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   load_tokens(step);
   compute_->clear_gradients();
   link_->begin_step();
-  for (const Action& action : schedule_) {
-    if (action.kind == Action::Kind::kForward)
-      forward(action.micro_batch);
+  for (const planner::Operation& operation : schedule_) {
+    if (!operation.backward)
+      forward(operation.micro_batch);
     else
-      backward(action.micro_batch);
+      backward(operation.micro_batch);
   }
   link_->end_step();
 

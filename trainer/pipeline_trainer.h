@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "planner/schedule.h"
 #include "trainer/data.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/pipeline_link.h"
-#include "trainer/schedule.h"
 #include "trainer/stage_compute.h"
 #include "trainer/timeline.h"
 
@@ -68,7 +68,7 @@ class PipelineTrainer {
   collectives::Communicator* world_;
   Timeline& timeline_;
   Place place_;
-  std::vector<Action> schedule_;
+  std::vector<planner::Operation> schedule_;
   TextFile text_;
   std::unique_ptr<StageCompute> compute_;
   // The helper thread uses data_ and tied_, so it is declared after them: it ends before they do.

@@ -1,4 +1,4 @@
-#include "trainer/schedule.h"
+#include "planner/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 
 #include "base/error.h"
 
-namespace tombolo::trainer {
+namespace tombolo::planner {
 namespace {
 
-std::string text(const std::vector<Action>& actions) {
+std::string text(const std::vector<Operation>& order) {
   std::string result;
-  for (const Action& action : actions) {
-    result += action.kind == Action::Kind::kForward ? 'F' : 'B';
-    result += std::to_string(action.micro_batch);
+  for (const Operation& operation : order) {
+    result += operation.backward ? 'B' : 'F';
+    result += std::to_string(operation.micro_batch);
     result += ' ';
   }
   return result;
@@ -36,9 +36,9 @@ TEST(OneForwardOneBackward, EveryMicroBatchGoesForwardThenBackwardAndNoMoreThanS
             backward(static_cast<std::size_t>(count), 0);
         int in_flight = 0;
         int most = 0;
-        for (const Action& action : one_forward_one_backward(stage, stages, count)) {
-          const auto index = static_cast<std::size_t>(action.micro_batch);
-          if (action.kind == Action::Kind::kForward) {
+        for (const Operation& operation : one_forward_one_backward(stage, stages, count)) {
+          const auto index = static_cast<std::size_t>(operation.micro_batch);
+          if (!operation.backward) {
             ++forward[index];
             most = std::max(most, ++in_flight);
           } else {
@@ -59,4 +59,4 @@ TEST(OneForwardOneBackward, RefusesStagesThatDoNotExist) {
 }
 
 }  // namespace
-}  // namespace tombolo::trainer
+}  // namespace tombolo::planner
