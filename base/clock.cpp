@@ -1,7 +1,9 @@
 #include "base/clock.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
+#include <new>
 
 namespace tombolo {
 namespace {
@@ -14,7 +16,9 @@ class SteadyClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::steady() noexcept {
-  static const SteadyClock clock;
+  // Never destroyed: what is destroyed at the end of the process may still ask for the time.
+  alignas(SteadyClock) static std::byte place[sizeof(SteadyClock)];
+  static const Clock& clock = *::new (place) SteadyClock;
   return clock;
 }
 

@@ -1,6 +1,7 @@
 // Time as an argument: protocol logic takes a Clock, so that tests need no sleeps.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 
 namespace tombolo {
@@ -23,14 +24,14 @@ class Clock {
   static const Clock& steady() noexcept;
 };
 
-/// A clock that moves only when told to.
+/// A clock that moves only when told to. Thread-safe.
 class FakeClock final : public Clock {
  public:
-  TimePoint now() const noexcept override { return now_; }
-  void advance(Duration by) noexcept { now_ += by; }
+  TimePoint now() const noexcept override { return TimePoint(Duration(now_.load())); }
+  void advance(Duration by) noexcept { now_ += by.count(); }
 
  private:
-  TimePoint now_{};
+  std::atomic<Duration::rep> now_{0};
 };
 
 /// A point in time after which a wait gives up.

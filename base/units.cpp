@@ -57,6 +57,26 @@ std::string format_size(std::uint64_t bytes) {
   return fmt::format("{} B", bytes);
 }
 
+double parse_bit_rate(std::string_view text, std::string_view what) {
+  double number = 0;
+  auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string suffix;
+  for (const char* at = rest; at != text.data() + text.size(); ++at) {
+    suffix += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
+  }
+  double unit = 1;
+  if (!suffix.empty() && std::string_view("kmgt").find(suffix[0]) != std::string_view::npos) {
+    unit = suffix[0] == 'k' ? 1e3 : suffix[0] == 'm' ? 1e6 : suffix[0] == 'g' ? 1e9 : 1e12;
+    suffix.erase(0, 1);
+  }
+  bool known = suffix.empty() || suffix == "bit" || suffix == "bit/s";
+  if (status != std::errc{} || !known || !(number > 0) || number * unit > 1e15) {
+    fail(Cause::kInvalidUsage, "{}: '{}' is not a rate; write bits per second such as 100mbit or 2.5gbit",
+         what, text);
+  }
+  return number * unit;
+}
+
 std::string format_bit_rate(double bytes_per_second) {
   double bits = bytes_per_second * 8;
   if (bits >= 1e9) return fmt::format("{:.3g} Gbit/s", bits / 1e9);

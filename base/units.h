@@ -18,6 +18,10 @@ std::uint64_t parse_size(std::string_view text, std::string_view what);
 /// "512 B", "64 KiB", "16 MiB": exact where a power divides, else two decimals.
 std::string format_size(std::uint64_t bytes);
 
+/// "100mbit", "1gbit", "2.5G", "64kbit/s", "100000000": bits per second, powers of 1000, any case. Throws
+/// kInvalidUsage naming `what` on anything else, on zero, and above 1e15.
+double parse_bit_rate(std::string_view text, std::string_view what);
+
 /// "100 Mbit/s", "1.25 Gbit/s" from bytes per second.
 std::string format_bit_rate(double bytes_per_second);
 

@@ -34,6 +34,28 @@ TEST(Units, FormatsSizesExactlyWhereAPowerDivides) {
   EXPECT_EQ(format_size(kMiB + kMiB / 2), "1.50 MiB");
 }
 
+TEST(Units, ParsesBitRatesAsPeopleWriteThem) {
+  EXPECT_EQ(parse_bit_rate("100mbit", "x"), 1e8);
+  EXPECT_EQ(parse_bit_rate("2.5G", "x"), 2.5e9);
+  EXPECT_EQ(parse_bit_rate("100M", "x"), 1e8);
+  EXPECT_EQ(parse_bit_rate("64kbit/s", "x"), 64e3);
+  EXPECT_EQ(parse_bit_rate("1T", "x"), 1e12);
+  EXPECT_EQ(parse_bit_rate("1000000", "x"), 1e6);
+}
+
+TEST(Units, RejectsWhatIsNotABitRateAndNamesIt) {
+  for (const char* text :
+       {"", "fast", "-1mbit", "0", "1mbyte", "5MB", "1e300g", "nan", "inf", "5 gbit", "2000T"}) {
+    try {
+      parse_bit_rate(text, "--rate");
+      FAIL() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+      EXPECT_NE(std::string(error.what()).find("--rate: '"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Units, FormatsRatesAndTimes) {
   EXPECT_EQ(format_bit_rate(12.5e6), "100 Mbit/s");
   EXPECT_EQ(format_bit_rate(125e6), "1 Gbit/s");

@@ -1,0 +1,21 @@
+// A hash that is the same on every machine and in every build, for names that processes compare by number.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace tombolo {
+
+/// FNV-1a of 32 or 64 bits. Not for anything that a stranger may choose to collide.
+template <typename Word>
+constexpr Word fnv1a(std::string_view text) noexcept {
+  static_assert(std::is_same_v<Word, std::uint32_t> || std::is_same_v<Word, std::uint64_t>);
+  constexpr bool kWide = sizeof(Word) == 8;
+  constexpr auto kPrime = static_cast<Word>(kWide ? 0x100000001b3ULL : 0x01000193ULL);
+  auto value = static_cast<Word>(kWide ? 0xcbf29ce484222325ULL : 0x811c9dc5ULL);
+  for (const char one : text) value = static_cast<Word>((value ^ static_cast<unsigned char>(one)) * kPrime);
+  return value;
+}
+
+}  // namespace tombolo
