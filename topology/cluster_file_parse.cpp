@@ -10,6 +10,7 @@
 
 #include "base/text_distance.h"
 #include "topology/cluster_file.h"
+#include "topology/routes.h"
 
 namespace tombolo::topology {
 namespace {
@@ -43,6 +44,22 @@ std::string address_of(const JsonCursor& cursor) {
                               text.substr(0, 60)));
   }
   return text;
+}
+
+/// "10.2.0.0/24"
+std::vector<std::string> prefixes_of(const JsonCursor& nic, std::string_view field) {
+  std::vector<std::string> all;
+  auto list = nic.optional(field);
+  if (!list) return all;
+  for (const auto& element : list->elements()) {
+    std::string text = element.text();
+    if (!is_within(text.substr(0, text.find('/')), text) || text.find('\0') != std::string::npos) {
+      element.reject(fmt::format("expected a network as \"10.2.0.0/24\" or \"fd00:2::/64\", found \"{}\"",
+                                 text.substr(0, 60)));
+    }
+    all.push_back(std::move(text));
+  }
+  return all;
 }
 
 NicKind kind_of(const JsonCursor& cursor) {
@@ -93,9 +110,9 @@ Gid gid_of(const JsonCursor& cursor) {
 }
 
 Nic nic_of(const JsonCursor& cursor) {
-  cursor.only({"name", "kind", "fabric", "address", "addresses", "rate_gbps", "mtu", "numa_node", "emulated",
-               "rdma_device", "rdma_port", "roce_v1", "roce_v2", "role", "state", "driver", "pci_path",
-               "gids"});
+  cursor.only({"name",      "kind", "fabric",    "address",  "addresses",   "networks",  "routes",
+               "rate_gbps", "mtu",  "numa_node", "emulated", "rdma_device", "rdma_port", "roce_v1",
+               "roce_v2",   "role", "state",     "driver",   "pci_path",    "gids"});
   Nic nic;
   nic.name = name_of(cursor.field("name"), true);
   nic.kind = kind_of(cursor.field("kind"));
@@ -103,6 +120,8 @@ Nic nic_of(const JsonCursor& cursor) {
   nic.reason = "named in the cluster file";
   if (auto value = cursor.optional("fabric")) nic.fabric = name_of(*value, true);
   nic.addresses = addresses_of(cursor);
+  nic.networks = prefixes_of(cursor, "networks");
+  nic.routes = prefixes_of(cursor, "routes");
   if (auto value = cursor.optional("rate_gbps")) {
     double gbps = value->positive_number();
     if (gbps > kMaximumGbps)

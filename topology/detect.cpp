@@ -107,6 +107,8 @@ void complete(Host& host, const std::vector<Nic>& detected) {
     if (nic.driver.empty()) nic.driver = found->driver;
     if (nic.pci_path.empty()) nic.pci_path = found->pci_path;
     if (nic.rate_bits_per_second == 0) nic.rate_bits_per_second = found->rate_bits_per_second;
+    if (nic.networks.empty()) nic.networks = found->networks;
+    if (nic.routes.empty()) nic.routes = found->routes;
     if (nic.gids.empty() && nic.rdma_device == found->rdma_device) nic.gids = found->gids;
   }
 }
@@ -115,8 +117,9 @@ void complete(Host& host, const std::vector<Nic>& detected) {
 
 Machine detect(const DetectOptions& options) {
   std::error_code error;
-  std::filesystem::directory_iterator readable(options.root, error);
-  if (error) {
+  const bool one_file = std::filesystem::is_regular_file(options.root, error);
+  if (!one_file) std::filesystem::directory_iterator readable(options.root, error);
+  if (!one_file && error) {
     fail(Cause::kInvalidUsage, "detecting the hardware below {}: cannot read that folder: {}",
          options.root.string(), error.message());
   }
@@ -126,15 +129,16 @@ Machine detect(const DetectOptions& options) {
   if (machine.host_name.empty()) machine.host_name = "unknown";
   machine.cores =
       options.live ? usable_cores() : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
-  for (const auto& name : tree.names("/sys/devices/system/node")) {
-    bool node =
-        name.starts_with("node") && name.size() > 4 &&
-        std::all_of(name.begin() + 4, name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-    machine.numa_nodes += node ? 1 : 0;
-  }
+  machine.nodes = read_numa_nodes(tree);
+  machine.numa_nodes = static_cast<int>(machine.nodes.size());
+  machine.processor = read_processor(tree);
   machine.memory_bytes = total_memory(tree);
   machine.nics = judge(read_interfaces(tree, options.live), read_rdma_ports(tree, options.live));
   machine.gpus = read_gpus(tree, options.live);
+  std::vector<std::string> functions;
+  for (const Nic& nic : machine.nics) functions.push_back(nic.pci_path);
+  for (const Gpu& gpu : machine.gpus) functions.push_back(gpu.pci_path);
+  machine.pci = read_pci_functions(tree, functions);
   bool has_hardware = !machine.gpus.empty() ||
                       std::any_of(machine.nics.begin(), machine.nics.end(),
                                   [](const Nic& nic) { return !nic.pci_path.empty() && !nic.numa_node; });
@@ -158,7 +162,7 @@ Host to_host(const Machine& machine) {
   host.name = machine.host_name;
   std::copy_if(machine.nics.begin(), machine.nics.end(), std::back_inserter(host.nics),
                [](const Nic& nic) { return nic.usable; });
-  host.devices = machine.gpus;
+  host.devices.assign(machine.gpus.begin(), machine.gpus.end());
   if (host.devices.empty()) {
     Device cpu;
     cpu.name = "cpu";

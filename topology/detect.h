@@ -9,12 +9,16 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "topology/cluster_file.h"
+#include "topology/gpu.h"
 #include "topology/nic.h"
+#include "topology/pci.h"
+#include "topology/processors.h"
 
 namespace tombolo::topology {
 
 struct DetectOptions {
-  /// Everything is read below this; a test points it at a tree of files ("<root>/sys/class/net/...").
+  /// Everything is read below this; a test points it at a tree of files ("<root>/sys/class/net/..."), or at
+  /// one file that holds such a tree (TreeFile).
   std::filesystem::path root = "/";
   /// Also ask the kernel and libibverbs of this machine (addresses by getifaddrs, GIDs); off for recorded
   /// trees.
@@ -28,15 +32,18 @@ struct Machine {
   int numa_nodes = 0;
   std::uint64_t memory_bytes = 0;
   std::vector<Nic> nics;  ///< all, usable or not, each with its reason
-  std::vector<Device> gpus;
+  std::vector<Gpu> gpus;
+  Processor processor;
+  std::vector<NumaNode> nodes;
+  std::vector<PciFunction> pci;  ///< the NICs and GPUs, and the bridges above them
 };
 
-/// Reads /sys below `root`; never throws for missing or odd entries (they become a Nic with a reason), only
-/// when the root itself cannot be read.
+/// Reads /sys and /proc below `root`; never throws for missing or odd entries (they become a Nic with a
+/// reason), only when the root itself cannot be read.
 Machine detect(const DetectOptions& options);
 
-/// {"host", "cores", "numa_nodes", "memory_bytes", "nics": [...], "gpus": [...]}; each NIC with all its
-/// facts, "usable" and "reason".
+/// {"host", "cores", "numa_nodes", "memory_bytes", "processor", "nodes": [...], "nics": [...], "gpus": [...],
+/// "pci": [...], "distances": {"devices", "cells"}}; each NIC with all its facts, "usable" and "reason".
 Json to_json(const Machine& machine);
 
 /// This machine as a Host: usable NICs, best first; the cluster's name is left to the caller.

@@ -151,9 +151,11 @@ TEST_F(Detect, LeavesAnInterfaceToTcpWhereItsRdmaIsOfAnotherSort) {
   tree_.interface("ens5", tree_.pci("0000:5f:00.0", "ena"), {{"speed", "100000"}});
   tree_.interface("ens6", pci);
   tree_.rdma("efa_0", pci, 1, {{"node_type", "7: unspecified"}, {"link_layer", "Unspecified"}});
+  tree_.rdma("strange_0", tree_.pci("0000:61:00.0", "strange"), 1, {{"node_type", "7: unspecified"}});
   tree_.rdma("odd_0", tree_.pci("0000:60:00.0", "odd"), 1, {{"link_layer", "Carrier pigeon"}});
   EXPECT_EQ(nic("ens5").kind, NicKind::kTcp);
-  expect_reason(nic("ens6"), true, "efa_0 is an RDMA device of type \"unspecified\"");
+  expect_reason(nic("ens6"), true, "efa_0 is AWS's EFA, which has no reliable connections");
+  expect_reason(nic("strange_0/1"), false, "an RDMA device of type \"unspecified\"");
   EXPECT_EQ(nic("ens6").kind, NicKind::kTcp);
   expect_reason(nic("odd_0/1"), false, "\"Carrier pigeon\" is neither InfiniBand nor Ethernet");
 }
@@ -183,6 +185,65 @@ TEST_F(Detect, JoinsRoceWithTheBondOnIt) {
   tree_.rdma("mlx5_bond_0", pci, 1, {{"link_layer", "Ethernet"}, {"gid_attrs/ndevs/0", "bond0"}});
   EXPECT_EQ(nic("bond0").kind, NicKind::kRoce);
   expect_reason(nic("bond0"), true, "bond of ens3f0");
+}
+
+TEST_F(Detect, UsesEthernetForTcpWhereItsRdmaPortDoesNotWork) {
+  auto pci = tree_.pci("0000:3b:00.0", "mlx5_core");
+  tree_.interface("ens3", pci, {{"speed", "100000"}});
+  tree_.rdma("mlx5_0", pci, 1,
+             {{"link_layer", "Ethernet"}, {"state", "1: DOWN"}, {"phys_state", "3: Disabled"}});
+  expect_reason(nic("ens3"), true, "TCP at 100 Gbit/s (without roce of mlx5_0: the port is disabled");
+  EXPECT_EQ(nic("ens3").kind, NicKind::kTcp);
+  EXPECT_EQ(nic("ens3").rdma_device, "mlx5_0") << "the doctor says what it lacks";
+  auto bare = tree_.pci("0000:3c:00.0", "mlx5_core");
+  tree_.interface("ens4", bare, {{"speed", "100000"}});
+  tree_.rdma("mlx5_1", bare, 1,
+             {{"link_layer", "Ethernet"}, {"gids/0", "0000:0000:0000:0000:0000:0000:0000:0000"}});
+  expect_reason(nic("ens4"), true, "without roce of mlx5_1: its RDMA port has no GID");
+}
+
+TEST_F(Detect, UsesIpOverInfiniBandWhereOnlyItsVerbsAreMissing) {
+  auto pci = tree_.pci("0000:18:00.0", "mlx5_core");
+  tree_.interface("ib0", pci,
+                  {{"type", "32"},
+                   {"speed", "200000"},
+                   {"address", "00:00:10:87:fe:80:00:00:00:00:00:07:b8:59:9f:03:00:c3:ab:60"}});
+  tree_.rdma("mlx5_0", pci, 1, {{"gids/0", "0000:0000:0000:0000:0000:0000:0000:0000"}});
+  expect_reason(nic("ib0"), true,
+                "TCP at 200 Gbit/s (without infiniband of mlx5_0: its RDMA port has no GID");
+  EXPECT_EQ(nic("ib0").kind, NicKind::kTcp);
+  EXPECT_EQ(nic("ib0").fabric, "infiniband-fe80:0000:0000:0007") << "not the Ethernet that all share";
+}
+
+TEST_F(Detect, NamesTheSecondDeviceOfABondThatIsNoCardsOwn) {
+  auto bond = tree_.interface("bond0", "", {{"uevent", "DEVTYPE=bond"}, {"speed", "50000"}});
+  tree_.folder(bond + "/bonding");
+  for (const char* name : {"mlx5_0", "mlx5_1"}) {
+    auto pci = tree_.pci(name == std::string("mlx5_0") ? "0000:3b:00.0" : "0000:5b:00.0", "mlx5_core");
+    tree_.rdma(name, pci, 1, {{"link_layer", "Ethernet"}, {"gid_attrs/ndevs/0", "bond0"}});
+  }
+  EXPECT_EQ(nic("bond0").rdma_device, "mlx5_0");
+  expect_reason(nic("mlx5_1/1"), false, "its interface bond0 has an RDMA device already");
+}
+
+TEST_F(Detect, UsesAnInterfaceThatAVrfGroups) {
+  auto port = tree_.interface("eno1", tree_.pci("0000:01:00.0", "igb"), {{"speed", "1000"}});
+  auto group = tree_.interface("blue", "", {{"uevent", "DEVTYPE=vrf"}});
+  tree_.link(port + "/master", group);
+  expect_reason(nic("eno1"), true, "TCP at 1 Gbit/s, in VRF blue");
+  expect_reason(nic("blue"), false, "virtual (VRF)");
+}
+
+TEST_F(Detect, NamesTheFabricOfRoceVersionOneByItsNetwork) {
+  auto pci = tree_.pci("0000:3b:00.0", "mlx4_core");
+  tree_.interface("ens3", pci);
+  tree_.rdma("mlx4_0", pci, 1, {{"link_layer", "Ethernet"}, {"gid_attrs/ndevs/0", "ens3"}});
+  tree_.interface("eno1", tree_.pci("0000:01:00.0", "igb"), {{"speed", "1000"}});
+  tree_.file("/proc/net/route",
+             "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+             "ens3\t0000020A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0");
+  EXPECT_EQ(nic("ens3").networks, std::vector<std::string>{"10.2.0.0/24"});
+  EXPECT_EQ(nic("ens3").fabric, "roce-10.2.0.0/24") << "no router passes it";
 }
 
 TEST_F(Detect, UsesAVlanAtTheRateOfWhatItLiesOn) {

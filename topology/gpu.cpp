@@ -16,32 +16,34 @@ std::string address_of(const Device& gpu) {
   return gpu.pci_path.substr(gpu.pci_path.rfind('/') + 1);
 }
 
-void name_by_nvml(std::vector<Device>& gpus, bool bus_hidden) {
+void name_by_nvml(std::vector<Gpu>& gpus, bool bus_hidden) {
   for (const NvmlGpu& known : read_nvml()) {
     auto found = std::find_if(gpus.begin(), gpus.end(),
-                              [&](const Device& gpu) { return address_of(gpu) == known.pci_address; });
+                              [&](const Gpu& gpu) { return address_of(gpu) == known.pci_address; });
     if (found == gpus.end()) {
       if (!bus_hidden) continue;  // on the bus of another machine's recording, or hot-unplugged
-      Device gpu;
+      Gpu gpu;
       gpu.kind = DeviceKind::kGpu;
       found = gpus.insert(gpus.end(), std::move(gpu));
     }
     if (!known.name.empty()) found->name = known.name;
     found->memory_bytes = static_cast<double>(known.memory_bytes);
+    found->compute_capability = known.compute_capability;
+    found->nvlinks = known.nvlinks;
   }
 }
 
 }  // namespace
 
-std::vector<Device> read_gpus(const SysTree& tree, bool live) {
-  std::vector<Device> all;
+std::vector<Gpu> read_gpus(const SysTree& tree, bool live) {
+  std::vector<Gpu> all;
   for (const auto& address : tree.names("/sys/bus/pci/devices")) {
     const std::string folder = "/sys/bus/pci/devices/" + address;
     std::int64_t type = tree.integer(folder + "/class").value_or(0) >> 8;
     if (type != kDisplayController && type != kController3d) continue;
     if (tree.integer(folder + "/vendor") != kNvidia) continue;
     auto pci = read_pci_facts(tree, folder);
-    Device gpu;
+    Gpu gpu;
     gpu.kind = DeviceKind::kGpu;
     gpu.name = fmt::format("NVIDIA GPU {}", tree.text(folder + "/device").value_or("of unknown type"));
     gpu.numa_node = pci.numa_node;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "topology/interfaces_kernel.h"
+#include "topology/routes.h"
 
 namespace tombolo::topology {
 namespace {
@@ -18,7 +19,7 @@ struct TypeName {
 };
 
 // DEVTYPE in uevent, as the kernel's drivers set it.
-constexpr std::array<TypeName, 12> kDeviceTypes{{{"bridge", NicRole::kContainerBridge, "bridge"},
+constexpr std::array<TypeName, 13> kDeviceTypes{{{"bridge", NicRole::kContainerBridge, "bridge"},
                                                  {"bond", NicRole::kBond, "bond"},
                                                  {"vlan", NicRole::kVlan, "VLAN"},
                                                  {"macvlan", NicRole::kVirtual, "macvlan"},
@@ -29,6 +30,7 @@ constexpr std::array<TypeName, 12> kDeviceTypes{{{"bridge", NicRole::kContainerB
                                                  {"gretap", NicRole::kTunnel, "GRE tunnel"},
                                                  {"ip6gretap", NicRole::kTunnel, "GRE tunnel"},
                                                  {"ppp", NicRole::kTunnel, "PPP link"},
+                                                 {"vrf", NicRole::kVirtual, "VRF"},
                                                  {"team", NicRole::kBond, "team"}}};
 
 // Names that ETHTOOL_GDRVINFO gives for devices without hardware.
@@ -47,6 +49,19 @@ constexpr std::array<TypeName, 14> kSoftwareDrivers{
      {"bonding", NicRole::kBond, "bond"},
      {"team", NicRole::kBond, "team"},
      {"802.1Q VLAN Support", NicRole::kVlan, "VLAN"}}};
+
+struct CloudNic {
+  std::string_view driver, what;
+};
+
+// NICs that a hypervisor makes up: Ethernet to the guest, whatever carries it.
+constexpr std::array<CloudNic, 7> kCloudNics{{{"virtio_net", "virtio NIC of a virtual machine"},
+                                              {"ena", "AWS ENA"},
+                                              {"gve", "Google gVNIC"},
+                                              {"hv_netvsc", "Hyper-V or Azure synthetic NIC"},
+                                              {"mana", "Azure MANA"},
+                                              {"vmxnet3", "VMware vmxnet3"},
+                                              {"vif", "Xen NIC"}}};
 
 /// Tunnels that show only in the hardware type.
 bool is_tunnel_type(std::int64_t type) {
@@ -74,6 +89,31 @@ std::vector<std::string> lower_names(const SysTree& tree, const std::string& fol
   return all;
 }
 
+/// "pf0vf3" or "c1pf0sf88" of a representor; an uplink is "p0".
+bool is_representor_name(std::string_view name) {
+  auto digits = [&](std::string_view before) {
+    if (!name.starts_with(before)) return false;
+    name.remove_prefix(before.size());
+    const auto count = std::min(name.find_first_not_of("0123456789"), name.size());
+    name.remove_prefix(count);
+    return count > 0;
+  };
+  if (name.starts_with('c') && !digits("c")) return false;
+  return digits("pf") && (digits("vf") || digits("sf")) && name.empty();
+}
+
+/// IP over InfiniBand's hardware address: four bytes, then the port's GID.
+std::string prefix_of_ipoib(const std::string& hardware_address) {
+  constexpr std::size_t kGidAt = 3 * 4, kLength = 3 * 20 - 1;
+  if (hardware_address.size() != kLength) return {};
+  std::string prefix;
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (i > 0 && i % 2 == 0) prefix += ':';
+    prefix += hardware_address.substr(kGidAt + 3 * i, 2);
+  }
+  return prefix;
+}
+
 /// What kind of thing it is, by the marks that the kernel leaves in /sys.
 void read_role(const SysTree& tree, const std::string& folder, Interface& interface) {
   std::int64_t type = tree.integer(folder + "/type").value_or(ARPHRD_ETHER);
@@ -94,7 +134,20 @@ void read_role(const SysTree& tree, const std::string& folder, Interface& interf
   } else if (tree.exists(folder + "/device")) {
     auto pci = read_pci_facts(tree, folder + "/device");
     interface.nic.role = pci.virtual_function ? NicRole::kVirtualFunction : NicRole::kPhysical;
-    if (pci.virtual_function) interface.what = "virtual function of " + pci.physical_function;
+    interface.physical_function = pci.physical_function;
+    const std::string port = tree.text(folder + "/phys_port_name").value_or("");
+    auto cloud = std::find_if(kCloudNics.begin(), kCloudNics.end(),
+                              [&](const CloudNic& nic) { return nic.driver == pci.driver; });
+    if (is_representor_name(port)) {
+      interface.nic.role = NicRole::kVirtual;
+      interface.representor = true;
+      interface.what = "representor of " + port;
+    } else if (cloud != kCloudNics.end()) {
+      interface.what = cloud->what;
+    } else if (pci.virtual_function) {
+      interface.what = pci.physical_function.empty() ? "virtual function of a card that the host shares out"
+                                                     : "virtual function of " + pci.physical_function;
+    }
   } else if (is_tunnel_type(type)) {
     interface.nic.role = NicRole::kTunnel;
     interface.what = "tunnel";
@@ -145,6 +198,8 @@ Interface read_interface_from_sys(const SysTree& tree, const std::string& name) 
       static_cast<int>(std::clamp<std::int64_t>(tree.integer(folder + "/ifindex").value_or(0), 0, 1 << 30));
   interface.hardware_address = tree.text(folder + "/address").value_or("");
   interface.master = tree.link_name(folder + "/master");
+  if (tree.integer(folder + "/type") == ARPHRD_INFINIBAND)
+    interface.infiniband_prefix = prefix_of_ipoib(interface.hardware_address);
   read_role(tree, folder, interface);
   read_state(tree, folder, interface);
   auto pci = read_pci_facts(tree, folder + "/device");
@@ -156,17 +211,25 @@ Interface read_interface_from_sys(const SysTree& tree, const std::string& name) 
       has_own_speed(nic.role) && speed && *speed > 0 && *speed <= kLargestSpeed) {
     nic.rate_bits_per_second = static_cast<std::uint64_t>(*speed) * 1'000'000;
   }
-  if (auto mtu = tree.integer(folder + "/mtu"); mtu && *mtu > 0 && *mtu <= 1 << 20)
+  if (auto mtu = tree.integer(folder + "/mtu"); mtu && *mtu >= 68 && *mtu <= 1 << 20)
     nic.mtu = static_cast<int>(*mtu);
   return interface;
 }
 
 std::vector<Interface> read_interfaces(const SysTree& tree, bool live) {
   std::vector<Interface> all;
+  bool addresses_known = false;
+  auto ip_facts = read_ip_facts(tree, &addresses_known);
   if (!live) {
     for (const auto& name : tree.names("/sys/class/net")) {
       // "bonding_masters" is a file among the links.
-      if (!tree.names("/sys/class/net/" + name).empty()) all.push_back(read_interface_from_sys(tree, name));
+      if (tree.names("/sys/class/net/" + name).empty()) continue;
+      Interface interface = read_interface_from_sys(tree, name);
+      interface.addresses_known = addresses_known;
+      interface.nic.addresses = ip_facts[name].addresses;
+      interface.nic.networks = ip_facts[name].networks;
+      interface.nic.routes = ip_facts[name].routes;
+      all.push_back(std::move(interface));
     }
     return all;
   }
@@ -189,6 +252,8 @@ std::vector<Interface> read_interfaces(const SysTree& tree, bool live) {
     }
     interface.addresses_known = true;
     interface.nic.addresses = kernel.addresses(name);
+    interface.nic.networks = ip_facts[name].networks;
+    interface.nic.routes = ip_facts[name].routes;
     all.push_back(std::move(interface));
   }
   return all;

@@ -17,10 +17,13 @@ struct Interface {
   std::string what;                  ///< for people: "veth pair", "VXLAN tunnel"; empty for physical ones
   std::string master;                ///< the bond or bridge it belongs to
   std::vector<std::string> members;  ///< of a bond or bridge
-  std::string lower;                 ///< what a VLAN lies on
+  std::string lower;                 ///< what a VLAN lies on; the function below a synthetic NIC
+  std::string physical_function;     ///< of a virtual function, where it is seen: its PCI address
+  std::string infiniband_prefix;     ///< of IP over InfiniBand: "fe80:0000:0000:0000"
   bool enabled = false;              ///< switched on by the administrator
   bool wireless = false;
-  bool addresses_known = false;  ///< a recorded tree does not tell them
+  bool representor = false;      ///< the switch's end of another function, on the host that owns the card
+  bool addresses_known = false;  ///< a recorded tree need not tell them
 };
 
 /// Every interface, in the order of their names. `live`: those of this process's network namespace, whatever

@@ -2,6 +2,8 @@
 
 #include <hwloc.h>
 
+#include <mutex>
+
 #include "base/dynamic_library.h"
 #include "base/format.h"
 
@@ -40,6 +42,9 @@ struct Hwloc {
 }  // namespace
 
 std::optional<Locality> read_locality(std::string* problem) {
+  // One at a time: loading a topology reaches libudev, which sets up its tables without a lock.
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
   auto library = DynamicLibrary::open({"libhwloc.so.15"}, problem);
   if (!library) return std::nullopt;
   Hwloc hwloc{*std::move(library)};

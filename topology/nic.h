@@ -56,6 +56,9 @@ struct Nic {
   std::optional<int> numa_node;
   std::string pci_path;                ///< "/sys/devices/pci0000:17/.../0000:18:00.0"; empty for virtual NICs
   std::vector<std::string> addresses;  ///< IPv4 and IPv6 without prefix length, IPv4 first
+  std::vector<std::string> networks;   ///< "10.2.0.0/24": reached without a router; no link-local ones
+  std::vector<std::string>
+      routes;  ///< reached through a router on this NIC; "0.0.0.0/0" is the default route
   std::vector<Gid> gids;
   std::string fabric;  ///< NICs of equal fabric reach each other; empty = the fabric every TCP NIC shares
   bool usable = true;

@@ -5,12 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "topology/gpu.h"
+
 namespace tombolo::topology {
 
 struct NvmlGpu {
   std::string name;         ///< "NVIDIA H200"
   std::string pci_address;  ///< "0000:1b:00.0", lower case
   std::uint64_t memory_bytes = 0;
+  int compute_capability = 0;    ///< 90 for 9.0; 0 = unknown
+  std::vector<NvLinks> nvlinks;  ///< active ones, by their other end
 };
 
 /// Empty where NVML is absent or the driver does not answer.

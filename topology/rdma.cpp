@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/format.h"
+#include "topology/reach.h"
 #include "topology/verbs_library.h"
 
 namespace tombolo::topology {
@@ -28,15 +29,19 @@ std::uint64_t rate_of(const std::string& text) {
   return static_cast<std::uint64_t>(gigabits * 1e9 + 0.5);
 }
 
+constexpr std::string_view kIwarpNode = "RNIC";
+
 /// A GID in the kernel's form that is not an empty slot of the table.
-bool is_real_gid(const std::string& text) {
+bool is_real_gid(const std::string& text, bool iwarp) {
   std::array<unsigned char, 16> bytes{};
   if (text.size() != 39 || ::inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return false;
-  // An unused slot is all zero, or only the subnet's prefix.
-  return std::any_of(bytes.begin() + 8, bytes.end(), [](unsigned char byte) { return byte != 0; });
+  // An unused slot is all zero, or only the subnet's prefix; iWARP's is a hardware address and zeros after
+  // it.
+  return std::any_of(bytes.begin() + (iwarp ? 0 : 8), bytes.end(),
+                     [](unsigned char byte) { return byte != 0; });
 }
 
-std::vector<Gid> read_gids(const SysTree& tree, const std::string& folder) {
+std::vector<Gid> read_gids(const SysTree& tree, const std::string& folder, bool iwarp) {
   std::vector<Gid> all;
   for (const auto& name : tree.names(folder + "/gids")) {
     Gid gid;
@@ -44,7 +49,7 @@ std::vector<Gid> read_gids(const SysTree& tree, const std::string& folder) {
     if (status != std::errc{} || rest != name.data() + name.size() || gid.index < 0 || gid.index > 65535)
       continue;
     gid.value = tree.text(folder + "/gids/" + name).value_or("");
-    if (!is_real_gid(gid.value)) continue;
+    if (!is_real_gid(gid.value, iwarp)) continue;
     gid.type = tree.text(folder + "/gid_attrs/types/" + name).value_or("");
     if (gid.type != "RoCE v2")
       gid.type = "IB/RoCE v1";  // kernels before 4.5 have no types and know only this one
@@ -54,9 +59,36 @@ std::vector<Gid> read_gids(const SysTree& tree, const std::string& folder) {
   return all;
 }
 
+/// RoCE tells for each GID whose address it is. Reading an unused entry fails.
+std::map<int, std::string> read_interfaces_of_gids(const SysTree& tree, const std::string& folder,
+                                                   const std::vector<Gid>& gids) {
+  std::map<int, std::string> all;
+  for (const Gid& gid : gids) {
+    auto interface = tree.text(fmt::format("{}/gid_attrs/ndevs/{}", folder, gid.index));
+    if (interface && !interface->empty()) all[gid.index] = *interface;
+  }
+  return all;
+}
+
+/// iWARP's GID begins with the hardware address of its interface: "0007:4312:3456:..." of 00:07:43:12:34:56.
+std::string interface_of_hardware_address(const SysTree& tree, const std::string& gid) {
+  std::string address;
+  for (char c : gid.substr(0, 14)) {
+    if (c == ':') continue;
+    if (address.size() % 3 == 2) address += ':';
+    address += c;
+  }
+  for (const auto& name : tree.names("/sys/class/net")) {
+    if (tree.text("/sys/class/net/" + name + "/address") == address) return name;
+  }
+  return {};
+}
+
 /// The network interface on the port: RoCE says so itself, IPoIB is found below the same PCI function.
 std::string interface_of(const SysTree& tree, const std::string& device, const std::string& folder,
-                         int port) {
+                         const RdmaPort& port) {
+  // The first GIDs are the port's own, whatever VLANs lie on it.
+  if (!port.interface_of_gid.empty()) return port.interface_of_gid.begin()->second;
   for (const auto& name : tree.names(folder + "/gid_attrs/ndevs")) {
     auto interface = tree.text(folder + "/gid_attrs/ndevs/" + name);
     if (interface && !interface->empty()) return *interface;
@@ -69,8 +101,18 @@ std::string interface_of(const SysTree& tree, const std::string& device, const s
     // One function may have two ports; dev_port tells them apart (dev_id in older drivers).
     std::int64_t at =
         std::max(tree.integer(net + "/dev_port").value_or(0), tree.integer(net + "/dev_id").value_or(0));
-    if (at == port - 1) return interface;
+    if (at == port.nic.rdma_port - 1) return interface;
   }
+  if (port.nic.kind == NicKind::kIwarp && !port.nic.gids.empty())
+    return interface_of_hardware_address(tree, port.nic.gids.front().value);
+  return {};
+}
+
+/// Drivers of devices whose reliable connections are not those of InfiniBand and RoCE, whatever their ports
+/// say.
+std::string_view foreign_device(std::string_view driver) {
+  if (driver == "efa") return "AWS's EFA, which has no reliable connections as InfiniBand and RoCE have them";
+  if (driver == "usnic_verbs" || driver == "enic") return "Cisco's usNIC, which carries datagrams only";
   return {};
 }
 
@@ -78,7 +120,11 @@ std::string interface_of(const SysTree& tree, const std::string& device, const s
 bool classify(const SysTree& tree, const std::string& device, const std::string& folder, RdmaPort& port) {
   std::string node_type = after_colon(tree.text(device + "/node_type").value_or(""));
   auto link_layer = tree.text(folder + "/link_layer");
-  if (node_type == "RNIC") {
+  if (auto foreign = foreign_device(port.nic.driver); !foreign.empty()) {
+    port.problem = fmt::format("{}; its TCP interface, if any, is used instead", foreign);
+    return false;
+  }
+  if (node_type == kIwarpNode) {
     port.nic.kind = NicKind::kIwarp;
     return true;
   }
@@ -89,16 +135,12 @@ bool classify(const SysTree& tree, const std::string& device, const std::string&
         node_type);
     return false;
   }
-  if (link_layer == "InfiniBand") {
+  if (link_layer == "InfiniBand" && port.nic.driver != "mana") {  // whose early ports said so, without GIDs
     port.nic.kind = NicKind::kInfiniBand;
     return true;
   }
-  if (link_layer == "Ethernet") {
+  if (link_layer == "Ethernet" || link_layer == "InfiniBand") {
     port.nic.kind = NicKind::kRoce;
-    for (const Gid& gid : port.nic.gids) {
-      port.nic.roce_v2 |= gid.type == "RoCE v2";
-      port.nic.roce_v1 |= gid.type != "RoCE v2";
-    }
     return true;
   }
   port.problem =
@@ -127,11 +169,27 @@ void read_state(const SysTree& tree, const std::string& folder, RdmaPort& port) 
   }
 }
 
+/// Decides the RoCE versions. A port without an address has no connections: that of a device which carries
+/// raw packets only, or one whose GIDs belong to another network namespace.
+void judge_gids(RdmaPort& port) {
+  for (const Gid& gid : port.nic.gids) {
+    if (port.nic.kind != NicKind::kRoce) break;
+    port.nic.roce_v2 |= gid.type == "RoCE v2";
+    port.nic.roce_v1 |= gid.type != "RoCE v2";
+  }
+  if (port.nic.gids.empty() && port.nic.kind != NicKind::kIwarp && port.problem.empty()) {
+    port.problem =
+        "its RDMA port has no GID, and so no address for connections (a device for raw packets only, or one "
+        "of another "
+        "network namespace)";
+  }
+}
+
 /// The subnet prefix tells InfiniBand subnets apart; RoCE v2 and iWARP are routed, so all of a kind are taken
-/// to be one until a cluster file knows better (docs/cluster-file.md).
+/// to be one until a cluster file knows better (docs/topology.md).
 std::string fabric_of(const Nic& nic) {
   if (nic.kind == NicKind::kInfiniBand) {
-    return nic.gids.empty() ? "infiniband" : "infiniband-" + nic.gids.front().value.substr(0, 19);
+    return nic.gids.empty() ? "infiniband" : fmt::format("infiniband-{}", subnet_prefix(nic));
   }
   return std::string(nic_kind_name(nic.kind));
 }
@@ -193,14 +251,23 @@ std::vector<RdmaPort> read_rdma_ports(const SysTree& tree, bool live) {
       port.nic.numa_node = pci.numa_node;
       port.nic.pci_path = pci.path;
       port.nic.rate_bits_per_second = rate_of(tree.text(folder + "/rate").value_or(""));
-      port.nic.gids = read_gids(tree, folder);
-      port.interface = interface_of(tree, device, folder, index);
-      if (classify(tree, device, folder, port)) port.nic.fabric = fabric_of(port.nic);
+      port.physical_function = pci.physical_function;
+      const bool iwarp = after_colon(tree.text(device + "/node_type").value_or("")) == kIwarpNode;
+      port.nic.gids = read_gids(tree, folder, iwarp);
+      port.interface_of_gid = read_interfaces_of_gids(tree, folder, port.nic.gids);
+      const bool spoken = classify(tree, device, folder, port);
+      port.interface = interface_of(tree, device, folder, port);
+      if (spoken) port.nic.fabric = nic_kind_name(port.nic.kind);
       read_state(tree, folder, port);
       all.push_back(std::move(port));
     }
   }
   if (live && !all.empty()) ask_verbs(all);
+  for (RdmaPort& port : all) {
+    if (port.nic.fabric.empty()) continue;
+    judge_gids(port);
+    port.nic.fabric = fabric_of(port.nic);
+  }
   return all;
 }
 

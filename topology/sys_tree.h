@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,10 +11,13 @@
 
 namespace tombolo::topology {
 
+class TreeFile;
+
 /// All paths are given as on a real machine ("/sys/class/net"). Nothing here throws: what cannot be read is
 /// absent.
 class SysTree {
  public:
+  /// A folder, or a recorded tree in one file (TreeFile, whose errors are thrown here).
   explicit SysTree(const std::filesystem::path& root);
 
   bool exists(std::string_view path) const;
@@ -22,6 +26,8 @@ class SysTree {
   /// A file's text without surrounding blanks, control characters as '?'; at most 4096 bytes (one page, which
   /// is what /sys gives). Only regular files are read, so a pipe in an odd tree cannot block.
   std::optional<std::string> text(std::string_view path) const;
+  /// The lines of a longer file (/proc/net/route), each with control characters as '?'; the first MiB.
+  std::vector<std::string> lines(std::string_view path) const;
   /// The text as a whole number, decimal or 0x hexadecimal.
   std::optional<std::int64_t> integer(std::string_view path) const;
   /// The value of KEY=value in a uevent file; empty where it is absent.
@@ -34,8 +40,13 @@ class SysTree {
 
  private:
   std::filesystem::path below(std::string_view path) const;
+  std::optional<std::string> read(std::string_view path, std::size_t most) const;
   std::filesystem::path root_;
+  std::shared_ptr<const TreeFile> file_;  ///< null where the root is a folder
 };
+
+/// "0000:18:00.0"; a domain may have more digits than four.
+bool is_pci_address(std::string_view name);
 
 /// Facts about a PCI device that every kind of device shares. `device` is a folder of /sys/class/... that
 /// links to a device ("/sys/class/net/eth0/device").
@@ -45,7 +56,7 @@ struct PciFacts {
   std::string driver;
   std::optional<int> numa_node;
   bool virtual_function = false;
-  std::string physical_function;  ///< address of the parent function of a virtual one
+  std::string physical_function;  ///< address of the parent function of a virtual one; empty in a guest
 };
 PciFacts read_pci_facts(const SysTree& tree, const std::string& device);
 

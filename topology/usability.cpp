@@ -1,9 +1,10 @@
 #include "topology/usability.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/format.h"
-#include "base/units.h"
+#include "topology/usability_rdma.h"
 
 namespace tombolo::topology {
 namespace {
@@ -17,21 +18,38 @@ bool is_link_local(const std::string& address) {
   return address.find('%') != std::string::npos || address.starts_with("169.254.");
 }
 
-const Interface* find(const std::vector<Interface>& all, const std::string& name) {
-  auto found =
-      std::find_if(all.begin(), all.end(), [&](const Interface& one) { return one.nic.name == name; });
-  return found != all.end() ? &*found : nullptr;
-}
-
 /// The physical interface that a bridge or bond lies on, if any.
 const Interface* physical_member(const Interface& interface, const std::vector<Interface>& all) {
   for (const auto& name : interface.members) {
-    const Interface* member = find(all, name);
+    const Interface* member = find_interface(all, name);
     if (member != nullptr && (member->nic.role == NicRole::kPhysical || member->nic.role == NicRole::kBond)) {
       return member;
     }
   }
   return nullptr;
+}
+
+/// A VRF groups interfaces for routing; each still carries its own traffic.
+bool is_vrf(const Interface* interface) {
+  return interface != nullptr && interface->what == "VRF";
+}
+
+/// A synthetic NIC of Hyper-V, or virtio's failover: the function below it carries its bytes when it is
+/// there.
+bool is_synthetic(const Interface* interface) {
+  return interface != nullptr && interface->nic.role == NicRole::kPhysical;
+}
+
+std::string reason_of_member(const Interface& interface, const Interface* master) {
+  if (is_synthetic(master)) {
+    return fmt::format("the accelerated half of {} ({}), which has the address and stands for both",
+                       interface.master, master->what.empty() ? master->nic.driver : master->what);
+  }
+  const bool bond = master != nullptr && master->nic.role == NicRole::kBond;
+  const bool hardware =
+      interface.nic.role == NicRole::kPhysical || interface.nic.role == NicRole::kVirtualFunction;
+  return fmt::format("belongs to {} {}, which {}", bond ? "bond" : "bridge", interface.master,
+                     bond || hardware ? "carries its traffic" : "connects containers or virtual machines");
 }
 
 std::string down_reason(const Interface& interface) {
@@ -50,27 +68,6 @@ std::string down_reason(const Interface& interface) {
   }
 }
 
-/// What the NIC offers, for the reason of a usable one.
-std::string praise(const Nic& nic) {
-  std::string kind;
-  switch (nic.kind) {
-    case NicKind::kInfiniBand:
-      kind = "InfiniBand";
-      break;
-    case NicKind::kRoce:
-      kind = nic.roce_v2 ? (nic.roce_v1 ? "RoCE v1 and v2" : "RoCE v2") : (nic.roce_v1 ? "RoCE v1" : "RoCE");
-      break;
-    case NicKind::kIwarp:
-      kind = "iWARP";
-      break;
-    case NicKind::kTcp:
-      kind = "TCP";
-      break;
-  }
-  if (nic.rate_bits_per_second == 0) return kind + ", up";
-  return fmt::format("{} at {}", kind, format_bit_rate(static_cast<double>(nic.rate_bits_per_second) / 8));
-}
-
 /// Nothing here depends on what else there is but for bonds and bridges.
 Verdict judge_interface(const Interface& interface, const std::vector<Interface>& all) {
   const Nic& nic = interface.nic;
@@ -78,14 +75,12 @@ Verdict judge_interface(const Interface& interface, const std::vector<Interface>
   const Interface* bridged = nullptr;
   if (nic.role == NicRole::kContainerBridge) bridged = physical_member(interface, all);
 
-  if (!interface.master.empty()) {
-    const Interface* master = find(all, interface.master);
-    bool bond = master != nullptr && master->nic.role == NicRole::kBond;
-    return {false,
-            fmt::format("belongs to {} {}, which {}", bond ? "bond" : "bridge", interface.master,
-                        bond || nic.role == NicRole::kPhysical ? "carries its traffic"
-                                                               : "connects containers or virtual machines")};
-  }
+  if (interface.representor)
+    return {
+        false,
+        fmt::format("{}: the card's own switch reaches that function by it, no network is behind it", what)};
+  if (!interface.master.empty() && !is_vrf(find_interface(all, interface.master)))
+    return {false, reason_of_member(interface, find_interface(all, interface.master))};
   if (nic.role == NicRole::kLoopback) return {false, "loopback: reaches only this machine"};
   if (nic.state == NicState::kDown) {
     return {false, interface.what.empty() ? down_reason(interface)
@@ -120,35 +115,39 @@ Verdict judge_interface(const Interface& interface, const std::vector<Interface>
     more = fmt::format(", VLAN on {}", interface.lower);
   if (nic.role == NicRole::kBond)
     more = fmt::format(", {} of {}", what, fmt::join(interface.members, " and "));
-  if (nic.role == NicRole::kVirtualFunction) more = ", " + what;
+  if (nic.role == NicRole::kVirtualFunction || (nic.role == NicRole::kPhysical && !interface.what.empty()))
+    more = ", " + what;
+  if (is_vrf(find_interface(all, interface.master))) more += fmt::format(", in VRF {}", interface.master);
   if (interface.wireless) more = ", wireless: slow and unsteady";
   return {true, praise(nic) + more};
 }
 
-/// VLANs and bridges do not tell a speed of their own on every kernel.
-void inherit_rate(std::vector<Interface>& all) {
-  for (auto& interface : all) {
-    if (interface.nic.rate_bits_per_second != 0) continue;
-    const Interface* below = nullptr;
-    if (interface.nic.role == NicRole::kVlan) below = find(all, interface.lower);
-    if (interface.nic.role == NicRole::kContainerBridge) below = physical_member(interface, all);
-    if (below != nullptr) interface.nic.rate_bits_per_second = below->nic.rate_bits_per_second;
-  }
+/// What an interface lies on: a VLAN's lower one, a bridge's or bond's member, the function below a synthetic
+/// NIC.
+const Interface* hardware_below(const Interface& interface, const std::vector<Interface>& all) {
+  const NicRole role = interface.nic.role;
+  if (role == NicRole::kContainerBridge) return physical_member(interface, all);
+  if (role == NicRole::kBond)
+    return interface.members.empty() ? nullptr : find_interface(all, interface.members.front());
+  if (role == NicRole::kVlan || role == NicRole::kPhysical) return find_interface(all, interface.lower);
+  return nullptr;
 }
 
-/// Gives the interface the RDMA facts of its port.
-void join(Nic& nic, const Nic& port) {
-  nic.rdma_device = port.rdma_device;
-  nic.rdma_port = port.rdma_port;
-  nic.kind = port.kind;
-  nic.roce_v1 = port.roce_v1;
-  nic.roce_v2 = port.roce_v2;
-  nic.gids = port.gids;
-  nic.fabric = port.fabric;
-  if (port.rate_bits_per_second != 0) nic.rate_bits_per_second = port.rate_bits_per_second;
-  if (nic.pci_path.empty()) nic.pci_path = port.pci_path;
-  if (nic.driver.empty()) nic.driver = port.driver;
-  if (!nic.numa_node) nic.numa_node = port.numa_node;
+/// VLANs and bridges do not tell a speed of their own on every kernel, and have no place of their own. A VLAN
+/// may lie on a bond: what is below it is completed first.
+void inherit(std::vector<Interface>& all) {
+  for (int round = 0; round < 2; ++round) {
+    for (auto& interface : all) {
+      const Interface* below = hardware_below(interface, all);
+      if (below == nullptr) continue;
+      Nic& nic = interface.nic;
+      if (nic.rate_bits_per_second == 0 && nic.role != NicRole::kBond)
+        nic.rate_bits_per_second = below->nic.rate_bits_per_second;
+      if (nic.pci_path.empty()) nic.pci_path = below->nic.pci_path;
+      if (!nic.numa_node) nic.numa_node = below->nic.numa_node;
+      if (nic.driver.empty() && nic.role != NicRole::kContainerBridge) nic.driver = below->nic.driver;
+    }
+  }
 }
 
 /// With nothing better, a veth or a tunnel is what there is (a container, an emulated host); then loopback.
@@ -157,8 +156,9 @@ void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
   auto try_roles = [&](auto fits, std::string_view why) {
     bool any = false;
     for (auto& nic : nics) {
-      const Interface* interface = find(interfaces, nic.name);
-      if (interface == nullptr || !fits(nic.role) || !interface->master.empty()) continue;
+      const Interface* interface = find_interface(interfaces, nic.name);
+      if (interface == nullptr || !fits(nic.role) || !interface->master.empty() || interface->representor)
+        continue;
       if (nic.state == NicState::kDown || (interface->addresses_known && nic.addresses.empty())) continue;
       if (nic.role != NicRole::kLoopback && interface->addresses_known &&
           std::all_of(nic.addresses.begin(), nic.addresses.end(), is_link_local)) {
@@ -178,74 +178,37 @@ void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
   }
 }
 
-/// Decides for a NIC with a usable kind of RDMA port. `interface` is the one on the port, if it is here.
-void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
-  if (!port.problem.empty()) {
-    nic.usable = false;
-    nic.state = port.nic.state == NicState::kUp ? nic.state : port.nic.state;
-    nic.reason = port.problem;
-    return;
-  }
-  std::string more;
-  if (nic.role == NicRole::kVirtualFunction) more = ", virtual function";
-  if (nic.kind == NicKind::kInfiniBand) {
-    // InfiniBand carries RDMA whatever its IP interface does.
-    nic.usable = true;
-    nic.state = port.nic.state;
-    if (interface == nullptr) more += ", without an IP interface";
-  } else if (interface == nullptr) {
-    nic.usable = false;
-    nic.reason = port.interface.empty()
-                     ? "has no network interface, and so no address"
-                     : fmt::format("its interface {} is not in this network namespace", port.interface);
-    return;
-  } else if (!nic.usable) {
-    return;  // RoCE and iWARP need the address, so the interface's verdict stands
-  }
-  if (nic.role == NicRole::kBond) more += fmt::format(", bond of {}", fmt::join(interface->members, " and "));
-  nic.reason = praise(nic) + more;
-}
-
 /// A RoCE or iWARP NIC is an Ethernet NIC too. Beside a plain one it is taken to be on a network of its own,
 /// as in training clusters; as the only way out of the host it is on the network that everybody shares.
 void share_only_way(std::vector<Nic>& nics) {
-  bool plain = std::any_of(nics.begin(), nics.end(),
-                           [](const Nic& nic) { return nic.usable && nic.kind == NicKind::kTcp; });
+  bool plain =
+      std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.usable && nic.fabric.empty(); });
   if (plain) return;
   for (auto& nic : nics) {
-    if (nic.usable && nic.kind != NicKind::kInfiniBand) nic.fabric.clear();
+    if (nic.usable && (nic.kind == NicKind::kRoce || nic.kind == NicKind::kIwarp)) nic.fabric.clear();
   }
 }
 
 }  // namespace
 
 std::vector<Nic> judge(std::vector<Interface> interfaces, std::vector<RdmaPort> ports) {
-  inherit_rate(interfaces);
+  inherit(interfaces);
   std::vector<Nic> nics;
+  std::map<std::string, std::string> physical_functions;
   for (const auto& interface : interfaces) {
     Nic nic = interface.nic;
     Verdict verdict = judge_interface(interface, interfaces);
     nic.usable = verdict.usable;
     nic.reason = std::move(verdict.reason);
     nics.push_back(std::move(nic));
+    physical_functions[interface.nic.name] = interface.physical_function;
   }
-  for (const auto& port : ports) {
-    auto nic =
-        std::find_if(nics.begin(), nics.end(), [&](const Nic& one) { return one.name == port.interface; });
-    bool joined = nic != nics.end() && nic->rdma_device.empty();
-    if (joined &&
-        port.nic.fabric.empty()) {  // a device that Tombolo does not speak to: the interface stays TCP
-      nic->reason += fmt::format(" ({} is {})", port.nic.rdma_device, port.problem);
-      continue;
-    }
-    if (joined) {
-      join(*nic, port.nic);
-      judge_port(*nic, port, find(interfaces, port.interface));
-    } else {
-      nics.push_back(port.nic);
-      judge_port(nics.back(), port, nullptr);
-    }
+  for (auto& port : ports) {
+    physical_functions[port.nic.name] = port.physical_function;
+    add_port(nics, std::move(port), interfaces);
   }
+  judge_ipoib(nics, interfaces);
+  set_functions_aside(nics, physical_functions);
   promote(nics, interfaces);
   share_only_way(nics);
   return nics;

@@ -8,45 +8,17 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/dynamic_library.h"
 #include "base/error.h"
+#include "topology/verbs_functions.h"
 
 namespace tombolo::topology {
 
-struct VerbsLibrary::Functions {
-  DynamicLibrary library;
-  ibv_device** (*get_device_list)(int*) = nullptr;
-  void (*free_device_list)(ibv_device**) = nullptr;
-  const char* (*get_device_name)(ibv_device*) = nullptr;
-  ibv_context* (*open_device)(ibv_device*) = nullptr;
-  int (*close_device)(ibv_context*) = nullptr;
-  int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  // The exported function fills in only the first members of the structure, those before port_cap_flags2.
-  int (*query_port)(ibv_context*, std::uint8_t, ibv_port_attr*) = nullptr;
-  int (*query_gid)(ibv_context*, std::uint8_t, int, ibv_gid*) = nullptr;
-
-  bool find_all() {
-    return library.find("ibv_get_device_list", get_device_list) &&
-           library.find("ibv_free_device_list", free_device_list) &&
-           library.find("ibv_get_device_name", get_device_name) &&
-           library.find("ibv_open_device", open_device) && library.find("ibv_close_device", close_device) &&
-           library.find("ibv_query_device", query_device) && library.find("ibv_query_port", query_port) &&
-           library.find("ibv_query_gid", query_gid);
-  }
-};
-
-VerbsLibrary::VerbsLibrary(std::unique_ptr<Functions> functions) : functions_(std::move(functions)) {}
-VerbsLibrary::VerbsLibrary(VerbsLibrary&&) noexcept = default;
-VerbsLibrary::~VerbsLibrary() = default;
+VerbsLibrary::VerbsLibrary(std::shared_ptr<const VerbsFunctions> functions)
+    : functions_(std::move(functions)) {}
 
 std::optional<VerbsLibrary> VerbsLibrary::load(std::string* problem) {
-  auto library = DynamicLibrary::open({"libibverbs.so.1"}, problem);
-  if (!library) return std::nullopt;
-  auto functions = std::make_unique<Functions>(Functions{*std::move(library)});
-  if (!functions->find_all()) {
-    if (problem != nullptr) *problem = "libibverbs.so.1 lacks functions that every version since 1.1 has";
-    return std::nullopt;
-  }
+  auto functions = VerbsFunctions::load(problem);
+  if (!functions) return std::nullopt;
   return VerbsLibrary(std::move(functions));
 }
 

@@ -22,20 +22,18 @@ struct VerbsDevice {
   std::vector<VerbsPort> ports;
 };
 
+struct VerbsFunctions;
+
 class VerbsLibrary {
  public:
   /// Nothing where the library is absent or lacks a function; `*problem` then says why.
   static std::optional<VerbsLibrary> load(std::string* problem);
-  VerbsLibrary(VerbsLibrary&&) noexcept;
-  ~VerbsLibrary();
-
   /// Opens each device briefly.
   std::vector<VerbsDevice> devices() const;
 
  private:
-  struct Functions;
-  explicit VerbsLibrary(std::unique_ptr<Functions> functions);
-  std::unique_ptr<Functions> functions_;
+  explicit VerbsLibrary(std::shared_ptr<const VerbsFunctions> functions);
+  std::shared_ptr<const VerbsFunctions> functions_;
 };
 
 }  // namespace tombolo::topology

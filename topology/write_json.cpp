@@ -1,10 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "topology/cluster_file.h"
-#include "topology/detect.h"
+#include "topology/nic_json.h"
 
 namespace tombolo::topology {
-namespace {
 
 // What is unknown, empty or as by default is left out, so that the file stays readable.
 
@@ -12,6 +11,8 @@ Json nic_json(const Nic& nic) {
   Json json{{"name", nic.name}, {"kind", nic_kind_name(nic.kind)}};
   if (!nic.fabric.empty()) json["fabric"] = nic.fabric;
   if (!nic.addresses.empty()) json["addresses"] = nic.addresses;
+  if (!nic.networks.empty()) json["networks"] = nic.networks;
+  if (!nic.routes.empty()) json["routes"] = nic.routes;
   if (nic.rate_bits_per_second != 0) {
     json["rate_gbps"] = static_cast<double>(nic.rate_bits_per_second) / 1e9;
   }
@@ -44,6 +45,8 @@ Json device_json(const Device& device) {
   return json;
 }
 
+namespace {
+
 Json host_json(const Host& host) {
   Json json{
       {"name", host.name}, {"cluster", host.cluster}, {"nics", Json::array()}, {"devices", Json::array()}};
@@ -72,26 +75,6 @@ Json ClusterFile::to_json() const {
   }
   for (const auto& [a, b] : unreachable) json["unreachable"].push_back(Json::array({a, b}));
   if (!require.empty()) json["require"] = require;
-  return json;
-}
-
-Json to_json(const Machine& machine) {
-  Json json{{"host", machine.host_name},
-            {"cores", machine.cores},
-            {"numa_nodes", machine.numa_nodes},
-            {"memory_bytes", machine.memory_bytes},
-            {"nics", Json::array()},
-            {"gpus", Json::array()}};
-  for (const Nic& nic : machine.nics) {
-    Json one = nic_json(nic);
-    // A list of facts says also what a cluster file takes for granted.
-    one["role"] = nic_role_name(nic.role);
-    one["state"] = nic_state_name(nic.state);
-    one["usable"] = nic.usable;
-    one["reason"] = nic.reason;
-    json["nics"].push_back(std::move(one));
-  }
-  for (const Device& gpu : machine.gpus) json["gpus"].push_back(device_json(gpu));
   return json;
 }
 

@@ -1,0 +1,51 @@
+// How far two devices of one machine are from each other, in the words of `nvidia-smi topo -m`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "topology/detect.h"
+
+namespace tombolo::topology {
+
+/// Nearest first.
+enum class Distance {
+  kSelf,  ///< "X": the same device
+  kPix,   ///< at most one PCIe switch between them
+  kPxb,   ///< several PCIe switches, but no host bridge
+  kPhb,   ///< through one host bridge (the processor's root complex)
+  kNode,  ///< between host bridges of one NUMA node
+  kSys    ///< between NUMA nodes
+};
+/// "X", "PIX", "PXB", "PHB", "NODE", "SYS".
+std::string_view distance_name(Distance distance) noexcept;
+
+/// Where a device is: its folder in /sys, and its NUMA node.
+struct Place {
+  std::string pci_path;
+  std::optional<int> numa_node;
+};
+
+/// Nothing where a device has no PCI path. Two host bridges of which a node is unknown count as kSys, or as
+/// kNode on a machine of one NUMA node. Pure.
+std::optional<Distance> distance(const Place& a, const Place& b, int numa_nodes);
+
+/// Links of NVLink between two GPUs: direct ones, and through switches as many as both have to them.
+int nvlinks_between(const Gpu& a, const Gpu& b);
+
+/// All GPUs, then all NICs with hardware (not what lies upon them: VLANs, bridges).
+struct DistanceMatrix {
+  struct Device {
+    std::string label;  ///< "GPU0", "ib0"
+    Place place;
+    std::optional<std::size_t> gpu;  ///< index into Machine::gpus
+    std::optional<std::size_t> nic;  ///< index into Machine::nics
+  };
+  std::vector<Device> devices;
+  std::vector<std::vector<std::string>> cells;  ///< "X", "PIX", "NV18", ...; "-" where a place is unknown
+};
+DistanceMatrix distance_matrix(const Machine& machine);
+
+}  // namespace tombolo::topology
