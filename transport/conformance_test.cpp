@@ -15,6 +15,9 @@ using test::random_data;
 
 class Conformance : public testing::TestWithParam<Backend> {
  protected:
+  void SetUp() override {
+    if (const std::string problem = test::why_not(GetParam()); !problem.empty()) GTEST_SKIP() << problem;
+  }
   test::Pair pair_ = make_connected(GetParam(), 42);
   Connection& left_ = *pair_.first;
   Connection& right_ = *pair_.second;
@@ -118,6 +121,29 @@ TEST_P(Conformance, AFullPoolOfSendsGivesNull) {
   std::size_t posted = 0;
   while (left_.post_send({&byte, 1}) != nullptr) ASSERT_LT(++posted, 5000u);
   EXPECT_GE(posted, 64u);
+}
+
+// As NCCL does, which asks for a send again and again and has nothing left to test.
+TEST_P(Conformance, PostingAloneGoesOnOnceThePeerHasTakenWhatItHeldBack) {
+  constexpr std::size_t kMessages = 5000;
+  std::array<std::byte, 8> data{}, buffer{};
+  std::size_t bytes = 0, posted = 0;
+  // As many as are done without a call of the peer's, until no more are taken.
+  bool held_back = false;
+  for (Outcome outcome = Outcome::kDone; outcome == Outcome::kDone && posted < kMessages && !held_back;) {
+    Request* send = left_.post_send(data);
+    held_back = send == nullptr;
+    if (held_back) break;
+    ++posted;
+    outcome = Outcome::kPending;
+    for (int i = 0; i < 100 && outcome == Outcome::kPending; ++i) outcome = left_.test(send, bytes);
+    ASSERT_NE(outcome, Outcome::kFailed);
+  }
+  for (std::size_t i = 0; i < posted; ++i)
+    ASSERT_EQ(finish(right_, right_.post_receive(buffer), bytes, held_back ? nullptr : &left_),
+              Outcome::kDone);
+  for (auto deadline = test::soon(); held_back; held_back = left_.post_send(data) == nullptr)
+    ASSERT_FALSE(deadline.passed()) << "after " << posted;
 }
 
 TEST_P(Conformance, ClosingFailsThePeersRequests) {
@@ -289,12 +315,44 @@ TcpOptions tcp(int streams, std::size_t chunk = 0) {
   return options;
 }
 
+TcpOptions tls(int streams, std::size_t chunk = 0) {
+  TcpOptions options = tcp(streams, chunk);
+  options.tls.use = TlsUse::kOn;
+  return options;
+}
+
+RdmaOptions rdma(int queue_pairs, std::size_t eager = 4096) {
+  RdmaOptions options;
+  options.queue_pairs = queue_pairs;
+  options.eager_bytes = eager;
+  return options;
+}
+
+std::vector<Backend> rdma_backends() {
+  if (test::rdma_hosts().empty()) return {};
+  return {Backend{"Rdma", false, {}, Backend::Shm::kNo, 1, rdma(1)},
+          Backend{"Rdma4Pairs", false, {}, Backend::Shm::kNo, 1, rdma(4)},
+          Backend{"RdmaNothingEager", false, {}, Backend::Shm::kNo, 1, rdma(1, 0)},
+          Backend{"RdmaTwoNics", false, {}, Backend::Shm::kNo, 2, rdma(2, 100)}};
+}
+
+// Without RDMA there are none; tests/rdma_vm has some.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
+INSTANTIATE_TEST_SUITE_P(Verbs, Conformance, testing::ValuesIn(rdma_backends()),
+                         [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
                          testing::Values(Backend{"Memory", true, {}}, Backend{"TcpDefault", false, {}},
                                          Backend{"Tcp1SmallChunks", false, tcp(1, 1000)},
                                          Backend{"Tcp4", false, tcp(4)},
                                          Backend{"Tcp4SmallChunks", false, tcp(4, 777)},
-                                         Backend{"Tcp7TinyChunks", false, tcp(7, 61)}),
+                                         Backend{"Tcp7TinyChunks", false, tcp(7, 61)},
+                                         Backend{"Tls", false, tls(1)},
+                                         Backend{"Tls3SmallChunks", false, tls(3, 777)},
+                                         Backend{"Shm", false, {}, Backend::Shm::kFetch},
+                                         Backend{"ShmRingOnly", false, {}, Backend::Shm::kRing}),
+                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ucx, Conformance,
+                         testing::Values(Backend{"Ucx", false, {}, Backend::Shm::kNo, 0, {}, "tcp,self,sm"}),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

@@ -6,21 +6,22 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "transport/bytes.h"
 
 namespace tombolo::transport {
 namespace {
 
 // Layout, little-endian:
-//   u16 magic, u8 version, u8 form, u64 process, u32 host id, u32 cluster id,
+//   u16 magic, u8 version, u8 form, u8 carriers, u64 process, u32 listener, u32 host id, u32 cluster id,
 //   full form only: text host, text cluster
 //   u8 number of offers, then per offer:
-//     u8 kind (bits 0-3), IPv6 (bit 4), emulated (bit 5); u32 fabric; u16 port; 4 or 16 bytes of address;
-//     full: u64 rate in bit/s, text NIC name; compact: u32 rate in Mbit/s
+//     u8 kind (bits 0-3), IPv6 (bit 4), emulated (bit 5), queue pairs (bit 6); u32 fabric; u16 port; 4 or 16
+//     bytes of address; full: u64 rate in bit/s, text NIC name; compact: u32 rate in Mbit/s
 constexpr std::uint16_t kMagic = 0x4254;  // "TB"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 3;
 constexpr std::uint8_t kFull = 0, kCompact = 1;
-constexpr std::uint8_t kKindMask = 0x0f, kIpv6Bit = 0x10, kEmulatedBit = 0x20;
+constexpr std::uint8_t kKindMask = 0x0f, kIpv6Bit = 0x10, kEmulatedBit = 0x20, kRdmaBit = 0x40;
 constexpr std::size_t kMostOffers = 64;
 constexpr std::uint64_t kMegabit = 1'000'000;
 
@@ -44,6 +45,7 @@ void write_offer(ByteWriter& writer, const Offer& offer, bool compact) {
   auto flags = static_cast<std::uint8_t>(offer.kind);
   if (address.size() == 16) flags |= kIpv6Bit;
   if (offer.emulated) flags |= kEmulatedBit;
+  if (offer.rdma) flags |= kRdmaBit;
   writer.number(flags);
   writer.number(offer.fabric);
   writer.number(offer.port);
@@ -63,11 +65,12 @@ Offer read_offer(ByteReader& reader, bool compact) {
   auto flags = reader.number<std::uint8_t>();
   auto kind = flags & kKindMask;
   if (kind > static_cast<int>(topology::NicKind::kTcp) ||
-      (flags & ~(kKindMask | kIpv6Bit | kEmulatedBit)) != 0) {
+      (flags & ~(kKindMask | kIpv6Bit | kEmulatedBit | kRdmaBit)) != 0) {
     fail(Cause::kRemote, "endpoint holds an offer of unknown kind or flags 0x{:02x}", flags);
   }
   offer.kind = static_cast<topology::NicKind>(kind);
   offer.emulated = (flags & kEmulatedBit) != 0;
+  offer.rdma = (flags & kRdmaBit) != 0;
   offer.fabric = reader.number<std::uint32_t>();
   offer.port = reader.number<std::uint16_t>();
   offer.address = unpack_address(reader.raw((flags & kIpv6Bit) != 0 ? 16 : 4));
@@ -85,7 +88,9 @@ std::vector<std::byte> encode_as(const Endpoint& endpoint, bool compact, std::si
   writer.number(kMagic);
   writer.number(kVersion);
   writer.number(compact ? kCompact : kFull);
+  writer.number(endpoint.carriers);
   writer.number(endpoint.process);
+  writer.number(endpoint.listener);
   writer.number(endpoint.host_id != 0 ? endpoint.host_id : fabric_hash(endpoint.host));
   writer.number(endpoint.cluster_id != 0 ? endpoint.cluster_id : fabric_hash(endpoint.cluster));
   if (!compact) {
@@ -98,6 +103,20 @@ std::vector<std::byte> encode_as(const Endpoint& endpoint, bool compact, std::si
 }
 
 }  // namespace
+
+std::string_view carrier_name(Carrier carrier) noexcept {
+  switch (carrier) {
+    case Carrier::kTcp:
+      return "tcp";
+    case Carrier::kShm:
+      return "shm";
+    case Carrier::kRdma:
+      return "rdma";
+    case Carrier::kUcx:
+      return "ucx";
+  }
+  return "unknown";
+}
 
 void Endpoint::set_ids() noexcept {
   host_id = fabric_hash(host);
@@ -133,7 +152,9 @@ Endpoint Endpoint::decode(std::span<const std::byte> bytes) {
   if (form != kFull && form != kCompact) fail(Cause::kRemote, "endpoint has unknown form {}", form);
   bool compact = form == kCompact;
   Endpoint endpoint;
+  endpoint.carriers = reader.number<std::uint8_t>();
   endpoint.process = reader.number<std::uint64_t>();
+  endpoint.listener = reader.number<std::uint32_t>();
   endpoint.host_id = reader.number<std::uint32_t>();
   endpoint.cluster_id = reader.number<std::uint32_t>();
   if (!compact) {
@@ -171,8 +192,7 @@ bool same_cluster(const Endpoint& left, const Endpoint& right) noexcept {
 
 std::uint32_t fabric_hash(std::string_view fabric) noexcept {
   if (fabric.empty()) return 0;
-  std::uint32_t hash = 2166136261u;  // FNV-1a, the same on every machine
-  for (char character : fabric) hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
+  const auto hash = fnv1a<std::uint32_t>(fabric);
   return hash != 0 ? hash : 1;
 }
 

@@ -12,6 +12,13 @@
 
 namespace tombolo::transport {
 
+/// What carries the bytes of a connection. The values are on the wire.
+enum class Carrier : std::uint8_t { kTcp = 0, kShm = 1, kRdma = 2, kUcx = 3 };
+inline constexpr Carrier kAllCarriers[] = {Carrier::kTcp, Carrier::kShm, Carrier::kRdma, Carrier::kUcx};
+
+/// "tcp", "shm", "rdma", "ucx": as in TOMBOLO_TRANSPORTS and in routes.
+std::string_view carrier_name(Carrier carrier) noexcept;
+
 /// One NIC that accepts connections.
 struct Offer {
   std::string nic;  ///< interface name; empty after a compact encoding
@@ -21,13 +28,19 @@ struct Offer {
   std::uint16_t port = 0;
   std::uint64_t rate_bits_per_second = 0;
   bool emulated = false;
+  bool rdma = false;              ///< queue pairs can be had on it
+  std::string rdma_problem = {};  ///< why not, where it is of an RDMA kind; known only to its own process
 };
 
 struct Endpoint {
-  std::uint64_t process = 0;  ///< random; tells processes apart
-  std::string host;           ///< empty after a compact encoding
-  std::string cluster;        ///< likewise
-  std::vector<Offer> offers;  ///< best first
+  std::uint64_t process = 0;   ///< random; tells processes apart
+  std::uint32_t listener = 0;  ///< tells a process' listeners apart, which share its ports
+  std::string host;            ///< empty after a compact encoding
+  std::string cluster;         ///< likewise
+  std::vector<Offer> offers;   ///< best first
+  /// The carriers that this process can use: bit N for the carrier of value N.
+  std::uint8_t carriers = 1;
+  bool can(Carrier carrier) const noexcept { return (carriers >> static_cast<int>(carrier) & 1) != 0; }
   /// Hashes of the two names, which a compact encoding keeps; 0 = not known. Use same_host(), same_cluster().
   std::uint32_t host_id = 0;
   std::uint32_t cluster_id = 0;

@@ -72,6 +72,23 @@ TEST(TcpOptions, ComeFromTheEnvironment) {
   EXPECT_EQ(options.idle_timeout, std::chrono::milliseconds(2500));
 }
 
+TEST(TlsOptions, ComeFromTheEnvironment) {
+  EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOff);
+  {
+    Environment use("TOMBOLO_TLS", "on");
+    EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOn);
+  }
+  Environment use("TOMBOLO_TLS", "between-clusters");
+  Environment certificate("TOMBOLO_TLS_CERTIFICATE", "/rank.crt");
+  Environment key("TOMBOLO_TLS_KEY", "/rank.key");
+  Environment authority("TOMBOLO_TLS_AUTHORITY", "/authority.crt");
+  const TlsOptions tls = TcpOptions::from_environment().tls;
+  EXPECT_EQ(tls.use, TlsUse::kBetweenClusters);
+  EXPECT_EQ(tls.certificate, "/rank.crt");
+  EXPECT_EQ(tls.key, "/rank.key");
+  EXPECT_EQ(tls.authority, "/authority.crt");
+}
+
 TEST(TcpOptions, OutOfRangeIsRefused) {
   for (auto [name, value] : {std::pair{"TOMBOLO_TCP_STREAMS", "65"},
                              {"TOMBOLO_TCP_STREAMS", "-1"},

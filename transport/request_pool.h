@@ -4,7 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <type_traits>
 
 #include "transport/transport.h"
 
@@ -53,20 +54,24 @@ class Window {
   std::uint64_t oldest_ = 0, posted_ = 0;
 };
 
+/// Memory for all of them is set aside at once, but not touched before so many are in flight: of a thousand
+/// connections most use few.
 class RequestPool {
  public:
-  explicit RequestPool(bool is_send, std::size_t count = kRequestsPerDirection) : requests_(count) {
-    for (auto& request : requests_) {
-      request.is_send = is_send;
-      put(&request);
-    }
-  }
+  explicit RequestPool(bool is_send, std::size_t count = kRequestsPerDirection)
+      : requests_(std::allocator<PostedRequest>().allocate(count), Free{count}), is_send_(is_send) {}
 
   /// Null when all are in use.
   PostedRequest* take(std::byte* data, std::size_t size) noexcept {
     PostedRequest* request = free_;
-    if (request == nullptr) return nullptr;
-    free_ = request->next_free;
+    if (request != nullptr) {
+      free_ = request->next_free;
+    } else if (made_ < requests_.get_deleter().count) {
+      request = std::construct_at(requests_.get() + made_++);
+      request->is_send = is_send_;
+    } else {
+      return nullptr;
+    }
     request->data = data;
     request->size = size;
     request->moved = 0;
@@ -84,8 +89,28 @@ class RequestPool {
   }
 
  private:
-  std::vector<PostedRequest> requests_;
+  static_assert(std::is_trivially_destructible_v<PostedRequest>);
+  struct Free {
+    std::size_t count;
+    void operator()(PostedRequest* all) const noexcept {
+      std::allocator<PostedRequest>().deallocate(all, count);
+    }
+  };
+
+  std::unique_ptr<PostedRequest, Free> requests_;
+  std::size_t made_ = 0;
+  bool is_send_;
   PostedRequest* free_ = nullptr;
 };
+
+/// The end of every test(): a request that is done, or whose connection has failed, goes back to its pool.
+inline Outcome hand_back(PostedRequest& request, bool failed, RequestPool& sends, RequestPool& receives,
+                         std::size_t& bytes) noexcept {
+  const bool done = request.state == PostedRequest::State::kDone;
+  if (!done && !failed) return Outcome::kPending;
+  bytes = done ? request.moved : 0;
+  (request.is_send ? sends : receives).put(&request);
+  return done ? Outcome::kDone : Outcome::kFailed;
+}
 
 }  // namespace tombolo::transport

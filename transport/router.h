@@ -1,8 +1,10 @@
 // Which way to a peer: the best that both ends share, and one line saying why.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +13,12 @@
 #include "base/log.h"
 #include "base/parameter.h"
 #include "topology/cluster_file.h"
+#include "transport/meters.h"
+#include "transport/rdma/options.h"
 #include "transport/secret.h"
 #include "transport/tcp/options.h"
 #include "transport/transport.h"
+#include "transport/ucx/options.h"
 
 namespace tombolo::transport {
 
@@ -23,7 +28,7 @@ struct Policy {
   bool require_rdma = false;
   /// Use only this kind, as one NCCL communicator must ("the kind that all share").
   std::optional<topology::NicKind> only_kind;
-  /// Names of transports that may be used; empty = all. (TOMBOLO_TRANSPORTS=tcp)
+  /// Names of carriers that may be used; empty = all. (TOMBOLO_TRANSPORTS=tcp,shm,rdma,ucx)
   std::vector<std::string> transports;
   /// Pairs of fabrics (names) that cannot reach each other.
   std::vector<std::pair<std::string, std::string>> unreachable;
@@ -32,15 +37,35 @@ struct Policy {
   static Policy from_environment();
 };
 
-/// The outcome of choose(): indices into the two offer lists, and the reason.
+bool allowed(const Policy& policy, Carrier carrier);
+/// Whether the policy names the carrier, rather than allow all.
+bool named(const Policy& policy, Carrier carrier);
+
+/// One way to a peer: what carries the bytes, as which kind, between which NICs (indices into the two offer
+/// lists), and the reason.
 struct Choice {
+  Carrier carrier = Carrier::kTcp;
+  topology::NicKind kind = topology::NicKind::kTcp;
   std::size_t local = 0, peer = 0;
   std::string reason;
+  /// The pair over which the two ends agree by TCP: the same, unless the kernel has no way there.
+  std::size_t link_local = 0, link_peer = 0;
+  /// rdma: further pairs that can carry it together with the first, each NIC in one.
+  std::vector<std::pair<std::size_t, std::size_t>> more = {};
 };
 
-/// Pure: the best pair of offers of equal fabric, by kind, then by the lower of the two rates; or, where none
-/// is allowed, throws kUnsupported listing every pair and why it was rejected.
-Choice choose(const Endpoint& local, const Endpoint& peer, const Policy& policy);
+/// Whether the kernel would send to the peer's address by this NIC; null: always.
+using OnRoute = std::function<bool(const Offer& local, const Offer& peer)>;
+
+/// Pure: for every carrier that both ends can use its best pair of offers of equal fabric, best first: shared
+/// memory inside a host, then by kind, by route, by the lower of the two rates. Throws kUnsupported where
+/// nothing is allowed, listing every pair and why it was rejected.
+std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Policy& policy,
+                           const OnRoute& on_route = {});
+
+/// The best kind of NIC of which every endpoint has one on the same fabric: all that one NCCL communicator
+/// can use. Nothing where there is none.
+std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints);
 
 /// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
 /// per second through one NIC of this process, each direction on its own.
@@ -52,10 +77,18 @@ struct NicLimit {
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
   Secret secret;
+  /// What to do where the two ends' secrets differ, for messages.
+  std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
   Policy policy;
   TcpOptions tcp;
+  /// Large messages inside a host are copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
+  bool shm_fetch = true;
+  RdmaOptions rdma;
+  UcxOptions ucx = {};
   std::vector<NicLimit> limits;  ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)
-  Log log;
+  /// Where connections are counted; null: Meters::of_process(), reported as the environment says.
+  std::shared_ptr<Meters> meters;
+  Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
 };
 
@@ -76,6 +109,9 @@ class Router {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Reads TOMBOLO_SHM_FETCH.
+bool shm_fetch_from_environment();
 
 /// Reads TOMBOLO_NIC_LIMITS.
 std::vector<NicLimit> nic_limits_from_environment();

@@ -5,15 +5,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <mutex>
 #include <ostream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "transport/memory/pair.h"
 #include "transport/router.h"
+#include "transport/ucx/ucx_functions.h"
 
 namespace tombolo::transport::test {
 
@@ -22,6 +27,31 @@ using Pair = std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>>
 inline Deadline soon() {
   return Deadline::after(std::chrono::seconds(60));
 }
+
+/// What several routers log, each line with the name of its host in front. Threads: any.
+class LogBook {
+ public:
+  Log of(const std::string& host) {
+    return Log(LogLevel::kInfo, [this, host](LogLevel, std::string_view text) {
+      const std::lock_guard guard(lock_);  // the transport's own thread logs too
+      text_ += fmt::format("{}: {}\n", host, text);
+    });
+  }
+  std::string text() {
+    const std::lock_guard guard(lock_);
+    return text_;
+  }
+  std::size_t count(std::string_view part) {
+    const std::string all = text();
+    std::size_t count = 0;
+    for (std::size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1)) ++count;
+    return count;
+  }
+
+ private:
+  std::mutex lock_;
+  std::string text_;
+};
 
 /// A host on loopback addresses.
 inline topology::Host loopback_host(const std::string& name, const std::string& nic = "eth0",
@@ -72,16 +102,105 @@ struct Backend {
   std::string name;
   bool memory = false;
   TcpOptions tcp;
+  enum class Shm { kNo, kFetch, kRing } shm = Shm::kNo;
+  std::size_t rdma_nics = 0;  ///< pairs of those that TOMBOLO_TEST_RDMA names; 0: another backend
+  RdmaOptions rdma = {};
+  std::string ucx = {};  ///< UCX's transports; empty: another backend
 };
+
+/// Why this machine has no UCX; empty where it has.
+inline std::string why_no_ucx() {
+#ifdef __SANITIZE_THREAD__
+  return "UCX is built without ThreadSanitizer, which then knows nothing of its locks";
+#endif
+  std::string problem;
+  return ucx::UcxFunctions::load(&problem) ? std::string() : problem;
+}
+
+/// Why this machine cannot test the backend; empty where it can.
+inline std::string why_not(const Backend& backend) {
+  return backend.ucx.empty() ? std::string() : why_no_ucx();
+}
+
+/// For two hosts: only by UCX, over those of its transports.
+inline RouterOptions ucx_router_options(const std::string& host, const std::string& transports) {
+  RouterOptions options = router_options(host);
+  options.policy.transports = {"ucx"};
+  options.ucx.transports = transports;
+  return options;
+}
 
 /// Instead of the bytes of the object, padding included.
 inline void PrintTo(const Backend& backend, std::ostream* stream) {
   *stream << backend.name;
 }
 
+/// What a machine with RDMA has for these tests, two "hosts" in one namespace whose NICs reach each other in
+/// pairs: TOMBOLO_TEST_RDMA="v0 rxe0 10.0.0.1, w0 rxe2 10.0.1.1 | v1 rxe1 10.0.0.2, w1 rxe3 10.0.1.2". Empty
+/// without it.
+inline std::vector<topology::Host> rdma_hosts() {
+  std::vector<topology::Host> hosts;
+  const char* text = std::getenv("TOMBOLO_TEST_RDMA");
+  if (text == nullptr) return hosts;
+  std::istringstream sides(text);
+  for (std::string side; std::getline(sides, side, '|');) {
+    topology::Host host;
+    host.name = hosts.empty() ? "left" : "right";
+    std::istringstream nics(side);
+    for (std::string words; std::getline(nics, words, ',');) {
+      topology::Nic nic;
+      std::string address;
+      std::istringstream(words) >> nic.name >> nic.rdma_device >> address;
+      nic.rdma_port = 1;
+      nic.kind = topology::NicKind::kRoce;
+      nic.addresses = {address};
+      nic.rate_bits_per_second = 10'000'000'000;
+      host.nics.push_back(nic);
+    }
+    hosts.push_back(host);
+  }
+  return hosts;
+}
+
+/// For the two hosts: only by RDMA.
+inline std::vector<RouterOptions> rdma_router_options(std::size_t nics = 1, const RdmaOptions& rdma = {}) {
+  std::vector<RouterOptions> both;
+  for (const topology::Host& host : rdma_hosts()) {
+    RouterOptions options = router_options(host.name);
+    options.host = host;
+    options.host.nics.resize(nics);
+    options.policy.transports = {"rdma"};
+    options.rdma = rdma;
+    both.push_back(options);
+  }
+  return both;
+}
+
 inline Pair make_connected(const Backend& backend, std::uint64_t label = 0) {
-  if (backend.memory) return memory::make_pair(label);
-  Router left(router_options("left", backend.tcp)), right(router_options("right", backend.tcp));
+  // What cannot be tested is skipped, but has to have a pair.
+  if (backend.memory || !why_not(backend).empty()) return memory::make_pair(label);
+  if (backend.rdma_nics > 0) {
+    auto both = rdma_router_options(backend.rdma_nics, backend.rdma);
+    Router left(both.at(0)), right(both.at(1));
+    auto listener = right.listen();
+    ConnectOptions options;
+    options.label = label;
+    return connect_pair(left, *listener, options);
+  }
+  if (!backend.ucx.empty()) {
+    Router left(ucx_router_options("left", backend.ucx)), right(ucx_router_options("right", backend.ucx));
+    auto listener = right.listen();
+    ConnectOptions options;
+    options.label = label;
+    return connect_pair(left, *listener, options);
+  }
+  // On two hosts shared memory is no way.
+  auto options_of = [&](const std::string& host) {
+    RouterOptions options = router_options(backend.shm == Backend::Shm::kNo ? host : "both", backend.tcp);
+    options.shm_fetch = backend.shm != Backend::Shm::kRing;
+    return options;
+  };
+  Router left(options_of("left")), right(options_of("right"));
   auto listener = right.listen();
   ConnectOptions options;
   options.label = label;
@@ -103,9 +222,8 @@ inline Outcome finish(Connection& connection, Request* request, std::size_t& byt
 inline std::vector<std::byte> random_data(std::mt19937_64& random, std::size_t size) {
   std::vector<std::byte> data(size);
   for (std::size_t i = 0; i < size; i += 8) {
-    std::uint64_t word = random();
-    for (std::size_t j = i; j < std::min(size, i + 8); ++j)
-      data[j] = static_cast<std::byte>(word >> (8 * (j - i)));
+    const std::uint64_t word = random();
+    std::memcpy(data.data() + i, &word, std::min<std::size_t>(size - i, 8));
   }
   return data;
 }

@@ -1,4 +1,4 @@
-// Bytes between two processes: the one interface that every backend (memory, tcp, later rdma, ucx, shm)
+// Bytes between two processes: the one interface that every backend (memory, tcp, shm, rdma, ucx)
 // implements, and that the collective engine and the NCCL plugin drive.
 //
 // Contract
@@ -14,6 +14,8 @@
 //  * Any request may be tested first; testing any one progresses all of its connection.
 //  * One thread at a time uses a Connection (no locks on the hot path). register_memory alone may come from
 //  another.
+//  * A send is done when its buffer may be used again. For a large message that may be only once the peer has
+//    received it, so that its receive must be posted for the send to end.
 //  * The hot path (post, test, progress) allocates nothing and throws nothing.
 //  * Destroying a Connection with requests in flight is legal: they are dropped, buffers are no longer
 //  touched once
@@ -58,7 +60,7 @@ class Request {
 
 /// How a connection was routed, and why.
 struct Route {
-  std::string transport;                             ///< "tcp", "memory"
+  std::string transport;                             ///< "tcp", "tcp+tls", "shm", "rdma", "memory"
   topology::NicKind kind = topology::NicKind::kTcp;  ///< of the NICs, as declared
   std::string local_nic, peer_nic;
   std::string peer_host;
@@ -68,8 +70,17 @@ struct Route {
 };
 
 struct Statistics {
+  std::uint64_t connection = 0;                            ///< its number in the process's meters and traces
   std::uint64_t bytes_sent = 0, bytes_received = 0;        ///< payload
   std::uint64_t messages_sent = 0, messages_received = 0;  ///< completed
+  /// Times that something was pending and nothing moved for 100 ms or more, and how long that was in all. A
+  /// receive that waits may just have a busy peer.
+  std::uint64_t send_stalls = 0, receive_stalls = 0;
+  Duration send_stalled{}, receive_stalled{};
+  std::uint64_t live_streams = 0, decided_streams = 0;  ///< 0 where the transport has none
+  std::uint64_t retransmitted = 0;                      ///< segments that the kernel sent again
+  std::uint64_t replayed = 0;                           ///< chunks sent again after a stream broke
+  std::uint64_t breaks = 0, rejoins = 0;                ///< of streams
 };
 
 class Connection {
@@ -79,6 +90,11 @@ class Connection {
   /// Backends that need no registration return a trivial object. Throws kUnsupported for a kind they cannot
   /// carry.
   virtual std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind);
+
+  /// GPU memory exported as DMA-BUF: the range's bytes start at `offset` of `file`, which may be closed
+  /// afterwards. Throws kUnsupported where the connection or the system cannot carry it, saying why.
+  virtual std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                                   std::uint64_t offset);
 
   /// `data` must stay unchanged until the request is done. `memory` may be null for host memory.
   virtual Request* post_send(std::span<const std::byte> data, Memory* memory = nullptr) noexcept = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 
 #include "transport/descriptor.h"
 #include "transport/request_pool.h"
@@ -31,7 +32,7 @@ class Queue {
 struct End {
   RequestPool sends{true}, receives{false};
   Queue posted_sends, posted_receives;
-  Statistics statistics;
+  std::optional<Metering> meter;  // written under the lock of both ends
   Descriptor event;
   bool open = true;
   bool moved = false;  // something completed since this end last looked
@@ -46,7 +47,8 @@ struct Shared {
 
 class PairConnection final : public Connection {
  public:
-  PairConnection(std::shared_ptr<Shared> shared, std::size_t side, std::uint64_t label)
+  PairConnection(std::shared_ptr<Shared> shared, std::size_t side, std::uint64_t label,
+                 const std::shared_ptr<Meters>& meters)
       : shared_(std::move(shared)),
         mine_(shared_->ends[side]),
         peer_(shared_->ends[1 - side]),
@@ -54,12 +56,14 @@ class PairConnection final : public Connection {
     route_.transport = "memory";
     route_.peer_address = "in process";
     route_.reason = "both ends are in this process";
+    mine_.meter.emplace(meters, MeterSubject{route_, label, {}});
   }
 
   ~PairConnection() override {
     std::scoped_lock lock(shared_->mutex);
     mine_.open = false;
     signal(peer_);
+    mine_.meter.reset();
   }
 
   Request* post_send(std::span<const std::byte> data, Memory*) noexcept override {
@@ -112,7 +116,7 @@ class PairConnection final : public Connection {
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override {
     std::scoped_lock lock(shared_->mutex);
-    return mine_.statistics;
+    return (*mine_.meter)->statistics();
   }
 
  private:
@@ -162,10 +166,10 @@ class PairConnection final : public Connection {
           request->moved = send->size;
           request->state = PostedRequest::State::kDone;
         }
-        from.statistics.bytes_sent += send->size;
-        ++from.statistics.messages_sent;
-        to.statistics.bytes_received += send->size;
-        ++to.statistics.messages_received;
+        (*from.meter)->sent_bytes.add(send->size);
+        (*from.meter)->sent_messages.add(1);
+        (*to.meter)->received_bytes.add(send->size);
+        (*to.meter)->received_messages.add(1);
         from.posted_sends.pop();
         to.posted_receives.pop();
       }
@@ -183,14 +187,15 @@ class PairConnection final : public Connection {
 
 }  // namespace
 
-std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> make_pair(std::uint64_t label) {
+std::pair<std::unique_ptr<Connection>, std::unique_ptr<Connection>> make_pair(
+    std::uint64_t label, const std::shared_ptr<Meters>& meters) {
   auto shared = std::make_shared<Shared>();
   for (End& end : shared->ends) {
     end.event = Descriptor(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!end.event) fail_errno(errno, "eventfd");
   }
-  return {std::make_unique<PairConnection>(shared, 0, label),
-          std::make_unique<PairConnection>(shared, 1, label)};
+  return {std::make_unique<PairConnection>(shared, 0, label, meters),
+          std::make_unique<PairConnection>(shared, 1, label, meters)};
 }
 
 }  // namespace tombolo::transport::memory

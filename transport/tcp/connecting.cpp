@@ -5,210 +5,173 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/error.h"
 #include "base/units.h"
+#include "transport/tcp/connection.h"
+#include "transport/tcp/path_control.h"
 
 namespace tombolo::transport::tcp {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const Offer& to) {
+  auto target = std::make_shared<Target>();
+  target->nic = from.nic;
+  target->local_address = from.address;
+  target->peer_nic = to.nic;
+  target->tls = way.tls;
+  target->peer = SocketAddress::parse(to.address, to.port);
+  target->bytes_per_second =
+      static_cast<double>(std::min(from.rate_bits_per_second, to.rate_bits_per_second)) / 8;
+  const std::string& peer = way.options.peer_name;
+  target->description =
+      fmt::format("connect to {}{}{} (NIC {} {} -> {} {})", peer, peer.empty() ? "host " : " on host ",
+                  way.route.peer_host.empty() ? "?" : way.route.peer_host, from.nic, from.address,
+                  to.nic.empty() ? "?" : to.nic, to_text(target->peer));
+  return target;
+}
 
-// Between two attempts: the peer may just be starting.
-constexpr Duration kRetryAfter = milliseconds(50);
+Descriptor make_timer() {
+  Descriptor timer(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer) fail_errno(errno, "timerfd_create");
+  return timer;
+}
+
+void arm(const Descriptor& timer, Duration wait, std::vector<pollfd>& handles) {
+  // Zero would disarm the timer.
+  wait = std::max<Duration>(wait, std::chrono::microseconds(1));
+  itimerspec at{};
+  at.it_value.tv_sec = static_cast<time_t>(wait / std::chrono::seconds(1));
+  at.it_value.tv_nsec = static_cast<long>((wait % std::chrono::seconds(1)).count());
+  timerfd_settime(timer.get(), 0, &at, nullptr);
+  handles.push_back({timer.get(), POLLIN, 0});
+}
+
+[[noreturn]] void give_up_waiting(const Target& target, const Deadline& deadline,
+                                  const std::string& trouble) {
+  fail(Cause::kTimeout,
+       "{}: not connected within {}; last: {}. If these NICs are on separate networks, give them different "
+       "fabrics in a cluster file (docs/cluster-file.md)",
+       target.description, format_seconds(to_seconds(deadline.allowed())),
+       trouble.empty() ? "no answer" : trouble);
+}
+
+/// What the endpoint did not tell, since it was encoded compactly.
+void learn(Route& route, const Reply& reply, const Target& target) {
+  if (route.peer_host.empty()) route.peer_host = reply.host;
+  if (route.peer_nic.empty()) route.peer_nic = reply.nic;
+  route.peer_address = to_text(target.peer);
+}
 
 }  // namespace
 
-TcpConnecting::TcpConnecting(std::shared_ptr<const Local> local, Offer from, Offer to, Route route,
-                             ConnectOptions options)
+TcpConnecting::TcpConnecting(std::shared_ptr<const Local> local, std::shared_ptr<Acceptor> acceptor, Way way)
     : local_(std::move(local)),
-      from_(std::move(from)),
-      to_(std::move(to)),
-      address_(SocketAddress::parse(to_.address, to_.port)),
-      route_(std::move(route)),
-      options_(std::move(options)),
-      deadline_(Deadline::after(options_.deadline, *local_->clock)) {
-  description_ = fmt::format("connect to {}{}{} (NIC {} {} -> {} {})", options_.peer_name,
-                             options_.peer_name.empty() ? "host " : " on host ",
-                             route_.peer_host.empty() ? "?" : route_.peer_host, from_.nic, from_.address,
-                             to_.nic.empty() ? "?" : to_.nic, to_text(address_));
+      acceptor_(std::move(acceptor)),
+      way_(std::move(way)),
+      deadline_(Deadline::after(way_.options.deadline, *local_->clock)),
+      timer_(make_timer()) {
   random_bytes(connection_);
-  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer_) fail_errno(errno, "timerfd_create");
-  int streams = local_->options.streams;
-  decided_ = streams > 0;
-  // Where the path decides, the first stream goes ahead to measure it.
-  streams_.resize(decided_ ? static_cast<std::size_t>(streams) : 1);
-  for (std::size_t i = 0; i < streams_.size(); ++i) advance(streams_[i], i);
+  for (const auto& [from, to] : way_.lanes) targets_.push_back(target_of(way_, from, to));
+  do streams_.emplace_back(local_, targets_[0], deadline_);
+  while (std::ssize(streams_) < local_->options.streams);
+  for (std::size_t i = 0; i < streams_.size(); ++i) streams_[i].greet(hello(i), streams_.size());
+  for (Dial& stream : streams_) stream.poll();
 }
 
-void TcpConnecting::give_up(Cause cause, std::string_view why) {
-  fail(cause, "{}: {}", description_, why);
-}
-
-void TcpConnecting::retry(Stream& stream, std::string why) {
-  last_trouble_ = std::move(why);
-  TimePoint again = local_->clock->now() + kRetryAfter;
-  stream = Stream{};
-  stream.again = again;
-}
-
-void TcpConnecting::decide_streams(int socket) {
-  decided_ = true;
-  // Resized before any stream but the first has begun.
-  if (round_trip_time(socket) >= kLongPath) streams_.resize(kStreamsOnLongPaths);
-}
-
-void TcpConnecting::check_reply(Stream& stream) {
-  auto bytes = stream.reader.bytes();
-  Reply reply = Reply::decode(bytes);
-  Finish finish;
-  switch (reply.status) {
-    case HandshakeStatus::kOk:
-      break;
-    case HandshakeStatus::kRefused:
-      give_up(Cause::kRemote, "the peer refused the handshake's values; do both ends run the same build?");
-    default:
-      give_up(Cause::kRemote,
-              fmt::format("the peer refused the handshake (status {})", static_cast<int>(reply.status)));
-  }
-  if (!equal(reply.mac, reply_mac(local_->secret, stream.hello, bytes))) {
-    // Tell the listener too, so that its log says more than that somebody went away.
-    finish.status = HandshakeStatus::kOtherSecret;
-    stream.writer.set(finish.encode());
-    stream.writer.write(stream.socket.get());
-    give_up(Cause::kRemote, "the two ends hold different secrets; TOMBOLO_SECRET must be the same on both");
-  }
-  if (route_.peer_host.empty()) route_.peer_host = reply.host;
-  if (route_.peer_nic.empty()) route_.peer_nic = reply.nic;
-  finish.mac = finish_mac(local_->secret, stream.hello, bytes);
-  stream.writer.set(finish.encode());
-  stream.state = Stream::State::kFinish;
-}
-
-void TcpConnecting::advance(Stream& stream, std::size_t index) {
-  using State = Stream::State;
-  if (stream.state == State::kWaiting) {
-    if (local_->clock->now() < stream.again) return;
-    stream.socket = start_connect(from_.nic, from_.address, address_);
-    stream.state = State::kConnecting;
-  }
-  int socket = stream.socket.get();
-  if (stream.state == State::kConnecting) {
-    pollfd writable{socket, POLLOUT, 0};
-    if (::poll(&writable, 1, 0) == 0) return;
-    if (int error = pending_error(socket); error != 0) {
-      return retry(stream, fmt::format("{} (errno {})", errno_text(error), error));
-    }
-    if (peer_text(socket) == "?") return retry(stream, "the connection was lost at once");
-    if (is_self_connected(socket)) return retry(stream, errno_text(ECONNREFUSED));
-    if (!decided_) {
-      // `stream` moves with the vector that it lives in.
-      decide_streams(socket);
-      return advance(streams_[index], index);
-    }
-    stream.state = State::kHello;
-  }
-  if (stream.state == State::kHello) {
-    if (stream.hello.empty()) {
-      Hello hello;
-      hello.connection = connection_;
-      random_bytes(hello.nonce);
-      hello.stream = static_cast<std::uint16_t>(index);
-      hello.streams = static_cast<std::uint16_t>(streams_.size());
-      hello.label = options_.label;
-      hello.kind = route_.kind;
-      hello.emulated = route_.emulated;
-      hello.host = local_->host;
-      hello.nic = from_.nic;
-      stream.hello = hello.encode();
-      stream.writer.set(stream.hello);
-      prepare_stream(socket, *local_, streams_.size());
-    }
-    Step step = stream.writer.write(socket);
-    if (step == Step::kAgain) return;
-    if (step != Step::kDone) return retry(stream, fmt::format("send: {}", errno_text(stream.writer.error())));
-    stream.state = State::kReply;
-  }
-  if (stream.state == State::kReply) {
-    Step step = stream.reader.read(socket, Preamble::kBytes);
-    if (step == Step::kDone) {
-      auto preamble = Preamble::decode(stream.reader.bytes().first<Preamble::kBytes>());
-      if (!preamble)
-        give_up(Cause::kRemote, "what answers there is not Tombolo; is the address another program's?");
-      if (preamble->version != kProtocolVersion || preamble->size != Reply::kBytes) {
-        give_up(Cause::kRemote,
-                fmt::format("the peer speaks protocol version {}, this build {}; use one version "
-                            "on every host",
-                            preamble->version, kProtocolVersion));
-      }
-      step = stream.reader.read(socket, Reply::kBytes);
-    }
-    if (step == Step::kAgain) return;
-    if (step == Step::kEnded) return retry(stream, "the peer closed it during the handshake");
-    if (step == Step::kError)
-      return retry(stream, fmt::format("receive: {}", errno_text(stream.reader.error())));
-    check_reply(stream);
-  }
-  if (stream.state == State::kFinish) {
-    Step step = stream.writer.write(socket);
-    if (step == Step::kAgain) return;
-    if (step != Step::kDone) return retry(stream, fmt::format("send: {}", errno_text(stream.writer.error())));
-    stream.state = State::kReady;
-  }
+Hello TcpConnecting::hello(std::size_t stream) const {
+  Hello hello;
+  hello.connection = connection_;
+  hello.stream = static_cast<std::uint16_t>(stream);
+  hello.streams = static_cast<std::uint16_t>(streams_.size());
+  hello.label = way_.options.label;
+  hello.kind = way_.route.kind;
+  hello.emulated = way_.route.emulated;
+  hello.listener = way_.listener;
+  if (acceptor_) hello.reply_port = acceptor_->port_of(way_.from.address);
+  return hello;
 }
 
 std::unique_ptr<Connection> TcpConnecting::poll() {
-  // Not by reference: a stream that decides their number moves them all.
-  for (std::size_t i = 0; i < streams_.size(); ++i) advance(streams_[i], i);
-  if (!std::ranges::all_of(streams_, [](const Stream& one) { return one.state == Stream::State::kReady; })) {
-    if (deadline_.passed()) {
-      give_up(Cause::kTimeout, fmt::format("not connected within {}; last: {}",
-                                           format_seconds(to_seconds(deadline_.allowed())),
-                                           last_trouble_.empty() ? "no answer" : last_trouble_));
-    }
-    return nullptr;
+  bool ready = true;
+  for (Dial& stream : streams_) ready &= stream.poll() == Dial::State::kReady;
+  if (!ready) {
+    if (!deadline_.passed()) return nullptr;
+    std::string trouble;
+    for (const Dial& stream : streams_)
+      trouble = stream.last_trouble().empty() ? trouble : stream.last_trouble();
+    give_up_waiting(*targets_[0], deadline_, trouble);
   }
+  learn(way_.route, streams_[0].reply(), *targets_[0]);
+  // The handshake's round trips have measured the path; a single one may have met a busy host.
+  const auto streams = static_cast<std::size_t>(
+      local_->options.streams > 0 ? local_->options.streams
+                                  : streams_to_begin({path_length(streams_[0].socket()),
+                                                      targets_[0]->bytes_per_second, window_of_this_host()}));
   Established made;
-  for (Stream& stream : streams_) made.sockets.push_back(std::move(stream.socket));
-  route_.peer_address = to_text(address_);
-  made.route = route_;
-  made.label = options_.label;
-  made.peer_name = options_.peer_name;
-  made.chunk_bytes = chunk_of(local_->options, streams_.size());
-  made.idle_timeout = local_->options.idle_timeout;
-  made.limit = local_->limit_of(from_.nic);
-  made.clock = local_->clock;
-  made.log = local_->log;
+  made.local = local_;
+  made.acceptor = acceptor_;
+  made.connecting = true;
+  made.hello = hello(0);
+  made.route = way_.route;
+  made.peer_name = way_.options.peer_name;
+  for (const auto& target : targets_) made.bytes_per_second += target->bytes_per_second;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    made.streams.push_back({streams_[i].take_socket(), targets_[0]->nic, streams_[i].reply().nic,
+                            local_->limit_of(targets_[0]->nic), targets_[0], streams_[i].take_tls()});
+  }
+  // Those that the path wants besides, and as many over each other pair of NICs; the connection is there
+  // without them.
+  for (std::size_t lane = 0; lane < targets_.size(); ++lane) {
+    for (std::size_t i = lane == 0 ? streams_.size() : 0; i < streams; ++i)
+      if (streams_.size() + made.wanted.size() < kMostStreams) made.wanted.push_back(targets_[lane]);
+  }
   return std::make_unique<TcpConnection>(std::move(made));
 }
 
 void TcpConnecting::append_wait_handles(std::vector<pollfd>& handles) const {
   TimePoint now = local_->clock->now();
   Duration wait = deadline_.remaining();
-  for (const Stream& stream : streams_) {
-    switch (stream.state) {
-      case Stream::State::kWaiting:
-        wait = std::min(wait, stream.again - now);
-        break;
-      case Stream::State::kReply:
-        handles.push_back({stream.socket.get(), POLLIN, 0});
-        break;
-      case Stream::State::kConnecting:
-      case Stream::State::kHello:
-      case Stream::State::kFinish:
-        handles.push_back({stream.socket.get(), POLLOUT, 0});
-        break;
-      case Stream::State::kReady:
-        break;
+  for (const Dial& stream : streams_) wait = std::min(wait, stream.append_wait_handles(handles, now));
+  arm(timer_, wait, handles);
+}
+
+LinkConnecting::LinkConnecting(std::shared_ptr<const Local> local, Way way, std::shared_ptr<Backend> backend)
+    : local_(std::move(local)),
+      way_(std::move(way)),
+      backend_(std::move(backend)),
+      target_(target_of(way_, way_.from, way_.to)),
+      deadline_(Deadline::after(way_.options.deadline, *local_->clock)),
+      dial_(local_, target_, deadline_),
+      timer_(make_timer()) {
+  Hello hello;
+  random_bytes(hello.connection);
+  hello.label = way_.options.label;
+  hello.kind = way_.route.kind;
+  hello.emulated = way_.route.emulated;
+  hello.carrier = backend_->carrier();
+  hello.listener = way_.listener;
+  dial_.greet(std::move(hello), 1);
+  dial_.poll();
+}
+
+std::unique_ptr<Connection> LinkConnecting::poll() {
+  if (!establishing_) {
+    if (dial_.poll() != Dial::State::kReady) {
+      if (deadline_.passed()) give_up_waiting(*target_, deadline_, dial_.last_trouble());
+      return nullptr;
     }
+    learn(way_.route, dial_.reply(), *target_);
+    establishing_ =
+        backend_->establish({dial_.take_socket(), true, way_.from, way_.to, way_.route, way_.options.label,
+                             way_.options.peer_name, deadline_, local_->meters, way_.lanes});
   }
-  // Zero would disarm the timer.
-  wait = std::max<Duration>(wait, std::chrono::microseconds(1));
-  itimerspec at{};
-  at.it_value.tv_sec = static_cast<time_t>(wait / seconds(1));
-  at.it_value.tv_nsec = static_cast<long>((wait % seconds(1)).count());
-  timerfd_settime(timer_.get(), 0, &at, nullptr);
-  handles.push_back({timer_.get(), POLLIN, 0});
+  return establishing_->poll();
+}
+
+void LinkConnecting::append_wait_handles(std::vector<pollfd>& handles) const {
+  if (establishing_) return establishing_->append_wait_handles(handles);
+  Duration wait = dial_.append_wait_handles(handles, local_->clock->now());
+  arm(timer_, std::min(wait, deadline_.remaining()), handles);
 }
 
 }  // namespace tombolo::transport::tcp

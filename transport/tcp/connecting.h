@@ -1,56 +1,68 @@
-// The connecting end: opens the streams, proves to hold the secret, and retries what may yet succeed.
+// The connecting end of a connection over TCP: opens as many streams as the path wants.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "transport/tcp/exchange.h"
-#include "transport/tcp/handshake.h"
+#include "transport/backend.h"
+#include "transport/tcp/acceptor.h"
+#include "transport/tcp/dial.h"
 #include "transport/tcp/local.h"
-#include "transport/tcp/socket.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::tcp {
 
+/// Where and how a connection is to be made, as chosen.
+struct Way {
+  Offer from, to;
+  Route route;
+  ConnectOptions options;
+  std::uint32_t listener = 0;  ///< the peer's
+  bool tls = false;            ///< its streams are encrypted
+  Carrier carrier = Carrier::kTcp;
+  /// Pairs of NICs (this end's, the peer's), disjoint: TCP streams, or queue pairs, are spread over all.
+  std::vector<std::pair<Offer, Offer>> lanes = {};
+};
+
 class TcpConnecting final : public Connecting {
  public:
-  /// `route` as chosen; `from` and `to` the two offers.
-  TcpConnecting(std::shared_ptr<const Local> local, Offer from, Offer to, Route route,
-                ConnectOptions options);
+  /// `acceptor`: this process's, may be null.
+  TcpConnecting(std::shared_ptr<const Local> local, std::shared_ptr<Acceptor> acceptor, Way way);
 
   std::unique_ptr<Connection> poll() override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
  private:
-  struct Stream {
-    enum class State { kWaiting, kConnecting, kHello, kReply, kFinish, kReady };
-    Descriptor socket;
-    State state = State::kWaiting;
-    TimePoint again{};  // kWaiting: when to (re)try
-    std::vector<std::byte> hello;
-    MessageReader reader;
-    MessageWriter writer;
-  };
-
-  void advance(Stream& stream, std::size_t index);
-  void check_reply(Stream& stream);
-  /// Puts the attempt off; the reason is told if the deadline passes.
-  void retry(Stream& stream, std::string why);
-  [[noreturn]] void give_up(Cause cause, std::string_view why);
-  void decide_streams(int socket);
+  Hello hello(std::size_t stream) const;
 
   std::shared_ptr<const Local> local_;
-  Offer from_, to_;
-  SocketAddress address_;
-  Route route_;
-  ConnectOptions options_;
+  std::shared_ptr<Acceptor> acceptor_;
+  Way way_;
+  std::vector<std::shared_ptr<const Target>> targets_;  // by pair of NICs
   Deadline deadline_;
-  std::string description_;
   Nonce connection_{};
-  bool decided_ = false;  // how many streams
-  std::vector<Stream> streams_;
-  std::string last_trouble_;
+  std::vector<Dial> streams_;
+  Descriptor timer_;
+};
+
+/// Opens a link, and has a backend make the connection of it.
+class LinkConnecting final : public Connecting {
+ public:
+  LinkConnecting(std::shared_ptr<const Local> local, Way way, std::shared_ptr<Backend> backend);
+
+  std::unique_ptr<Connection> poll() override;
+  void append_wait_handles(std::vector<pollfd>& handles) const override;
+
+ private:
+  std::shared_ptr<const Local> local_;
+  Way way_;
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<const Target> target_;
+  Deadline deadline_;
+  Dial dial_;
+  std::unique_ptr<Connecting> establishing_;
   Descriptor timer_;
 };
 

@@ -1,17 +1,14 @@
 #include "transport/tcp/connection.h"
 
-#include <linux/sockios.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <limits>
 
 #include "base/units.h"
+#include "transport/backend.h"
 #include "transport/tcp/socket.h"
 
 namespace tombolo::transport::tcp {
@@ -20,7 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 // One call moves at most so much each way: about half a millisecond's work on loopback, after which the other
 // direction and other connections get their turn.
 constexpr std::size_t kMostPerPass = 2 * kMiB;
@@ -29,128 +25,234 @@ constexpr std::size_t kMostPerPass = 2 * kMiB;
 constexpr std::size_t kBacklogPerStream = 256 * 1024;
 // A connection that only sends looks for the peer's end once in so many tests.
 constexpr unsigned kReadsToSkip = 64;
-// How often a connection without progress asks the kernel whether the peer's host still answers.
-constexpr Duration kCheckEvery = seconds(1);
-// A stream ended without a goodbye: so long the others may still bring what was sent before.
-constexpr Duration kTornGrace = milliseconds(500);
-// A live host whose process takes nothing: so many idle timeouts, since it may compute for long.
-constexpr int kStalledFactor = 10;
-// How long closing waits for the peer's kernel to acknowledge. Afterwards this end's kernel still delivers on
-// its own, unless the peer sends something that nobody will read.
-constexpr Duration kLinger = milliseconds(250);
+// Of small messages, one in so many renews the kernel's habit; see acknowledge_in_pairs().
+constexpr std::size_t kSmallRead = 32 * 1024;
+constexpr unsigned kSmallReadsPerHabit = 16;
+// While something moves, the clock is read once in so many passes.
+constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 
-std::vector<int> numbers_of(const std::vector<Descriptor>& sockets) {
-  std::vector<int> numbers;
-  for (const auto& socket : sockets) numbers.push_back(socket.get());
-  return numbers;
-}
+// Bytes per second that a path is thought to carry where no NIC says.
+constexpr double kUnknownRate = 10e9 / 8;
+constexpr double kRoomForRequests = 16.0 * static_cast<double>(kMiB);
 
-std::string describe(const Established& from) {
-  const Route& route = from.route;
-  return fmt::format("tcp connection to {}{}host {} (NIC {} -> {} {})", from.peer_name,
-                     from.peer_name.empty() ? "" : " on ", route.peer_host.empty() ? "?" : route.peer_host,
-                     route.local_nic, route.peer_nic.empty() ? "?" : route.peer_nic, route.peer_address);
+SenderOptions sender_options(const Established& from) {
+  SenderOptions options;
+  const std::size_t streams = from.streams.size();
+  options.chunk = chunk_of(from.local->options, streams);
+  if (streams > 1) options.backlog = std::min(kBacklogPerStream, options.chunk);
+  options.replay_bytes = std::min(options.replay_bytes, from.local->options.replay_bytes);
+  options.checksums = from.local->options.checksums;
+  return options;
 }
 
 }  // namespace
 
 TcpConnection::TcpConnection(Established from)
-    : sockets_(std::move(from.sockets)),
-      fds_(numbers_of(sockets_)),
-      ready_(sockets_.size()),
-      label_(from.label),
-      route_(from.route),
-      description_(describe(from)),
-      idle_timeout_(from.idle_timeout),
-      limit_(std::move(from.limit)),
-      clock_(from.clock),
-      log_(from.log),
-      sender_(fds_, from.chunk_bytes,
-              fds_.size() == 1 ? kNoLimit : std::min(kBacklogPerStream, from.chunk_bytes)),
-      receiver_(fds_) {
-  if (fds_.size() > 1) {
-    epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-    if (!epoll_) fail_errno(errno, "epoll_create1");
-    for (std::size_t i = 0; i < fds_.size(); ++i) {
-      epoll_event event{};
-      event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-      event.data.u64 = i;
-      if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fds_[i], &event) != 0) fail_errno(errno, "epoll_ctl");
-    }
+    : local_(std::move(from.local)),
+      acceptor_(std::move(from.acceptor)),
+      inbox_(std::make_shared<Inbox>()),
+      connecting_(from.connecting),
+      hello_(std::move(from.hello)),
+      route_(std::move(from.route)),
+      description_(describe(route_.transport, route_, from.peer_name)),
+      idle_timeout_(local_->options.idle_timeout),
+      clock_(local_->clock),
+      sender_([&] {
+        from.local = local_;
+        return sender_options(from);
+      }()),
+      meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
+  grow(from.streams.size());
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    EstablishedStream& given = from.streams[i];
+    stream.socket = std::move(given.socket);
+    stream.tls = std::move(given.tls);
+    stream.local_nic = std::move(given.local_nic);
+    stream.peer_nic = std::move(given.peer_nic);
+    stream.limit = std::move(given.limit);
+    // The accepting end needs one place only where it can ask for the peer.
+    if (given.target && (connecting_ || i == 0))
+      stream.home = stream.at = stream.next = home_of(given.target);
+    stream.live = true;
+    stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+    sender_.join(i, stream.io(), 0);
+    receiver_.join(i, stream.io(), 0);
+    watch(i);
   }
-  if (limit_) {
-    timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-    if (!timer_) fail_errno(errno, "timerfd_create");
+  live_ = streams_.size();
+  meter_->live_streams.set(live_);
+  meter_->decided_streams.set(live_);
+  for (const auto& target : from.wanted) want_streams(home_of(target), 1);
+  if (connecting_) controls_.resize(targets_.size());
+  // On a long path a request that waits for its acknowledgement takes a round trip.
+  const Duration round_trip = path_length(streams_[0].socket.get());
+  acks_in_pairs_ = round_trip < kLongPath;
+  if (!acks_in_pairs_) {
+    // Twice what is under way on the path, with room for a request that is being copied.
+    const double rate = from.bytes_per_second > 0 ? from.bytes_per_second : kUnknownRate;
+    const double under_way = 2 * rate * to_seconds(round_trip) + kRoomForRequests;
+    sender_.copy_everything(
+        static_cast<std::size_t>(std::min(under_way, static_cast<double>(local_->options.replay_bytes))));
+  }
+  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer_) fail_errno(errno, "timerfd_create");
+  if (acceptor_) {
+    acceptor_->open_connection(hello_.connection, inbox_);
+    acceptor_->caretaker().add(this);
   }
 }
 
 TcpConnection::~TcpConnection() {
+  if (acceptor_) acceptor_->caretaker().remove(this);
+  for (Stream& stream : streams_)
+    if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) {
-    say_goodbye({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0});
-    linger();
+    flush_out();
+    leave();
   }
+  if (acceptor_) acceptor_->close_connection(hello_.connection);
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
+  const Turn turn(*this);
+  ++calls_;
+  // Who has nothing left to test calls only this, again and again: acknowledgements must come in here too.
+  if (!error_ && !sender_.can_post()) advance();
   if (!error_ && !sender_.can_post()) return nullptr;
   // Only read from; the common request type holds a plain pointer.
   PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
   if (request == nullptr) return nullptr;
   if (error_) return request;  // to fail when tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
+  if (!sender_.unwritten()) moved_ = true;  // the time without progress counts from here
   sender_.post(request);
   fresh_send_ = true;
   return request;
 }
 
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
+  const Turn turn(*this);
+  ++calls_;
   if (!error_ && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
   if (request == nullptr || error_) return request;
+  if (!receiver_.pending()) moved_ = true;
   if (receiver_.post(request)) {
     moved_ = true;
+    for (std::size_t i = 0; i < streams_.size(); ++i) count(i);
     check_fault();
+    // Behind what was held back there may have been words for this end, and nothing may follow them.
+    for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+      if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
+    if (!error_ && !receiver_.finals().empty()) take_finals();
   }
   return request;
 }
 
 Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
+  const Turn turn(*this);
+  ++calls_;
   auto* request = static_cast<PostedRequest*>(base);
   auto done = [&] { return request->state == PostedRequest::State::kDone; };
   if (!done() && !error_) {
+    bool moved = false;
     if (request->is_send) {
-      bool moved = send_all();
+      moved = send_all();
       if (!done() && !error_) {
-        // Without posted receives only the peer's end could come; look for it now and then.
-        if (receiver_.pending() || ++skipped_reads_ >= kReadsToSkip) {
+        // Without posted receives only acknowledgements and the peer's end could come.
+        if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
           skipped_reads_ = 0;
           moved |= receive_all();
         }
-        if (!moved && !error_) check_idle();
       }
     } else {
-      bool moved = fresh_send_ || sender_.pending() ? send_all() : false;
+      if (fresh_send_ || sender_.unwritten()) moved = send_all();
       if (!error_) moved |= receive_all();
-      if (!moved && !error_) check_idle();
     }
+    if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+      check_idle();
   }
-  if (done()) {
-    bytes = request->moved;
-    (request->is_send ? sends_ : receives_).put(request);
-    return Outcome::kDone;
-  }
-  if (!error_) return Outcome::kPending;
-  bytes = 0;
-  (request->is_send ? sends_ : receives_).put(request);
-  return Outcome::kFailed;
+  // A receive may have been delivered as it was posted; its sender may wait to hear of it.
+  if (!error_ && ack_due()) send_all();
+  return hand_back(*request, error_.has_value(), sends_, receives_, bytes);
 }
 
 bool TcpConnection::progress() noexcept {
+  const Turn turn(*this);
+  ++calls_;
+  return advance();
+}
+
+Duration TcpConnection::care() noexcept {
+  if (taken_.exchange(true, std::memory_order_acquire)) return Caretaker::kSoon;  // its owner is there
+  Duration again = Caretaker::kIdle;
+  if (calls_ != calls_seen_) {
+    calls_seen_ = calls_;
+    again = Caretaker::kSoon;
+  } else if (!error_) {
+    bool wanted = sender_.unwritten() || sender_.unsettled() || fresh_send_ || ack_due() ||
+                  !inbox_->empty() || busy_repairing();
+    for (const Stream& stream : streams_) {
+      if (!stream.live) continue;
+      wanted =
+          wanted || (!stream.deaf && sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
+      pollfd broken{stream.socket.get(), POLLRDHUP, 0};
+      wanted = wanted || ::poll(&broken, 1, 0) > 0;
+    }
+    // Bytes in the kernel that the peer's host does not take: the path may be dead.
+    wanted = wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
+                          return stream.live && unanswered_for(stream.socket.get()) > Duration::zero();
+                        }));
+    if (wanted) {
+      advance();
+      again = busy_repairing() ? kRepairEvery : Caretaker::kSoon;
+    }
+  }
+  taken_.store(false, std::memory_order_release);
+  return again;
+}
+
+bool TcpConnection::advance() noexcept {
   if (error_) return false;
-  bool moved = sender_.pending() && send_all();
+  bool moved = (fresh_send_ || sender_.unwritten()) && send_all();
   if (!error_) moved |= receive_all();
-  if (!moved && !error_) check_idle();
+  if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+    check_idle();
   return moved;
+}
+
+std::size_t TcpConnection::home_of(const std::shared_ptr<const Target>& target) {
+  auto known = std::ranges::find(targets_, target);
+  const auto index = static_cast<std::size_t>(known - targets_.begin());
+  if (known == targets_.end()) targets_.push_back(target);
+  return index;
+}
+
+void TcpConnection::grow(std::size_t streams) {
+  if (streams <= streams_.size()) return;
+  streams_.resize(streams);
+  if (streams == 1) return;
+  const bool first = !epoll_;
+  if (first) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) fail_errno(errno, "epoll_create1");
+  // From now on streams share the work, in pieces that do not hold the others up.
+  const std::size_t chunk = chunk_of(local_->options, streams);
+  sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
+  for (std::size_t i = 0; i < streams; ++i) {
+    if (!streams_[i].live) continue;
+    prepare_stream(streams_[i].socket.get(), *local_, streams);
+    if (first) watch(i);
+  }
+}
+
+void TcpConnection::watch(std::size_t index) {
+  if (!epoll_) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = index;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
+    fail_errno(errno, "epoll_ctl");
 }
 
 void TcpConnection::look_for_events() noexcept {
@@ -158,288 +260,218 @@ void TcpConnection::look_for_events() noexcept {
   std::array<epoll_event, kMost> events;
   int count = epoll_wait(epoll_.get(), events.data(), kMost, 0);
   for (int i = 0; i < count; ++i) {
-    Ready& ready = ready_[events[static_cast<std::size_t>(i)].data.u64];
+    Stream& stream = streams_[events[static_cast<std::size_t>(i)].data.u64];
     auto what = events[static_cast<std::size_t>(i)].events;
-    if ((what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ready.hang_up = true;
-    if ((what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ready.in = true;
-    if ((what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) ready.out = true;
+    if ((what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.hang_up = true;
+    if ((what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.in = true;
+    if ((what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) stream.out = true;
   }
+}
+
+bool TcpConnection::ack_due() const noexcept {
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i].live && !streams_[i].deaf && receiver_.ack_due(i)) return true;
+  return false;
 }
 
 bool TcpConnection::send_all() noexcept {
   fresh_send_ = false;
-  bool several = fds_.size() > 1, moved = false;
-  if (several && std::ranges::any_of(ready_, [](const Ready& ready) { return !ready.out; }))
+  if (announce_due_) announce();
+  bool several = streams_.size() > 1, moved = false;
+  if (several && std::ranges::any_of(streams_, [](const Stream& one) { return one.live && !one.out; }))
     look_for_events();
-  for (std::size_t i = 0; i < fds_.size() && sender_.pending(); ++i) {
-    if (several && !ready_[i].out) continue;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (!stream.live) continue;
+    if (stream.deaf) {
+      if (sender_.waiting() || sender_.unwritten()) lose(i, EPIPE);
+      if (error_) return moved;
+      continue;
+    }
+    if (several && !stream.out) {
+      fresh_send_ |= sender_.has_work(i) || receiver_.ack_due(i);
+      continue;
+    }
+    const bool due = receiver_.ack_due(i);
+    // The next chunk's header tells it, if there is one.
+    bool told = due && sender_.takes_more(i);
+    if (due && !told) {
+      FrameHeader header;
+      header.type = FrameType::kAck;
+      header.ack = receiver_.count(i);
+      told = sender_.say(i, header);
+    }
+    if (told) receiver_.told(i);
+    if (!sender_.has_work(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (limit_) {
+    if (stream.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, limit_->egress.allowance(now));
-      if (allowance == 0) return moved;
+      allowance = std::min(allowance, stream.limit->egress.allowance(now));
+      if (allowance == 0) {
+        fresh_send_ = true;
+        continue;
+      }
     }
-    auto result = sender_.flush(i, allowance);
-    if (limit_ && result.written != 0) limit_->egress.consume(result.written, now);
-    if (result.written != 0) moved = moved_ = true;
-    if (result.blocked) ready_[i].out = false;
+    // That a kernel took bytes is no progress yet: a peer's that reads nothing takes a few more each time it
+    // is asked for room. What the peer acknowledges is, and what it sends; and messages that are done.
+    const std::uint64_t done = sender_.messages();
+    auto result = sender_.flush(i, allowance, receiver_.count(i));
+    if (stream.limit && result.written != 0) stream.limit->egress.consume(result.written, now);
+    if (result.written != 0) {
+      moved |= sender_.messages() != done;
+      moved_ |= sender_.messages() != done;
+      stream.meter->sent_bytes.add(result.written);
+      count(i);
+    }
+    if (result.blocked) stream.out = false;
     if (result.error != 0) {
-      // The peer may have closed after sending what this end still has to read, goodbye included.
-      read_what_is_left();
-      if (!error_) fail_io("send", result.error);
-      return moved;
+      if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
+        stream.deaf = true;
+        continue;
+      }
+      // Reads what the peer sent before: its goodbye may be among it.
+      if (!error_) lose(i, result.error);
+      if (error_) return moved;
     }
+    // For want of room, or of allowance; words without payload too have to go some time.
+    fresh_send_ |= stream.live && sender_.has_work(i);
   }
   return moved;
+}
+
+/// After a write failed. A peer that closed does not take this end's acknowledgements any more; what it said
+/// before waits for receives to be posted.
+bool TcpConnection::all_was_said(std::size_t index) noexcept {
+  for (std::size_t read = 1; read != 0;) {
+    read = receiver_.read(index, SIZE_MAX).read;
+    streams_[index].meter->received_bytes.add(read);
+    if (receiver_.fault() != Receiver::Fault::kNone) {
+      check_fault();
+      return false;
+    }
+  }
+  return receiver_.rest_ends_with_goodbye(index);
 }
 
 bool TcpConnection::receive_all() noexcept {
-  bool several = fds_.size() > 1, moved = false;
+  bool several = streams_.size() > 1, moved = false;
   if (several) look_for_events();
-  for (std::size_t i = 0; i < fds_.size(); ++i) {
-    if ((several && !ready_[i].in) || !receiver_.wants_data(i)) continue;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (!stream.live || (several && !stream.in)) continue;
+    const bool ahead = needs_acks() && receiver_.may_read_ahead(i);
+    if (!ahead && !receiver_.wants_data(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (limit_) {
+    if (stream.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, limit_->ingress.allowance(now));
-      if (allowance == 0) return moved;
+      allowance = std::min(allowance, stream.limit->ingress.allowance(now));
+      if (allowance == 0) continue;
     }
-    auto result = receiver_.read(i, allowance);
-    if (limit_ && result.read != 0) limit_->ingress.consume(result.read, now);
-    if (result.read != 0) moved = moved_ = true;
-    if (result.drained && !ready_[i].hang_up) ready_[i].in = false;
+    auto result = ahead ? receiver_.read_ahead(i) : receiver_.read(i, allowance);
+    if (stream.limit && result.read != 0) stream.limit->ingress.consume(result.read, now);
+    if (result.read != 0) {
+      moved |= result.read != result.idle;
+      moved_ |= result.read != result.idle;
+      stream.meter->received_bytes.add(result.read);
+      if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
+        acknowledge_in_pairs(stream.socket.get());
+    }
+    if (result.drained && !stream.hang_up) stream.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {
       check_fault();
       return moved;
     }
+    if (!take_acks(i)) return moved;
+    if (result.read != 0) count(i);
+    if (!receiver_.finals().empty()) take_finals();
+    if (error_ || !stream.live) continue;
     if (result.error != 0) {
-      fail_io("receive", result.error);
-      return moved;
-    }
-    if (result.ended) note_end(i);
-    if (error_) return moved;
-  }
-  return moved;
-}
-
-void TcpConnection::note_end(std::size_t stream) noexcept {
-  if (!receiver_.said_goodbye(stream) && !torn_at_) torn_at_ = clock_->now();
-  check_ends();
-}
-
-void TcpConnection::check_ends() noexcept {
-  bool all = true;
-  for (std::size_t i = 0; i < fds_.size(); ++i) all &= receiver_.ended(i);
-  // What was sent before the end on other streams is still to be read; but a torn stream's peer is gone, and
-  // the rest follows soon or not at all.
-  if (!all && !(torn_at_ && clock_->now() - *torn_at_ > kTornGrace)) return;
-  bool torn = torn_at_.has_value();
-  fail_with(Cause::kRemote,
-            torn ? "the peer vanished: its end was closed without a goodbye (did its process die?)"
-                 : "the peer closed the connection",
-            GoodbyeReason::kClosed, {});
-}
-
-void TcpConnection::read_what_is_left() noexcept {
-  for (std::size_t i = 0; i < fds_.size() && !error_; ++i) {
-    auto result = receiver_.read(i, kNoLimit);
-    if (receiver_.fault() != Receiver::Fault::kNone) {
-      check_fault();
+      lose(i, result.error);
     } else if (result.ended) {
       note_end(i);
     }
+    if (error_) return moved;
   }
-}
-
-void TcpConnection::check_fault() noexcept {
-  const FrameHeader& header = receiver_.fault_header();
-  switch (receiver_.fault()) {
-    case Receiver::Fault::kNone:
-      return;
-    case Receiver::Fault::kTooLarge: {
-      FrameHeader about = header;
-      about.offset = receiver_.fault_capacity();
-      fail_with(Cause::kRemote,
-                fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
-                            header.sequence, header.total, receiver_.fault_capacity()),
-                GoodbyeReason::kTooLarge, about);
-      return;
-    }
-    case Receiver::Fault::kMalformed:
-      fail_with(
-          Cause::kRemote,
-          fmt::format("the peer sent bytes that are no valid frame here (message {}, offset {}, length {}, "
-                      "total {}; message {} was due)",
-                      header.sequence, header.offset, header.length, header.total, receiver_.oldest()),
-          GoodbyeReason::kMalformed, {});
-      return;
-    case Receiver::Fault::kPeerFailed:
-      switch (header.reason) {
-        case GoodbyeReason::kTooLarge:
-          fail_with(Cause::kRemote,
-                    fmt::format(
-                        "the peer closed it: message {} has {} bytes, but the receive posted for it takes {} "
-                        "bytes",
-                        header.sequence, header.total, header.offset),
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kMalformed:
-          fail_with(Cause::kRemote, "the peer closed it: it could not make sense of the bytes it received",
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kTimeout:
-          fail_with(Cause::kRemote, "the peer closed it: no progress for too long", GoodbyeReason::kOther,
-                    {});
-          return;
-        default:
-          fail_with(Cause::kRemote, "the peer closed it after a failure of its own", GoodbyeReason::kOther,
-                    {});
-          return;
-      }
-  }
+  if (fresh_send_ || ack_due()) send_all();
+  return moved;
 }
 
 void TcpConnection::check_idle() noexcept {
-  if (torn_at_) {
-    check_ends();
-    if (error_) return;
-  }
-  TimePoint now = clock_->now();
+  const TimePoint now = clock_->now();
+  if (!moved_) stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
+  if (refresh_.due(now)) look_at_streams(now);
   if (moved_) {
     moved_ = false;
-    last_moved_ = last_checked_ = now;
-    return;
-  }
-  if (now - last_checked_ < std::min(kCheckEvery, idle_timeout_ / 4)) return;
-  last_checked_ = now;
-  if (!sender_.pending() && !receiver_.pending()) {
     last_moved_ = now;
-    return;
+    ping_after_ = Duration::zero();
   }
-  if (now - last_moved_ < idle_timeout_) return;
-  for (int socket : fds_) {
-    Duration silent = unanswered_for(socket);
-    if (silent < idle_timeout_) continue;
-    fail_with(Cause::kTimeout,
-              fmt::format("the peer's host has not answered for {}, {}", format_seconds(to_seconds(silent)),
-                          in_flight()),
-              GoodbyeReason::kTimeout, {});
-    return;
-  }
-  // A waiting receive alone is not a failure while the peer's host answers: the peer may compute.
-  if (sender_.pending() && now - last_moved_ >= kStalledFactor * idle_timeout_) {
-    fail_with(Cause::kTimeout,
-              fmt::format("the peer took nothing for {}, {}", format_seconds(to_seconds(now - last_moved_)),
-                          in_flight()),
-              GoodbyeReason::kTimeout, {});
-  }
-}
-
-std::string TcpConnection::in_flight() noexcept {
-  if (const auto* send = sender_.oldest_request()) {
-    return fmt::format("while sending message {} of {}", sender_.oldest(), format_size(send->size));
-  }
-  if (const auto* receive = receiver_.oldest_request()) {
-    return receive->known ? fmt::format("while receiving message {} ({} of {} bytes so far)",
-                                        receiver_.oldest(), receive->moved, receive->total)
-                          : fmt::format("while waiting for message {}", receiver_.oldest());
-  }
-  return "with nothing in flight";
-}
-
-void TcpConnection::fail_io(std::string_view operation, int error_number) noexcept {
-  bool gone = error_number == EPIPE || error_number == ECONNRESET;
-  bool late = error_number == ETIMEDOUT || error_number == EHOSTUNREACH || error_number == ENETUNREACH;
-  fail_with(gone   ? Cause::kRemote
-            : late ? Cause::kTimeout
-                   : Cause::kSystem,
-            fmt::format("{} failed: {} (errno {}), {}", operation, errno_text(error_number), error_number,
-                        in_flight()),
-            GoodbyeReason::kOther, {});
-}
-
-void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
-                              const FrameHeader& about) noexcept {
-  if (error_) return;
-  error_.emplace(cause, fmt::format("{}: {}", description_, what));
-  log_.trace("{}", error_->what());
-  FrameHeader header = about;
-  header.type = FrameType::kGoodbye;
-  header.reason = reason;
-  header.length = 0;
-  say_goodbye(header);
-  // Also wakes whoever polls: an ended socket is always ready.
-  for (int socket : fds_) shutdown(socket, SHUT_RDWR);
-}
-
-void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
-  HeaderBytes bytes;
-  encode(header, bytes);
-  for (std::size_t i = 0; i < fds_.size(); ++i) {
-    if (sender_.mid_frame(i)) continue;
-    [[maybe_unused]] auto sent = send(fds_[i], bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-}
-
-void TcpConnection::linger() noexcept {
-  // Closing a socket that holds unread bytes, or that gets some later, resets it, and a reset discards what
-  // the peer has not acknowledged yet. So read (and drop) until everything sent has been acknowledged.
-  auto deadline = Deadline::after(kLinger);
-  for (int socket : fds_) shutdown(socket, SHUT_WR);
-  std::vector<pollfd> waiting;
-  std::array<std::byte, 64 * 1024> dropped;
-  for (;;) {
-    waiting.clear();
-    for (int socket : fds_) {
-      ssize_t got = 0;
-      do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
-      while (got > 0);
-      int unacknowledged = 0;
-      bool open = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-      if (open && ioctl(socket, SIOCOUTQ, &unacknowledged) == 0 && unacknowledged > 0) {
-        waiting.push_back({socket, POLLIN, 0});
-      }
-    }
-    // An acknowledgement raises no event, so look again soon.
-    if (waiting.empty() || deadline.passed()) return;
-    poll(waiting.data(), waiting.size(), 1);
-  }
+  if (now - last_checked_ < (busy_repairing() ? kRepairEvery : kCheckEvery)) return;
+  last_checked_ = now;
+  repair(now);
+  if (!error_) check_timeouts(now);
+  if (!error_ && fresh_send_) send_all();
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
+  const Turn turn(*this);
   Duration wait = Duration::max();
-  bool may_send = true, may_receive = true;
-  if (limit_ && !error_) {
-    TimePoint now = clock_->now();
-    if (sender_.pending()) {
-      Duration egress = limit_->egress.until_ready(now);
-      may_send = egress == Duration::zero();
-      if (!may_send) wait = egress;
+  TimePoint now = clock_->now();
+  bool asleep = false;  // nobody but the clock may say that something is to be done
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const Stream& stream = streams_[i];
+    if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
+    if (!stream.live) {
+      if (!connecting_) asleep = true;
+      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(stream.dial_after - now, Duration(1)));
+      continue;
     }
-    Duration ingress = limit_->ingress.until_ready(now);
-    may_receive = ingress == Duration::zero();
-    if (!may_receive) wait = std::min(wait, ingress);
-  }
-  if (wait != Duration::max()) {
-    itimerspec at{};
-    at.it_value.tv_sec = static_cast<time_t>(wait / seconds(1));
-    at.it_value.tv_nsec = static_cast<long>((wait % seconds(1)).count());
-    timerfd_settime(timer_.get(), 0, &at, nullptr);
-    handles.push_back({timer_.get(), POLLIN, 0});
-  }
-  for (std::size_t i = 0; i < fds_.size(); ++i) {
+    bool may_send = true, may_receive = true;
+    if (stream.limit && !error_) {
+      if (sender_.has_work(i)) {
+        Duration egress = stream.limit->egress.until_ready(now);
+        may_send = egress == Duration::zero();
+        if (!may_send) wait = std::min(wait, egress);
+      }
+      Duration ingress = stream.limit->ingress.until_ready(now);
+      may_receive = ingress == Duration::zero();
+      if (!may_receive) wait = std::min(wait, ingress);
+    }
     short events = 0;
-    // A torn stream is always readable: that keeps its grace from being slept through.
-    if (error_ || torn_at_ || (may_receive && receiver_.wants_data(i))) events |= POLLIN;
-    if (sender_.pending() && may_send) events |= POLLOUT;
-    if (events != 0) handles.push_back({fds_[i], events, 0});
+    const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
+    if (error_ || (may_receive && reads)) events |= POLLIN;
+    if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
+    if (!stream.deaf && sender_.has_work(i) && may_send) events |= POLLOUT;
+    if (events != 0) handles.push_back({stream.socket.get(), events, 0});
   }
+  if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
+  if (acceptor_ && !connecting_ && !error_) {
+    handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
+    if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
+  }
+  if (error_ || announce_due_) wait = Duration(1);
+  if (asleep || waits()) wait = std::min(wait, kCheckEvery);
+  if (wait == Duration::max()) return;
+  wait = std::max(wait, Duration(1));  // zero would disarm it
+  itimerspec at{};
+  at.it_value.tv_sec = static_cast<time_t>(wait / seconds(1));
+  at.it_value.tv_nsec = static_cast<long>((wait % seconds(1)).count());
+  timerfd_settime(timer_.get(), 0, &at, nullptr);
+  handles.push_back({timer_.get(), POLLIN, 0});
 }
 
-Statistics TcpConnection::statistics() const noexcept {
-  return {sender_.bytes(), receiver_.bytes(), sender_.messages(), receiver_.messages()};
+/// After something moved on the stream.
+void TcpConnection::count(std::size_t index) noexcept {
+  stalls_.moved(*meter_, *clock_);
+  meter_->sent_bytes.set(sender_.bytes());
+  meter_->received_bytes.set(receiver_.bytes());
+  meter_->sent_messages.set(sender_.messages());
+  meter_->received_messages.set(receiver_.messages());
+  StreamMeter& meter = *streams_[index].meter;
+  meter.sent_chunks.set(sender_.chunks(index));
+  meter.received_chunks.set(receiver_.chunks(index));
+  meter.replayed.set(sender_.replayed(index));
 }
 
 }  // namespace tombolo::transport::tcp

@@ -1,14 +1,24 @@
-// A connection over one or more TCP streams.
+// A connection over one or more TCP streams. It outlives any of them: what a broken stream did not deliver
+// goes over the others, and the connecting end makes the stream anew in the background
+// (connection_repair.cpp).
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/descriptor.h"
+#include "transport/meters.h"
+#include "transport/tcp/acceptor.h"
+#include "transport/tcp/dial.h"
+#include "transport/tcp/local.h"
+#include "transport/tcp/pacing.h"
+#include "transport/tcp/path_control.h"
 #include "transport/tcp/rate_limit.h"
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/sender.h"
@@ -16,20 +26,35 @@
 
 namespace tombolo::transport::tcp {
 
-/// What the handshake hands over.
-struct Established {
-  std::vector<Descriptor> sockets;  ///< by stream index
-  std::uint64_t label = 0;
-  Route route;
-  std::string peer_name;        ///< "rank 3"; may be empty
-  std::size_t chunk_bytes = 0;  ///< most payload bytes per chunk
-  Duration idle_timeout{};
+/// A stream as the handshake hands it over.
+struct EstablishedStream {
+  Descriptor socket;
+  std::string local_nic, peer_nic;
   std::shared_ptr<NicRateLimit> limit;  ///< may be null
-  const Clock* clock = nullptr;
-  Log log;
+  /// Connecting end: where to make it anew. Accepting end: where to ask whether the peer is still there.
+  /// Null: nowhere.
+  std::shared_ptr<const Target> target;
+  std::unique_ptr<TlsStream> tls = {};  ///< null: plain
 };
 
-class TcpConnection final : public Connection {
+/// What the handshake hands over.
+struct Established {
+  std::shared_ptr<const Local> local;
+  std::shared_ptr<Acceptor> acceptor;  ///< may be null at the connecting end
+  bool connecting = false;             ///< this end makes streams; the other waits for them
+  Hello hello;                         ///< with which the streams came
+  Route route;
+  std::string peer_name;        ///< "rank 3"; may be empty
+  double bytes_per_second = 0;  ///< that the NICs promise together; 0 = unknown
+  /// Connecting end: streams to make besides, in the background; whether they succeed or not.
+  std::vector<std::shared_ptr<const Target>> wanted;
+  std::vector<EstablishedStream> streams;
+};
+
+/// Of a stream that was accepted.
+EstablishedStream accepted_stream(const Local& local, const Acceptor& acceptor, Trusted stream);
+
+class TcpConnection final : public Connection, private Ward {
  public:
   explicit TcpConnection(Established established);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has what was reported as sent.
@@ -40,54 +65,185 @@ class TcpConnection final : public Connection {
   Outcome test(Request* request, std::size_t& bytes) noexcept override;
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
-  const Error* error() const noexcept override { return error_ ? &*error_ : nullptr; }
-  std::uint64_t label() const noexcept override { return label_; }
+  const Error* error() const noexcept override {
+    const Turn turn(*this);
+    return error_ ? &*error_ : nullptr;
+  }
+  std::uint64_t label() const noexcept override { return hello_.label; }
   const Route& route() const noexcept override { return route_; }
-  Statistics statistics() const noexcept override;
+  Statistics statistics() const noexcept override { return meter_->statistics(); }
 
  private:
-  struct Ready {
-    bool in = true, out = true;
-    bool hang_up = false;  // keep reading until the end is seen
+  /// Held by whoever moves the connection: its owner inside a call, or the caretaker in between, who takes it
+  /// only while it is free and never keeps it for long. One uncontended exchange.
+  class Turn {
+   public:
+    explicit Turn(const TcpConnection& of) noexcept : of_(of) {
+      while (of_.taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
+    }
+    ~Turn() { of_.taken_.store(false, std::memory_order_release); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    const TcpConnection& of_;
+  };
+  Duration care() noexcept override;
+  bool advance() noexcept;
+
+  // How often a connection on which nothing moves is looked after, and one that lacks a stream.
+  static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
+  static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
+
+  struct Stream {
+    Descriptor socket;
+    std::unique_ptr<TlsStream> tls;  // null: plain
+    StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
+    bool live = false;
+    bool in = true, out = true;  // readiness, with several streams
+    bool hang_up = false;        // keep reading until the end is seen
+    unsigned small_reads = 0;
+    bool deaf = false;  // the peer closed after it had said all, which is not yet delivered
+    std::string local_nic, peer_nic;
+    std::shared_ptr<NicRateLimit> limit;
+
+    std::uint32_t epoch = 0;
+    /// How many chunks earlier epochs brought: told until the peer shows that it knows.
+    struct Final {
+      std::uint32_t first_epoch, last_epoch, count;
+    };
+    std::vector<Final> finals;
+    // Pairs of NICs (indices into targets_): where it belongs, where it is, and where it is tried next.
+    std::size_t home = 0, at = 0, next = 0;
+    std::unique_ptr<Dial> dial;  // making it anew, or asking
+    TimePoint dial_after{};      // not before
+    TimePoint dial_since{};      // when `dial` was begun
+    TimePoint home_since{};      // at its own NICs
+    unsigned home_breaks = 0;    // times in a row that their path soon fell silent
+    std::uint32_t next_epoch = 1;
+    unsigned failures = 0;     // in a row
+    std::string trouble;       // why it broke last
+    bool ended = false;        // by the peer's kernel, in order
+    bool suspect = false;      // its host answers nothing; made anew beside
+    TimePoint silent_since{};  // its kernel has been waiting for an answer since then, or later
+    StreamMeter* meter = nullptr;
+
+    // connection_streams.cpp
+    struct Look {
+      std::uint64_t bytes = 0, busy_us = 0, held_us = 0, sent = 0, repeated = 0;
+    } last_look;
+    Congestion::Watch losses;
+    std::unique_ptr<PacedStream> paced;
+    std::uint64_t pace = 0;  // bytes per second; 0 = as fast as it will
   };
 
+  void count(std::size_t index) noexcept;
   bool send_all() noexcept;
   bool receive_all() noexcept;
+  bool take_acks(std::size_t index) noexcept;
+  bool ack_due() const noexcept;
+  bool all_was_said(std::size_t index) noexcept;
   void look_for_events() noexcept;
-  void note_end(std::size_t stream) noexcept;
-  void check_ends() noexcept;
-  void check_fault() noexcept;
+  void watch(std::size_t index);
+  void grow(std::size_t streams);
+  std::size_t home_of(const std::shared_ptr<const Target>& target);
+  /// Looks after what does not move by itself; throttled by the clock.
   void check_idle() noexcept;
-  void read_what_is_left() noexcept;
-  void fail_io(std::string_view operation, int error_number) noexcept;
+
+  // connection_streams.cpp
+  void look_at_streams(TimePoint now) noexcept;
+  static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
+  /// Connecting end: so many more, made in the background.
+  void want_streams(std::size_t lane, std::size_t more) noexcept;
+  void pace(Stream& stream) noexcept;
+
+  // connection_repair.cpp
+  void lose(std::size_t index, int error_number) noexcept;
+  void take_over(std::size_t index, Descriptor socket, std::unique_ptr<TlsStream> tls,
+                 std::uint32_t epoch) noexcept;
+  static void note_final(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
+  void take_finals() noexcept;
+  /// What is to be told of broken streams goes out with the next send_all(), once for all that break
+  /// together.
+  void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
+  void announce() noexcept;
+  void repair(TimePoint now) noexcept;
+  void poll_dials(TimePoint now) noexcept;
+  void dial(std::size_t index, TimePoint now);
+  void ask(TimePoint now) noexcept;
+  void attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept;
+  static Duration home_again(const Stream& stream) noexcept;
+  static void drop_dial(Stream& stream) noexcept;
+  void note_attempt(const Dial& dial, std::size_t target) noexcept;
+  bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
+  void take_arrivals() noexcept;
+  void check_streams(TimePoint now) noexcept;
+  void ping(TimePoint now) noexcept;
+  void check_alone(TimePoint now) noexcept;
+  /// Something the peer has to say is needed to go on.
+  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unsettled() || sender_.crowded(); }
+  bool some_live() const noexcept { return live_ != 0; }
+  /// Something is to be done soon that no movement brings about.
+  bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }
+  bool waits() const noexcept { return receiver_.pending() || sender_.waiting() || sender_.unwritten(); }
+
+  // connection_end.cpp
+  void note_end(std::size_t index) noexcept;
+  void check_fault() noexcept;
+  void check_timeouts(TimePoint now) noexcept;
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason, const FrameHeader& about) noexcept;
   std::string in_flight() noexcept;
   void say_goodbye(const FrameHeader& header) noexcept;
-  void linger() noexcept;
+  void flush_out() noexcept;
+  void leave() noexcept;
 
-  std::vector<Descriptor> sockets_;
-  std::vector<int> fds_;
-  std::vector<Ready> ready_;
-  Descriptor epoll_;  // only with several streams
-  Descriptor timer_;  // only with a limit
-  std::uint64_t label_;
+  std::shared_ptr<const Local> local_;
+  std::shared_ptr<Acceptor> acceptor_;
+  std::shared_ptr<Inbox> inbox_;
+  bool connecting_;
+  Hello hello_;
   Route route_;
   std::string description_;
   Duration idle_timeout_;
-  std::shared_ptr<NicRateLimit> limit_;
   const Clock* clock_;
-  Log log_;
 
+  std::vector<Stream> streams_;
+  /// Connecting end: where streams can be made. Accepting end: where it can be asked for the peer; the first.
+  std::vector<std::shared_ptr<const Target>> targets_;
+  std::vector<PathControl> controls_;  // connecting end: by target
+  TimePoint last_look_{};
+  std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
+  std::size_t turned_away_ = 0;  // attempts in a row that somebody ended on purpose
+  bool acks_in_pairs_ = false;   // on a short path
+  std::size_t live_ = 0;
+  Descriptor epoll_;  // only with several streams
+  Descriptor timer_;  // for waits that no descriptor ends
   Sender sender_;
   Receiver receiver_;
   RequestPool sends_{true}, receives_{false};
   std::optional<Error> error_;
 
-  bool fresh_send_ = false;  // posted since the last write
+  mutable std::atomic<bool> taken_{false};
+  std::uint32_t calls_ = 0;       // of the owner, so far
+  std::uint32_t calls_seen_ = 0;  // by the caretaker
+
+  bool announce_due_ = false;
+  bool fresh_send_ = false;  // something may be to be written: posted since the last time, or left over
   bool moved_ = true;        // something moved since `last_moved_` was taken
-  unsigned skipped_reads_ = 0;
-  TimePoint last_moved_{}, last_checked_{};
-  std::optional<TimePoint> torn_at_;  // a stream ended without a goodbye
+  bool goodbye_ = false;     // the peer said it on some stream: none is made anew
+  unsigned skipped_reads_ = 0, passes_ = 0;
+  TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{};
+  Duration ping_after_{};
+  std::optional<TimePoint> alone_since_;  // no stream is live
+  bool dialing_ = false;
+  std::unique_ptr<Dial> asking_;
+  TimePoint ask_after_{};
+  std::string trouble_;    // why the latest to break did
+  std::string last_dial_;  // why it could not be made anew
+
+  Metering meter_;
+  StallWatch stalls_;
+  RefreshTimer refresh_;
 };
 
 }  // namespace tombolo::transport::tcp

@@ -6,11 +6,12 @@
 
 namespace tombolo::transport::tcp {
 
-Step MessageReader::read(int socket, std::size_t wanted) {
+Step MessageReader::read(const StreamIo& from, std::size_t wanted) {
   while (bytes_.size() < wanted) {
     std::size_t have = bytes_.size();
     bytes_.resize(wanted);
-    ssize_t got = recv(socket, bytes_.data() + have, wanted - have, MSG_DONTWAIT);
+    iovec part{bytes_.data() + have, wanted - have};
+    ssize_t got = from.read({&part, 1});
     int reason = errno;
     bytes_.resize(have + static_cast<std::size_t>(got > 0 ? got : 0));
     if (got == 0) return Step::kEnded;
@@ -24,9 +25,10 @@ Step MessageReader::read(int socket, std::size_t wanted) {
   return Step::kDone;
 }
 
-Step MessageWriter::write(int socket) {
+Step MessageWriter::write(const StreamIo& to) {
   while (at_ < bytes_.size()) {
-    ssize_t sent = send(socket, bytes_.data() + at_, bytes_.size() - at_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    iovec part{bytes_.data() + at_, bytes_.size() - at_};
+    ssize_t sent = to.write({&part, 1});
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return Step::kAgain;
@@ -34,6 +36,11 @@ Step MessageWriter::write(int socket) {
       return Step::kError;
     }
     at_ += static_cast<std::size_t>(sent);
+  }
+  if (to.pending() && to.tls->flush() != 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Step::kAgain;
+    error_ = errno;
+    return Step::kError;
   }
   return Step::kDone;
 }

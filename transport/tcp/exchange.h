@@ -1,19 +1,20 @@
-// Moving one whole handshake message over a non-blocking socket, however many pieces it comes in.
+// Moving one whole handshake message over a non-blocking stream, however many pieces it comes in.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-namespace tombolo::transport::tcp {
+#include "transport/tcp/step.h"
+#include "transport/tcp/stream_io.h"
 
-enum class Step { kDone, kAgain, kEnded, kError };
+namespace tombolo::transport::tcp {
 
 /// Fills up to a wanted size; keeps what came so far. Never reads beyond, since payload may follow.
 class MessageReader {
  public:
   /// kEnded: the peer closed first. kError: errno is in error().
-  Step read(int socket, std::size_t wanted);
+  Step read(const StreamIo& from, std::size_t wanted);
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   int error() const noexcept { return error_; }
   void clear() noexcept { bytes_.clear(); }
@@ -29,7 +30,7 @@ class MessageWriter {
     bytes_ = std::move(bytes);
     at_ = 0;
   }
-  Step write(int socket);
+  Step write(const StreamIo& to);
   int error() const noexcept { return error_; }
 
  private:

@@ -32,6 +32,8 @@ Nonce read_nonce(ByteReader& reader) {
 }
 
 Mac read_mac(std::span<const std::byte> bytes) {
+  if (bytes.size() < sizeof(Mac))
+    fail(Cause::kRemote, "handshake message of {} bytes has no MAC", bytes.size());
   Mac mac;
   std::ranges::copy(bytes.last(mac.size()), mac.begin());
   return mac;
@@ -39,11 +41,12 @@ Mac read_mac(std::span<const std::byte> bytes) {
 
 /// Over distinct prefixes, so that one end's MAC can never serve as the other's.
 Mac mac_of(const Secret& secret, std::string_view who, std::span<const std::byte> hello,
-           std::span<const std::byte> reply) {
+           std::span<const std::byte> reply, std::span<const std::byte> binding) {
   ByteWriter message;
   message.text(who);
   message.raw(hello);
   message.raw(reply.first(Reply::kBytes - sizeof(Mac)));
+  message.raw(binding);
   return authenticate(secret, message.view());
 }
 
@@ -67,6 +70,13 @@ std::vector<std::byte> Hello::encode() const {
   writer.number(label);
   writer.number(static_cast<std::uint8_t>(kind));
   writer.number(static_cast<std::uint8_t>(emulated));
+  writer.number(static_cast<std::uint8_t>(carrier));
+  writer.number(patience_ms);
+  writer.number(static_cast<std::uint8_t>(purpose));
+  writer.number(listener);
+  writer.number(epoch);
+  writer.number(cluster);
+  writer.number(reply_port);
   writer.padded_text(host, kHostWidth);
   writer.padded_text(nic, kNicWidth);
   return padded(writer, kBytes);
@@ -83,6 +93,13 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   hello.label = reader.number<std::uint64_t>();
   auto kind = reader.number<std::uint8_t>();
   hello.emulated = reader.number<std::uint8_t>() != 0;
+  auto carrier = reader.number<std::uint8_t>();
+  hello.patience_ms = reader.number<std::uint32_t>();
+  auto purpose = reader.number<std::uint8_t>();
+  hello.listener = reader.number<std::uint32_t>();
+  hello.epoch = reader.number<std::uint32_t>();
+  hello.cluster = reader.number<std::uint32_t>();
+  hello.reply_port = reader.number<std::uint16_t>();
   hello.host = reader.padded_text(kHostWidth);
   hello.nic = reader.padded_text(kNicWidth);
   if (hello.streams == 0 || hello.streams > kMostStreams || hello.stream >= hello.streams) {
@@ -92,7 +109,19 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   if (kind > static_cast<std::uint8_t>(topology::NicKind::kTcp)) {
     fail(Cause::kRemote, "hello names unknown NIC kind {}", kind);
   }
+  if (carrier > static_cast<std::uint8_t>(Carrier::kUcx)) {
+    fail(Cause::kRemote, "hello names unknown carrier {}", carrier);
+  }
+  if (purpose > static_cast<std::uint8_t>(Purpose::kAsk)) {
+    fail(Cause::kRemote, "hello names unknown purpose {}", purpose);
+  }
+  hello.purpose = static_cast<Purpose>(purpose);
   hello.kind = static_cast<topology::NicKind>(kind);
+  hello.carrier = static_cast<Carrier>(carrier);
+  if (hello.carrier != Carrier::kTcp && hello.streams != 1) {
+    fail(Cause::kRemote, "hello claims {} streams to agree on {}", hello.streams,
+         carrier_name(hello.carrier));
+  }
   return hello;
 }
 
@@ -136,12 +165,14 @@ Finish Finish::decode(std::span<const std::byte> bytes) {
   return finish;
 }
 
-Mac reply_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply) {
-  return mac_of(secret, "accepting end", hello, reply);
+Mac reply_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply,
+              std::span<const std::byte> binding) {
+  return mac_of(secret, "accepting end", hello, reply, binding);
 }
 
-Mac finish_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply) {
-  return mac_of(secret, "connecting end", hello, reply);
+Mac finish_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply,
+               std::span<const std::byte> binding) {
+  return mac_of(secret, "connecting end", hello, reply, binding);
 }
 
 }  // namespace tombolo::transport::tcp

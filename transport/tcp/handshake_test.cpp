@@ -3,10 +3,12 @@
 
 #include <dirent.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <functional>
 #include <mutex>
+#include <set>
 
 #include "transport/bytes.h"
 #include "transport/tcp/socket.h"
@@ -22,19 +24,25 @@ using std::chrono::seconds;
 class Recorder {
  public:
   Log log() {
-    return Log(LogLevel::kInfo, [this](LogLevel, std::string_view text) { lines_.emplace_back(text); });
+    return Log(LogLevel::kInfo, [this](LogLevel, std::string_view text) {
+      const std::lock_guard guard(lock_);  // the transport's own thread logs too
+      lines_.emplace_back(text);
+    });
   }
   std::size_t count(const std::string& part) const {
+    const std::lock_guard guard(lock_);
     return static_cast<std::size_t>(std::ranges::count_if(
         lines_, [&](const std::string& line) { return line.find(part) != std::string::npos; }));
   }
   std::string all() const {
+    const std::lock_guard guard(lock_);
     std::string text;
     for (const auto& line : lines_) text += line + "\n";
     return text;
   }
 
  private:
+  mutable std::mutex lock_;
   std::vector<std::string> lines_;
 };
 
@@ -59,12 +67,14 @@ class Handshake : public testing::Test {
     ASSERT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  static Hello hello() {
+  Hello hello() const {
     Hello hello;
+    hello.listener = listener_->endpoint().listener;
     random_bytes(hello.connection);
     random_bytes(hello.nonce);
     hello.host = "stranger";
     hello.nic = "eth9";
+    hello.patience_ms = 30'000;
     return hello;
   }
   /// Lets the listener work until `done`; it must not accept anybody meanwhile.
@@ -161,7 +171,7 @@ TEST_F(Handshake, AHalfOpenStrangerIsDroppedAfterItsTimeAndDisturbsNobody) {
   expect_honest_peers_still_get_in();
   EXPECT_EQ(recorder_.count("dropped"), 0u) << recorder_.all();
   clock_.advance(seconds(11));
-  expect_dropped("no handshake within");
+  expect_dropped("its handshake took too long");
 }
 
 TEST_F(Handshake, AFloodOfHalfOpenStrangersIsBounded) {
@@ -172,6 +182,71 @@ TEST_F(Handshake, AFloodOfHalfOpenStrangersIsBounded) {
   }
   serve_until([&] { return recorder_.count("too many unfinished handshakes") == 44; });
   expect_honest_peers_still_get_in();
+}
+
+TEST_F(Handshake, WithoutDescriptorsTheListenerRestsInsteadOfSpinning) {
+  auto socket = stranger();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = dup(socket.get());
+  ASSERT_EQ(close(lowest_free), 0);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest_free);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::vector<pollfd> handles;
+  listener_->append_wait_handles(handles);
+  const bool was_ready = poll(handles.data(), handles.size(), 1000) == 1;
+  const auto accepted = listener_->accept();
+  const int ready = poll(handles.data(), handles.size(), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(was_ready);
+  EXPECT_EQ(accepted, nullptr);
+  EXPECT_EQ(ready, 0) << "a sleeper would be woken at once, for nothing";
+  EXPECT_EQ(recorder_.count("accept on NIC"), 1u) << recorder_.all();
+  clock_.advance(seconds(1));
+  expect_honest_peers_still_get_in();
+}
+
+TEST_F(Handshake, HonestPeersThatAreDroppedInAFloodTryAgainAndAllGetIn) {
+  RouterOptions options = test::router_options("left");
+  options.tcp.streams = 2;
+  Router left(options);
+  constexpr std::size_t kPeers = 200;  // with 400 streams
+  std::vector<std::unique_ptr<Connecting>> connecting;
+  for (std::size_t i = 0; i < kPeers; ++i) {
+    ConnectOptions numbered;
+    numbered.label = i;
+    connecting.push_back(left.connect(listener_->endpoint(), numbered));
+  }
+  std::vector<std::unique_ptr<Connection>> mine(kPeers), theirs;
+  // Everybody has said hello before the listener looks.
+  for (auto& one : connecting) EXPECT_EQ(one->poll(), nullptr);
+  auto ready = [&] { return std::ranges::all_of(mine, [](const auto& one) { return one != nullptr; }); };
+  for (auto deadline = test::soon(); !(ready() && theirs.size() == kPeers);) {
+    ASSERT_FALSE(deadline.passed()) << theirs.size() << " accepted";
+    for (std::size_t i = 0; i < kPeers; ++i)
+      if (!mine[i]) mine[i] = connecting[i]->poll();
+    while (auto connection = listener_->accept()) theirs.push_back(std::move(connection));
+  }
+  EXPECT_GE(recorder_.count("too many unfinished handshakes"), 1u);
+  std::set<std::uint64_t> labels;
+  for (auto& connection : theirs) labels.insert(connection->label());
+  EXPECT_EQ(labels.size(), kPeers);
+  // Every pair carries a message.
+  std::vector<std::uint64_t> got(kPeers);
+  for (auto& connection : theirs) {
+    Connection& other = *mine[connection->label()];
+    std::uint64_t word = connection->label() * 3;
+    Request* receive =
+        connection->post_receive(std::as_writable_bytes(std::span(&got[connection->label()], 1)));
+    Request* send = other.post_send(std::as_bytes(std::span(&word, 1)));
+    std::size_t bytes = 0;
+    ASSERT_EQ(test::finish(other, send, bytes), Outcome::kDone);
+    ASSERT_EQ(test::finish(*connection, receive, bytes), Outcome::kDone);
+    EXPECT_EQ(got[connection->label()], connection->label() * 3);
+  }
+  // All at once: each end's farewell waits for the other.
+  mine.clear();
 }
 
 TEST_F(Handshake, AConnectionMissingStreamsIsDroppedAfterItsTime) {
@@ -261,13 +336,22 @@ std::string failure_to_connect(
 }
 
 TEST(Connecting, IsRefusedUntilTheDeadlineAndSaysBy) {
-  Router left(test::router_options("left")), right(test::router_options("right"));
-  auto listener = right.listen();
-  Endpoint gone = listener->endpoint();
-  listener.reset();
+  Router left(test::router_options("left"));
+  auto right = std::make_unique<Router>(test::router_options("right"));
+  const Endpoint gone = right->listen()->endpoint();
+  right.reset();
   std::string text = failure_to_connect(left, gone, milliseconds(300), Cause::kTimeout);
   EXPECT_NE(text.find("refused"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 on host right"), std::string::npos) << text;
+}
+
+TEST(Connecting, ToAListenerThatIsGoneSaysSo) {
+  Router left(test::router_options("left")), right(test::router_options("right"));
+  auto other = right.listen();
+  const Endpoint gone = right.listen()->endpoint();
+  std::string text = failure_to_connect(left, gone, seconds(30), Cause::kRemote,
+                                        [&] { EXPECT_EQ(other->accept(), nullptr); });
+  EXPECT_NE(text.find("listener is gone"), std::string::npos) << text;
 }
 
 TEST(Connecting, SucceedsWhenTheListenerSpeaksLate) {

@@ -2,10 +2,25 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
 
 namespace tombolo::transport {
+
+/// Which connections over TCP are encrypted.
+enum class TlsUse : std::uint8_t { kOff, kBetweenClusters, kOn };
+
+/// TLS 1.3. Both ends prove themselves by the shared secret; or, with files, by certificates (and the
+/// secret).
+struct TlsOptions {
+  TlsUse use = TlsUse::kOff;
+  /// PEM files: this process's certificate (with the chain up to the authority), its key, and the authority
+  /// that signed everybody's. All or none.
+  std::string certificate = {}, key = {}, authority = {};
+};
 
 /// Zero stands for the default of the parameter of the same name.
 struct TcpOptions {
@@ -14,7 +29,23 @@ struct TcpOptions {
   /// A connection with requests in flight whose peer's host answers nothing for so long fails; so does one
   /// with a send in flight of which the peer takes nothing for ten times as long.
   Duration idle_timeout{};
-  /// From TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK and TOMBOLO_TCP_IDLE_TIMEOUT.
+  /// Copies of sent messages that the peer has not acknowledged take at most so many bytes per connection; 0
+  /// = the default.
+  std::size_t replay_bytes = 0;
+  /// Each chunk carries the CRC32C of its payload, as every frame does that of its header.
+  bool checksums = false;
+  TlsOptions tls = {};
+  /// Which congestion control streams have: rules as TOMBOLO_TCP_CONGESTION says; empty = auto.
+  std::string congestion = {};
+  /// What this process's streams hand to a NIC together, each sending at an even pace.
+  struct Pace {
+    std::string nic;
+    double bytes_per_second = 0;
+  };
+  std::vector<Pace> pacing = {};
+  /// From TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT, TOMBOLO_TCP_REPLAY,
+  /// TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION, TOMBOLO_TCP_PACING, TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE,
+  /// TOMBOLO_TLS_KEY and TOMBOLO_TLS_AUTHORITY.
   static TcpOptions from_environment();
 };
 

@@ -22,6 +22,8 @@ struct RawPeer {
     Hello hello;
     random_bytes(hello.connection);
     hello.streams = streams;
+    hello.listener = listener->endpoint().listener;
+    hello.patience_ms = 60'000;
     hello.host = "raw";
     hello.nic = "eth9";
     for (hello.stream = 0; hello.stream < streams; ++hello.stream) {
@@ -43,6 +45,11 @@ struct RawPeer {
       sockets.push_back(std::move(socket));
     }
     for (auto deadline = test::soon(); !connection && !deadline.passed();) connection = listener->accept();
+    for (const Descriptor& socket : sockets) {
+      std::byte verdict{0xff};
+      EXPECT_EQ(recv(socket.get(), &verdict, kVerdictBytes, 0), static_cast<ssize_t>(kVerdictBytes));
+      EXPECT_EQ(verdict, std::byte{0});
+    }
   }
 
   static void say(const Descriptor& socket, std::span<const std::byte> bytes) {

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/tcp/crc32c.h"
+
 namespace tombolo::transport::tcp {
 namespace {
 
@@ -17,13 +19,50 @@ constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
 // payload goes straight into the receive.
 constexpr std::size_t kLarge = 32 * 1024;
 
+// Acknowledgements that nobody waits for are told when so much has come since the last: well before the
+// sender's replay buffer and its list of chunks are full.
+constexpr std::size_t kTellAfterBytes = 64 * 1024;
+constexpr std::size_t kTellAfterChunks = 128;
+// Between two looks of the connection: an honest peer has one to say per stream and epoch.
+constexpr std::size_t kMostFinals = 8 * kMostStreams;
+
 }  // namespace
 
-Receiver::Receiver(const std::vector<int>& sockets) : streams_(sockets.size()) {
-  for (std::size_t i = 0; i < sockets.size(); ++i) {
-    streams_[i].socket = sockets[i];
-    streams_[i].staging = std::make_unique<std::byte[]>(kStaging);
-  }
+Receiver::Receiver() {
+  finals_.reserve(kMostFinals);
+}
+
+void Receiver::join(std::size_t index, const StreamIo& io, std::uint32_t epoch) {
+  if (index >= streams_.size()) streams_.resize(index + 1);
+  Stream& old = streams_[index];
+  Stream fresh;
+  fresh.io = io;
+  fresh.epoch = epoch;
+  // Not touched before it is needed: an idle connection's costs no memory.
+  fresh.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
+  fresh.capacity = kStaging;
+  fresh.chunks = old.chunks;
+  old = std::move(fresh);
+}
+
+std::uint32_t Receiver::lose(std::size_t index) noexcept {
+  Stream& stream = streams_[index];
+  if (stream.request != nullptr) stream.request->claimed -= stream.header.length;
+  stream.request = nullptr;
+  if (stream.blocked) --blocked_streams_;
+  stream.blocked = false;
+  stream.ended = true;
+  stream.io = {-1};
+  stream.begin = stream.end = 0;
+  return stream.count;
+}
+
+void Receiver::Stream::move_to_front() noexcept {
+  if (begin == 0) return;
+  std::memmove(staging.get(), staging.get() + begin, end - begin);
+  end -= begin;
+  scanned -= std::min(scanned, begin);
+  begin = 0;
 }
 
 void Receiver::set_fault(Fault fault, const FrameHeader& header) noexcept {
@@ -44,11 +83,6 @@ bool Receiver::post(PostedRequest* request) noexcept {
 /// False where the chunk has to wait for its receive, or is faulty.
 bool Receiver::begin_chunk(Stream& stream) noexcept {
   const FrameHeader& header = stream.header;
-  // One stream alone carries everything in order.
-  if (streams_.size() == 1 && header.sequence != window_.oldest()) {
-    set_fault(Fault::kMalformed, header);
-    return false;
-  }
   if (header.sequence >= window_.posted()) {
     if (!stream.blocked) ++blocked_streams_;
     stream.blocked = true;
@@ -57,10 +91,10 @@ bool Receiver::begin_chunk(Stream& stream) noexcept {
   if (stream.blocked) --blocked_streams_;
   stream.blocked = false;
   PostedRequest* request = window_.find(header.sequence);
-  // On one stream chunks come in order, so that a chunk cannot come twice on it.
-  bool in_order = !stream.any || header.sequence > stream.last_sequence ||
+  // On one stream chunks come in order, so that a chunk cannot come twice on it; except one that goes again.
+  const bool replayed = (header.flags & kReplayFlag) != 0;
+  bool in_order = replayed || !stream.any || header.sequence > stream.last_sequence ||
                   (header.sequence == stream.last_sequence && header.offset > stream.last_offset);
-  if (streams_.size() == 1 && request != nullptr) in_order = header.offset == request->claimed;
   if (request == nullptr || !in_order || (request->known && request->total != header.total) ||
       header.length > header.total - std::min<std::uint64_t>(request->claimed, header.total)) {
     set_fault(Fault::kMalformed, header);
@@ -74,9 +108,11 @@ bool Receiver::begin_chunk(Stream& stream) noexcept {
   request->known = true;
   request->total = header.total;
   request->claimed += header.length;
-  stream.any = true;
-  stream.last_sequence = header.sequence;
-  stream.last_offset = header.offset;
+  if (!replayed) {
+    stream.any = true;
+    stream.last_sequence = header.sequence;
+    stream.last_offset = header.offset;
+  }
   stream.last_was_large = header.length >= kLarge;
   stream.request = request;
   stream.to = request->data + header.offset;
@@ -86,19 +122,64 @@ bool Receiver::begin_chunk(Stream& stream) noexcept {
 
 void Receiver::end_chunk(Stream& stream) noexcept {
   PostedRequest* request = stream.request;
+  const FrameHeader& header = stream.header;
+  if ((header.flags & kChecksumFlag) != 0 &&
+      crc32c({request->data + header.offset, header.length}) != header.checksum) {
+    stream.damaged = true;
+    return;
+  }
   stream.request = nullptr;
-  request->moved += stream.header.length;
-  bytes_ += stream.header.length;
+  ++stream.count;
+  ++stream.chunks;
+  stream.untold_bytes += header.length;
+  ++stream.untold_chunks;
+  if (stream.untold_bytes >= kTellAfterBytes || stream.untold_chunks >= kTellAfterChunks)
+    stream.ack_due = true;
+  request->moved += header.length;
+  bytes_ += header.length;
   if (request->moved == request->total) {
     request->state = PostedRequest::State::kDone;
     ++messages_;
     window_.finish(stream.header.sequence);
+    // Its sender waits until it knows of every chunk, on whatever stream.
+    if ((header.flags & kUrgentFlag) != 0)
+      for (Stream& each : streams_) each.ack_due |= each.untold_chunks != 0;
+  }
+}
+
+void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
+  // What was looked at ahead comes once more.
+  if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
+}
+
+void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
+  if (header.type != FrameType::kGoodbye) take_ack(stream, header.ack);
+  switch (header.type) {
+    case FrameType::kAck:
+      return;
+    case FrameType::kFinal: {
+      const Final said{static_cast<std::size_t>(header.offset),
+                       static_cast<std::uint32_t>(header.total >> 32),
+                       static_cast<std::uint32_t>(header.total), static_cast<std::uint32_t>(header.sequence)};
+      // Each stream says it, and says it again when another breaks.
+      if (std::ranges::find(finals_, said) != finals_.end()) return;
+      if (finals_.size() == kMostFinals) return set_fault(Fault::kMalformed, header);
+      finals_.push_back(said);
+      return;
+    }
+    case FrameType::kGoodbye:
+      stream.goodbye = true;
+      if (header.reason != GoodbyeReason::kClosed) set_fault(Fault::kPeerFailed, header);
+      return;
+    default:  // kPing: that it came is all
+      ++stream.pings;
+      return;
   }
 }
 
 /// Uses up what staging holds, as far as posted receives allow.
 void Receiver::consume(Stream& stream) noexcept {
-  while (fault_ == Fault::kNone) {
+  while (fault_ == Fault::kNone && !stream.damaged) {
     if (stream.request != nullptr) {
       std::size_t count = std::min(stream.left, stream.end - stream.begin);
       if (count != 0) std::memcpy(stream.to, stream.staging.get() + stream.begin, count);
@@ -111,27 +192,96 @@ void Receiver::consume(Stream& stream) noexcept {
       if (!begin_chunk(stream)) break;
     } else {
       if (stream.end - stream.begin < kHeaderBytes) break;
-      auto header =
-          decode(std::span<const std::byte, kHeaderBytes>(stream.staging.get() + stream.begin, kHeaderBytes));
+      const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.begin, kHeaderBytes);
+      if (!intact(bytes)) {
+        stream.damaged = true;
+        break;
+      }
+      auto header = decode(bytes);
       stream.begin += kHeaderBytes;
       if (!header || stream.goodbye) {
         set_fault(Fault::kMalformed, header.value_or(FrameHeader{}));
-      } else if (header->type == FrameType::kGoodbye) {
-        stream.goodbye = true;
-        if (header->reason != GoodbyeReason::kClosed) set_fault(Fault::kPeerFailed, *header);
-      } else {
+      } else if (header->type == FrameType::kChunk) {
+        take_ack(stream, header->ack);
         stream.header = *header;
-        if (!begin_chunk(stream)) break;
+        if (!begin_chunk(stream)) {
+          // What waits behind it is already here in part, and nothing may follow for which to look again.
+          stream.scanned = std::max(stream.scanned, stream.begin + header->length);
+          scan(stream);
+          break;
+        }
+      } else {
+        take_frame(stream, *header);
       }
     }
   }
-  if (stream.begin == stream.end) stream.begin = stream.end = 0;
+  if (stream.begin != stream.end) return;
+  stream.move_to_front();
+  if (!stream.blocked) stream.scanned = 0;  // the rest of a chunk does not come through staging
+  if (stream.capacity == kStaging) return;
+  stream.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
+  stream.capacity = kStaging;
+}
+
+/// Looks for acknowledgements and last counts among the frames behind the one that waits. Behind a damaged
+/// header nothing more can be read, and the receive that the first one waits for may depend on a last count
+/// there: so the stream is of no use at once. Whatever else is wrong shows when its turn comes.
+void Receiver::scan(Stream& stream) noexcept {
+  while (stream.scanned + kHeaderBytes <= stream.end) {
+    const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
+    if (!intact(bytes)) {
+      stream.damaged = true;
+      return;
+    }
+    auto header = decode(bytes);
+    if (header && header->type == FrameType::kGoodbye)
+      stream.goodbye_ahead = header->reason == GoodbyeReason::kClosed;
+    if (!header || header->type == FrameType::kGoodbye) return;
+    if (header->type == FrameType::kFinal) take_frame(stream, *header);
+    take_ack(stream, header->ack);
+    stream.scanned += kHeaderBytes + header->length;
+  }
+}
+
+bool Receiver::rest_ends_with_goodbye(std::size_t index) noexcept {
+  read_ahead(index, SIZE_MAX);
+  return streams_[index].blocked && streams_[index].goodbye_ahead;
+}
+
+Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexcept {
+  Stream& stream = streams_[index];
+  Result result;
+  if (stream.damaged) result.error = kDamaged;
+  while (stream.blocked && !stream.damaged && stream.end < most) {
+    stream.move_to_front();
+    if (stream.end == stream.capacity) {
+      auto larger = std::make_unique_for_overwrite<std::byte[]>(2 * stream.capacity);
+      std::memcpy(larger.get(), stream.staging.get(), stream.end);
+      stream.staging = std::move(larger);
+      stream.capacity *= 2;
+    }
+    iovec room{stream.staging.get() + stream.end, stream.capacity - stream.end};
+    ssize_t got = stream.io.read({&room, 1});
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      // How it ended is seen when its turn comes.
+      result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+      return result;
+    }
+    stream.end += static_cast<std::size_t>(got);
+    result.read += static_cast<std::size_t>(got);
+    scan(stream);
+    if (stream.damaged) result.error = kDamaged;
+  }
+  return result;
 }
 
 Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) noexcept {
   Stream& stream = streams_[index];
   Result result;
-  while (fault_ == Fault::kNone && wants_data(index) && allowance > 0) {
+  const std::size_t pings = stream.pings;
+  if (stream.damaged) result.error = kDamaged;
+  while (fault_ == Fault::kNone && result.error == 0 && wants_data(index) && allowance > 0) {
     std::array<iovec, 2> parts;
     std::size_t count = 0, wanted = 0, direct = 0;
     auto add = [&](std::byte* to, std::size_t length) {
@@ -144,18 +294,13 @@ Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) noexce
       // consume() has emptied staging into the chunk, so the rest of it comes straight from the socket.
       add(stream.to, stream.left);
       direct = wanted;
-    } else if (stream.begin != 0) {
-      std::memmove(stream.staging.get(), stream.staging.get() + stream.begin, stream.end - stream.begin);
-      stream.end -= stream.begin;
-      stream.begin = 0;
+    } else {
+      stream.move_to_front();
     }
     std::size_t ahead = stream.last_was_large ? kHeaderBytes : kStaging;
     add(stream.staging.get() + stream.end, ahead - stream.end);
 
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    ssize_t got = recvmsg(stream.socket, &message, MSG_DONTWAIT);
+    ssize_t got = stream.io.read({parts.data(), count});
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -178,11 +323,16 @@ Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) noexce
     stream.left -= into_chunk;
     stream.end += bytes - into_chunk;
     consume(stream);
+    if (stream.damaged) {
+      result.error = kDamaged;
+      break;
+    }
     if (bytes < wanted) {
-      result.drained = true;
+      result.drained = !stream.io.buffered();
       break;
     }
   }
+  result.idle = kHeaderBytes * (stream.pings - pings);
   return result;
 }
 

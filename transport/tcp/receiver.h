@@ -8,13 +8,23 @@
 #include <vector>
 
 #include "transport/request_pool.h"
+#include "transport/tcp/stream_io.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport::tcp {
 
 class Receiver {
  public:
-  explicit Receiver(const std::vector<int>& sockets);
+  Receiver();
+
+  /// Stream `index` (at most one above all before) is read from now on, in its `epoch`.
+  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
+  /// It is read no more; what it brought of an unfinished chunk does not count. Returns how many whole chunks
+  /// it brought in its epoch.
+  std::uint32_t lose(std::size_t index) noexcept;
+
+  /// What two kernels buffer at most by default, and a chunk of this build's.
+  static constexpr std::size_t kMostAhead = 16 * 1024 * 1024;
 
   bool can_post() const noexcept { return !window_.full(); }
   /// Also delivers what streams hold back for want of this receive. True if bytes were delivered.
@@ -24,6 +34,7 @@ class Receiver {
 
   struct Result {
     std::size_t read = 0;  ///< bytes, with headers
+    std::size_t idle = 0;  ///< of these, words that only show that the peer waits
     bool drained = false;  ///< the socket had no more
     bool ended = false;    ///< the peer will send no more on this stream
     int error = 0;         ///< errno of a failed read
@@ -31,41 +42,95 @@ class Receiver {
   /// Reads one stream until it is drained, waits for a receive to be posted, or `allowance` bytes are gone.
   Result read(std::size_t stream, std::size_t allowance) noexcept;
 
+  /// Reads on a stream whose next chunk waits for a receive to be posted, and keeps what comes, up to a
+  /// bound: acknowledgements may lie behind that chunk, and whoever waits for one may post the receive only
+  /// after.
+  Result read_ahead(std::size_t stream, std::size_t most = kMostAhead) noexcept;
+  /// True where read_ahead() would read.
+  bool may_read_ahead(std::size_t index) const noexcept {
+    const Stream& stream = streams_[index];
+    return stream.blocked && !stream.ended && stream.end < kMostAhead;
+  }
+
   /// True where the stream's next bytes can be used: no chunk on it waits for a receive to be posted.
   bool wants_data(std::size_t stream) const noexcept {
     return !streams_[stream].blocked && !streams_[stream].ended;
   }
   bool ended(std::size_t stream) const noexcept { return streams_[stream].ended; }
+  /// Reads all that the kernel has behind a chunk that waits for its receive. True where the peer's goodbye
+  /// is among it: it closed after it had said all, which is still to be delivered.
+  bool rest_ends_with_goodbye(std::size_t stream) noexcept;
   /// The peer said goodbye on it.
   bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
 
   /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while all is well.
   enum class Fault { kNone, kMalformed, kTooLarge, kPeerFailed };
+  /// The errno of a read whose frame was damaged on the way.
+  static constexpr int kDamaged = 74;  // EBADMSG
+  /// It was: the stream is of no use any more. Where post() found it, no read may follow that tells it.
+  bool damaged(std::size_t stream) const noexcept { return streams_[stream].damaged; }
   Fault fault() const noexcept { return fault_; }
   /// The header that caused it. For kTooLarge, `capacity` is the receive's size.
   const FrameHeader& fault_header() const noexcept { return fault_header_; }
   std::size_t fault_capacity() const noexcept { return fault_capacity_; }
 
+  /// Whole chunks received on the stream in its epoch.
+  std::uint32_t count(std::size_t index) const noexcept { return streams_[index].count; }
+  /// True where the peer should be told: its sender waits for it, or much has come since.
+  bool ack_due(std::size_t index) const noexcept { return streams_[index].ack_due; }
+  /// The count was told.
+  void told(std::size_t index) noexcept {
+    Stream& stream = streams_[index];
+    stream.ack_due = false;
+    stream.untold_bytes = stream.untold_chunks = 0;
+  }
+  /// The latest acknowledgement that came on the stream in its epoch.
+  std::uint32_t peer_ack(std::size_t index) const noexcept { return streams_[index].peer_ack; }
+
+  /// What the peer says of streams that broke, to be taken after each read.
+  struct Final {
+    std::size_t stream = 0;
+    std::uint32_t first_epoch = 0, last_epoch = 0;
+    std::uint32_t count = 0;  ///< chunks in each
+    friend bool operator==(const Final&, const Final&) = default;
+  };
+  std::vector<Final>& finals() noexcept { return finals_; }
+
   std::uint64_t oldest() const noexcept { return window_.oldest(); }
   const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t messages() const noexcept { return messages_; }
+  /// Received whole on the stream.
+  std::uint64_t chunks(std::size_t index) const noexcept { return streams_[index].chunks; }
 
  private:
   struct Stream {
-    int socket = -1;
+    StreamIo io{-1};
     std::unique_ptr<std::byte[]> staging;
+    std::size_t capacity = 0;
     std::size_t begin = 0, end = 0;  // of what staging holds
+    std::size_t scanned = 0;         // blocked: where the next header lies that was not looked at; else less
     FrameHeader header;              // of the chunk under way or held back
     PostedRequest* request = nullptr;
     std::byte* to = nullptr;  // where the chunk's next byte goes
     std::size_t left = 0;     // of the chunk
     bool blocked = false;     // header waits for its receive to be posted
     bool ended = false, goodbye = false;
-    bool any = false;                 // a chunk came before
+    bool goodbye_ahead = false;       // it was seen behind what waits
+    bool any = false;                 // a chunk came before that was no replay
     std::uint64_t last_sequence = 0;  // of it
     std::uint64_t last_offset = 0;    // likewise
-    bool last_was_large = false;      // likewise
+    bool last_was_large = false;      // the last chunk
+    bool damaged = false;             // the last frame
+    std::uint32_t epoch = 0;
+    std::uint32_t count = 0;  // whole chunks in this epoch
+    std::uint32_t peer_ack = 0;
+    std::size_t pings = 0;
+    bool ack_due = false;
+    std::size_t untold_bytes = 0, untold_chunks = 0;
+    std::uint64_t chunks = 0;
+
+    void move_to_front() noexcept;  // what staging holds
   };
 
   void consume(Stream& stream) noexcept;
@@ -73,7 +138,12 @@ class Receiver {
   void end_chunk(Stream& stream) noexcept;
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
 
+  void take_frame(Stream& stream, const FrameHeader& header) noexcept;
+  static void take_ack(Stream& stream, std::uint32_t ack) noexcept;
+  void scan(Stream& stream) noexcept;
+
   std::vector<Stream> streams_;
+  std::vector<Final> finals_;
   Window window_;
   std::size_t blocked_streams_ = 0;
   Fault fault_ = Fault::kNone;

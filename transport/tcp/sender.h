@@ -1,27 +1,61 @@
 // The sending half of a connection: posted messages are cut in chunks, which the streams pull when they have
-// room. Knows sockets only by number; the connection owns them.
+// room, and which are kept until the peer has acknowledged them. Sockets and TLS sessions are the
+// connection's. One thread at a time.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "transport/request_pool.h"
+#include "transport/tcp/replay_buffer.h"
+#include "transport/tcp/stream_io.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport::tcp {
 
+struct SenderOptions {
+  std::size_t chunk = kLongestChunk;      ///< most payload bytes per chunk
+  std::size_t backlog = SIZE_MAX;         ///< bytes that a stream takes on before it has written them
+  std::size_t copy_up_to = 32 * 1024;     ///< messages up to this size are copied, as far as there is room
+  std::size_t replay_bytes = 512 * 1024;  ///< for the copies
+  bool checksums = false;
+};
+
 class Sender {
  public:
-  /// `chunk`: most payload bytes per chunk. `backlog`: bytes that a stream takes on before it has written
-  /// them.
-  Sender(const std::vector<int>& sockets, std::size_t chunk, std::size_t backlog);
+  explicit Sender(const SenderOptions& options);
 
-  bool can_post() const noexcept { return !window_.full(); }
-  void post(PostedRequest* request) noexcept { window_.push(request); }
-  /// True while a posted message is not fully handed to the kernel.
-  bool pending() const noexcept { return !window_.empty(); }
+  bool can_post() const noexcept { return posted_ - oldest_ < kMessages; }
+  /// The request is done once the message was acknowledged; where it could be copied, once the kernel has it.
+  void post(PostedRequest* request) noexcept;
+
+  /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
+  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
+  /// It carries no more. What was not acknowledged on it is kept until settle().
+  void lose(std::size_t index) noexcept;
+  /// The peer took `count` chunks of each of these epochs; the others go again, once the stream is joined.
+  /// False where that cannot be.
+  bool settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
+              std::uint32_t count) noexcept;
+  /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where that cannot
+  /// be.
+  bool acknowledge(std::size_t index, std::uint32_t count) noexcept;
+  /// Puts a frame without payload on the stream, before what it has not begun to write. False where there is
+  /// no room.
+  bool say(std::size_t index, const FrameHeader& header) noexcept;
+  /// True where flush() would take on another chunk, which then tells of what was received.
+  bool takes_more(std::size_t index) const noexcept {
+    const Stream& stream = streams_[index];
+    return can_pull(stream) && has_room(stream) && !stream.pending;
+  }
+
+  /// Changes how chunks are cut from now on.
+  void set_pieces(std::size_t chunk, std::size_t backlog) noexcept {
+    options_.chunk = chunk;
+    options_.backlog = backlog;
+  }
 
   struct Result {
     std::size_t written = 0;  ///< bytes, with headers
@@ -29,43 +63,119 @@ class Sender {
     int error = 0;            ///< errno of a failed write
   };
   /// Writes to one stream until there is nothing to write, the socket is full, or `allowance` bytes are gone.
-  Result flush(std::size_t stream, std::size_t allowance) noexcept;
+  /// `ack`: chunks received on that stream so far, told along with what is taken on now.
+  Result flush(std::size_t index, std::size_t allowance, std::uint32_t ack) noexcept;
+
+  /// True where the stream has something to write.
+  bool has_work(std::size_t index) const noexcept {
+    const Stream& stream = streams_[index];
+    return stream.live && (stream.written != stream.end || stream.pending || can_pull(stream));
+  }
+  /// True while bytes of posted messages are not in the kernel.
+  bool unwritten() const noexcept { return unwritten_ != 0 || next_ != posted_ || again_ != 0; }
+  /// Messages that the peer has not acknowledged.
+  bool unacknowledged() const noexcept { return oldest_ != posted_; }
+  /// True while a request that was not copied waits.
+  bool waiting() const noexcept { return waiting_ != 0; }
+  /// True where it is time to look for acknowledgements, lest posting stalls.
+  bool crowded() const noexcept { return many_unacknowledged() || replay_.used() > replay_.capacity() / 2; }
+  /// Chunks of broken streams of which it is not known yet whether they arrived.
+  bool unsettled() const noexcept { return unsettled_ != 0; }
+
+  /// True where a message whose request is done has to go once more, or might have to.
+  bool owes() const noexcept;
+
+  /// Messages are copied whatever their size, as far as so many bytes reach: for long paths, where a request
+  /// that waits for its acknowledgement costs a round trip. Before the first is posted.
+  void copy_everything(std::size_t replay_bytes) noexcept;
 
   /// True where the stream has written part of a frame only, so that nothing else may follow.
-  bool mid_frame(std::size_t stream) const noexcept { return streams_[stream].written_of_first != 0; }
+  bool mid_frame(std::size_t index) const noexcept { return streams_[index].written_of_first != 0; }
 
-  /// Sequence number of the oldest unfinished message.
-  std::uint64_t oldest() const noexcept { return window_.oldest(); }
-  const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
+  /// Sequence number of the oldest unacknowledged message, and its size.
+  std::uint64_t oldest() const noexcept { return oldest_; }
+  std::size_t oldest_size() const noexcept { return messages_[oldest_ % kMessages].size; }
   std::uint64_t bytes() const noexcept { return bytes_; }
-  std::uint64_t messages() const noexcept { return messages_; }
+  std::uint64_t messages() const noexcept { return completed_; }
+  std::uint64_t acknowledged_bytes() const noexcept { return acknowledged_bytes_; }
+  std::uint64_t chunks(std::size_t index) const noexcept { return streams_[index].chunks; }
+  std::uint64_t replayed(std::size_t index) const noexcept { return streams_[index].replayed; }
 
  private:
+  // Small messages are acknowledged in batches, so more are under way than requests.
+  static constexpr std::size_t kMessages = 2048;
+  // Chunks of a stream that are under way at once, and room for frames without payload.
+  static constexpr std::size_t kChunks = 1024, kSegments = 2 * kChunks;
+  // Two iovecs per segment. Beyond 32 messages per call more batching brings nothing measurable.
+  static constexpr std::size_t kBatch = 32;
+
+  struct Message {
+    const std::byte* data;
+    std::size_t size;
+    std::size_t acknowledged, written;
+    PostedRequest* request;  // null once done
+    bool copied;
+    std::uint64_t replay_end;  // of what lies in the replay buffer up to this message
+    bool finished;
+  };
   struct Segment {
     HeaderBytes header;
-    const std::byte* data = nullptr;
-    std::size_t length = 0;
-    std::uint64_t sequence = 0;
+    const std::byte* data;
+    std::uint64_t sequence;
+    std::uint32_t length;
+    bool chunk;
   };
-  // Two iovecs per segment. Beyond 32 messages per call more batching brings nothing measurable.
-  static constexpr std::size_t kSegments = 32;
   struct Stream {
-    int socket = -1;
-    std::array<Segment, kSegments> segments;
-    std::size_t begin = 0, end = 0;    // counts; the ring's index is the count modulo kSegments
-    std::size_t queued = 0;            // payload bytes of all segments
-    std::size_t written_of_first = 0;  // bytes of the first segment's header and payload
+    StreamIo io{-1};
+    std::uint32_t epoch = 0;
+    bool live = false;
+    bool open = false;  // an earlier epoch is not settled
+    // TLS took bytes that the socket did not take yet, up to its count `owed` of messages that are done.
+    bool pending = false;
+    std::uint64_t owed = 0;
+    std::unique_ptr<Segment[]> segments;
+    // Counts; the ring's index is the count modulo kSegments. Those before `written` wait for their
+    // acknowledgement.
+    std::size_t begin = 0, written = 0, end = 0;
+    std::size_t queued = 0;            // payload bytes not yet written
+    std::size_t written_of_first = 0;  // bytes of the segment at `written`
+    std::uint32_t acknowledged = 0;    // chunks of this epoch
+    std::uint64_t chunks = 0, replayed = 0;
+    // Chunks to send once more, last first. They go on this very stream: on another, one could lie behind a
+    // newer chunk whose receive the peer posts only after this one is there.
+    std::vector<FrameHeader> again;
+    std::vector<FrameHeader> lost;  // chunks of the epoch `lost_epoch`
+    std::uint32_t lost_epoch = 0, lost_acknowledged = 0;
   };
 
-  void pull(Stream& stream) noexcept;
+  bool many_unacknowledged() const noexcept { return posted_ - oldest_ > kMessages / 2; }
+  bool can_pull(const Stream& stream) const noexcept {
+    return !stream.open && (next_ != posted_ || !stream.again.empty());
+  }
+  void pull(Stream& stream, std::uint32_t ack) noexcept;
+  void add_chunk(Stream& stream, FrameHeader header) noexcept;
   void advance(Stream& stream, std::size_t written) noexcept;
+  void note_pending(Stream& stream, bool completed) noexcept;
+  bool has_room(const Stream& stream) const noexcept {
+    return stream.end - stream.written < kBatch && stream.end - stream.begin < kChunks &&
+           stream.queued < options_.backlog;
+  }
+  void complete(Message& whole) noexcept;
+  void chunk_arrived(std::uint64_t sequence, std::size_t length) noexcept;
+  Message& message(std::uint64_t sequence) noexcept { return messages_[sequence % kMessages]; }
 
+  SenderOptions options_;
   std::vector<Stream> streams_;
-  std::size_t chunk_, backlog_;
-  Window window_;
+  std::unique_ptr<Message[]> messages_;
+  ReplayBuffer replay_;
+  std::uint64_t oldest_ = 0, posted_ = 0;
   std::uint64_t next_ = 0;       // the message that the next chunk is cut from
   std::size_t next_offset_ = 0;  // where in it
-  std::uint64_t bytes_ = 0, messages_ = 0;
+  std::size_t again_ = 0;        // chunks to send once more
+  std::size_t unwritten_ =
+      0;  // segments with payload that streams have taken on; and streams that are pending
+  std::size_t waiting_ = 0, unsettled_ = 0;
+  std::uint64_t bytes_ = 0, completed_ = 0, acknowledged_bytes_ = 0;
 };
 
 }  // namespace tombolo::transport::tcp

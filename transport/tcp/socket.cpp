@@ -1,13 +1,14 @@
 #include "transport/tcp/socket.h"
 
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -18,7 +19,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Of one process group's ranks many may connect to one listener at once.
-constexpr int kBacklog = 1024;
+constexpr int kListenBacklog = 1024;
 
 void set_option(int socket, int level, int name, int value, std::string_view what) {
   if (setsockopt(socket, level, name, &value, sizeof value) != 0) fail_errno(errno, what);
@@ -76,6 +77,39 @@ std::string peer_text(int socket) {
   return to_text(address);
 }
 
+std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noexcept {
+  SocketAddress address;
+  address.length = sizeof address.storage;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return std::nullopt;
+  if (address.family() == AF_INET) reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = htons(port);
+  if (address.family() == AF_INET6)
+    reinterpret_cast<sockaddr_in6*>(&address.storage)->sin6_port = htons(port);
+  return address;
+}
+
+std::optional<SocketAddress> source_towards(const SocketAddress& peer) noexcept {
+  Descriptor socket(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  SocketAddress source;
+  source.length = sizeof source.storage;
+  if (!socket || connect(socket.get(), peer.get(), peer.length) != 0 ||
+      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&source.storage), &source.length) != 0) {
+    return std::nullopt;
+  }
+  return source;
+}
+
+bool same_address(const SocketAddress& left, const SocketAddress& right) noexcept {
+  if (left.family() != right.family()) return false;
+  if (left.family() == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(left.storage).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(right.storage).sin_addr.s_addr;
+  }
+  const auto& mine = reinterpret_cast<const sockaddr_in6&>(left.storage).sin6_addr;
+  const auto& other = reinterpret_cast<const sockaddr_in6&>(right.storage).sin6_addr;
+  return std::memcmp(&mine, &other, sizeof mine) == 0;
+}
+
 bool is_self_connected(int socket) {
   SocketAddress own;
   own.length = sizeof own.storage;
@@ -92,7 +126,7 @@ Descriptor listen_on(const std::string& nic, const std::string& address, std::ui
     fail_errno(errno,
                fmt::format("bind to NIC {}'s address {} (is it an address of this machine?)", nic, address));
   }
-  if (listen(socket.get(), kBacklog) != 0) {
+  if (listen(socket.get(), kListenBacklog) != 0) {
     fail_errno(errno, fmt::format("listen on NIC {}'s address {}", nic, address));
   }
   SocketAddress bound;
@@ -141,6 +175,11 @@ void set_stream_options(int socket, Duration idle_timeout, int backlog) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3, "set TCP_KEEPCNT");
 }
 
+void acknowledge_in_pairs(int socket) noexcept {
+  const int off = 0;
+  setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+}
+
 int pending_error(int socket) noexcept {
   int error = 0;
   socklen_t size = sizeof error;
@@ -152,13 +191,38 @@ Duration round_trip_time(int socket) noexcept {
   return tcp_info_of(socket, info) ? std::chrono::microseconds(info.tcpi_rtt) : Duration::zero();
 }
 
+bool ends_on_one_host(int socket) noexcept {
+  const auto peer = address_of_peer(socket, 0);
+  SocketAddress own;
+  own.length = sizeof own.storage;
+  return peer && getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+         same_address(own, *peer);
+}
+
+void limit_send_buffer(int socket, int bytes) {
+  set_option(socket, SOL_SOCKET, SO_SNDBUF, bytes, "set SO_SNDBUF");
+}
+
+Duration path_length(int socket) noexcept {
+  tcp_info info{};
+  if (ends_on_one_host(socket) || !tcp_info_of(socket, info)) return Duration::zero();
+  return std::chrono::microseconds(info.tcpi_min_rtt);
+}
+
 Duration unanswered_for(int socket) noexcept {
   tcp_info info{};
   if (!tcp_info_of(socket, info)) return Duration::zero();
   // Both counters fall to zero with any acknowledgement; so a live host whose process does not read (closed
-  // window, probes answered) does not count.
-  if (info.tcpi_retransmits == 0 && info.tcpi_probes == 0) return Duration::zero();
+  // window, probes answered) does not count. One probe may stay unanswered: a kernel answers them every 500
+  // ms at most (net.ipv4.tcp_invalid_ratelimit).
+  if (info.tcpi_retransmits == 0 && info.tcpi_probes < 2) return Duration::zero();
   return milliseconds(info.tcpi_last_ack_recv);
+}
+
+bool is_over(int socket) noexcept {
+  constexpr int kClosed = 7;  // TCP_CLOSE, which is in <netinet/tcp.h>, with an older tcp_info
+  tcp_info info{};
+  return !tcp_info_of(socket, info) || info.tcpi_state == kClosed;
 }
 
 }  // namespace tombolo::transport::tcp

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -27,6 +28,16 @@ std::string to_text(const std::string& address, std::uint16_t port);
 /// Of the other end; "?" where the socket has none (any more).
 std::string peer_text(int socket);
 
+/// The other end's address with another port; nothing where the socket has no other end (any more).
+std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noexcept;
+
+/// The local address from which the kernel would send to `peer`: nothing is sent to find out. Nothing where
+/// there is no route.
+std::optional<SocketAddress> source_towards(const SocketAddress& peer) noexcept;
+
+/// Without regard to ports.
+bool same_address(const SocketAddress& left, const SocketAddress& right) noexcept;
+
 /// True where both ends are the same socket: connecting to a free port of one's own address may choose that
 /// very port as its source.
 bool is_self_connected(int socket);
@@ -43,14 +54,33 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
 /// at most so many bytes wait unsent in the kernel, so that the choice of stream stays fresh.
 void set_stream_options(int socket, Duration idle_timeout, int backlog);
 
+/// A kernel answers each small segment at once with an acknowledgement of its own, which costs 2 us on
+/// loopback, unless data soon goes the other way; and NCCL's connections carry data one way only. This makes
+/// it answer every other one, until an acknowledgement was delayed in vain (tcp(7), TCP_QUICKACK).
+void acknowledge_in_pairs(int socket) noexcept;
+
 /// SO_ERROR, cleared by reading.
 int pending_error(int socket) noexcept;
 
 /// Round trip time that the kernel measured; zero where unknown.
 Duration round_trip_time(int socket) noexcept;
 
+/// What a host sends to its own address never leaves it.
+bool ends_on_one_host(int socket) noexcept;
+
+/// Bytes that wait in the kernel, sent or not; it grants twice that for its own needs.
+void limit_send_buffer(int socket, int bytes);
+
+/// The shortest round trip that the kernel has seen, which tells of the path and not of how busy its ends
+/// are; zero where both ends are one host, or where unknown.
+Duration path_length(int socket) noexcept;
+
 /// For how long the other host has left packets unanswered; zero while it answers (also with a closed
 /// window).
 Duration unanswered_for(int socket) noexcept;
+
+/// Reset, or ended by both: nothing moves on it any more. (After the peer's end a reset shows neither in
+/// recv(), which goes on to return 0, nor in what the kernel counts as unacknowledged.)
+bool is_over(int socket) noexcept;
 
 }  // namespace tombolo::transport::tcp

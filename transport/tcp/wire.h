@@ -1,8 +1,16 @@
-// The framing of one TCP stream: every chunk of a message, and the goodbye, starts with a fixed header.
+// The framing of one TCP stream: chunks of messages, acknowledgements, and notices start with a fixed header.
 //
 // A message of direction A->B has a sequence number, counted from 0 in posting order. It travels as one or
-// more chunks, each on any stream. On one stream (sequence, offset) only grow. A message without bytes is one
-// chunk of length 0.
+// more chunks, each on any stream. A message without bytes is one chunk of length 0.
+//
+// Nothing is lost with a stream: each end counts the whole chunks that it took from a stream since that was
+// (re)joined, its epoch. The count goes back on the same stream: in the header of whatever goes that way, or
+// alone. When a stream breaks, each end tells the other its last count of that epoch (kFinal) over the
+// streams that are left, or over the rejoined one: so many chunks have arrived, the others go again, first
+// thing on the rejoined stream. Until a stream's kFinal has come, its sender puts no chunk on it; so that at
+// most one epoch is open. On one stream (sequence, offset) grow within an epoch, but for what goes again,
+// which is in order too: so the oldest chunk that is missing is never behind one whose receive is not posted
+// yet.
 #pragma once
 
 #include <array>
@@ -13,13 +21,21 @@
 
 namespace tombolo::transport::tcp {
 
-inline constexpr std::size_t kHeaderBytes = 32;
+inline constexpr std::size_t kHeaderBytes = 40;
+/// Sizes and offsets have 48 bits on the wire, which no memory exceeds.
+inline constexpr std::uint64_t kLongestMessage = (std::uint64_t{1} << 48) - 1;
 /// A chunk's length has 32 bits on the wire; longer messages are cut.
 inline constexpr std::size_t kLongestChunk = std::size_t{1} << 30;
+/// Streams of a connection are numbered below this.
+inline constexpr std::uint16_t kMostStreams = 64;
 
 enum class FrameType : std::uint8_t {
   kChunk = 1,
   kGoodbye = 2,  ///< the sender closes this stream on purpose; `reason` says why
+  kAck = 3,      ///< carries its `ack` only
+  kFinal = 4,  ///< of a broken stream: offset = its number, sequence = chunks received in each of the epochs
+               ///< from the high to the low half of total
+  kPing = 5,   ///< asks nothing but that the peer's kernel takes it
 };
 
 enum class GoodbyeReason : std::uint8_t {
@@ -30,20 +46,36 @@ enum class GoodbyeReason : std::uint8_t {
   kOther = 4,      ///< another failure of the sender's end
 };
 
+/// Of a chunk.
+inline constexpr std::uint8_t kUrgentFlag = 1;    ///< the sender waits until it knows that all has arrived
+inline constexpr std::uint8_t kReplayFlag = 2;    ///< was on another stream, or epoch, before
+inline constexpr std::uint8_t kChecksumFlag = 4;  ///< `checksum` is the payload's CRC32C
+inline constexpr std::uint8_t kAllFlags = 7;
+
 struct FrameHeader {
   FrameType type = FrameType::kChunk;
   GoodbyeReason reason = GoodbyeReason::kClosed;
   std::uint32_t length = 0;    ///< payload bytes that follow
   std::uint64_t sequence = 0;  ///< of the message
-  std::uint64_t total = 0;     ///< bytes of the whole message
+  std::uint64_t total = 0;     ///< bytes of the whole message; at most kLongestMessage, and so is the offset
   std::uint64_t offset = 0;    ///< of this chunk in the message
+  std::uint8_t flags = 0;
+  std::uint32_t ack = 0;  ///< whole chunks received on this stream in its epoch, modulo 2^32
+  std::uint32_t checksum = 0;
 };
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
+/// With the checksum of the header itself, which every header has: what a damaged one says is not to be
+/// believed, its length least of all.
 void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> to) noexcept;
+/// False where the header is not what its sender wrote.
+bool intact(std::span<const std::byte, kHeaderBytes> header) noexcept;
+/// Makes it intact() after a change by hand.
+void seal(std::span<std::byte, kHeaderBytes> header) noexcept;
 
 /// Nothing where the bytes are no header: wrong mark, unknown type, or a chunk that lies outside its message.
+/// Whether they are intact() is another question.
 std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from) noexcept;
 
 }  // namespace tombolo::transport::tcp

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <random>
 #include <string_view>
 
@@ -48,19 +49,72 @@ TEST(FrameHeader, ChunksOutsideTheirMessageAreNoChunks) {
   EXPECT_FALSE(accepted(bad)) << "longer than any chunk";
 }
 
+TEST(FrameHeader, OfAFinalSurvivesItsEncodingThoughItHasMoreBitsThanOthers) {
+  HeaderBytes bytes;
+  FrameHeader said{FrameType::kFinal, GoodbyeReason::kClosed, 0, UINT32_MAX, 0, kMostStreams - 1};
+  said.total = 0xfedcba98'fedcba98;
+  encode(said, bytes);
+  auto header = decode(bytes);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->sequence, UINT32_MAX);
+  EXPECT_EQ(header->total, said.total);
+  EXPECT_EQ(header->offset, kMostStreams - 1u);
+  said.sequence = 0;
+  said.total = 0x00000003'fedcba98;
+  encode(said, bytes);
+  header = decode(bytes);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->sequence, 0u);
+  EXPECT_EQ(header->total, said.total);
+}
+
+TEST(FrameHeader, KeepsTheLargestSizesAndNamesCapacitiesBeyondThemByTheLargest) {
+  HeaderBytes bytes;
+  encode({FrameType::kChunk, GoodbyeReason::kClosed, 1, UINT64_MAX, kLongestMessage, kLongestMessage - 1},
+         bytes);
+  auto header = decode(bytes);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->sequence, UINT64_MAX);
+  EXPECT_EQ(header->total, kLongestMessage);
+  EXPECT_EQ(header->offset, kLongestMessage - 1);
+  encode({FrameType::kGoodbye, GoodbyeReason::kTooLarge, 0, 5, 1000, UINT64_MAX}, bytes);
+  header = decode(bytes);
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->offset, kLongestMessage);
+}
+
+TEST(FrameHeader, ShowsEveryChangeOfOneBitOrTwo) {
+  HeaderBytes bytes;
+  FrameHeader chunk{FrameType::kChunk, GoodbyeReason::kClosed, 100, 7, 1000, 900};
+  chunk.ack = 12345;
+  encode(chunk, bytes);
+  EXPECT_TRUE(intact(bytes));
+  const auto flip = [&](std::size_t bit) { bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8); };
+  for (std::size_t one = 0; one < 8 * kHeaderBytes; ++one) {
+    flip(one);
+    EXPECT_FALSE(intact(bytes)) << "bit " << one;
+    for (std::size_t other = 0; other < one; ++other) {
+      flip(other);
+      EXPECT_FALSE(intact(bytes)) << "bits " << one << " and " << other;
+      flip(other);
+    }
+    flip(one);
+  }
+  EXPECT_TRUE(intact(bytes));
+}
+
 /// A receiver fed by hand with frames.
 class Fed : public testing::Test {
  protected:
   explicit Fed(std::size_t streams = 1) {
-    std::vector<int> ends;
+    receiver_ = std::make_unique<Receiver>();
     for (std::size_t i = 0; i < streams; ++i) {
       int pair[2];
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) ADD_FAILURE() << "socketpair";
       feeders_.emplace_back(pair[0]);
       sockets_.emplace_back(pair[1]);
-      ends.push_back(pair[1]);
+      receiver_->join(i, pair[1], 0);
     }
-    receiver_ = std::make_unique<Receiver>(ends);
   }
 
   void feed(std::size_t stream, const FrameHeader& header, std::string_view payload = {}) {
@@ -93,6 +147,52 @@ class FedByTwo : public Fed {
   FedByTwo() : Fed(2) {}
 };
 
+TEST_F(Fed, BelievesNothingOfADamagedHeader) {
+  for (const FrameType type : {FrameType::kChunk, FrameType::kGoodbye, FrameType::kAck, FrameType::kFinal}) {
+    for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
+      int pair[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+      Descriptor feeder(pair[0]), socket(pair[1]);
+      Receiver receiver;
+      receiver.join(0, socket.get(), 0);
+      RequestPool pool(false);
+      std::vector<std::byte> buffer(64, std::byte{0x55});
+      PostedRequest* request = pool.take(buffer.data(), buffer.size());
+      receiver.post(request);
+      std::vector<std::byte> wire(kHeaderBytes + 64, std::byte{0x11});
+      FrameHeader header{type, GoodbyeReason::kClosed, 0, 0, 0, 0};
+      if (type == FrameType::kChunk) header = chunk(0, 0, 64, 64);
+      header.ack = 3;
+      encode(header, std::span(wire).first<kHeaderBytes>());
+      wire[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+      ASSERT_EQ(write(feeder.get(), wire.data(), wire.size()), static_cast<ssize_t>(wire.size()));
+      EXPECT_EQ(receiver.read(0, SIZE_MAX).error, Receiver::kDamaged) << "bit " << bit;
+      EXPECT_TRUE(receiver.damaged(0));
+      EXPECT_EQ(receiver.fault(), Receiver::Fault::kNone);
+      EXPECT_EQ(request->claimed, 0u);
+      EXPECT_EQ(std::ranges::count(buffer, std::byte{0x55}), std::ssize(buffer)) << "bit " << bit;
+      EXPECT_EQ(receiver.peer_ack(0), 0u);
+      EXPECT_TRUE(receiver.finals().empty());
+      EXPECT_FALSE(receiver.said_goodbye(0));
+    }
+  }
+}
+
+TEST_F(Fed, FindsDamageBehindAChunkThatWaitsAtOnceAndTheChunkDoesNotCount) {
+  std::vector<std::byte> wire(2 * (kHeaderBytes + 3), std::byte{0x11});
+  encode(chunk(0, 0, 3, 3), std::span(wire).first<kHeaderBytes>());
+  encode(chunk(1, 0, 3, 3), std::span(wire).subspan<kHeaderBytes + 3, kHeaderBytes>());
+  wire[kHeaderBytes + 3 + 4] ^= std::byte{1};  // the length
+  ASSERT_EQ(write(feeders_[0].get(), wire.data(), wire.size()), static_cast<ssize_t>(wire.size()));
+  EXPECT_EQ(receiver_->read(0, SIZE_MAX).error, Receiver::kDamaged);
+  EXPECT_TRUE(receiver_->damaged(0));
+  PostedRequest* first = post(3);
+  EXPECT_EQ(first->state, PostedRequest::State::kPosted);
+  EXPECT_EQ(first->claimed, 0u);
+  EXPECT_EQ(receiver_->lose(0), 0u);
+  EXPECT_EQ(receiver_->fault(), Receiver::Fault::kNone);
+}
+
 TEST_F(Fed, HoldsAChunkBackUntilItsReceiveIsPosted) {
   feed(0, chunk(0, 0, 3, 3), "abc");
   EXPECT_FALSE(receiver_->wants_data(0));
@@ -101,10 +201,20 @@ TEST_F(Fed, HoldsAChunkBackUntilItsReceiveIsPosted) {
   EXPECT_TRUE(receiver_->wants_data(0));
 }
 
-TEST_F(Fed, RefusesASkippedMessage) {
+TEST_F(Fed, TakesALaterMessageFirstSinceAStreamYetToComeMayBringTheOther) {
+  PostedRequest* first = post(3);
+  PostedRequest* second = post(3);
+  feed(0, chunk(1, 0, 3, 3), "abc");
+  EXPECT_EQ(receiver_->fault(), Receiver::Fault::kNone);
+  EXPECT_EQ(first->state, PostedRequest::State::kPosted);
+  EXPECT_EQ(second->state, PostedRequest::State::kDone);
+}
+
+TEST_F(Fed, RefusesToGoBackToAnEarlierMessage) {
   post(3);
   post(3);
   feed(0, chunk(1, 0, 3, 3), "abc");
+  feed(0, chunk(0, 0, 3, 3), "abc");
   EXPECT_EQ(receiver_->fault(), Receiver::Fault::kMalformed);
 }
 
@@ -155,6 +265,67 @@ TEST_F(FedByTwo, RefusesMoreBytesThanTheMessageHas) {
   EXPECT_EQ(receiver_->fault(), Receiver::Fault::kMalformed);
 }
 
+// Whoever waits for an acknowledgement may post the receive only after: one that has come must be seen,
+// whatever waits before it and however the bytes were cut.
+TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  constexpr std::uint32_t kMost = 200'000;
+  for (int round = 0; round < 40; ++round) {
+    int pair[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    Descriptor feeder(pair[0]), socket(pair[1]);
+    Receiver receiver;
+    receiver.join(0, socket.get(), 0);
+    RequestPool pool(false);
+    std::vector<std::byte> buffer(kMost);
+    // Chunks, each a message, and acknowledgements alone or in their headers; where each has come whole.
+    std::vector<std::byte> wire;
+    std::vector<std::size_t> acks;
+    constexpr int kMessages = 12;
+    auto append = [&](FrameHeader header, std::size_t payload) {
+      header.ack = static_cast<std::uint32_t>(acks.size() + 1);
+      HeaderBytes bytes;
+      encode(header, bytes);
+      wire.insert(wire.end(), bytes.begin(), bytes.end());
+      acks.push_back(wire.size());
+      wire.resize(wire.size() + payload, std::byte{0x11});
+    };
+    for (std::uint64_t message = 0; message < kMessages; ++message) {
+      const auto size = static_cast<std::uint32_t>(random() % 2 == 0 ? random() % 100 : random() % kMost);
+      append(chunk(message, 0, size, size), size);
+      for (std::size_t i = random() % 3; i > 0; --i) append({.type = FrameType::kAck}, 0);
+    }
+    std::size_t fed = 0, seen = 0;
+    int posted = 0;
+    std::vector<PostedRequest*> requests;
+    for (int step = 0; requests.size() < kMessages || fed < wire.size(); ++step) {
+      ASSERT_LT(step, 100'000);
+      if (random() % 3 != 0) {
+        const std::size_t piece = random() % 4 == 0 ? random() % 50'000 : random() % 200;
+        const ssize_t took =
+            write(feeder.get(), wire.data() + fed, std::min<std::size_t>(piece, wire.size() - fed));
+        if (took > 0) fed += static_cast<std::size_t>(took);
+      } else if (posted < kMessages && random() % 40 == 0) {
+        requests.push_back(pool.take(buffer.data(), kMost));
+        receiver.post(requests.back());
+        ++posted;
+      }
+      // As the connection does that needs acknowledgements.
+      for (bool more = true; more;) {
+        const auto result =
+            receiver.may_read_ahead(0) ? receiver.read_ahead(0) : receiver.read(0, 1 + random() % kMost);
+        more = result.read != 0;
+      }
+      ASSERT_EQ(receiver.fault(), Receiver::Fault::kNone);
+      while (seen < acks.size() && acks[seen] <= fed) ++seen;
+      ASSERT_EQ(receiver.peer_ack(0), seen) << fed << " bytes, " << posted << " receives";
+    }
+    for (const PostedRequest* request : requests) ASSERT_EQ(request->state, PostedRequest::State::kDone);
+  }
+}
+
 TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
   auto seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -163,7 +334,8 @@ TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     Descriptor feeder(pair[0]), socket(pair[1]);
-    Receiver receiver({socket.get()});
+    Receiver receiver;
+    receiver.join(0, socket.get(), 0);
     RequestPool pool(false);
     // On the heap, so that a sanitizer sees the slightest overrun.
     std::vector<std::vector<std::byte>> buffers;
@@ -179,7 +351,10 @@ TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
       encode(chunk(random() % 5, random() % 3 == 0 ? offset : 0, static_cast<std::uint32_t>(random() % 50),
                    total),
              bytes);
-      if (random() % 8 == 0) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+      if (random() % 8 == 0) {
+        bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+        if (random() % 4 != 0) seal(bytes);
+      }
       wire.insert(wire.end(), bytes.begin(), bytes.end());
       wire.resize(wire.size() + random() % 50, std::byte{0x11});
     }

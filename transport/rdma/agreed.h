@@ -1,0 +1,34 @@
+// What the two ends of a connection have agreed on, and the work requests that both set-up and connection
+// post.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/rdma/area.h"
+#include "transport/rdma/card.h"
+#include "transport/rdma/lane.h"
+#include "transport/rdma/options.h"
+
+namespace tombolo::transport::rdma {
+
+struct Agreed {
+  AreasPointer areas;
+  std::vector<std::unique_ptr<Lane>> lanes;  ///< after the areas: destroyed before them
+  std::vector<QueuePair*> queue_pairs;       ///< the control pair, then payload pairs lane by lane in turn
+  std::vector<LaneFacts> peer_lanes;
+  std::uint64_t peer_area = 0;
+  std::size_t eager_bytes = 0;
+  RdmaOptions options;  ///< resolved: timeout is set
+};
+
+/// Immediate data that no payload has: its count of parts is zero.
+inline constexpr std::uint32_t kTestMark = 0xffff;
+
+/// All return an errno; 0 for success.
+int post_slot_receive(Agreed& agreed, std::uint32_t slot) noexcept;
+int post_empty_receive(Agreed& agreed, std::size_t queue_pair) noexcept;
+/// Writes the token that lies in the closed area into the other end's, and tells it.
+int post_test(Agreed& agreed, std::size_t queue_pair) noexcept;
+
+}  // namespace tombolo::transport::rdma

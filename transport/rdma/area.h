@@ -1,0 +1,54 @@
+// A connection's own memory: what the other end writes into, and the slots of small messages.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/error.h"
+#include "transport/rdma/card.h"
+#include "transport/request_pool.h"
+
+namespace tombolo::transport::rdma {
+
+/// Messages in slots that the receiver has not matched to a receive yet; and slots for the ends' own words.
+inline constexpr std::uint32_t kEagerSlots = 32, kControlSlots = 32, kSlots = kEagerSlots + kControlSlots;
+inline constexpr std::size_t kMostEager = 4096;
+inline constexpr std::size_t kHeaderBytes = 32;
+using Slot = std::array<std::byte, kHeaderBytes + kMostEager>;
+
+/// The other end may write here, and nowhere else but in receives that were told to it.
+struct alignas(4096) OpenArea {
+  std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< sizes of messages, by sequence number
+  std::array<std::uint64_t, kMostQueuePairs> tests;         ///< of set-up, by queue pair
+};
+
+struct alignas(4096) ClosedArea {
+  std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< what is written into the other end's `totals`
+  std::uint64_t test;                                       ///< likewise `tests`
+  std::array<Slot, kSlots> received;
+  std::array<Slot, kSlots> sent;
+};
+
+struct Areas {
+  OpenArea open;
+  ClosedArea closed;
+};
+
+/// Whole pages of its own, zeroed.
+struct UnmapAreas {
+  void operator()(Areas* areas) const noexcept { ::munmap(areas, sizeof(Areas)); }
+};
+using AreasPointer = std::unique_ptr<Areas, UnmapAreas>;
+
+inline AreasPointer make_areas() {
+  void* at = ::mmap(nullptr, sizeof(Areas), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) fail_errno(errno, "allocate a connection's buffers");
+  return AreasPointer(static_cast<Areas*>(at));
+}
+
+}  // namespace tombolo::transport::rdma

@@ -1,0 +1,50 @@
+// RDMA between processes: queue pairs over InfiniBand and RoCE NICs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "topology/cluster_file.h"
+#include "transport/backend.h"
+#include "transport/rdma/lane.h"
+#include "transport/rdma/options.h"
+
+namespace tombolo::transport::rdma {
+
+class RdmaBackend final : public Backend, public std::enable_shared_from_this<RdmaBackend> {
+ public:
+  /// Opens the devices of the host's RDMA NICs; those that cannot be used are remembered with the reason.
+  /// `idle_timeout` as in TcpOptions.
+  RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout,
+              const Clock& clock, Log log);
+  Carrier carrier() const noexcept override { return Carrier::kRdma; }
+  std::unique_ptr<Connecting> establish(Link link) override;
+
+  /// Empty where RDMA can go over the NIC.
+  std::string why_not(const std::string& nic) const;
+  bool any() const noexcept { return !nics_.empty(); }
+
+  /// The port of the NIC that has the address, as it is now. Throws where it cannot be used.
+  Port port_at(const std::string& address) const;
+
+ private:
+  struct Usable {
+    topology::Nic nic;
+    std::shared_ptr<Device> device;
+  };
+  Port make_port(const Usable& usable, const std::string& address) const;
+
+  RdmaOptions options_;
+  Duration idle_timeout_;
+  const Clock* clock_;
+  Log log_;
+  std::vector<Usable> nics_;
+  std::map<std::string, std::string> problems_;  // by NIC
+};
+
+}  // namespace tombolo::transport::rdma

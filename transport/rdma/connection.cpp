@@ -1,0 +1,334 @@
+#include "transport/rdma/connection.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "transport/rdma/timeouts.h"
+
+namespace tombolo::transport::rdma {
+namespace {
+
+constexpr int kBatch = 32;  // completions taken at once
+// For the acknowledgement of small messages that count as sent, when closing.
+constexpr Duration kFlushTime = std::chrono::seconds(2);
+
+}  // namespace
+
+RdmaConnection::RdmaConnection(Linked linked, Agreed agreed)
+    : LinkedConnection(std::move(linked), "rdma"),
+      agreed_(std::move(agreed)),
+      peer_(socket(), linked_.clock) {
+  for (const QueuePair* pair : agreed_.queue_pairs) {
+    const Lane& lane = *agreed_.lanes[pair->lane];
+    const PortFacts& peer = agreed_.peer_lanes[pair->lane].port;
+    StreamMeter& stream = meter_->add_stream(lane.port().facts.nic, peer.nic);
+    stream.path_mtu.set(std::uint64_t{128} << std::min(lane.port().facts.mtu, peer.mtu));
+    streams_.push_back(&stream);
+  }
+  meter_->decided_streams.set(streams_.size());
+  meter_->live_streams.set(streams_.size());
+  free_slots_.reserve(kSlots);
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) free_slots_.push_back(slot);
+  constexpr std::uint64_t kMost = 1U << 30;
+  longest_ = kMost;
+  for (std::size_t i = 0; i < agreed_.lanes.size(); ++i) {
+    longest_ = std::min<std::uint64_t>(
+        {longest_, agreed_.lanes[i]->port().facts.longest, agreed_.peer_lanes[i].port.longest});
+  }
+}
+
+RdmaConnection::~RdmaConnection() {
+  // First: from here on no NIC touches the user's memory.
+  end_payload();
+  if (!error_ && !closing()) {
+    // Small messages count as sent once they are copied: they must have reached the other end's memory.
+    const TimePoint until = now() + kFlushTime;
+    while (free_slots_.size() < kSlots && now() < until) {
+      ibv_wc completion{};
+      if (ibv_poll_cq(agreed_.lanes[0]->queue(), 1, &completion) <= 0) {
+        std::this_thread::yield();
+        continue;
+      }
+      if (completion.status != IBV_WC_SUCCESS) break;
+      const WorkId work = WorkId::unpack(completion.wr_id);
+      if (work.kind == WorkId::Kind::kSlotSend) free_slots_.push_back(work.slot);
+    }
+    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+  }
+  peer_.shut();
+}
+
+std::unique_ptr<Memory> RdmaConnection::register_memory(std::span<std::byte> buffer, MemoryKind kind) {
+  if (kind != MemoryKind::kHost) {
+    fail(Cause::kUnsupported,
+         "{}: register {} bytes of GPU memory by address: an rdma connection takes it as DMA-BUF only",
+         description_, buffer.size());
+  }
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const auto& lane : agreed_.lanes) devices.push_back(lane->port().device);
+  return std::make_unique<RdmaMemory>(std::move(devices), buffer);
+}
+
+std::unique_ptr<Memory> RdmaConnection::register_dma_buf(std::span<std::byte> range, int file,
+                                                         std::uint64_t offset) {
+  if (agreed_.eager_bytes > 0) {
+    fail(Cause::kUnsupported,
+         "{}: register {} bytes of GPU memory: it carries host memory only while messages of up to {} bytes "
+         "are copied by the processor, which "
+         "cannot "
+         "reach it; set TOMBOLO_RDMA_EAGER=0 on one end",
+         description_, range.size(), agreed_.eager_bytes);
+  }
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const auto& lane : agreed_.lanes) devices.push_back(lane->port().device);
+  return std::make_unique<RdmaMemory>(std::move(devices), range, file, offset);
+}
+
+Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
+  auto* request = static_cast<PostedRequest*>(base);
+  if (request->state != PostedRequest::State::kDone && !error_) progress();
+  return outcome_of(*request, bytes);
+}
+
+bool RdmaConnection::progress() noexcept {
+  if (error_) return false;
+  if (wake_up()) {
+    for (auto& lane : agreed_.lanes) lane->disarm();
+    look_at_devices();
+    look_at_link();
+    if (error_) return true;
+  }
+  bool moved = poll_all();
+  if (!error_ && told_ < incoming_.posted()) moved |= tell_receives();
+  if (!error_ && next_ < outgoing_.posted()) moved |= send_all();
+  if (!error_) moved |= report();
+  if (error_) return true;
+  if (closing()) {
+    close_when_drained();
+  } else if (count_turn(moved)) {
+    look_at_devices();
+    look_at_link();
+    if (error_) return moved;
+    if (const std::string why = stalled(); !why.empty()) fail_with(Cause::kTimeout, why);
+  }
+  return moved;
+}
+
+bool RdmaConnection::poll_all() noexcept {
+  bool moved = !early_.empty();
+  for (const ibv_wc& one : early_) {
+    if (!error_) handle(one);
+  }
+  early_.clear();
+  for (std::size_t i = 0; i < agreed_.lanes.size() && !error_; ++i) {
+    std::array<ibv_wc, kBatch> completions;
+    const int count = ibv_poll_cq(agreed_.lanes[i]->queue(), kBatch, completions.data());
+    if (count < 0) {
+      fail_with(Cause::kSystem, fmt::format("RDMA device {} refuses to tell its completions",
+                                            agreed_.lanes[i]->device().name()));
+      return true;
+    }
+    moved |= count > 0;
+    for (int at = 0; at < count && !error_; ++at) handle(completions[static_cast<std::size_t>(at)]);
+  }
+  return moved;
+}
+
+void RdmaConnection::handle(const ibv_wc& completion) noexcept {
+  const WorkId work = WorkId::unpack(completion.wr_id);
+  if (agreed_.queue_pairs[work.queue_pair]->pair == nullptr) return;  // left over from a destroyed one
+  if (completion.status != IBV_WC_SUCCESS) return broken(completion);
+  switch (work.kind) {
+    case WorkId::Kind::kSlotSend:
+      ++control().send_room;
+      free_slots_.push_back(work.slot);
+      break;
+    case WorkId::Kind::kPiece:
+      agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
+      piece_done(work.slot);
+      break;
+    case WorkId::Kind::kSlotReceive:
+      if (completion.opcode != IBV_WC_RECV) return malformed("immediate data where a record was due");
+      slot_arrived(work.slot, completion.byte_len);
+      break;
+    case WorkId::Kind::kEmptyReceive:
+      if (completion.opcode != IBV_WC_RECV_RDMA_WITH_IMM) return malformed("a record where a part was due");
+      part_arrived(work.queue_pair, ntohl(completion.imm_data), completion.byte_len);
+      break;
+    case WorkId::Kind::kTest:
+      break;
+  }
+}
+
+/// A queue pair is of no use any more. Why, the peer may have said over the link, or the device by an event.
+void RdmaConnection::broken(const ibv_wc& completion) noexcept {
+  look_at_devices();
+  if (error_) return;
+  look_at_link();
+  if (error_) return;
+  const WorkId work = WorkId::unpack(completion.wr_id);
+  const Lane& lane = *agreed_.lanes[agreed_.queue_pairs[work.queue_pair]->lane];
+  const std::string where =
+      fmt::format("queue pair {} of RDMA device {}", work.queue_pair, lane.device().name());
+  const std::string trouble = lane.device().trouble(lane.port().number);
+  if (closing()) {
+    peer_.give_up();
+    return;
+  }
+  if (completion.status == IBV_WC_RETRY_EXC_ERR) {
+    fail_with(Cause::kTimeout,
+              fmt::format("{}: the peer's NIC ({}) acknowledged nothing, {} tries of at least {} each{}",
+                          where, agreed_.peer_lanes[agreed_.queue_pairs[work.queue_pair]->lane].port.nic,
+                          agreed_.options.retries + 1,
+                          format_seconds(to_seconds(ack_timeout(agreed_.options.timeout))), trouble));
+    return;
+  }
+  const bool remote = completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_OP_ERR ||
+                      completion.status == IBV_WC_REM_INV_REQ_ERR ||
+                      completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
+  fail_with(
+      remote ? Cause::kRemote : Cause::kSystem,
+      fmt::format("{}: {} (vendor's code {}){}", where,
+                  lane.device().verbs().wc_status_str(completion.status), completion.vendor_err, trouble));
+}
+
+void RdmaConnection::look_at_devices() noexcept {
+  for (auto& lane : agreed_.lanes) {
+    lane->device().look();
+    if (lane->device().lost()) {
+      fail_with(Cause::kSystem, fmt::format("RDMA device {} reported a fatal error", lane->device().name()));
+      return;
+    }
+    for (const auto& pair : lane->queue_pairs()) {
+      const int fatal = pair->events.fatal.load(std::memory_order_relaxed);
+      if (fatal < 0) continue;
+      fail_with(Cause::kSystem,
+                fmt::format("RDMA device {}: {}", lane->device().name(),
+                            lane->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal))));
+      return;
+    }
+  }
+}
+
+void RdmaConnection::look_at_link() noexcept {
+  if (const std::string nonsense = peer_.look(); !nonsense.empty()) malformed(nonsense);
+}
+
+/// What the peer sent before its end is still to be delivered.
+void RdmaConnection::close_when_drained() noexcept {
+  const auto& goodbye = peer_.goodbye();
+  if (!goodbye) {
+    // A process that died says no numbers: what is in the completion queues was all.
+    while (!error_ && poll_all()) {
+    }
+  } else if (goodbye->why == Goodbye::Why::kClosed &&
+             (small_received_ < goodbye->sent || large_received_ < goodbye->written) && peer_.patient()) {
+    return;
+  }
+  if (error_) return;
+  if (goodbye) finish_received(goodbye->received);
+  // Small messages that wait for a receive can still be had, if nothing else is waited for.
+  if (held_count_ > 0 && outgoing_.empty() && incoming_.empty()) return;
+  fail_with(Cause::kRemote, peer_.ending());
+}
+
+/// What the peer has in its receives is done, even where the last acknowledgement got lost with the peer's
+/// queue pairs.
+void RdmaConnection::finish_received(std::uint64_t end) noexcept {
+  if (outgoing_.empty() || outgoing_.oldest() >= std::min(end, next_)) return;
+  end_payload();
+  for (std::uint64_t sequence = outgoing_.oldest(); sequence < std::min(end, next_); ++sequence)
+    if (PostedRequest* request = outgoing_.find(sequence)) finish_send(sequence, *request);
+}
+
+Goodbye RdmaConnection::goodbye_for(Goodbye::Why why, std::uint64_t size,
+                                    std::uint64_t capacity) const noexcept {
+  return {why, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
+}
+
+void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
+                                    std::uint64_t capacity) noexcept {
+  fail_with(Cause::kRemote,
+            fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes", sequence,
+                        size, capacity),
+            goodbye_for(Goodbye::Why::kTooLarge, size, capacity));
+}
+
+void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
+  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  goodbye.text = what;
+  fail_with(cause, what, goodbye);
+}
+
+void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+  if (error_) return;
+  set_error(cause, what);
+  meter_->live_streams.set(0);
+  // Before any request is told to have failed: its buffer is the user's again.
+  end_payload();
+  if (!closing()) peer_.say(goodbye);
+  peer_.shut();
+}
+
+/// Ends every access of the NICs to the user's memory; what is registered for single operations is given
+/// back.
+void RdmaConnection::end_payload() noexcept {
+  for (std::size_t i = 1; i < agreed_.queue_pairs.size(); ++i) {
+    QueuePair& pair = *agreed_.queue_pairs[i];
+    agreed_.lanes[pair.lane]->destroy(pair);
+  }
+  for (Outgoing& out : sending_) deregister(out.own);
+  for (Incoming& in : receiving_) deregister(in.own);
+}
+
+/// For buffers without registration: one of their own, for this operation. Keeping it for a later one could
+/// reach a buffer that was unmapped meanwhile.
+bool RdmaConnection::register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory,
+                                  Access access, Registrations& own) noexcept {
+  try {
+    if (memory != nullptr) {
+      if (memory->covers(data, size)) return true;
+      fail(Cause::kInvalidUsage, "{} bytes at {} are not within the memory registered for them", size,
+           static_cast<const void*>(data));
+    }
+    const std::span range(const_cast<std::byte*>(data), size);
+    for (std::size_t i = 0; i < agreed_.lanes.size(); ++i)
+      own[i] = agreed_.lanes[i]->device().add(range, access);
+    return true;
+  } catch (const Error& error) {
+    deregister(own);
+    fail_with(error.cause(), error.what());
+    return false;
+  }
+}
+
+void RdmaConnection::deregister(Registrations& own) noexcept {
+  for (std::size_t i = 0; i < agreed_.lanes.size(); ++i) {
+    if (own[i] != nullptr) agreed_.lanes[i]->device().remove(own[i]);
+    own[i] = nullptr;
+  }
+}
+
+void RdmaConnection::append_wait_handles(std::vector<pollfd>& handles) const {
+  fall_asleep();
+  bool look_again = error_.has_value() || closing();
+  if (!look_again) {
+    for (const auto& lane : agreed_.lanes) {
+      lane->arm();
+      // What came before it was armed wakes nobody.
+      std::array<ibv_wc, kBatch> completions;
+      const int count = ibv_poll_cq(lane->queue(), kBatch, completions.data());
+      for (int i = 0; i < count; ++i) early_.push_back(completions[static_cast<std::size_t>(i)]);
+      handles.push_back({lane->descriptor(), POLLIN, 0});
+      handles.push_back({lane->device().events(), POLLIN, 0});
+    }
+    look_again = !early_.empty();
+  }
+  handles.push_back(link_handle(look_again));
+}
+
+}  // namespace tombolo::transport::rdma

@@ -1,0 +1,144 @@
+// A connection over queue pairs. Messages up to a few KiB are copied through slots that are always posted;
+// larger ones are written by the NIC straight into the receive, which its owner has told the sender of
+// before.
+//
+// Nothing here relies on the order in which different queue pairs complete: a large message is whole when
+// each of its parts has been announced by immediate data, on whatever queue pair. And nothing can overflow:
+// see lane.h and Credits.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "transport/linked_connection.h"
+#include "transport/peer_link.h"
+#include "transport/rdma/agreed.h"
+#include "transport/rdma/memory.h"
+#include "transport/rdma/records.h"
+
+namespace tombolo::transport::rdma {
+
+class RdmaConnection final : public LinkedConnection {
+ public:
+  RdmaConnection(Linked linked, Agreed agreed);
+  ~RdmaConnection() override;
+
+  std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
+  std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                           std::uint64_t offset) override;
+  Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
+  Request* post_receive(std::span<std::byte> buffer, Memory* memory) noexcept override;
+  Outcome test(Request* request, std::size_t& bytes) noexcept override;
+  bool progress() noexcept override;
+  void append_wait_handles(std::vector<pollfd>& handles) const override;
+
+ private:
+  static constexpr std::size_t kWindow = kRequestsPerDirection;
+
+  /// How many slots of the other end a kind of record may still fill, by the counters that its headers bring.
+  struct Credits {
+    std::uint32_t all = 0;
+    std::uint32_t sent = 0;           ///< modulo 2^32
+    std::uint32_t taken = 0;          ///< of them, as the other end said last
+    std::uint32_t taken_here = 0;     ///< of the other end's records
+    std::uint32_t reported_here = 0;  ///< of these, as told last
+    std::uint32_t left() const noexcept { return all - (sent - taken); }
+    std::uint32_t unreported() const noexcept { return taken_here - reported_here; }
+    /// False where the other end claims what was never sent.
+    bool hear(std::uint32_t now) noexcept {
+      if (now - taken > sent - taken) return false;
+      taken = now;
+      return true;
+    }
+  };
+  /// A send that is not done, by its place in the window.
+  struct Outgoing {
+    const RdmaMemory* memory = nullptr;
+    Registrations own{};  ///< made for this send alone
+    bool begun = false, announced = false;
+    std::uint32_t parts = 0, next_part = 0;
+    std::size_t part_bytes = 0, part_offset = 0;
+    std::uint32_t under_way = 0;  ///< work requests
+  };
+  /// A receive that is not done, likewise.
+  struct Incoming {
+    const RdmaMemory* memory = nullptr;
+    Registrations own{};
+    bool to_tell = false, told = false;
+    std::uint32_t parts = 0, seen = 0;
+  };
+
+  // connection.cpp
+  QueuePair& control() noexcept { return *agreed_.queue_pairs[0]; }
+  bool closing() const noexcept { return peer_.closing(); }
+  bool poll_all() noexcept;
+  void handle(const ibv_wc& completion) noexcept;
+  void broken(const ibv_wc& completion) noexcept;
+  void look_at_link() noexcept;
+  void look_at_devices() noexcept;
+  void close_when_drained() noexcept;
+  void finish_received(std::uint64_t end) noexcept;
+  Goodbye goodbye_for(Goodbye::Why why, std::uint64_t size = 0, std::uint64_t capacity = 0) const noexcept;
+  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
+  void fail_with(Cause cause, std::string_view what) noexcept;
+  void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
+  void end_payload() noexcept;
+  bool register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory, Access access,
+                    Registrations& own) noexcept;
+  void deregister(Registrations& own) noexcept;
+  const Registrations& registrations_of(const RdmaMemory* memory, const Registrations& own) const noexcept {
+    return memory != nullptr ? memory->registrations() : own;
+  }
+
+  // sender.cpp
+  bool send_all() noexcept;
+  bool send_small(std::uint64_t sequence, PostedRequest& request) noexcept;
+  bool send_large(std::uint64_t sequence, PostedRequest& request) noexcept;
+  bool send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out,
+                 const Advert& advert) noexcept;
+  bool post_slot(Header header, std::span<const std::byte> payload) noexcept;
+  bool may_say(bool urgent) const noexcept {
+    return !free_slots_.empty() && words_.left() > (urgent ? 0U : 1U);
+  }
+  bool report() noexcept;
+  void piece_done(std::uint32_t at) noexcept;
+
+  // receiver.cpp
+  bool tell_receives() noexcept;
+  void slot_arrived(std::uint32_t slot, std::uint32_t bytes) noexcept;
+  void small_arrived(std::uint32_t slot, const Header& header) noexcept;
+  void deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot,
+               std::uint64_t size) noexcept;
+  void receives_told(std::span<const std::byte> payload, std::uint32_t count) noexcept;
+  void large_announced(std::uint64_t sequence, std::uint64_t size) noexcept;
+  void part_arrived(std::size_t queue_pair, std::uint32_t mark, std::uint32_t bytes) noexcept;
+  void repost(std::uint32_t slot) noexcept;
+  void malformed(std::string_view what) noexcept;
+
+  Agreed agreed_;
+  PeerLink peer_;
+  std::array<Outgoing, kWindow> sending_{};
+  std::array<Incoming, kWindow> receiving_{};
+  std::array<Advert, kWindow> adverts_{};  // of the other end's receives
+  std::uint64_t next_ = 0;                 // the send that is given to the NIC next
+  std::uint64_t told_ = 0;                 // receives before it are told, or need not be
+  std::size_t next_pair_ = 1;
+  std::uint64_t longest_ = 0;  // bytes of one work request
+  Credits small_{kEagerSlots}, words_{kControlSlots};
+  std::vector<std::uint32_t> free_slots_;  // to send from
+  struct Held {
+    std::uint64_t sequence = UINT64_MAX;
+    std::uint32_t slot = 0;
+    std::uint64_t size = 0;
+  };
+  std::array<Held, kEagerSlots> held_{};  // small messages whose receive is not posted yet
+  std::uint32_t held_count_ = 0;
+  std::uint64_t large_sequence_ = UINT64_MAX, large_size_ = 0;  // announced last
+  std::uint64_t small_sent_ = 0, large_sent_ = 0, small_received_ = 0, large_received_ = 0;
+  std::vector<StreamMeter*> streams_;  // by queue pair
+  mutable std::vector<ibv_wc> early_;
+};
+
+}  // namespace tombolo::transport::rdma

@@ -1,0 +1,91 @@
+// One opened RDMA device, shared by all connections of a process that use it.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "topology/nic.h"
+#include "topology/verbs_functions.h"
+#include "transport/rdma/registration_cache.h"
+
+namespace tombolo::transport::rdma {
+
+using Verbs = topology::VerbsFunctions;
+
+/// Where the device's asynchronous events about one queue pair are noted: its address is the queue pair's
+/// context.
+struct QueuePairEvents {
+  std::atomic<int> fatal{-1};  ///< ibv_event_type of the event after which it is of no use; -1 = none
+};
+
+/// Who may write to registered memory: nobody, this end's NIC for receives, or the other end.
+enum class Access : std::uint8_t { kNone, kByNic, kByPeer };
+
+class Device {
+ public:
+  /// Throws kUnsupported or kSystem, saying what to do.
+  Device(std::shared_ptr<const Verbs> verbs, const std::string& name, Log log);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Verbs& verbs() const noexcept { return *verbs_; }
+  const std::string& name() const noexcept { return name_; }
+  ibv_context* context() const noexcept { return context_; }
+  ibv_pd* domain() const noexcept { return domain_; }
+  /// Throws kSystem.
+  ibv_port_attr query_port(int port) const;
+
+  /// The entries of the port's GID table that are in use.
+  std::vector<topology::Gid> gids(int port) const;
+
+  /// Registers for one operation or for a connection's own use: not shared. Throws kSystem.
+  ibv_mr* add(std::span<std::byte> range, Access access) const;
+  ibv_mr* add_dma_buf(int file, std::uint64_t offset, std::span<std::byte> range) const;
+  void remove(ibv_mr* registration) const noexcept;
+  /// What register_memory() holds.
+  RegistrationCache& shared() noexcept { return shared_; }
+
+  /// Readable when there is something to look at.
+  int events() const noexcept { return context_->async_fd; }
+  /// Takes note of asynchronous events without blocking. From any thread.
+  void look() noexcept;
+  /// What the device told last about this port or all of itself, as "; ..." for messages; empty for nothing
+  /// bad.
+  std::string trouble(int port) const;
+  /// The whole device is lost.
+  bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+
+ private:
+  std::shared_ptr<const Verbs> verbs_;
+  std::string name_;
+  Log log_;
+  ibv_context* context_ = nullptr;
+  ibv_pd* domain_ = nullptr;
+  RegistrationCache shared_;
+  mutable std::mutex lock_;
+  std::map<int, std::string> trouble_;  // by port; 0: the device
+  std::atomic<bool> lost_{false};
+};
+
+/// The devices of a process, each opened once. Threads: any.
+class Devices {
+ public:
+  /// The one that routers use; it lives as long as the process, the devices as long as somebody uses them.
+  static Devices& of_process();
+  /// The open device, or a new one. Throws as Device's constructor does, and kUnsupported without libibverbs.
+  std::shared_ptr<Device> open(const std::string& name, const Log& log);
+
+ private:
+  std::mutex lock_;
+  std::shared_ptr<const Verbs> verbs_;
+  std::map<std::string, std::weak_ptr<Device>> open_;
+};
+
+}  // namespace tombolo::transport::rdma

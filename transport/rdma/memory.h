@@ -1,0 +1,45 @@
+// Memory registered with the NICs of a connection.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/rdma/card.h"
+#include "transport/rdma/device.h"
+#include "transport/transport.h"
+
+namespace tombolo::transport::rdma {
+
+/// By lane.
+using Registrations = std::array<ibv_mr*, kMostLanes>;
+
+/// What register_memory() gives. Keeps the devices open; the registrations end with it.
+class RdmaMemory final : public Memory {
+ public:
+  /// With each device; throws as Device::add() does. A range of no bytes needs no registration.
+  RdmaMemory(std::vector<std::shared_ptr<Device>> devices, std::span<std::byte> range);
+  /// Of GPU memory exported as DMA-BUF: `file` at `offset`.
+  RdmaMemory(std::vector<std::shared_ptr<Device>> devices, std::span<std::byte> range, int file,
+             std::uint64_t offset);
+  ~RdmaMemory() override;
+  RdmaMemory(const RdmaMemory&) = delete;
+  RdmaMemory& operator=(const RdmaMemory&) = delete;
+
+  bool covers(const std::byte* data, std::size_t size) const noexcept {
+    return data >= range_.data() && size <= range_.size() &&
+           static_cast<std::size_t>(data - range_.data()) <= range_.size() - size;
+  }
+  const Registrations& registrations() const noexcept { return registrations_; }
+
+ private:
+  void release() noexcept;
+
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::span<std::byte> range_;
+  bool shared_ = true;
+  Registrations registrations_{};
+};
+
+}  // namespace tombolo::transport::rdma

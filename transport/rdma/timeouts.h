@@ -1,0 +1,20 @@
+// How long a queue pair waits for a peer that does not answer.
+#pragma once
+
+#include "base/clock.h"
+
+namespace tombolo::transport::rdma {
+
+/// Of one try: 4.096 us * 2^exponent (InfiniBand specification, "local ACK timeout"). Exponent 0 means for
+/// ever.
+Duration ack_timeout(int exponent) noexcept;
+
+/// After how long a send to a peer that is silent fails, in the worst case: every try may last four times its
+/// timeout, and there are `retries` after the first.
+Duration worst_silence(int exponent, int retries) noexcept;
+
+/// The largest exponent with which a dead path is noticed within `limit` in the worst case; at least the
+/// smallest that a loaded machine can keep (8, a millisecond).
+int exponent_within(Duration limit, int retries) noexcept;
+
+}  // namespace tombolo::transport::rdma

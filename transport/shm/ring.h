@@ -1,0 +1,137 @@
+// Records through a ring in shared memory, one writer and one reader. A record is a header and its payload in
+// whole cache lines; a small message is one line, which then is all that moves between the two cores.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "transport/shm/segment.h"
+
+namespace tombolo::transport::shm {
+
+enum class RecordType : std::uint16_t {
+  kWhole = 1,    ///< a message; payload follows
+  kFetch = 2,    ///< a message that lies at `address` of the writer's memory, for the reader to fetch
+  kPiece = 3,    ///< a piece of a message, in order
+  kGoodbye = 4,  ///< the writer closed on purpose; `reason` says why
+  kSkip = 5,     ///< nothing, up to the ring's end
+};
+
+/// What stands in front of a record's payload. The stamp is written last and makes the record valid.
+struct Record {
+  std::uint32_t stamp = 0;
+  RecordType type = RecordType::kWhole;
+  std::uint16_t reason = 0;
+  std::uint64_t length = 0;   ///< payload bytes in the ring
+  std::uint64_t total = 0;    ///< bytes of the message
+  std::uint64_t address = 0;  ///< kFetch
+};
+static_assert(sizeof(Record) == 32);
+inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
+/// Payload that one record takes at most: so that several fit in the ring.
+inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
+
+inline std::size_t record_bytes(std::size_t payload) noexcept {
+  return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;
+}
+/// Never 0, which a line has that was not written yet.
+inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
+  return static_cast<std::uint32_t>(position / kLine) | 0x8000'0000U;
+}
+
+class RingWriter {
+ public:
+  explicit RingWriter(Ring& ring) noexcept : ring_(&ring) {}
+
+  /// False where there is no room now. `record.length` payload bytes are copied from `payload`.
+  bool write(Record record, const std::byte* payload) noexcept {
+    const std::size_t size = record_bytes(record.length);
+    const std::size_t to_end = kRingBytes - at(position_);
+    // A record lies in one piece; and the line after it must be free, for its stamp is cleared.
+    const std::size_t skipped = size > to_end ? to_end : 0;
+    const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // for the goodbye
+    if (!has_room(skipped + size + kLine + kept)) return false;
+    if (skipped != 0) {
+      publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, nullptr, to_end);
+    }
+    publish(record, payload, size);
+    return true;
+  }
+  /// Whether a record of so much payload would fit wherever the ring ends.
+  bool has_room_for(std::size_t payload) noexcept { return has_room(2 * record_bytes(payload) + 2 * kLine); }
+
+ private:
+  static std::size_t at(std::uint64_t position) noexcept { return position % kRingBytes; }
+  bool has_room(std::size_t bytes) noexcept {
+    if (position_ + bytes - taken_ <= kRingBytes) return true;
+    taken_ = ring_->taken.load(std::memory_order_acquire);
+    // A reader that claims more than was written only harms itself.
+    return position_ + bytes - std::min(taken_, position_) <= kRingBytes;
+  }
+  void publish(Record record, const std::byte* payload, std::size_t size) noexcept {
+    std::byte* line = ring_->bytes + at(position_);
+    const std::uint32_t nothing = 0;
+    std::memcpy(ring_->bytes + at(position_ + size), &nothing, sizeof nothing);
+    const std::uint32_t stamp = stamp_at(position_);
+    record.stamp = 0;
+    if (payload != nullptr && record.length > 0) std::memcpy(line + sizeof record, payload, record.length);
+    std::memcpy(line + sizeof stamp, reinterpret_cast<const std::byte*>(&record) + sizeof stamp,
+                sizeof record - sizeof stamp);
+    std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
+        .store(stamp, std::memory_order_release);
+    position_ += size;
+  }
+
+  Ring* ring_;
+  std::uint64_t position_ = 0;
+  std::uint64_t taken_ = 0;  // as last seen
+};
+
+class RingReader {
+ public:
+  explicit RingReader(Ring& ring) noexcept : ring_(&ring) {}
+
+  /// The next record, if it is there. Its payload is payload(). A record whose length lies outside of the
+  /// ring comes with length kRingBytes, which no true one has.
+  std::optional<Record> peek() noexcept {
+    for (;;) {
+      std::byte* line = ring_->bytes + position_ % kRingBytes;
+      if (std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
+              .load(std::memory_order_acquire) != stamp_at(position_)) {
+        return std::nullopt;
+      }
+      Record record;
+      std::memcpy(&record, line, sizeof record);
+      const std::size_t to_end = kRingBytes - position_ % kRingBytes;
+      if (record.length > to_end - sizeof(Record)) record.length = kRingBytes;
+      if (record.type != RecordType::kSkip) return record;
+      take(to_end);
+    }
+  }
+  bool has_any() const noexcept {
+    return std::atomic_ref<std::uint32_t>(
+               *reinterpret_cast<std::uint32_t*>(ring_->bytes + position_ % kRingBytes))
+               .load(std::memory_order_acquire) == stamp_at(position_);
+  }
+  const std::byte* payload() const noexcept { return ring_->bytes + position_ % kRingBytes + sizeof(Record); }
+  void pop(const Record& record) noexcept { take(record_bytes(record.length)); }
+
+ private:
+  void take(std::size_t bytes) noexcept {
+    position_ += bytes;
+    // The line of this counter would go back and forth with every small message.
+    if (position_ - told_ < kRingBytes / 8) return;
+    told_ = position_;
+    ring_->taken.store(position_, std::memory_order_release);
+  }
+
+  Ring* ring_;
+  std::uint64_t position_ = 0, told_ = 0;
+};
+
+}  // namespace tombolo::transport::shm

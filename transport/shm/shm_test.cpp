@@ -1,0 +1,277 @@
+// What shared memory adds to the contract that conformance_test.cpp checks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <thread>
+
+#include "transport/shm/connection.h"
+#include "transport/shm/ring.h"
+#include "transport/test_messages.h"
+
+namespace tombolo::transport::shm {
+namespace {
+
+test::Pair connected(bool fetch) {
+  test::Backend backend{"Shm", false, {}, fetch ? test::Backend::Shm::kFetch : test::Backend::Shm::kRing};
+  return test::make_connected(backend);
+}
+
+class Ways : public testing::TestWithParam<bool> {};
+
+TEST_P(Ways, TheRouteSaysSo) {
+  auto pair = connected(GetParam());
+  EXPECT_EQ(pair.first->route().transport, "shm");
+  EXPECT_EQ(pair.second->route().transport, "shm");
+}
+
+TEST_P(Ways, RandomMessagesBothWaysArriveWholeBetweenSleepingThreads) {
+  test::expect_random_messages_both_ways(connected(GetParam()), 600, 5'000, 300'000);
+}
+
+TEST_P(Ways, ManySmallMessagesPassAFullRing) {
+  auto pair = connected(GetParam());
+  constexpr std::size_t kMessages = 50'000;
+  std::thread reader([&] {
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      std::uint64_t got = 0;
+      std::size_t bytes = 0;
+      Request* receive = pair.second->post_receive(std::as_writable_bytes(std::span(&got, 1)));
+      ASSERT_EQ(test::finish_asleep(*pair.second, receive, bytes), Outcome::kDone);
+      ASSERT_EQ(got, i);
+    }
+  });
+  for (std::size_t i = 0; i < kMessages; ++i) {
+    std::size_t bytes = 0;
+    Request* send = pair.first->post_send(std::as_bytes(std::span(&i, 1)));
+    ASSERT_EQ(test::finish_asleep(*pair.first, send, bytes), Outcome::kDone);
+  }
+  reader.join();
+}
+
+TEST_P(Ways, WhatWasReportedAsSentArrivesAfterTheSenderClosed) {
+  auto pair = connected(GetParam());
+  std::vector<std::byte> small(1000, std::byte{7});
+  std::size_t bytes = 0;
+  ASSERT_EQ(test::finish(*pair.first, pair.first->post_send(small), bytes), Outcome::kDone);
+  pair.first.reset();
+  std::vector<std::byte> in(1000);
+  ASSERT_EQ(test::finish(*pair.second, pair.second->post_receive(in), bytes), Outcome::kDone);
+  EXPECT_EQ(in, small);
+  ASSERT_EQ(test::finish(*pair.second, pair.second->post_receive(in), bytes), Outcome::kFailed);
+  EXPECT_NE(std::string(pair.second->error()->what()).find("closed the connection"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shm, Ways, testing::Bool(),
+                         [](const auto& tested) { return tested.param ? "Fetch" : "Ring"; });
+
+TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
+  for (int round = 0; round < 200; ++round) {
+    auto pair = connected(GetParam());
+    std::vector<std::byte> data(40'000), got(40'000);
+    std::thread peer([&] {
+      std::size_t bytes = 0;
+      EXPECT_EQ(test::finish(*pair.second, pair.second->post_receive(got), bytes), Outcome::kDone);
+      pair.second.reset();
+    });
+    Request* send = pair.first->post_send(data);
+    std::size_t bytes = 0;
+    EXPECT_EQ(test::finish(*pair.first, send, bytes), Outcome::kDone) << "round " << round;
+    peer.join();
+  }
+}
+
+// Both ends in one process, so that their turns can be told apart.
+TEST(ShmPieces, ASenderThatWaitsCopiesAsMuchAsTheReceiver) {
+  auto pair = connected(true);
+  std::mt19937_64 random(5);
+  const auto data = test::random_data(random, 40 * 512 * 1024 + 77);
+  std::vector<std::byte> got(data.size() + 3, std::byte{9});
+  Request* receive = pair.second->post_receive(got);
+  Request* send = pair.first->post_send(data);
+  std::size_t bytes = 0;
+  // One turn of the receiver begins; then only the sender makes calls, until nothing is left to take.
+  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending);
+  int turns = 0;
+  while (pair.first->progress()) ++turns;
+  EXPECT_GE(turns, 5);
+  ASSERT_EQ(pair.first->test(send, bytes), Outcome::kPending) << "the receiver does not know yet";
+  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kDone);
+  EXPECT_EQ(bytes, data.size());
+  ASSERT_EQ(pair.first->test(send, bytes), Outcome::kDone);
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin()));
+  EXPECT_EQ(got.back(), std::byte{9});
+}
+
+TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  auto pair = connected(true);
+  auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
+    std::mt19937_64 out(send_seed), in(receive_seed);
+    for (int round = 0; round < 12; ++round) {
+      constexpr int kAtOnce = 3;
+      std::vector<std::vector<std::byte>> sent, wanted, got;
+      std::vector<Request*> sends, receives;
+      for (int i = 0; i < kAtOnce; ++i) {
+        sent.push_back(test::random_data(out, out() % 5'000'000));
+        wanted.push_back(test::random_data(in, in() % 5'000'000));
+        got.emplace_back(wanted.back().size());
+      }
+      for (int i = 0; i < kAtOnce; ++i) {
+        receives.push_back(connection.post_receive(got[static_cast<std::size_t>(i)]));
+        sends.push_back(connection.post_send(sent[static_cast<std::size_t>(i)]));
+      }
+      std::size_t bytes = 0;
+      for (Request* request : sends) ASSERT_EQ(test::finish(connection, request, bytes), Outcome::kDone);
+      for (Request* request : receives) ASSERT_EQ(test::finish(connection, request, bytes), Outcome::kDone);
+      ASSERT_TRUE(got == wanted) << "round " << round;
+    }
+  };
+  std::thread other([&] { run(*pair.second, seed + 1, seed); });
+  run(*pair.first, seed, seed + 1);
+  other.join();
+}
+
+TEST(ShmPieces, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
+  for (int round = 0; round < 10; ++round) {
+    auto pair = connected(true);
+    std::vector<std::byte> data(std::size_t{16} << 20, std::byte{1}), got(data.size());
+    std::thread receiver([&] {
+      std::size_t bytes = 0;
+      Request* receive = pair.second->post_receive(got);
+      // Until a turn was made, and some more.
+      for (int turn = 0; turn < 1 + round % 5; ++turn) {
+        if (pair.second->test(receive, bytes) != Outcome::kPending) break;
+        if (got[0] == std::byte{0}) turn = -1;
+      }
+      pair.second.reset();
+      std::ranges::fill(got, std::byte{2});
+      for (int look = 0; look < 20; ++look) {
+        // Every byte is like the one before it.
+        ASSERT_TRUE(got[0] == std::byte{2} && std::memcmp(&got[0], &got[1], got.size() - 1) == 0)
+            << "round " << round;
+      }
+    });
+    Request* send = pair.first->post_send(data);
+    std::size_t bytes = 0;
+    const Outcome outcome = test::finish(*pair.first, send, bytes);
+    EXPECT_NE(outcome, Outcome::kPending);
+    receiver.join();
+  }
+}
+
+TEST(ShmFailure, AKilledPeerFailsALargeMessageAtOnceAndByName) {
+  Router here(test::router_options("one"));
+  auto listener = here.listen();
+  const auto endpoint = listener->endpoint().encode();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Router there(test::router_options("one"));
+    auto connecting = there.connect(Endpoint::decode(endpoint), {});
+    std::unique_ptr<Connection> connection;
+    while (!connection) connection = connecting->poll();
+    std::vector<std::byte> large(std::size_t{64} << 20, std::byte{1});
+    connection->post_send(large);
+    ::raise(SIGKILL);
+  }
+  std::unique_ptr<Connection> connection;
+  for (auto deadline = test::soon(); !connection && !deadline.passed();) connection = listener->accept();
+  ASSERT_NE(connection, nullptr);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  std::vector<std::byte> in(std::size_t{64} << 20);
+  std::size_t bytes = 0;
+  const auto begin = Clock::steady().now();
+  ASSERT_EQ(test::finish_asleep(*connection, connection->post_receive(in), bytes), Outcome::kFailed);
+  EXPECT_LT(Clock::steady().now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(connection->error()->cause(), Cause::kRemote);
+  EXPECT_NE(std::string(connection->error()->what()).find("vanished"), std::string::npos)
+      << connection->error()->what();
+}
+
+TEST(ShmFailure, APeerThatCannotIsReachedOverTcpAndTheRouteSaysWhy) {
+  RouterOptions only_tcp = test::router_options("one");
+  only_tcp.policy.transports = {"tcp"};
+  Router here(test::router_options("one")), there(only_tcp);
+  auto listener = there.listen();
+  Endpoint claimed = listener->endpoint();
+  EXPECT_FALSE(claimed.can(Carrier::kShm));
+  claimed.carriers |= 1U << static_cast<int>(Carrier::kShm);  // it says more than it can do
+  auto connecting = here.connect(claimed, {});
+  std::unique_ptr<Connection> mine, theirs;
+  for (auto deadline = test::soon(); !(mine && theirs) && !deadline.passed();) {
+    if (!mine) mine = connecting->poll();
+    if (!theirs) theirs = listener->accept();
+  }
+  ASSERT_TRUE(mine && theirs);
+  EXPECT_EQ(mine->route().transport, "tcp");
+  EXPECT_NE(mine->route().reason.find("shm was tried first"), std::string::npos) << mine->route().reason;
+  EXPECT_NE(mine->route().reason.find("the peer cannot use shm"), std::string::npos) << mine->route().reason;
+}
+
+TEST(ShmSegment, WhatIsNoSegmentIsNotMapped) {
+  Descriptor file(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_THROW(Mapping::open(::getpid(), file.get()), Error);
+  EXPECT_THROW(Mapping::open(::getpid(), 1 << 20), Error);
+  Descriptor segment;
+  Mapping mine = Mapping::create(segment);
+  mine->token[0] = std::byte{9};
+  EXPECT_EQ(Mapping::open(::getpid(), segment.get())->token[0], std::byte{9});
+}
+
+TEST(ShmFetch, MemoryThatTheKernelDoesNotLetOthersReadIsToldFromOrdinaryMemory) {
+  std::vector<std::byte> ordinary(100'000);
+  EXPECT_TRUE(fetchable(ordinary));
+  // The kernel's own page in every process is mapped as a driver's memory is.
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("[vvar]") == std::string::npos) continue;
+    const auto* page = reinterpret_cast<const std::byte*>(std::stoull(line, nullptr, 16));
+    EXPECT_FALSE(fetchable({page, 64}));
+    return;
+  }
+  GTEST_SKIP() << "this kernel shows no [vvar]";
+}
+
+TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  std::deque<std::vector<std::byte>> waiting;
+  for (int step = 0; step < 20'000; ++step) {
+    if (random() % 2 == 0) {
+      auto payload =
+          test::random_data(random, random() % 5 == 0 ? random() % kLongestRecord : random() % 200);
+      if (writer.write({0, RecordType::kWhole, 0, payload.size(), payload.size(), 0}, payload.data()))
+        waiting.push_back(std::move(payload));
+    } else if (auto record = reader.peek()) {
+      ASSERT_FALSE(waiting.empty());
+      ASSERT_EQ(record->length, waiting.front().size());
+      ASSERT_TRUE(std::equal(waiting.front().begin(), waiting.front().end(), reader.payload()));
+      reader.pop(*record);
+      waiting.pop_front();
+    } else {
+      ASSERT_TRUE(waiting.empty());
+    }
+  }
+}
+
+TEST(ShmRing, ALengthBeyondTheRingIsNotBelieved) {
+  auto ring = std::make_unique<Ring>();
+  const Record evil{stamp_at(0), RecordType::kWhole, 0, std::uint64_t{1} << 60, 8, 0};
+  std::memcpy(ring->bytes, &evil, sizeof evil);
+  EXPECT_EQ(RingReader(*ring).peek()->length, kRingBytes);
+}
+
+}  // namespace
+}  // namespace tombolo::transport::shm

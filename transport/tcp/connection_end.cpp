@@ -1,0 +1,203 @@
+// How a connection ends: on purpose, by a failure, for want of an answer.
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "base/units.h"
+#include "transport/tcp/connection.h"
+#include "transport/tcp/farewell.h"
+#include "transport/tcp/socket.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+// A live host whose process takes nothing: so many idle timeouts, since it may compute for long.
+constexpr int kStalledFactor = 10;
+// How long closing waits, without anything moving, for a stream that has to bring once more what was reported
+// as sent.
+constexpr Duration kReplayLinger = std::chrono::seconds(2);
+
+}  // namespace
+
+EstablishedStream accepted_stream(const Local& local, const Acceptor& acceptor, Trusted stream) {
+  EstablishedStream made;
+  const Offer& offer = acceptor.endpoint().offers[stream.offer];
+  made.local_nic = offer.nic;
+  made.peer_nic = stream.hello.nic;
+  made.limit = local.limit_of(offer.nic);
+  if (auto peer = stream.hello.reply_port != 0 ? address_of_peer(stream.socket.get(), stream.hello.reply_port)
+                                               : std::nullopt) {
+    auto target = std::make_shared<Target>();
+    target->nic = offer.nic;
+    target->local_address = offer.address;
+    target->peer = *peer;
+    target->tls = stream.tls != nullptr;
+    target->description = fmt::format("ask host {} at {} (NIC {} {})", stream.hello.host, to_text(*peer),
+                                      offer.nic, offer.address);
+    made.target = std::move(target);
+  }
+  made.socket = std::move(stream.socket);
+  made.tls = std::move(stream.tls);
+  return made;
+}
+
+void TcpConnection::note_end(std::size_t index) noexcept {
+  streams_[index].ended = true;
+  lose(index, 0);
+}
+
+void TcpConnection::check_fault() noexcept {
+  const FrameHeader& header = receiver_.fault_header();
+  switch (receiver_.fault()) {
+    case Receiver::Fault::kNone:
+      return;
+    case Receiver::Fault::kTooLarge: {
+      FrameHeader about = header;
+      about.offset = receiver_.fault_capacity();
+      fail_with(Cause::kRemote,
+                fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
+                            header.sequence, header.total, receiver_.fault_capacity()),
+                GoodbyeReason::kTooLarge, about);
+      return;
+    }
+    case Receiver::Fault::kMalformed:
+      fail_with(
+          Cause::kRemote,
+          fmt::format("the peer sent bytes that are no valid frame here (message {}, offset {}, length {}, "
+                      "total {}; message {} was due)",
+                      header.sequence, header.offset, header.length, header.total, receiver_.oldest()),
+          GoodbyeReason::kMalformed, {});
+      return;
+    case Receiver::Fault::kPeerFailed:
+      switch (header.reason) {
+        case GoodbyeReason::kTooLarge:
+          fail_with(Cause::kRemote,
+                    fmt::format(
+                        "the peer closed it: message {} has {} bytes, but the receive posted for it takes {} "
+                        "bytes",
+                        header.sequence, header.total, header.offset),
+                    GoodbyeReason::kOther, {});
+          return;
+        case GoodbyeReason::kMalformed:
+          fail_with(Cause::kRemote, "the peer closed it: it could not make sense of the bytes it received",
+                    GoodbyeReason::kOther, {});
+          return;
+        case GoodbyeReason::kTimeout:
+          fail_with(Cause::kRemote, "the peer closed it: no progress for too long", GoodbyeReason::kOther,
+                    {});
+          return;
+        default:
+          fail_with(Cause::kRemote, "the peer closed it after a failure of its own", GoodbyeReason::kOther,
+                    {});
+          return;
+      }
+  }
+}
+
+void TcpConnection::check_timeouts(TimePoint now) noexcept {
+  if (!waits()) {
+    last_moved_ = now;
+    return;
+  }
+  if (now - last_moved_ < idle_timeout_ || alone_since_) return;
+  Duration silent = Duration::max();
+  for (const Stream& stream : streams_)
+    if (stream.live) silent = std::min(silent, unanswered_for(stream.socket.get()));
+  if (silent >= idle_timeout_) {
+    fail_with(
+        Cause::kTimeout,
+        fmt::format("the peer's host has not answered for {}{}, {}", format_seconds(to_seconds(silent)),
+                    last_dial_.empty() ? "" : fmt::format(" (a new stream: {})", last_dial_), in_flight()),
+        GoodbyeReason::kTimeout, {});
+    return;
+  }
+  // A waiting receive alone is not a failure while the peer's host answers: the peer may compute.
+  if ((sender_.unwritten() || sender_.waiting()) && now - last_moved_ >= kStalledFactor * idle_timeout_) {
+    fail_with(Cause::kTimeout,
+              fmt::format("the peer took nothing for {}, {}", format_seconds(to_seconds(now - last_moved_)),
+                          in_flight()),
+              GoodbyeReason::kTimeout, {});
+  }
+}
+
+std::string TcpConnection::in_flight() noexcept {
+  if (sender_.waiting() || sender_.unwritten()) {
+    return fmt::format("while sending message {} of {}", sender_.oldest(),
+                       format_size(sender_.oldest_size()));
+  }
+  if (const auto* receive = receiver_.oldest_request()) {
+    return receive->known ? fmt::format("while receiving message {} ({} of {} bytes so far)",
+                                        receiver_.oldest(), receive->moved, receive->total)
+                          : fmt::format("while waiting for message {}", receiver_.oldest());
+  }
+  return "with nothing in flight";
+}
+
+void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
+                              const FrameHeader& about) noexcept {
+  if (error_) return;
+  error_.emplace(cause, fmt::format("{}: {}", description_, what));
+  local_->log.trace("{}", error_->what());
+  FrameHeader header = about;
+  header.type = FrameType::kGoodbye;
+  header.reason = reason;
+  header.length = 0;
+  say_goodbye(header);
+  // Also wakes whoever polls: an ended socket is always ready.
+  for (Stream& stream : streams_) {
+    stream.dial.reset();
+    if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);
+  }
+  if (acceptor_) acceptor_->close_connection(hello_.connection);
+}
+
+void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
+  HeaderBytes bytes;
+  encode(header, bytes);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].live || sender_.mid_frame(i)) continue;
+    iovec part{bytes.data(), bytes.size()};
+    if (streams_[i].tls) {
+      streams_[i].tls->close(bytes);
+      continue;
+    }
+    [[maybe_unused]] auto sent = streams_[i].io().write({&part, 1});
+  }
+}
+
+void TcpConnection::flush_out() noexcept {
+  if (!sender_.owes()) return;
+  auto deadline = Deadline::after(idle_timeout_, *clock_);
+  last_moved_ = clock_->now();
+  moved_ = false;
+  std::vector<pollfd> waiting;
+  while (!error_ && sender_.owes() && !deadline.passed() && clock_->now() - last_moved_ < kReplayLinger) {
+    if (advance()) continue;
+    waiting.clear();
+    append_wait_handles(waiting);
+    ::poll(waiting.data(), waiting.size(), 10);
+  }
+}
+
+void TcpConnection::leave() noexcept {
+  HeaderBytes goodbye;
+  encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
+  Farewell own(idle_timeout_);
+  Farewell& farewell = acceptor_ ? acceptor_->farewell() : own;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    if (!stream.live) continue;
+    std::span<const std::byte> last_words;
+    if (stream.tls) {
+      if (!sender_.mid_frame(i)) stream.tls->close(goodbye);
+      last_words = stream.tls->unwritten();
+    } else if (!sender_.mid_frame(i)) {
+      last_words = goodbye;
+    }
+    farewell.add(std::move(stream.socket), last_words);
+  }
+  if (acceptor_) acceptor_->caretaker().wake();
+}
+
+}  // namespace tombolo::transport::tcp

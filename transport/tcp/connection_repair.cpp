@@ -1,0 +1,489 @@
+// Streams that break, and how the connection goes on: what was under way goes over the others or over the
+// stream made anew, exactly once (wire.h says how).
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/units.h"
+#include "transport/tcp/connection.h"
+#include "transport/tcp/socket.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// The peer's kernel has left packets unanswered for so long (or four round trips): the path is taken for
+// dead. A kernel asks again after 200 ms at the earliest.
+constexpr Duration kSilent = milliseconds(400);
+// After which a kernel sends a packet once more at the earliest, so that silence shows.
+constexpr Duration kFirstRepeat = milliseconds(200);
+// An attempt to make a stream anew that the peer's kernel does not answer is given up after so long: the
+// kernel itself would ask after 1, 3, 7 s. Its handshake, which the peer's process answers, gets longer, and
+// longer each time.
+constexpr Duration kAttempt = milliseconds(350);
+constexpr Duration kHandshake = seconds(1);
+// A connection that waits for its peer tests the path after so long, then after twice as long, and so on.
+constexpr Duration kFirstPing = milliseconds(300);
+constexpr Duration kAskAgain = seconds(1);
+// Between two attempts to make a stream anew: what it had under way may be all that the others wait for. One
+// that never was there holds nobody up.
+constexpr Duration kRedialAfter = milliseconds(20);
+constexpr Duration kSlowestRedial = milliseconds(160);
+constexpr Duration kSlowestFirst = seconds(5);
+// To bring one back to its own NICs; twice as long each time that their path fell silent soon after, since
+// every such try costs kSilent.
+constexpr Duration kHomeAgain = seconds(1);
+constexpr Duration kStaysHome = seconds(10);
+constexpr unsigned kMostDoublings = 5;
+// All streams were ended in order by the peer's kernel, without a goodbye: its process died, or something
+// between the two cut them all. So long the peer may show that it lives; and so long where it cannot be
+// asked.
+constexpr Duration kEndedGrace = seconds(5);
+constexpr Duration kEndedGraceUnasked = milliseconds(500);
+// Attempts in a row that somebody took and ended: nobody is behind him.
+constexpr std::size_t kTurnedAway = 10;
+
+}  // namespace
+
+void TcpConnection::lose(std::size_t index, int error_number) noexcept {
+  Stream& stream = streams_[index];
+  if (!stream.live) return;
+  // What the peer sent before is in the kernel still, and counts.
+  while (error_number != Receiver::kDamaged && error_number != TlsStream::kAltered) {
+    auto result = receiver_.read(index, SIZE_MAX);
+    stream.meter->received_bytes.add(result.read);
+    if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
+    if (result.read == 0) break;
+  }
+  if (!take_acks(index)) return;
+  goodbye_ |= receiver_.said_goodbye(index);
+  note_final(stream, stream.epoch, receiver_.lose(index));
+  sender_.lose(index);
+  stream.live = false;
+  stream.suspect = false;
+  --live_;
+  stream.dial_after = TimePoint{};
+  stream.failures = 0;
+  // A path that says nothing is not tried first, if another is known to work; nor one that the peer left, who
+  // may have found that out first.
+  std::size_t next = stream.at;
+  if (error_number == ETIMEDOUT || error_number == 0) {
+    for (const Stream& one : streams_) {
+      if (!one.live || one.suspect || one.at == stream.at) continue;
+      next = one.at;
+      break;
+    }
+    if (!away(stream)) {
+      const bool soon = clock_->now() - stream.home_since < kStaysHome;
+      stream.home_breaks = soon ? stream.home_breaks + 1 : 0;
+    }
+  }
+  if (stream.dial && stream.next != next) drop_dial(stream);
+  stream.next = next;
+  stream.paced.reset();
+  stream.pace = 0;
+  stream.losses = {};
+  stream.last_look = {};
+  read_tcp_info(stream.socket.get(), *stream.meter);
+  count(index);
+  stream.meter->broke();
+  meter_->live_streams.set(live_);
+  if (!stream.ended) {
+    // Resets it: a FIN would tell the peer that this process is gone.
+    const ::linger hard{1, 0};
+    setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+  }
+  stream.socket.reset();
+  if (!goodbye_) {
+    stream.trouble = trouble_ = stream.ended        ? "the peer's end was closed without a goodbye"
+                                : error_number == 0 ? "the peer gave it up"
+                                : error_number == Receiver::kDamaged ? "a checksum did not match"
+                                : error_number == TlsStream::kAltered && stream.tls
+                                    ? stream.tls->trouble() + ": it was altered on its way"
+                                    : errno_text(error_number);
+    // With the last one goes the connection, or it comes back: either is said then.
+    if (live_ != 0) {
+      local_->log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
+                       stream.local_nic, stream.peer_nic, trouble_);
+    }
+  }
+  stream.tls.reset();
+  moved_ = true;
+  dialing_ = connecting_;
+  if (live_ == 0) {
+    if (goodbye_) {
+      fail_with(Cause::kRemote, "the peer closed the connection", GoodbyeReason::kClosed, {});
+      return;
+    }
+    alone_since_ = clock_->now();
+    // What became of attempts that others stood in for says nothing of the peer now.
+    refusing_ = 0;
+    turned_away_ = 0;
+  }
+  if (!receiver_.finals().empty()) take_finals();
+  announce_soon();
+}
+
+void TcpConnection::note_final(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
+  // A chunk in this epoch shows that the peer knows of all before.
+  if (count != 0) stream.finals.clear();
+  // However often a stream breaks on which nothing comes this way, it is one word.
+  if (count == 0 && !stream.finals.empty() && stream.finals.back().count == 0) {
+    stream.finals.back().last_epoch = epoch;
+  } else {
+    stream.finals.push_back({epoch, epoch, count});
+  }
+}
+
+void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<TlsStream> tls,
+                              std::uint32_t epoch) noexcept {
+  Stream& stream = streams_[index];
+  // Epochs that the peer may have begun, but this end did not: nothing came in them.
+  for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_final(stream, skipped, 0);
+  stream.epoch = epoch;
+  stream.socket = std::move(socket);
+  stream.tls = std::move(tls);
+  stream.live = stream.in = stream.out = true;
+  stream.hang_up = stream.deaf = stream.ended = stream.suspect = false;
+  stream.silent_since = clock_->now();
+  if (!away(stream)) stream.home_since = stream.silent_since;
+  stream.dial.reset();
+  ++live_;
+  if (stream.meter->breaks.get() != 0) {
+    stream.meter->rejoined();
+  } else {
+    stream.meter->down.set(0);
+  }
+  meter_->live_streams.set(live_);
+  alone_since_.reset();
+  asking_.reset();
+  moved_ = true;
+  receiver_.join(index, stream.io(), epoch);
+  sender_.join(index, stream.io(), epoch);
+  try {
+    watch(index);
+  } catch (const Error& error) {
+    local_->log.warning("{}: {}", description_, error.what());
+    return lose(index, ENOMEM);
+  }
+  stream.failures = 0;
+  if (stream.meter->breaks.get() != 0) {
+    local_->log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
+                        stream.local_nic, stream.peer_nic);
+  } else {
+    local_->log.info("{}: stream {} is there, {} -> {}", description_, index, stream.local_nic,
+                     stream.peer_nic);
+  }
+  announce_soon();
+}
+
+bool TcpConnection::take_acks(std::size_t index) noexcept {
+  if (sender_.acknowledge(index, receiver_.peer_ack(index))) return true;
+  fail_with(Cause::kRemote, "the peer acknowledged more than was sent", GoodbyeReason::kMalformed, {});
+  return false;
+}
+
+void TcpConnection::take_finals() noexcept {
+  const std::vector<Receiver::Final> finals = receiver_.finals();
+  receiver_.finals().clear();
+  for (const Receiver::Final& said : finals) {
+    if (error_) return;
+    // One that this end has not taken in yet: nothing was sent on it.
+    if (said.stream >= streams_.size()) continue;
+    const Stream& stream = streams_[said.stream];
+    if (stream.live && stream.epoch >= said.first_epoch && stream.epoch <= said.last_epoch)
+      lose(said.stream, 0);
+    if (error_) return;
+    if (!sender_.settle(said.stream, said.first_epoch, said.last_epoch, said.count)) {
+      fail_with(Cause::kRemote,
+                fmt::format("the peer says that stream {} brought {} chunks, more than were sent",
+                            said.stream, said.count),
+                GoodbyeReason::kMalformed, {});
+      return;
+    }
+    fresh_send_ = true;
+  }
+}
+
+void TcpConnection::announce() noexcept {
+  announce_due_ = false;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
+    // A chunk in this epoch shows that the peer knows of all before.
+    if (stream.live && receiver_.count(i) != 0) stream.finals.clear();
+    for (const Stream::Final& last : stream.finals) {
+      FrameHeader header;
+      header.type = FrameType::kFinal;
+      header.offset = i;
+      header.total = std::uint64_t{last.first_epoch} << 32 | last.last_epoch;
+      header.sequence = last.count;
+      bool said = false;
+      for (std::size_t j = 0; j < streams_.size(); ++j) {
+        if (!streams_[j].live) continue;
+        header.ack = receiver_.count(j);
+        said |= sender_.say(j, header);
+      }
+      // Where no stream has room, again; and with none, once there is one.
+      announce_due_ |= !said && live_ != 0;
+    }
+  }
+}
+
+void TcpConnection::repair(TimePoint now) noexcept {
+  if (acceptor_) acceptor_->progress();
+  take_arrivals();
+  if (error_ || goodbye_) return;
+  check_streams(now);
+  if (error_) return;
+  poll_dials(now);
+  if (!error_ && alone_since_) check_alone(now);
+  if (!error_) ping(now);
+}
+
+void TcpConnection::take_arrivals() noexcept {
+  while (!inbox_->empty() && !error_) {
+    auto arrival = inbox_->take();
+    if (!arrival) return;
+    const std::size_t index = arrival->hello.stream;
+    const std::uint32_t epoch = arrival->hello.epoch;
+    // One that was given up for a later one.
+    if (index < streams_.size() && epoch <= streams_[index].epoch) continue;
+    try {
+      grow(index + 1);
+    } catch (const Error& error) {
+      local_->log.warning("{}: no further stream: {}", description_, error.what());
+      continue;
+    }
+    lose(index, 0);
+    if (error_) return;
+    auto made = accepted_stream(*local_, *acceptor_, std::move(*arrival));
+    Stream& stream = streams_[index];
+    stream.local_nic = std::move(made.local_nic);
+    stream.peer_nic = std::move(made.peer_nic);
+    stream.limit = std::move(made.limit);
+    for (Stream& each : streams_)
+      if (each.meter == nullptr) each.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+    meter_->decided_streams.set(streams_.size());
+    if (made.target) targets_ = {std::move(made.target)};
+    take_over(index, std::move(made.socket), std::move(made.tls), epoch);
+  }
+}
+
+void TcpConnection::check_streams(TimePoint now) noexcept {
+  if (now - last_streams_ < kCheckEvery) return;
+  last_streams_ = now;
+  std::size_t silent = 0;
+  for (Stream& stream : streams_) {
+    if (!stream.live) continue;
+    // The kernel counts from the last answer, which was long ago on a stream that was idle; a single packet
+    // lost after that is no silence yet.
+    const Duration unanswered = unanswered_for(stream.socket.get());
+    if (unanswered == Duration::zero()) stream.silent_since = now;
+    const Duration patience = std::max(kSilent, 4 * round_trip_time(stream.socket.get()));
+    const bool before = stream.suspect;
+    stream.suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
+    if (stream.suspect) ++silent;
+    if (stream.suspect && !before) {
+      stream.dial_after = TimePoint{};
+      stream.failures = 0;
+    }
+    if (!stream.suspect && !away(stream)) drop_dial(stream);
+  }
+  // With all silent, each may still come back by itself; new ones are tried beside.
+  if (silent == 0 || silent == live_) return;
+  for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+    if (streams_[i].live && streams_[i].suspect) lose(i, ETIMEDOUT);
+}
+
+void TcpConnection::poll_dials(TimePoint now) noexcept {
+  if (!connecting_) {
+    if (live_ == 0) ask(now);
+  } else {
+    dialing_ = false;
+    for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
+      Stream& stream = streams_[i];
+      if (stream.live && !stream.suspect && !away(stream)) continue;
+      if (live_ == 0) stream.dial_after = std::min(stream.dial_after, now + kRedialAfter);
+      try {
+        dial(i, now);
+      } catch (const Error& error) {
+        // The peer said so: it does not have this connection, or is another.
+        const bool final = error.cause() == Cause::kRemote && live_ == 0;
+        attempt_failed(stream, now, error.what());
+        if (final) {
+          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther,
+                    {});
+        }
+      }
+      dialing_ |= stream.dial != nullptr;
+    }
+  }
+  const std::uint64_t all = targets_.size() < 64 ? (std::uint64_t{1} << targets_.size()) - 1 : UINT64_MAX;
+  if (error_ || live_ != 0 || all == 0 || (refusing_ & all) != all) return;
+  fail_with(
+      Cause::kRemote,
+      fmt::format("the peer vanished: {}, and its address now refuses connections (did its process die?)",
+                  trouble_),
+      GoodbyeReason::kOther, {});
+}
+
+void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept {
+  if (stream.dial) {
+    stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch());
+    note_attempt(*stream.dial, stream.next);
+    stream.dial.reset();
+  }
+  last_dial_ = std::move(why);
+  ++stream.failures;
+  if (stream.live && !stream.suspect) {
+    stream.dial_after = now + home_again(stream);
+    return;
+  }
+  stream.next = (stream.next + 1) % targets_.size();
+  const Duration slowest = stream.meter->breaks.get() != 0 || stream.live ? kSlowestRedial : kSlowestFirst;
+  stream.dial_after =
+      now + (live_ == 0 ? kRedialAfter
+                        : std::min<Duration>(kRedialAfter * (1U << std::min(stream.failures, 10U)), slowest));
+}
+
+Duration TcpConnection::home_again(const Stream& stream) noexcept {
+  return kHomeAgain * (1U << std::min(stream.home_breaks, kMostDoublings));
+}
+
+/// The peer may have taken it for made already, so the next one gets a higher epoch.
+void TcpConnection::drop_dial(Stream& stream) noexcept {
+  if (!stream.dial) return;
+  stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch() + 1);
+  stream.dial.reset();
+}
+
+void TcpConnection::note_attempt(const Dial& dial, std::size_t target) noexcept {
+  const std::uint64_t bit = std::uint64_t{1} << target % 64;
+  refusing_ = dial.refused() ? refusing_ | bit : refusing_ & ~bit;
+  turned_away_ = dial.turned_away() ? turned_away_ + 1 : 0;
+}
+
+void TcpConnection::dial(std::size_t index, TimePoint now) {
+  Stream& stream = streams_[index];
+  if (!stream.dial) {
+    if (now < stream.dial_after) return;
+    // One that lives elsewhere is tried at home; one that is suspect, first where it is not.
+    if (stream.live) {
+      if (!stream.suspect) {
+        stream.next = stream.home;
+      } else if (stream.failures == 0) {
+        stream.next = (stream.at + 1) % targets_.size();
+      }
+    }
+    stream.dial =
+        std::make_unique<Dial>(local_, targets_[stream.next], Deadline::after(idle_timeout_, *clock_));
+    // Longer each time: the path may just be that long.
+    stream.dial->limit_attempts(kAttempt * (1U << std::min(stream.failures, 3U)));
+    stream.dial_since = now;
+    Hello hello = hello_;
+    hello.purpose = Purpose::kRejoin;
+    hello.stream = static_cast<std::uint16_t>(index);
+    hello.streams = static_cast<std::uint16_t>(streams_.size());
+    hello.epoch = stream.next_epoch;
+    // Of the NIC that it leaves by.
+    hello.reply_port =
+        acceptor_ ? acceptor_->port_of(targets_[stream.next]->local_address) : std::uint16_t{0};
+    stream.dial->greet(std::move(hello), streams_.size());
+  }
+  if (stream.dial->poll() == Dial::State::kReady) {
+    const std::uint32_t epoch = stream.dial->epoch();
+    const std::size_t at = stream.next;
+    Descriptor socket = stream.dial->take_socket();
+    auto tls = stream.dial->take_tls();
+    stream.peer_nic = stream.dial->reply().nic;
+    lose(index, stream.suspect ? ETIMEDOUT : 0);
+    if (error_) return;
+    stream.at = at;
+    stream.local_nic = targets_[at]->nic;
+    stream.limit = local_->limit_of(stream.local_nic);
+    stream.next_epoch = epoch + 1;
+    stream.dial_after = now + home_again(stream);
+    take_over(index, std::move(socket), std::move(tls), epoch);
+  } else if (!stream.dial->last_trouble().empty()) {
+    attempt_failed(stream, now, stream.dial->last_trouble());
+  } else if (now - stream.dial_since > kHandshake * (1U << std::min(stream.failures, kMostDoublings))) {
+    drop_dial(stream);
+    attempt_failed(stream, now, "no answer in the handshake");
+  }
+}
+
+void TcpConnection::ask(TimePoint now) noexcept {
+  if (targets_.empty()) return;
+  try {
+    if (!asking_) {
+      if (now < ask_after_) return;
+      asking_ = std::make_unique<Dial>(local_, targets_[0], Deadline::after(idle_timeout_, *clock_));
+      asking_->limit_attempts(kAttempt);
+      Hello hello = hello_;
+      hello.purpose = Purpose::kAsk;
+      hello.stream = 0;
+      asking_->greet(std::move(hello), 1);
+    }
+    if (asking_->poll() == Dial::State::kReady) {
+      // It lives, and will make its streams anew.
+      asking_.reset();
+      ask_after_ = now + kAskAgain;
+      refusing_ = 0;
+      turned_away_ = 0;
+    } else if (!asking_->last_trouble().empty()) {
+      last_dial_ = asking_->last_trouble();
+      note_attempt(*asking_, 0);
+      asking_.reset();
+      ask_after_ = now + kRedialAfter;
+    }
+  } catch (const Error& error) {
+    asking_.reset();
+    ask_after_ = now + kAskAgain;
+    last_dial_ = error.what();
+    if (error.cause() == Cause::kRemote) {
+      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther, {});
+    }
+  }
+}
+
+void TcpConnection::check_alone(TimePoint now) noexcept {
+  const bool ended = std::ranges::all_of(streams_, [](const Stream& stream) { return stream.ended; });
+  const Duration alone = now - *alone_since_;
+  const Duration patience =
+      !ended ? idle_timeout_ : std::min(idle_timeout_, !targets_.empty() ? kEndedGrace : kEndedGraceUnasked);
+  // Something before the peer, a proxy say, that takes every attempt and ends it: nobody is behind it.
+  const bool nobody = turned_away_ >= kTurnedAway && alone >= std::min(idle_timeout_, kEndedGrace);
+  if (alone < patience && !nobody) return;
+  const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);
+  if (ended || nobody) {
+    fail_with(Cause::kRemote, fmt::format("the peer vanished: {} (did its process die?){}", trouble_, tried),
+              GoodbyeReason::kOther, {});
+  } else {
+    fail_with(Cause::kTimeout,
+              fmt::format("its last stream broke ({}) and none came back within {}{}, {}", trouble_,
+                          format_seconds(to_seconds(patience)), tried, in_flight()),
+              GoodbyeReason::kTimeout, {});
+  }
+}
+
+void TcpConnection::ping(TimePoint now) noexcept {
+  // A sender's own bytes test the path; who only waits sends something, so that the kernel notices a dead
+  // one.
+  if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
+  const Duration after = std::max(ping_after_, kFirstPing);
+  if (now - std::max(last_moved_, last_ping_) < after) return;
+  last_ping_ = now;
+  ping_after_ = std::min(2 * after, std::max<Duration>(idle_timeout_ / 4, kFirstPing));
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    FrameHeader header;
+    header.type = FrameType::kPing;
+    header.ack = receiver_.count(i);
+    if (streams_[i].live) sender_.say(i, header);
+  }
+  fresh_send_ = true;
+}
+
+}  // namespace tombolo::transport::tcp

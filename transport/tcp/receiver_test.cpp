@@ -1,0 +1,86 @@
+#include "transport/tcp/receiver.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <vector>
+
+#include "transport/descriptor.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+FrameHeader final_word(std::uint32_t epoch) {
+  FrameHeader header;
+  header.type = FrameType::kFinal;
+  header.offset = 3;
+  header.total = std::uint64_t{epoch} << 32 | epoch;
+  header.sequence = 7;
+  return header;
+}
+
+class ReceiverOfWords : public testing::Test {
+ protected:
+  ReceiverOfWords() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+    here_.reset(ends[0]);
+    there_.reset(ends[1]);
+    receiver_.join(0, here_.get(), 0);
+  }
+  void say(std::uint32_t epoch) {
+    HeaderBytes bytes;
+    encode(final_word(epoch), bytes);
+    ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  }
+
+  Descriptor here_, there_;
+  Receiver receiver_;
+};
+
+TEST_F(ReceiverOfWords, ManyStreamsMaySayTheSameOfABrokenOneBeforeItIsHeard) {
+  // Each of 64 streams says what each of 64 brought, and says it again: more than any list holds.
+  for (int i = 0; i < 1000; ++i) {
+    say(static_cast<std::uint32_t>(i % 4));
+    if (i % 50 == 0) receiver_.read(0, SIZE_MAX);
+  }
+  receiver_.read(0, SIZE_MAX);
+  EXPECT_EQ(receiver_.fault(), Receiver::Fault::kNone);
+  EXPECT_EQ(receiver_.finals().size(), 4U);
+}
+
+TEST_F(ReceiverOfWords, APeerThatSaysEverNewThingsOfBrokenStreamsIsStopped) {
+  for (int i = 0; i < 2000 && receiver_.fault() == Receiver::Fault::kNone; ++i) {
+    say(static_cast<std::uint32_t>(i));
+    if (i % 50 == 0) receiver_.read(0, SIZE_MAX);
+  }
+  receiver_.read(0, SIZE_MAX);
+  EXPECT_EQ(receiver_.fault(), Receiver::Fault::kMalformed);
+}
+
+// Else both ends may wait for ever: this one for the chunk of a broken stream that the peer would send again,
+// the peer for the count of what that stream brought, which lies behind the damage.
+TEST_F(ReceiverOfWords, ADamagedHeaderBehindAChunkThatWaitsForItsReceiveBreaksTheStream) {
+  FrameHeader chunk;
+  chunk.type = FrameType::kChunk;
+  chunk.length = 100;
+  chunk.total = 100;
+  HeaderBytes bytes;
+  encode(chunk, bytes);
+  std::vector<std::byte> sent(bytes.begin(), bytes.end());
+  sent.resize(sent.size() + chunk.length);
+  encode(final_word(1), bytes);
+  sent.insert(sent.end(), bytes.begin(), bytes.end());
+  ASSERT_EQ(send(there_.get(), sent.data(), sent.size(), 0), std::ssize(sent));
+  EXPECT_EQ(receiver_.read(0, SIZE_MAX).error, 0);
+  ASSERT_TRUE(receiver_.may_read_ahead(0));
+  EXPECT_EQ(receiver_.finals().size(), 1U);
+  encode(final_word(2), bytes);
+  bytes[kHeaderBytes / 2] ^= std::byte{1};
+  ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+  EXPECT_EQ(receiver_.read_ahead(0).error, Receiver::kDamaged);
+  EXPECT_EQ(receiver_.lose(0), 0U) << "the chunk did not count, and goes again";
+}
+
+}  // namespace
+}  // namespace tombolo::transport::tcp

@@ -1,0 +1,122 @@
+#include "transport/tcp/sender.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <vector>
+
+#include "transport/descriptor.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+/// Two streams whose far ends take bytes at different rates.
+class UnequalStreams : public testing::Test {
+ protected:
+  static constexpr std::size_t kChunk = 16 * 1024;
+
+  UnequalStreams()
+      : sender_({.chunk = kChunk, .backlog = kChunk, .copy_up_to = SIZE_MAX, .replay_bytes = 64 << 20}) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      int ends[2];
+      EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+      near_[i].reset(ends[0]);
+      far_[i].reset(ends[1]);
+      // As TCP_NOTSENT_LOWAT does for TCP: little waits in the kernel.
+      const int small = kChunk;
+      setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+      sender_.join(i, ends[0], 0);
+    }
+  }
+
+  /// What a far end takes of its stream, at most `bytes`.
+  std::size_t drain(std::size_t index, std::size_t bytes) {
+    std::size_t taken = 0;
+    while (taken < bytes) {
+      const ssize_t got = recv(far_[index].get(), sink_.data(), std::min(sink_.size(), bytes - taken), 0);
+      if (got <= 0) break;
+      taken += static_cast<std::size_t>(got);
+    }
+    return taken;
+  }
+
+  std::array<Descriptor, 2> near_, far_;
+  std::vector<std::byte> sink_ = std::vector<std::byte>(kChunk);
+  Sender sender_;
+};
+
+TEST_F(UnequalStreams, PullChunksAsTheyHaveRoom) {
+  constexpr std::size_t kMessages = 32, kSize = 1 << 20, kTotal = kMessages * kSize / kChunk;
+  std::vector<std::byte> data(kSize);
+  std::vector<PostedRequest> requests(kMessages);
+  for (PostedRequest& request : requests) {
+    request.data = data.data();
+    request.size = data.size();
+    sender_.post(&request);
+  }
+  std::array<std::size_t, 2> taken{};
+  for (int turn = 0; turn < 1'000'000 && sender_.unwritten(); ++turn) {
+    for (std::size_t i = 0; i < 2; ++i) ASSERT_EQ(sender_.flush(i, SIZE_MAX, 0).error, 0);
+    taken[0] += drain(0, 10 * 1024);
+    taken[1] += drain(1, 1024);
+    for (std::size_t i = 0; i < 2; ++i)
+      ASSERT_TRUE(sender_.acknowledge(i, static_cast<std::uint32_t>(sender_.chunks(i))));
+  }
+  ASSERT_FALSE(sender_.unwritten());
+  EXPECT_EQ(sender_.chunks(0) + sender_.chunks(1), kTotal);
+  const double ratio = static_cast<double>(sender_.chunks(0)) / static_cast<double>(sender_.chunks(1));
+  EXPECT_GT(ratio, 9);
+  EXPECT_LT(ratio, 11);
+  // The slow one's last chunk is all that the end waits for.
+  EXPECT_LT(taken[0] + taken[1], kTotal * (kChunk + kHeaderBytes) + 1);
+  EXPECT_GT(taken[0] + taken[1], (kTotal - 8) * kChunk);
+}
+
+TEST_F(UnequalStreams, OneThatStandsStillHoldsBackWhatItTookAndNoMore) {
+  constexpr std::size_t kSize = 4 << 20;
+  std::vector<std::byte> data(kSize);
+  PostedRequest request;
+  request.data = data.data();
+  request.size = data.size();
+  sender_.post(&request);
+  std::size_t moved = 1;
+  for (int turn = 0; turn < 1'000'000 && moved != 0; ++turn) {
+    moved = sender_.flush(0, SIZE_MAX, 0).written + sender_.flush(1, SIZE_MAX, 0).written;
+    moved += drain(0, 10 * 1024);
+  }
+  EXPECT_LE(sender_.chunks(1), 4U);
+  EXPECT_GE(sender_.chunks(0), kSize / kChunk - 6);
+}
+
+// The peer tells of small messages in batches, stream by stream. A batch that never fills on one stream would
+// hold back what comes over the others for ever.
+TEST_F(UnequalStreams, ManyUnacknowledgedMessagesMakeTheSenderAskForTheirAcknowledgement) {
+  std::vector<std::byte> data(8);
+  std::size_t urgent = 0, others = 0, posted = 0;
+  std::vector<PostedRequest> requests(4096);
+  for (; sender_.can_post(); ++posted) {
+    requests[posted].data = data.data();
+    requests[posted].size = data.size();
+    sender_.post(&requests[posted]);
+    // One stream has the first message, the other all the rest.
+    ASSERT_EQ(sender_.flush(posted == 0 ? 0 : 1, SIZE_MAX, 0).error, 0);
+    HeaderBytes bytes;
+    ASSERT_EQ(recv(far_[posted == 0 ? 0 : 1].get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+    ASSERT_EQ(drain(posted == 0 ? 0 : 1, data.size()), data.size());
+    const bool asks = (decode(bytes)->flags & kUrgentFlag) != 0;
+    ++(asks ? urgent : others);
+    if (posted < 64) {
+      EXPECT_FALSE(asks) << posted;
+    }
+    if (posted > 0) {
+      ASSERT_TRUE(sender_.acknowledge(1, static_cast<std::uint32_t>(posted)));
+    }
+    ASSERT_LT(posted + 1, requests.size());
+  }
+  EXPECT_GT(urgent, 0U) << "and so the peer tells of the first message while there is room for more";
+  EXPECT_GT(others, urgent / 2);
+}
+
+}  // namespace
+}  // namespace tombolo::transport::tcp

@@ -1,0 +1,54 @@
+// UCX between processes: for fabrics that this program's own RDMA and TCP do not reach, and for who asks for
+// it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "topology/cluster_file.h"
+#include "transport/backend.h"
+#include "transport/ucx/context.h"
+#include "transport/ucx/options.h"
+
+namespace tombolo::transport::ucx {
+
+/// Whether UCX is to be loaded for this host at all, without having been asked for by name: it has an RDMA
+/// NIC that is real.
+bool worth_loading(const topology::Host& host);
+
+class UcxBackend final : public Backend, public std::enable_shared_from_this<UcxBackend> {
+ public:
+  /// Loads nothing. `without_tcp`: between RDMA NICs UCX may not use its own tcp, since this program's is
+  /// there for that. `idle_timeout` as in TcpOptions.
+  UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Duration idle_timeout,
+             const Clock& clock, Log log);
+  Carrier carrier() const noexcept override { return Carrier::kUcx; }
+  std::unique_ptr<Connecting> establish(Link link) override;
+
+  /// Loads UCX now. Empty where it can be used.
+  std::string why_not();
+
+ private:
+  std::shared_ptr<const UcxFunctions> functions();
+  std::shared_ptr<Context> context_for(const std::vector<std::string>& addresses, topology::NicKind kind,
+                                       bool without_tcp);
+  std::string device_of(const std::string& address, topology::NicKind kind) const;
+
+  topology::Host host_;
+  UcxOptions options_;
+  bool without_tcp_;
+  Duration idle_timeout_;
+  const Clock* clock_;
+  Log log_;
+  std::mutex lock_;
+  std::shared_ptr<const UcxFunctions> functions_;
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<Context>>
+      contexts_;  ///< by devices, transports
+};
+
+}  // namespace tombolo::transport::ucx

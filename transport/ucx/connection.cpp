@@ -1,0 +1,373 @@
+#include "transport/ucx/connection.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "transport/ucx/lingering.h"
+
+namespace tombolo::transport::ucx {
+namespace {
+
+// For what a process that died had sent.
+constexpr Duration kDrainTime = std::chrono::seconds(2);
+// For what counts as sent to leave this process, when closing with operations under way.
+constexpr Duration kFlushTime = std::chrono::milliseconds(100);
+// UCX may notice a peer's end before the link says why.
+constexpr Duration kLinkLag = std::chrono::milliseconds(200);
+
+ucp_request_param_t params_for(const UcxMemory* memory) noexcept {
+  ucp_request_param_t params{};
+  params.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  params.memory_type = memory != nullptr ? memory->type() : UCS_MEMORY_TYPE_HOST;
+  if (memory != nullptr && memory->handle() != nullptr) {
+    params.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    params.memh = memory->handle();
+  }
+  return params;
+}
+
+}  // namespace
+
+UcxConnection::UcxConnection(Linked linked, Agreed agreed)
+    : LinkedConnection(std::move(linked), "ucx"),
+      agreed_(std::move(agreed)),
+      context_(agreed_.worker->context()),
+      peer_(socket(), linked_.clock) {
+  credit_.owner = this;
+  for (Operation& one : sending_) one.owner = this;
+  for (Operation& one : receiving_) one.owner = this;
+  expect_credit();
+}
+
+UcxConnection::~UcxConnection() {
+  if (error_) return;
+  cancel_receives();
+  if (!closing()) {
+    const bool sound = trouble_.status == UCS_OK && agreed_.worker->trouble() == UCS_OK;
+    const bool mid_air = any_under_way();
+    if (sound && mid_air) {
+      // What is cut could take small messages along that count as sent, where they wait behind it. (No flush:
+      // where the peer resets meanwhile, UCX 1.13 over tcp aborts the process in it.)
+      const TimePoint until = now() + kFlushTime;
+      while (agreed_.worker->progress() && now() < until) {
+      }
+    }
+    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+    if (sound && !mid_air) {
+      // The peer hears the end, and this end hears the peer's.
+      ::shutdown(socket(), SHUT_WR);
+      Lingering::of_process().add(std::move(linked_.link.socket), std::move(agreed_.worker),
+                                  linked_.idle_timeout);
+      return;
+    }
+  }
+  end_operations();
+  peer_.shut();
+}
+
+std::unique_ptr<Memory> UcxConnection::register_memory(std::span<std::byte> buffer, MemoryKind kind) {
+  return std::make_unique<UcxMemory>(context_, buffer, kind);
+}
+
+std::unique_ptr<Memory> UcxConnection::register_dma_buf(std::span<std::byte> range, int, std::uint64_t) {
+  fail(Cause::kUnsupported,
+       "{}: register a DMA-BUF of {} bytes: UCX takes host memory, and GPU memory by its address alone",
+       description_, range.size());
+}
+
+Request* UcxConnection::post_send(std::span<const std::byte> data, Memory* memory) noexcept {
+  PostedRequest* request = new_send(data);
+  if (request == nullptr || error_) return request;
+  sending_[outgoing_.posted() % kRequestsPerDirection].memory = static_cast<UcxMemory*>(memory);
+  outgoing_.push(request);
+  send_all();
+  return request;
+}
+
+Request* UcxConnection::post_receive(std::span<std::byte> buffer, Memory* memory) noexcept {
+  PostedRequest* request = new_receive(buffer);
+  if (request == nullptr || error_) return request;
+  const std::uint64_t sequence = incoming_.posted();
+  receiving_[sequence % kRequestsPerDirection].memory = static_cast<UcxMemory*>(memory);
+  incoming_.push(request);
+  start_receive(sequence, *request);
+  return request;
+}
+
+bool UcxConnection::covered(const UcxMemory* memory, const std::byte* data, std::size_t size) noexcept {
+  if (memory == nullptr || memory->covers(data, size)) return true;
+  fail_with(Cause::kInvalidUsage, fmt::format("{} bytes at {} are not within the memory registered for them",
+                                              size, static_cast<const void*>(data)));
+  return false;
+}
+
+bool UcxConnection::send_all() noexcept {
+  bool moved = false;
+  while (!error_ && next_ < outgoing_.posted() && next_ < credits_got_ * kCreditEvery + kMostAhead &&
+         trouble_.status == UCS_OK) {
+    moved = true;
+    const std::uint64_t sequence = next_++;
+    if (!start_send(sequence, *outgoing_.find(sequence))) break;
+  }
+  return moved;
+}
+
+bool UcxConnection::start_send(std::uint64_t sequence, PostedRequest& request) noexcept {
+  Operation& operation = sending_[sequence % kRequestsPerDirection];
+  if (!covered(operation.memory, request.data, request.size)) return false;
+  operation.sequence = sequence;
+  ucp_request_param_t params = params_for(operation.memory);
+  params.cb.send = on_sent;
+  params.user_data = &operation;
+  void* const status = ucx().tag_send_nbx(agreed_.worker->endpoint(), request.data, request.size,
+                                          tag_of(agreed_.peer_token, TagKind::kMessage, sequence), &params);
+  if (UCS_PTR_IS_PTR(status)) {
+    operation.handle = status;
+    return true;
+  }
+  sent(sequence, UCS_PTR_RAW_STATUS(status));
+  return trouble_.status == UCS_OK;
+}
+
+void UcxConnection::start_receive(std::uint64_t sequence, PostedRequest& request) noexcept {
+  Operation& operation = receiving_[sequence % kRequestsPerDirection];
+  if (!covered(operation.memory, request.data, request.size)) return;
+  operation.sequence = sequence;
+  operation.over = false;
+  ucp_request_param_t params = params_for(operation.memory);
+  // UCX 1.13 tells the size of a message that is there already to a callback only.
+  params.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+  params.cb.recv = on_received;
+  params.user_data = &operation;
+  void* const status = agreed_.worker->receive(request.data, request.size,
+                                               tag_of(agreed_.token, TagKind::kMessage, sequence), params);
+  if (operation.over) return;
+  if (UCS_PTR_IS_PTR(status)) {
+    operation.handle = status;
+  } else {
+    note({UCS_PTR_RAW_STATUS(status), false, sequence, 0});
+  }
+}
+
+void UcxConnection::expect_credit() noexcept {
+  for (;;) {
+    ucp_request_param_t params = params_for(nullptr);
+    params.cb.recv = on_credit;
+    params.user_data = &credit_;
+    void* const status =
+        agreed_.worker->receive(nullptr, 0, tag_of(agreed_.token, TagKind::kCredit, credits_got_), params);
+    if (UCS_PTR_IS_PTR(status)) {
+      credit_.handle = status;
+      return;
+    }
+    if (UCS_PTR_RAW_STATUS(status) != UCS_OK) return note({UCS_PTR_RAW_STATUS(status), false, 0, 0});
+    ++credits_got_;
+  }
+}
+
+bool UcxConnection::give_credit() noexcept {
+  bool gave = false;
+  while (received_ >= (credits_given_ + 1) * kCreditEvery && !closing() && trouble_.status == UCS_OK) {
+    gave = true;
+    ucp_request_param_t params = params_for(nullptr);
+    params.cb.send = on_credit_sent;
+    params.user_data = const_cast<UcxFunctions*>(&ucx());
+    void* const status =
+        ucx().tag_send_nbx(agreed_.worker->endpoint(), nullptr, 0,
+                           tag_of(agreed_.peer_token, TagKind::kCredit, credits_given_++), &params);
+    if (!UCS_PTR_IS_PTR(status) && UCS_PTR_RAW_STATUS(status) != UCS_OK)
+      note({UCS_PTR_RAW_STATUS(status), true, 0, 0});
+  }
+  return gave;
+}
+
+void UcxConnection::on_sent(void* request, ucs_status_t status, void* user) noexcept {
+  auto& operation = *static_cast<Operation*>(user);
+  operation.handle = nullptr;
+  operation.owner->ucx().request_free(request);
+  operation.owner->sent(operation.sequence, status);
+}
+
+void UcxConnection::on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info,
+                                void* user) noexcept {
+  auto& operation = *static_cast<Operation*>(user);
+  operation.handle = nullptr;
+  operation.over = true;
+  const std::size_t length = info != nullptr ? info->length : 0;
+  operation.owner->ucx().request_free(request);
+  operation.owner->received(operation.sequence, status, length);
+}
+
+void UcxConnection::on_credit(void* request, ucs_status_t status, const ucp_tag_recv_info_t*,
+                              void* user) noexcept {
+  auto& self = *static_cast<Operation*>(user)->owner;
+  self.credit_.handle = nullptr;
+  self.ucx().request_free(request);
+  if (status != UCS_OK) return self.note({status, false, 0, 0});
+  ++self.credits_got_;  // progress() expects the next
+}
+
+/// May come after the connection is gone; what it needs lives as long as the worker.
+void UcxConnection::on_credit_sent(void* request, ucs_status_t, void* functions) noexcept {
+  static_cast<const UcxFunctions*>(functions)->request_free(request);
+}
+
+void UcxConnection::sent(std::uint64_t sequence, ucs_status_t status) noexcept {
+  PostedRequest* request = outgoing_.find(sequence);
+  if (request == nullptr) return;
+  if (status != UCS_OK) return note({status, true, sequence, request->size});
+  ++sent_;
+  finish_send(sequence, *request);
+}
+
+void UcxConnection::received(std::uint64_t sequence, ucs_status_t status, std::size_t length) noexcept {
+  PostedRequest* request = incoming_.find(sequence);
+  if (request == nullptr) return;
+  if (status != UCS_OK) return note({status, false, sequence, length});
+  ++received_;
+  finish_receive(sequence, *request, length);
+}
+
+void UcxConnection::note(Trouble trouble) noexcept {
+  // What is cancelled is so by this end.
+  if (trouble_.status == UCS_OK && trouble.status != UCS_ERR_CANCELED) trouble_ = trouble;
+}
+
+Outcome UcxConnection::test(Request* base, std::size_t& bytes) noexcept {
+  auto* request = static_cast<PostedRequest*>(base);
+  if (request->state != PostedRequest::State::kDone && !error_) progress();
+  return outcome_of(*request, bytes);
+}
+
+bool UcxConnection::progress() noexcept {
+  if (error_) return false;
+  if (wake_up()) {
+    look_at_link();
+    if (error_) return true;
+  }
+  bool moved = agreed_.worker->progress();
+  if (credit_.handle == nullptr && trouble_.status == UCS_OK) expect_credit();
+  if (next_ < outgoing_.posted()) moved |= send_all();
+  if (!error_) moved |= give_credit();
+  if (!error_ && (trouble_.status != UCS_OK || agreed_.worker->trouble() != UCS_OK)) look_at_trouble();
+  if (error_) return true;
+  if (closing()) {
+    if (moved) peer_.prolong();
+    close_when_drained();
+  } else if (count_turn(moved)) {
+    look_at_link();
+    if (error_) return moved;
+    if (const std::string why = stalled(); !why.empty()) fail_with(Cause::kTimeout, why);
+  }
+  return moved;
+}
+
+void UcxConnection::look_at_trouble() noexcept {
+  if (trouble_.status == UCS_ERR_MESSAGE_TRUNCATED) {
+    const PostedRequest* request = incoming_.find(trouble_.sequence);
+    Goodbye goodbye = goodbye_for(Goodbye::Why::kTooLarge);
+    goodbye.size = trouble_.size;
+    goodbye.capacity = request != nullptr ? request->size : 0;
+    fail_with(Cause::kRemote,
+              fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
+                          trouble_.sequence, goodbye.size, goodbye.capacity),
+              goodbye);
+    return;
+  }
+  look_at_link();
+  if (error_) return;
+  if (closing()) {
+    peer_.give_up();
+    return;
+  }
+  if (trouble_since_ == TimePoint{}) trouble_since_ = now();
+  if (now() - trouble_since_ < kLinkLag) return;
+  if (trouble_.status == UCS_OK) {
+    fail_with(Cause::kRemote,
+              fmt::format("UCX gave the peer up: {}", ucx().status_string(agreed_.worker->trouble())));
+  } else {
+    fail_with(Cause::kRemote,
+              fmt::format("UCX failed to {} message {}: {}", trouble_.sending ? "send" : "receive",
+                          trouble_.sequence, ucx().status_string(trouble_.status)));
+  }
+}
+
+void UcxConnection::look_at_link() noexcept {
+  if (const std::string nonsense = peer_.look(); !nonsense.empty())
+    fail_with(Cause::kRemote, fmt::format("the peer sent {}", nonsense));
+}
+
+/// What the peer sent before its end is still to be delivered.
+void UcxConnection::close_when_drained() noexcept {
+  if (const auto& goodbye = peer_.goodbye()) {
+    const std::uint64_t delivered = std::min(goodbye->received, next_);
+    const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
+    if (goodbye->why == Goodbye::Why::kClosed && more && peer_.patient()) return;
+    // Messages that wait for a receive can still be had, if nothing else is waited for.
+    if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
+    // What the peer has in its receives is done, though the word of that was lost; once UCX leaves it alone.
+    if (outgoing_.oldest() < delivered) {
+      end_operations();
+      for (std::uint64_t one = outgoing_.oldest(); one < delivered; ++one) sent(one, UCS_OK);
+    }
+  } else {
+    // A process that died says no numbers: what is here already was all.
+    const TimePoint until = now() + kDrainTime;
+    while (agreed_.worker->progress() && now() < until) {
+    }
+  }
+  fail_with(Cause::kRemote, peer_.ending());
+}
+
+/// Those that no message has come for; the others UCX ends with the endpoint.
+void UcxConnection::cancel_receives() noexcept {
+  for (Operation& one : receiving_)
+    if (one.handle != nullptr) agreed_.worker->cancel(one.handle);
+  if (credit_.handle != nullptr) agreed_.worker->cancel(credit_.handle);
+  agreed_.worker->progress();
+}
+
+bool UcxConnection::any_under_way() const noexcept {
+  const auto under_way = [](const Operation& one) { return one.handle != nullptr; };
+  return under_way(credit_) || std::ranges::any_of(sending_, under_way) ||
+         std::ranges::any_of(receiving_, under_way);
+}
+
+/// From here on UCX and the NICs leave the user's memory alone.
+void UcxConnection::end_operations() noexcept {
+  agreed_.worker.reset();
+}
+
+Goodbye UcxConnection::goodbye_for(Goodbye::Why why) const noexcept {
+  return {why, sent_, 0, incoming_.oldest(), 0, 0, {}};
+}
+
+void UcxConnection::fail_with(Cause cause, std::string_view what) noexcept {
+  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  goodbye.text = what;
+  fail_with(cause, what, goodbye);
+}
+
+void UcxConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+  if (error_) return;
+  set_error(cause, what);
+  if (!closing()) peer_.say(goodbye);
+  // Before any request is told to have failed: its buffer is the user's again.
+  end_operations();
+  peer_.shut();
+}
+
+void UcxConnection::append_wait_handles(std::vector<pollfd>& handles) const {
+  fall_asleep();
+  bool look_again = error_.has_value() || closing() || trouble_.status != UCS_OK;
+  if (!look_again) {
+    look_again = agreed_.worker->trouble() != UCS_OK || !agreed_.worker->arm();
+    handles.push_back({agreed_.worker->descriptor(), POLLIN, 0});
+  }
+  handles.push_back(link_handle(look_again));
+}
+
+}  // namespace tombolo::transport::ucx
