@@ -18,7 +18,8 @@ namespace tombolo::collectives {
 
 /// Where the job's store is, and this communicator's part of its keys.
 struct Rendezvous {
-  std::string address;
+  std::string address;   ///< where this process reaches it
+  std::string known_as;  ///< the address that the ranks were told
   int port = 0;
   transport::Secret secret;
   std::string prefix;  ///< "comm/0"

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,8 +27,9 @@ struct Identity {
   int port = 29400;
   std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single": who said so
   /// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS,
-  /// SLURM_LOCALID, SLURM_LAUNCH_NODE_IPADDR), Open MPI (OMPI_COMM_WORLD_RANK, ...), else a single rank.
-  /// Throws kInvalidUsage naming the variable that is missing or wrong.
+  /// SLURM_LOCALID, and the first host of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST), Open MPI
+  /// (OMPI_COMM_WORLD_RANK, ...), else a single rank. Throws kInvalidUsage naming the variable that is
+  /// missing or wrong.
   static Identity from_environment();
 };
 
@@ -35,10 +37,18 @@ struct Identity {
 /// telling its clients. Clients that do not know the secret are turned away.
 class StoreServer {
  public:
-  /// port 0 = any. Throws kSystem naming address and port ("port in use") and what to do.
-  StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log);
+  /// The addresses of a name, in digits; throws where there are none.
+  using Resolve = std::function<std::vector<std::string>(const std::string& name)>;
+
+  /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
+  /// every address of this host is (the log says which). port 0 = any. Throws kSystem naming address and port
+  /// ("port in use") and what to do. `resolve`: in the system's way where it is empty.
+  StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
+              const Resolve& resolve = {});
   ~StoreServer();
   int port() const noexcept;
+  /// Where a client in this process reaches it, in digits, also if `address` does not lead here.
+  const std::string& own_address() const noexcept;
 
  private:
   struct State;

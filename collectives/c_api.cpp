@@ -1,17 +1,17 @@
 // The C interface. Nothing throws past here.
-#include <charconv>
 #include <cstring>
-#include <functional>
-#include <map>
-#include <mutex>
+#include <exception>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "collectives/communicator.h"
-#include "collectives/parameters.h"
+#include "collectives/unique_id.h"
 #include "tombolo/tombolo.h"
 
 namespace collectives = tombolo::collectives;
+using collectives::Collective;
 using tombolo::Cause;
 
 struct tomboloComm {
@@ -93,20 +93,24 @@ struct Group {
     int peer;
   };
   std::vector<Message> messages;
-  std::vector<std::function<void()>> collectives;
+  std::vector<std::pair<tomboloComm_t, collectives::CollectiveCall>> collectives;
 };
 thread_local Group group;
 
+/// Fills in type and operator, and makes the call, or in a group checks and notes it.
 tomboloResult_t carry_out(tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
-                          const std::function<void(collectives::Communicator&)>& body) noexcept {
+                          collectives::CollectiveCall call) noexcept {
   return guarded([&] {
     if (comm == nullptr) return report(tomboloInvalidArgument, "the communicator is null");
     if (!valid(type) || !valid(op))
       return report(tomboloInvalidArgument, "data type or operator out of range");
+    call.type = type_of(type);
+    call.op = op_of(op);
     if (group.depth > 0) {
-      group.collectives.push_back([comm, body] { body(*comm->communicator); });
+      comm->communicator->check(call);
+      group.collectives.emplace_back(comm, call);
     } else {
-      body(*comm->communicator);
+      comm->communicator->run(call);
     }
     return tomboloSuccess;
   });
@@ -137,81 +141,14 @@ tomboloResult_t message(tomboloComm_t comm, bool sending, void* data, std::size_
 
 // ---- unique ids
 
-constexpr char kIdMagic[8] = {'t', 'o', 'm', 'b', 'i', 'd', '0', '1'};
-constexpr std::size_t kSecretAt = sizeof(kIdMagic);
-constexpr std::size_t kPortAt = kSecretAt + tombolo::transport::Secret::kBytes;
-constexpr std::size_t kAddressAt = kPortAt + 2;
+static_assert(sizeof(tomboloUniqueId) == sizeof(collectives::UniqueId));
 
-/// The meeting places that this process keeps: NCCL's interface has no object to own them. One is released
-/// when a communicator that met there is destroyed, else at exit.
-struct MeetingPlaces {
-  std::mutex mutex;
-  std::map<std::string, std::shared_ptr<collectives::StoreServer>> servers;
-};
-MeetingPlaces& meeting_places() {
-  static MeetingPlaces places;
-  return places;
-}
-
-std::string key_of(const tomboloUniqueId& id) {
-  return {id.internal, sizeof(id.internal)};
-}
-
-std::string own_address(const collectives::Options& options) {
-  if (std::string address = collectives::kAddressParameter.text(); !address.empty()) return address;
-  for (const auto& nic : options.router.host.nics) {
-    if (nic.usable && !nic.addresses.empty()) return nic.addresses.front();
-  }
-  return "127.0.0.1";
-}
-
-tomboloUniqueId make_id() {
-  using tombolo::transport::Secret;
-  // Not the launcher's business: a process without a rank may make an id.
-  collectives::Options options = collectives::Options::from_environment();
-  const Secret secret = Secret::random();
-  const std::string address = own_address(options);
-  tomboloUniqueId id{};
-  if (address.size() + 1 > sizeof(id.internal) - kAddressAt) {
-    tombolo::fail(Cause::kInvalidUsage, "TOMBOLO_ADDRESS='{}' is too long for a unique id", address);
-  }
-  auto server = std::make_shared<collectives::StoreServer>(address, 0, secret, options.log);
-  std::memcpy(id.internal, kIdMagic, sizeof(kIdMagic));
-  std::memcpy(id.internal + kSecretAt, secret.bytes().data(), Secret::kBytes);
-  const auto port = static_cast<unsigned>(server->port());
-  id.internal[kPortAt] = static_cast<char>(port & 0xff);
-  id.internal[kPortAt + 1] = static_cast<char>(port >> 8);
-  std::memcpy(id.internal + kAddressAt, address.data(), address.size());
-  auto& places = meeting_places();
-  const std::lock_guard lock(places.mutex);
-  places.servers[key_of(id)] = std::move(server);
-  return id;
-}
-
-std::unique_ptr<tomboloComm> init(int ranks, const tomboloUniqueId& id, int rank) {
-  using tombolo::transport::Secret;
-  if (std::memcmp(id.internal, kIdMagic, sizeof(kIdMagic)) != 0 ||
-      id.internal[sizeof(id.internal) - 1] != 0) {
-    tombolo::fail(Cause::kInvalidUsage,
-                  "the unique id was not made by tomboloGetUniqueId, or was damaged on its way");
-  }
-  collectives::Options options = collectives::Options::from_environment();
-  options.secret =
-      Secret::from_bytes(std::as_bytes(std::span(id.internal).subspan<kSecretAt, Secret::kBytes>()));
-  options.identity.rank = rank;
-  options.identity.size = ranks;
-  options.identity.address = id.internal + kAddressAt;
-  options.identity.port = static_cast<unsigned char>(id.internal[kPortAt]) |
-                          static_cast<unsigned char>(id.internal[kPortAt + 1]) << 8;
-  options.identity.source = "unique id";
-  options.store_elsewhere = true;
+std::unique_ptr<tomboloComm> init(int ranks, const tomboloUniqueId& given, int rank) {
+  collectives::UniqueId id;
+  std::memcpy(id.data(), given.internal, id.size());
+  const auto options = collectives::options_from(id, rank, ranks);
   auto comm = std::make_unique<tomboloComm>();
-  {
-    auto& places = meeting_places();
-    const std::lock_guard lock(places.mutex);
-    if (const auto found = places.servers.find(key_of(id)); found != places.servers.end())
-      comm->server = found->second;
-  }
+  comm->server = collectives::find_store(id);
   comm->communicator = collectives::Communicator::create(options);
   return comm;
 }
@@ -259,7 +196,8 @@ size_t tomboloTypeSize(tomboloDataType_t type) {
 tomboloResult_t tomboloGetUniqueId(tomboloUniqueId* id) {
   return guarded([&] {
     if (id == nullptr) return report(tomboloInvalidArgument, "id is null");
-    *id = make_id();
+    const auto made = collectives::make_unique_id();
+    std::memcpy(id->internal, made.data(), made.size());
     return tomboloSuccess;
   });
 }
@@ -301,11 +239,7 @@ tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tombolo
 tomboloResult_t tomboloCommDestroy(tomboloComm_t comm) {
   return guarded([&] {
     if (comm == nullptr) return tomboloSuccess;
-    if (comm->server) {
-      auto& places = meeting_places();
-      const std::lock_guard lock(places.mutex);
-      std::erase_if(places.servers, [&](const auto& entry) { return entry.second == comm->server; });
-    }
+    if (comm->server) collectives::close_store(comm->server);
     comm->communicator.reset();  // before the store that it may still need
     delete comm;
     return tomboloSuccess;
@@ -343,48 +277,37 @@ tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name) 
 
 tomboloResult_t tomboloAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                  tomboloDataType_t datatype, tomboloRedOp_t op, tomboloComm_t comm) {
-  return carry_out(comm, datatype, op, [=](collectives::Communicator& all) {
-    all.all_reduce(sendbuff, recvbuff, count, type_of(datatype), op_of(op));
-  });
+  return carry_out(comm, datatype, op, {Collective::kAllReduce, sendbuff, recvbuff, count});
 }
 
 tomboloResult_t tomboloReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                      tomboloDataType_t datatype, tomboloRedOp_t op, tomboloComm_t comm) {
-  return carry_out(comm, datatype, op, [=](collectives::Communicator& all) {
-    all.reduce_scatter(sendbuff, recvbuff, recvcount, type_of(datatype), op_of(op));
-  });
+  return carry_out(comm, datatype, op, {Collective::kReduceScatter, sendbuff, recvbuff, recvcount});
 }
 
 tomboloResult_t tomboloAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                  tomboloDataType_t datatype, tomboloComm_t comm) {
-  return carry_out(comm, datatype, tomboloSum, [=](collectives::Communicator& all) {
-    all.all_gather(sendbuff, recvbuff, sendcount, type_of(datatype));
-  });
+  return carry_out(comm, datatype, tomboloSum, {Collective::kAllGather, sendbuff, recvbuff, sendcount});
 }
 
 tomboloResult_t tomboloBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                                  tomboloDataType_t datatype, int root, tomboloComm_t comm) {
-  return carry_out(comm, datatype, tomboloSum, [=](collectives::Communicator& all) {
-    all.broadcast(sendbuff, recvbuff, count, type_of(datatype), root);
-  });
+  return carry_out(comm, datatype, tomboloSum,
+                   {Collective::kBroadcast, sendbuff, recvbuff, count, {}, {}, root});
 }
 
 tomboloResult_t tomboloReduce(const void* sendbuff, void* recvbuff, size_t count, tomboloDataType_t datatype,
                               tomboloRedOp_t op, int root, tomboloComm_t comm) {
-  return carry_out(comm, datatype, op, [=](collectives::Communicator& all) {
-    all.reduce(sendbuff, recvbuff, count, type_of(datatype), op_of(op), root);
-  });
+  return carry_out(comm, datatype, op, {Collective::kReduce, sendbuff, recvbuff, count, {}, {}, root});
 }
 
 tomboloResult_t tomboloAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                                 tomboloDataType_t datatype, tomboloComm_t comm) {
-  return carry_out(comm, datatype, tomboloSum, [=](collectives::Communicator& all) {
-    all.all_to_all(sendbuff, recvbuff, count, type_of(datatype));
-  });
+  return carry_out(comm, datatype, tomboloSum, {Collective::kAllToAll, sendbuff, recvbuff, count});
 }
 
 tomboloResult_t tomboloBarrier(tomboloComm_t comm) {
-  return carry_out(comm, tomboloInt8, tomboloSum, [](collectives::Communicator& all) { all.barrier(); });
+  return carry_out(comm, tomboloInt8, tomboloSum, {Collective::kBarrier});
 }
 
 tomboloResult_t tomboloSend(const void* sendbuff, size_t count, tomboloDataType_t datatype, int peer,
@@ -409,14 +332,28 @@ tomboloResult_t tomboloGroupEnd() {
     const auto messages = std::exchange(group.messages, {});
     const auto later = std::exchange(group.collectives, {});
     std::vector<std::pair<collectives::Communicator*, collectives::Work>> works;
+    works.reserve(messages.size());
+    // Whatever fails, all that was started ends before the caller has its buffers back. (What a communicator
+    // that has failed had started ended with its connections.)
+    std::exception_ptr first;
+    const auto attempt = [&](auto&& action) {
+      try {
+        action();
+      } catch (...) {
+        if (!first) first = std::current_exception();
+      }
+    };
     for (const auto& one : messages) {
-      auto& communicator = *one.comm->communicator;
-      works.emplace_back(&communicator, one.sending
-                                            ? communicator.start_send(one.data, one.bytes, one.peer)
-                                            : communicator.start_receive(one.data, one.bytes, one.peer));
+      attempt([&] {
+        auto& communicator = *one.comm->communicator;
+        works.emplace_back(&communicator, one.sending
+                                              ? communicator.start_send(one.data, one.bytes, one.peer)
+                                              : communicator.start_receive(one.data, one.bytes, one.peer));
+      });
     }
-    for (const auto& collective : later) collective();
-    for (const auto& [communicator, work] : works) communicator->wait(work);
+    for (const auto& one : later) attempt([&] { one.first->communicator->run(one.second); });
+    for (const auto& one : works) attempt([&] { one.first->wait(one.second); });
+    if (first) std::rethrow_exception(first);
     return tomboloSuccess;
   });
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -41,9 +42,17 @@ struct Options {
   Tuning tuning;
   /// Where somebody else keeps the store (the C API's unique id): rank 0 starts none.
   bool store_elsewhere = false;
+  /// Where this process reaches the store, if not at identity.address.
+  std::string store_reach;
+  /// Nobody has chosen a secret: the one above only opens the store, where rank 0 publishes a random one for
+  /// the job's connections.
+  bool make_secret = false;
   Log log;
-  /// Identity, secret, host, policy and the rest from the environment.
+  /// All from the environment: who this process is, the secret, and settings_from_environment().
   static Options from_environment();
+  /// Host, policy and the rest, but neither identity nor secret: for who has got those elsewhere, whatever
+  /// launcher's variables are set.
+  static Options settings_from_environment();
 };
 
 /// A started point-to-point operation. Owned by the communicator; redeemed exactly once by wait() or by
@@ -64,6 +73,29 @@ struct LinkTraffic {
 struct Member {
   int rank = 0;
   std::string host, cluster;
+};
+
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kBarrier
+};
+/// "all_reduce", ...
+std::string_view collective_name(Collective collective) noexcept;
+
+/// A collective and its arguments, as the member function of its name takes them; the rest is not looked at.
+struct CollectiveCall {
+  Collective collective = Collective::kBarrier;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
 };
 
 class Communicator {
@@ -96,6 +128,11 @@ class Communicator {
   /// Both hold size() * count elements; not in place.
   void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
   void barrier();
+  /// The same by its name, for calls that are noted and made later.
+  void run(const CollectiveCall& call);
+  /// Throws kInvalidUsage where the arguments cannot be right: buffers missing or overlapping, a root that is
+  /// no rank, a count beyond memory. Does nothing else.
+  void check(const CollectiveCall& call) const;
 
   // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
   // are no message at all. They progress inside any call on this communicator; call progress() between pieces
@@ -115,6 +152,8 @@ class Communicator {
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;
+  /// Authenticates the connections between the job's ranks; for those made beside this communicator.
+  const transport::Secret& secret() const noexcept;
   /// Makes every operation, now and later, fail with kAborted; may be called from another thread.
   void abort(const std::string& reason) noexcept;
 

@@ -17,16 +17,6 @@
 
 namespace tombolo::collectives {
 
-enum class Collective : std::uint8_t {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kBroadcast,
-  kReduce,
-  kAllToAll,
-  kBarrier
-};
-
 /// What a schedule was made for.
 struct ScheduleKey {
   Collective collective = Collective::kBarrier;
@@ -45,12 +35,15 @@ struct Communicator::State {
 
   /// Meets the others of `prefix` at the store, and is ready. Throws naming who did not come.
   void join();
+  /// Options::make_secret: the one that rank 0 has made.
+  transport::Secret agree_on_secret(Store& store, Deadline deadline);
   /// Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
-  // --- what calls do (communicator.cpp)
-  void run(const ScheduleKey& key, std::string_view name, const void* input, void* output, DataType type,
-           ReduceOp op);
+  // --- what calls do
+  /// The schedule that the call wants; throws kInvalidUsage where its arguments cannot be right.
+  ScheduleKey check(const CollectiveCall& call) const;
+  void run(const CollectiveCall& call);
   void wait(Work work);
   const Schedule& schedule_for(const ScheduleKey& key);
   bool use_two_level() const;

@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "collectives/bootstrap.h"
@@ -61,6 +64,44 @@ bool read_ranks(const Launcher& launcher, Identity& identity) {
   return true;
 }
 
+/// The first host of a list as Slurm abbreviates it: "node[03-08,11],gpu1" starts with node03. Empty where
+/// it is no such list.
+std::string first_host(std::string_view list) {
+  std::string host;
+  while (!list.empty() && list.front() != ',') {
+    if (list.front() != '[') {
+      host += list.front();
+      list.remove_prefix(1);
+      continue;
+    }
+    const std::size_t end = list.find(']');
+    if (end == std::string_view::npos) return {};
+    const std::string_view number = list.substr(1, std::min(end, list.find_first_of(",-")) - 1);
+    if (number.empty()) return {};
+    host += number;
+    list.remove_prefix(end + 1);
+  }
+  return host;
+}
+
+/// Of rank 0's host: the first of this step's or allocation's. SLURM_LAUNCH_NODE_IPADDR is where srun was
+/// typed, which may be a login node: only where nothing else is said.
+std::string slurm_address() {
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    const auto list = environment(name);
+    if (!list || list->empty()) continue;
+    if (std::string host = first_host(*list); !host.empty()) return host;
+    fail(Cause::kInvalidUsage,
+         "{}='{}': expected a list of hosts such as node[03-08,11]; set MASTER_ADDR to the address of rank "
+         "0's host",
+         name, *list);
+  }
+  if (const auto launch = environment("SLURM_LAUNCH_NODE_IPADDR")) return *launch;
+  fail(Cause::kInvalidUsage,
+       "none of SLURM_STEP_NODELIST, SLURM_JOB_NODELIST, SLURM_LAUNCH_NODE_IPADDR and MASTER_ADDR is set: "
+       "set MASTER_ADDR to the address of rank 0's host");
+}
+
 void read_port(Identity& identity) {
   identity.port = kDefaultPort;
   if (const auto port = environment("MASTER_PORT")) {
@@ -102,13 +143,7 @@ Identity Identity::from_environment() {
     }
   } else if (slurm_step && read_ranks(kSlurm, identity)) {
     // SLURM_NTASKS alone is only an allocation: nothing was started by srun.
-    if (const auto launch = environment("SLURM_LAUNCH_NODE_IPADDR")) {
-      identity.address = *launch;
-    } else if (!master && identity.size > 1) {
-      fail(Cause::kInvalidUsage,
-           "neither SLURM_LAUNCH_NODE_IPADDR nor MASTER_ADDR is set: set MASTER_ADDR to the address of rank "
-           "0's host");
-    }
+    if (!master && identity.size > 1) identity.address = slurm_address();
   }
   if (master) {
     if (master->empty())

@@ -16,10 +16,11 @@ class IdentityTest : public testing::Test {
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT",
-                             "TORCHELASTIC_USE_AGENT_STORE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID",
-                             "SLURM_LAUNCH_NODE_IPADDR", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                             "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "TOMBOLO_PORT"}) {
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE",
+          "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_STEP_NODELIST",
+          "SLURM_JOB_NODELIST", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+          "OMPI_COMM_WORLD_LOCAL_SIZE", "TOMBOLO_PORT"}) {
       ::unsetenv(name);
     }
   }
@@ -70,6 +71,40 @@ TEST_F(IdentityTest, ReadsSlurm) {
   EXPECT_EQ(identity.rank, 1);
   EXPECT_EQ(identity.address, "10.1.1.1");
   EXPECT_EQ(identity.source, "slurm");
+}
+
+TEST_F(IdentityTest, FindsRankZeroOnTheFirstHostOfTheStepNotWhereItWasTyped) {
+  set("SLURM_PROCID", "1");
+  set("SLURM_NTASKS", "2");
+  set("SLURM_LAUNCH_NODE_IPADDR", "10.1.1.1");  // a login node
+  const std::pair<const char*, const char*> lists[] = {{"node[03-08,11]", "node03"},
+                                                       {"node7", "node7"},
+                                                       {"a1,b2", "a1"},
+                                                       {"node[5],other[1-2]", "node5"},
+                                                       {"rack[1-2]n[00-31]x", "rack1n00x"},
+                                                       {"gpu-a[10,12-14]", "gpu-a10"}};
+  for (const auto& [list, host] : lists) {
+    set("SLURM_JOB_NODELIST", list);
+    EXPECT_EQ(Identity::from_environment().address, host) << list;
+  }
+  set("SLURM_STEP_NODELIST", "step[2-3]");
+  EXPECT_EQ(Identity::from_environment().address, "step2") << "the step may run on a part of the allocation";
+  for (const char* odd : {"node[03-08", "node[]", "node[-3]", ",a1"}) {
+    set("SLURM_STEP_NODELIST", odd);
+    expect_rejected({"SLURM_STEP_NODELIST", odd, "MASTER_ADDR"});
+  }
+  set("MASTER_ADDR", "10.2.2.2");
+  EXPECT_EQ(Identity::from_environment().address, "10.2.2.2");
+}
+
+TEST_F(IdentityTest, AsksWhereRankZeroIsWhenSlurmDoesNotSay) {
+  set("SLURM_PROCID", "1");
+  set("SLURM_NTASKS", "2");
+  expect_rejected({"SLURM_JOB_NODELIST", "MASTER_ADDR"});
+  set("SLURM_NTASKS", "2");
+  set("SLURM_PROCID", "0");
+  set("SLURM_NTASKS", "1");
+  EXPECT_EQ(Identity::from_environment().address, "127.0.0.1");
 }
 
 TEST_F(IdentityTest, IsSingleInsideAPlainSlurmAllocation) {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "collectives/communicator_state.h"
 
@@ -17,12 +17,6 @@ namespace {
 constexpr auto kRollCall = std::chrono::milliseconds(200);
 /// About what two system calls of a peer cost; sleeping and waking costs more than that.
 constexpr auto kSpin = std::chrono::microseconds(20);
-
-std::uint32_t hash(std::string_view text) noexcept {
-  std::uint32_t value = 2166136261U;  // FNV-1a
-  for (const char one : text) value = (value ^ static_cast<unsigned char>(one)) * 16777619U;
-  return value;
-}
 
 int usable_cores() noexcept {
   cpu_set_t set;
@@ -86,15 +80,27 @@ std::string list_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
+/// Rank 0 holds the store as a rule: were it to leave on what it read, the others would learn that it left,
+/// and not why. A rank that dies before it has read is left to whoever needs it next, who can name it.
+void stay_until_all_have_read(Store& store, const std::string& what, int rank, int size, Deadline deadline) {
+  const auto key = [&](int reader) { return fmt::format("{}/read-by/{}", what, reader); };
+  try {
+    if (rank != 0) store.set(key(rank), {});
+    for (int reader = 1; rank == 0 && reader < size; ++reader) store.get(key(reader), deadline);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kTimeout && error.cause() != Cause::kRemote) throw;
+  }
+}
+
 /// What every rank has published under `what`; throws naming every rank that has not come by the deadline.
 std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, std::string_view what,
-                                            int size, Deadline deadline) {
+                                            int rank, int size, Deadline deadline) {
   std::vector<std::optional<std::vector<std::byte>>> arrived(static_cast<std::size_t>(size));
-  const auto key = [&](int rank) { return fmt::format("{}/{}/{}", at.prefix, what, rank); };
+  const auto key = [&](int of) { return fmt::format("{}/{}/{}", at.prefix, what, of); };
   const auto missing = [&] {
     std::vector<int> ranks;
-    for (int rank = 0; rank < size; ++rank) {
-      if (!arrived[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+    for (int each = 0; each < size; ++each) {
+      if (!arrived[static_cast<std::size_t>(each)]) ranks.push_back(each);
     }
     return ranks;
   };
@@ -110,41 +116,23 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
           if (error.cause() != Cause::kTimeout) throw;
         }
       }
-      for (const int rank : waiting) arrived[static_cast<std::size_t>(rank)] = store.try_get(key(rank));
+      for (const int each : waiting) arrived[static_cast<std::size_t>(each)] = store.try_get(key(each));
       waiting = missing();
       if (last_look && !waiting.empty()) {
         fail(Cause::kTimeout,
              "{} of {} did not arrive within {} at {}:{}. Were they started, with the same address and port?",
-             list_ranks(waiting), size, format_seconds(to_seconds(deadline.allowed())), at.address, at.port);
+             list_ranks(waiting), size, format_seconds(to_seconds(deadline.allowed())), at.known_as, at.port);
       }
     }
   } catch (const Error& error) {
     if (error.cause() != Cause::kRemote) throw;
     fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
-         size, at.address, at.port, error.what());
+         size, at.known_as, at.port, error.what());
   }
+  stay_until_all_have_read(store, fmt::format("{}/{}", at.prefix, what), rank, size, deadline);
   std::vector<std::vector<std::byte>> all;
   for (auto& one : arrived) all.push_back(std::move(*one));
   return all;
-}
-
-/// The best kind of NIC of which every rank has one on the same fabric.
-topology::NicKind shared_kind(const std::vector<transport::Endpoint>& endpoints) {
-  for (const auto kind : {topology::NicKind::kInfiniBand, topology::NicKind::kRoce, topology::NicKind::kIwarp,
-                          topology::NicKind::kTcp}) {
-    for (const auto& candidate : endpoints.front().offers) {
-      if (candidate.kind != kind) continue;
-      const bool everywhere = std::all_of(endpoints.begin(), endpoints.end(), [&](const auto& endpoint) {
-        return std::any_of(endpoint.offers.begin(), endpoint.offers.end(), [&](const auto& offer) {
-          return offer.kind == kind && offer.fabric == candidate.fabric;
-        });
-      });
-      if (everywhere) return kind;
-    }
-  }
-  fail(Cause::kUnsupported,
-       "TOMBOLO_ROUTING=shared: there is no NIC kind that all {} ranks share; use per-peer routing",
-       endpoints.size());
 }
 
 }  // namespace
@@ -163,21 +151,24 @@ void Communicator::State::join() {
     const auto store =
         Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret, deadline, options.log);
     if (!router) {
+      if (options.make_secret) options.router.secret = agree_on_secret(*store, deadline);
       if (options.routing == Routing::kShared) agree_on_kind(*store, deadline);
       router = std::make_shared<transport::Router>(options.router);
     }
-    mesh = std::make_unique<Mesh>(router, rank, hash(rendezvous.prefix), options.deadline);
+    mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
     Card own{
         options.router.host.name, options.router.host.cluster, {}, settings_of(options), mesh->endpoint()};
-    own.token = fmt::format("{:016x}", std::random_device{}() | std::uint64_t{std::random_device{}()} << 32);
+    std::uint64_t token = 0;
+    transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
+    own.token = fmt::format("{:016x}", token);
     const auto claimed = store->claim(fmt::format("{}/rank/{}", rendezvous.prefix, rank), own.encode());
     if (const Card holder = Card::decode(claimed, rank); holder.token != own.token) {
       fail(Cause::kInvalidUsage,
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
-           rank, rendezvous.address, rendezvous.port, holder.host, rank);
+           rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
     signal->watch(rendezvous, deadline);
-    const auto cards = collect(*store, rendezvous, "rank", size, deadline);
+    const auto cards = collect(*store, rendezvous, "rank", rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     for (int peer = 0; peer < size; ++peer) {
       const Card card = Card::decode(cards[static_cast<std::size_t>(peer)], peer);
@@ -205,6 +196,26 @@ void Communicator::State::join() {
   spin = neighbours <= usable_cores() ? Duration(kSpin) : Duration::zero();
 }
 
+transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {
+  using transport::Secret;
+  const std::string key = rendezvous.prefix + "/secret";
+  std::vector<std::byte> bytes;
+  if (options.identity.rank == 0) {
+    bytes = store.claim(key, Secret::random().bytes());
+  } else {
+    try {
+      bytes = store.get(key, deadline);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kTimeout) throw;
+      fail(Cause::kTimeout, "rank 0 did not arrive within {} at {}:{}",
+           format_seconds(to_seconds(deadline.allowed())), rendezvous.known_as, rendezvous.port);
+    }
+  }
+  if (bytes.size() != Secret::kBytes)
+    fail(Cause::kRemote, "the store holds {} bytes as the job's secret", bytes.size());
+  return Secret::from_bytes(std::span<const std::byte>(bytes).first<Secret::kBytes>());
+}
+
 void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {
   // What this host can offer is only known to a router that listens; this one listens on ports that nobody
   // uses.
@@ -212,10 +223,16 @@ void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {
   const auto own = router_of_all.listen()->endpoint().encode();
   store.set(fmt::format("{}/kinds/{}", rendezvous.prefix, options.identity.rank), own);
   std::vector<transport::Endpoint> endpoints;
-  for (const auto& bytes : collect(store, rendezvous, "kinds", options.identity.size, deadline)) {
+  for (const auto& bytes :
+       collect(store, rendezvous, "kinds", options.identity.rank, options.identity.size, deadline)) {
     endpoints.push_back(transport::Endpoint::decode(bytes));
   }
-  options.router.policy.only_kind = shared_kind(endpoints);
+  options.router.policy.only_kind = transport::shared_kind(endpoints);
+  if (!options.router.policy.only_kind) {
+    fail(Cause::kUnsupported,
+         "TOMBOLO_ROUTING=shared: there is no NIC kind that all {} ranks share; use per-peer routing",
+         endpoints.size());
+  }
 }
 
 std::unique_ptr<Communicator> Communicator::create(const Options& options) {
@@ -226,11 +243,13 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
   if (options.tuning.segment_bytes == 0)
     fail(Cause::kInvalidUsage, "TOMBOLO_SEGMENT=0: a piece has at least one byte");
   auto state = std::make_unique<State>(options);
-  state->rendezvous = {identity.address, identity.port, options.secret, "comm/0"};
+  state->rendezvous = {options.store_reach.empty() ? identity.address : options.store_reach, identity.address,
+                       identity.port, options.secret, "comm/0"};
   if (identity.size > 1 && identity.rank == 0 && !options.store_elsewhere) {
     state->server =
         std::make_shared<StoreServer>(identity.address, identity.port, options.secret, options.log);
     state->rendezvous.port = state->server->port();
+    state->rendezvous.address = state->server->own_address();
   }
   state->join();
   return std::make_unique<Communicator>(std::move(state));

@@ -7,16 +7,13 @@
 
 #include "collectives/data_type.h"
 #include "collectives/half.h"
+#include "collectives/test_support.h"
 
 namespace tombolo::collectives {
 namespace {
 
-constexpr DataType kAllTypes[] = {DataType::kInt8,     DataType::kUint8,   DataType::kInt16,
-                                  DataType::kUint16,   DataType::kInt32,   DataType::kUint32,
-                                  DataType::kInt64,    DataType::kUint64,  DataType::kFloat16,
-                                  DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64};
-constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
-                                ReduceOp::kAverage};
+using test::kAllOps;
+using test::kAllTypes;
 
 // The nearest float16 found by looking at every one: slow, and nothing in common with the code under test.
 std::uint16_t nearest_half(double value) {

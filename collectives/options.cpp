@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "collectives/communicator.h"
+#include "collectives/meeting_place.h"
 #include "collectives/parameters.h"
 #include "topology/cluster_file.h"
 #include "topology/detect.h"
@@ -18,14 +19,28 @@ Log log_from_environment() {
 }  // namespace
 
 Options Options::from_environment() {
+  const Identity identity = Identity::from_environment();
+  Options options = settings_from_environment();
+  options.identity = identity;
+  const std::string secret = kSecretParameter.text();
+  options.secret = transport::Secret::from_text(secret);
+  options.make_secret = secret.empty();
+  if (options.make_secret && identity.size > 1 && identity.rank == 0 && !is_loopback(identity.address)) {
+    options.log.warning(
+        "{} is not set. Connections between ranks are authenticated by a random secret of this job, but the "
+        "store at {}:{} hands it to anyone: who can connect there, or listen on the way, may join, disturb "
+        "or "
+        "end the job. To close this, set {} to the same text, hard to guess, on every rank, or let a "
+        "firewall "
+        "keep others from that port",
+        kSecretParameter.name, identity.address, identity.port, kSecretParameter.name);
+  }
+  return options;
+}
+
+Options Options::settings_from_environment() {
   Options options;
   options.log = log_from_environment();
-  options.identity = Identity::from_environment();
-  options.secret = transport::Secret::from_text(kSecretParameter.text());
-  if (!kSecretParameter.is_set() && options.identity.size > 1 && options.identity.address != "127.0.0.1") {
-    options.log.warning("{} is not set: whoever reaches {} may join this job", kSecretParameter.name,
-                        options.identity.address);
-  }
   const double deadline = kDeadlineParameter.seconds();
   if (!(deadline > 0) || deadline > 1e6) {
     fail(Cause::kInvalidUsage, "{}={}: expected seconds above 0, at most 1000000", kDeadlineParameter.name,
@@ -52,6 +67,8 @@ Options Options::from_environment() {
   }
   options.router.tcp = transport::TcpOptions::from_environment();
   options.router.limits = transport::nic_limits_from_environment();
+  options.router.shm_fetch = transport::shm_fetch_from_environment();
+  options.router.rdma = transport::RdmaOptions::from_environment();
   options.router.log = options.log;
   return options;
 }

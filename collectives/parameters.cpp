@@ -7,7 +7,8 @@ namespace tombolo::collectives {
 const Parameter kSecretParameter{
     "TOMBOLO_SECRET", ParameterType::kText, "",
     "Text that authenticates the ranks of a job to each other; the same on every "
-    "rank. Unset: anyone who reaches the ports may join."};
+    "rank. Unset: rank 0 makes one for the job and its store hands it to anyone who "
+    "reaches the store's port."};
 const Parameter kDeadlineParameter{
     "TOMBOLO_DEADLINE", ParameterType::kSeconds, "60",
     "Seconds that set-up may take, and that any wait may last without progress "
@@ -27,8 +28,9 @@ const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
                                "torchrun's agent already listens there), or 29400."};
 const Parameter kAddressParameter{
     "TOMBOLO_ADDRESS", ParameterType::kText, "",
-    "Address of this host that tomboloGetUniqueId listens on; unset: the host's "
-    "first usable NIC, or 127.0.0.1."};
+    "Address by which the ranks reach the process that calls tomboloGetUniqueId; "
+    "unset: of a TCP NIC on the fabric that all share, else of any NIC, else "
+    "127.0.0.1."};
 const Parameter kSegmentParameter{"TOMBOLO_SEGMENT", ParameterType::kSize, "512K",
                                   "Bytes per pipelined piece of a large collective; the same on every rank."};
 

@@ -59,6 +59,18 @@ void PointToPoint::redeem(Work work) {
   free_.push_back(work.index);
 }
 
+void PointToPoint::take_back(Work work) {
+  const Operation& one = operation(work);
+  TOMBOLO_CHECK(one.request == nullptr, "peer={}", one.peer);
+  if (const auto at = queues_.find(one.peer); at != queues_.end()) {
+    std::erase(at->second.sends.operations, work.index);
+    std::erase(at->second.receives.operations, work.index);
+    if (at->second.empty()) queues_.erase(at);
+  }
+  failure_.reset();
+  redeem(work);
+}
+
 bool PointToPoint::progress() {
   bool moved = false;
   for (auto at = queues_.begin(); at != queues_.end();) {

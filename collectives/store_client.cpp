@@ -85,9 +85,11 @@ std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
       }
     }
     if (deadline.passed()) {
-      fail(Cause::kTimeout,
-           "cannot reach {} within {}: {}. Is rank 0 running there, and does nothing filter the port?", name,
-           format_seconds(to_seconds(deadline.allowed())), why);
+      fail(
+          Cause::kTimeout,
+          "cannot reach {} within {}: {}. Is rank 0 running there (MASTER_ADDR says where), and does nothing "
+          "filter the port?",
+          name, format_seconds(to_seconds(deadline.allowed())), why);
     }
     std::this_thread::sleep_for(
         std::min<Duration>(kRetryPause, deadline.remaining() + std::chrono::milliseconds(1)));

@@ -1,29 +1,18 @@
 #include "collectives/store_protocol.h"
 
 #include <cstring>
-#include <random>
 
 #include "base/error.h"
+#include "transport/bytes.h"
 
 namespace tombolo::collectives::store {
 namespace {
 
+using transport::load_little_endian;
+using transport::store_little_endian;
+
 constexpr char kHelloMagic[4] = {'T', 'M', 'B', 'S'};
 constexpr char kProofMagic[4] = {'T', 'M', 'B', 'C'};
-
-template <typename Number>
-void put(std::byte*& to, Number value) noexcept {
-  for (std::size_t i = 0; i < sizeof(Number); ++i) *to++ = static_cast<std::byte>(value >> (8 * i));
-}
-
-template <typename Number>
-Number take(const std::byte* from) noexcept {
-  Number value = 0;
-  for (std::size_t i = 0; i < sizeof(Number); ++i) {
-    value = static_cast<Number>(value | static_cast<Number>(static_cast<Number>(from[i]) << (8 * i)));
-  }
-  return value;
-}
 
 Mac prove(const transport::Secret& secret, std::string_view side, const Nonce& first, const Nonce& second) {
   std::vector<std::byte> message(side.size() + 2 * kNonceBytes);
@@ -44,28 +33,29 @@ std::vector<std::byte> encode(Kind kind, std::uint32_t request, std::string_view
   const std::size_t body = kHeaderBytes + key.size() + value.size();
   std::vector<std::byte> frame(kLengthBytes + body);
   std::byte* to = frame.data();
-  put(to, static_cast<std::uint32_t>(body));
-  put(to, static_cast<std::uint8_t>(kind));
-  put(to, request);
-  put(to, static_cast<std::uint16_t>(key.size()));
+  store_little_endian(to, static_cast<std::uint32_t>(body));
+  to[kLengthBytes] = static_cast<std::byte>(kind);
+  store_little_endian(to + kLengthBytes + 1, request);
+  store_little_endian(to + kLengthBytes + 5, static_cast<std::uint16_t>(key.size()));
+  to += kLengthBytes + kHeaderBytes;
   if (!key.empty()) std::memcpy(to, key.data(), key.size());
   if (!value.empty()) std::memcpy(to + key.size(), value.data(), value.size());
   return frame;
 }
 
 std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexcept {
-  return take<std::uint32_t>(bytes.data());
+  return load_little_endian<std::uint32_t>(bytes.data());
 }
 
 Frame parse(std::span<const std::byte> body) {
   if (body.size() < kHeaderBytes) fail(Cause::kRemote, "store: frame of {} bytes is too short", body.size());
-  const std::size_t key_bytes = take<std::uint16_t>(body.data() + 5);
+  const std::size_t key_bytes = load_little_endian<std::uint16_t>(body.data() + 5);
   if (key_bytes > kMaxKey || kHeaderBytes + key_bytes > body.size()) {
     fail(Cause::kRemote, "store: key of {} bytes in a frame of {}", key_bytes, body.size());
   }
   Frame frame;
   frame.kind = static_cast<Kind>(body[0]);
-  frame.request = take<std::uint32_t>(body.data() + 1);
+  frame.request = load_little_endian<std::uint32_t>(body.data() + 1);
   frame.key = {reinterpret_cast<const char*>(body.data() + kHeaderBytes), key_bytes};
   frame.value = body.subspan(kHeaderBytes + key_bytes);
   return frame;
@@ -74,16 +64,15 @@ Frame parse(std::span<const std::byte> body) {
 std::array<std::byte, kHelloBytes> make_hello(const Nonce& server) {
   std::array<std::byte, kHelloBytes> hello;
   std::memcpy(hello.data(), kHelloMagic, 4);
-  std::byte* to = hello.data() + 4;
-  put(to, kVersion);
-  std::memcpy(to, server.data(), kNonceBytes);
+  store_little_endian(hello.data() + 4, kVersion);
+  std::memcpy(hello.data() + 6, server.data(), kNonceBytes);
   return hello;
 }
 
 Nonce read_hello(std::span<const std::byte, kHelloBytes> hello) {
   if (std::memcmp(hello.data(), kHelloMagic, 4) != 0)
     fail(Cause::kRemote, "what answers is not a Tombolo store");
-  if (const auto version = take<std::uint16_t>(hello.data() + 4); version != kVersion) {
+  if (const auto version = load_little_endian<std::uint16_t>(hello.data() + 4); version != kVersion) {
     fail(Cause::kRemote, "the store speaks version {}, this build version {}", version, kVersion);
   }
   Nonce nonce;
@@ -125,9 +114,8 @@ bool check_verdict(const transport::Secret& secret, const Nonce& server, const N
 }
 
 Nonce random_nonce() {
-  std::random_device device;  // the kernel's, on Linux
   Nonce nonce;
-  for (auto& one : nonce) one = static_cast<std::byte>(device());
+  transport::random_bytes(nonce);
   return nonce;
 }
 

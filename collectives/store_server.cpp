@@ -1,19 +1,22 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
-#include <charconv>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <map>
 #include <set>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 #include "collectives/bootstrap.h"
+#include "collectives/meeting_place.h"
 #include "collectives/store_protocol.h"
 
 namespace tombolo::collectives {
@@ -27,6 +30,10 @@ using Bytes = std::vector<std::byte>;
 constexpr auto kHandshakePatience = std::chrono::seconds(10);
 /// How long the farewell may take to leave; the clients' own deadlines cover the rest.
 constexpr auto kFarewellPatience = std::chrono::milliseconds(500);
+/// Strangers may hold so many connections, then the oldest goes. Clients that lose theirs this way try again.
+constexpr std::size_t kMostStrangers = 256;
+/// Before accepting again where the kernel could not give a connection (no descriptors left).
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 class Session;
 
@@ -41,6 +48,8 @@ struct Shared {
   };
   std::unordered_map<std::string, std::vector<Waiter>> waiters;
   std::set<std::shared_ptr<Session>> sessions;
+  std::list<std::shared_ptr<Session>>
+      strangers;  // the sessions that have not proven themselves; oldest first
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -52,7 +61,10 @@ class Session : public std::enable_shared_from_this<Session> {
     ErrorCode ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     const auto endpoint = socket_.remote_endpoint(ignored);
-    peer_ = fmt::format("{}:{}", endpoint.address().to_string(), endpoint.port());
+    auto address = endpoint.address();
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+      address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+    peer_ = fmt::format("{}:{}", address.to_string(), endpoint.port());
     nonce_ = store::random_nonce();
     hello_ = store::make_hello(nonce_);
     timer_.expires_after(kHandshakePatience);
@@ -84,7 +96,9 @@ class Session : public std::enable_shared_from_this<Session> {
     timer_.cancel();
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
-    shared_.sessions.erase(shared_from_this());
+    const auto self = shared_from_this();
+    shared_.strangers.remove(self);
+    shared_.sessions.erase(self);
   }
 
  private:
@@ -99,6 +113,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void judge() {
     store::Nonce client;
     trusted_ = store::check_proof(shared_.secret, nonce_, proof_, client);
+    if (trusted_) shared_.strangers.remove(shared_from_this());
     verdict_ = store::make_verdict(shared_.secret, nonce_, client, trusted_);
     asio::async_write(socket_, asio::buffer(verdict_),
                       [self = shared_from_this()](ErrorCode error, std::size_t) {
@@ -209,25 +224,84 @@ struct StoreServer::State {
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
   asio::steady_timer patience{io};
+  asio::steady_timer resting{io};
+  bool told_of_errors = false;
+  bool told_of_strangers = false;
   Shared shared;
   int port = 0;
+  std::string own_address;
   std::thread thread;
 
   void accept() {
     acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
       if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
-      if (!error) {
-        const auto session = std::make_shared<Session>(std::move(socket), shared);
-        shared.sessions.insert(session);
-        session->start();
+      if (error) return pause(error);
+      const auto session = std::make_shared<Session>(std::move(socket), shared);
+      shared.sessions.insert(session);
+      shared.strangers.push_back(session);
+      if (shared.strangers.size() > kMostStrangers) {
+        if (!std::exchange(told_of_strangers, true)) {
+          shared.log.warning(
+              "store: more than {} connections on port {} have not proven that they know the secret; "
+              "dropping "
+              "the oldest of them from here on",
+              kMostStrangers, port);
+        }
+        const auto oldest = shared.strangers.front();
+        oldest->close("");
       }
+      session->start();
       accept();
     });
+  }
+
+  /// The connection stays in the backlog: accepting at once would fail, and be tried, without end.
+  void pause(ErrorCode error) {
+    if (!std::exchange(told_of_errors, true)) {
+      shared.log.warning("store: cannot accept connections on port {}: {} (errno {}); trying on", port,
+                         error.message(), error.value());
+    }
+    resting.expires_after(kAcceptPause);
+    resting.async_wait([this](ErrorCode stopped) {
+      if (!stopped && acceptor.is_open()) accept();
+    });
+  }
+
+  void listen(const ListenPlan& plan, const std::string& address, int wanted) {
+    ErrorCode error;
+    for (const auto& one : plan.addresses) {
+      const tcp::endpoint endpoint(asio::ip::make_address(one), static_cast<std::uint16_t>(wanted));
+      ErrorCode ignored;
+      acceptor.close(ignored);
+      acceptor.open(endpoint.protocol(), error);
+      if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+      if (!error && plan.everywhere && endpoint.address().is_v6())
+        acceptor.set_option(asio::ip::v6_only(false), error);
+      if (!error) acceptor.bind(endpoint, error);
+      if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+      if (!error || error == asio::error::address_in_use) break;
+    }
+    if (error == asio::error::address_in_use) {
+      fail(Cause::kSystem,
+           "store: cannot listen on {}:{}: port in use (errno {}). Another program or an earlier run of this "
+           "job holds it: end that, or choose another port (MASTER_PORT or TOMBOLO_PORT, the same on every "
+           "rank)",
+           address, wanted, error.value());
+    }
+    if (error) {
+      fail(Cause::kSystem,
+           "store: cannot listen on {}:{}: {} (errno {}). Set MASTER_ADDR to an address of rank 0's host",
+           address, wanted, error.message(), error.value());
+    }
+    const auto bound = acceptor.local_endpoint();
+    port = bound.port();
+    own_address = plan.everywhere ? "127.0.0.1" : bound.address().to_string();
   }
 
   void finish() {
     ErrorCode ignored;
     acceptor.close(ignored);
+    resting.cancel();
     const auto all = shared.sessions;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
     patience.expires_after(kFarewellPatience);
@@ -241,36 +315,31 @@ struct StoreServer::State {
   }
 };
 
-StoreServer::StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log)
+StoreServer::StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
+                         const Resolve& resolve)
     : state_(std::make_unique<State>()) {
   state_->shared.secret = secret;
   state_->shared.log = std::move(log);
-  ErrorCode error;
-  tcp::resolver resolver(state_->io);
-  const auto found = resolver.resolve(address, std::to_string(port), error);
-  if (error || found.empty()) {
-    fail(Cause::kSystem, "store: cannot resolve '{}': {}. It must be an address of rank 0's host", address,
-         error.message());
+  ListenPlan plan;
+  try {
+    plan = plan_listening(address, resolve ? resolve(address) : resolve_addresses(address), own_addresses());
+  } catch (const Error& error) {
+    fail(error.cause(), "store: {}. Set MASTER_ADDR to an address of rank 0's host", error.what());
   }
-  const tcp::endpoint endpoint = found.begin()->endpoint();
-  auto& acceptor = state_->acceptor;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error == asio::error::address_in_use) {
-    fail(Cause::kSystem,
-         "store: cannot listen on {}:{}: port in use (errno {}). Another program or an earlier run of this "
-         "job "
-         "holds it: end that, or choose another port (MASTER_PORT or TOMBOLO_PORT, the same on every rank)",
-         address, port, error.value());
+  state_->listen(plan, address, port);
+  const Log& told = state_->shared.log;
+  if (!plan.everywhere) {
+    told.info("store: listening on {}:{}", state_->own_address, state_->port);
+  } else if (plan.of_this_host) {
+    told.info("store: listening on every address of this host, port {}; the ranks look for it at {}",
+              state_->port, address);
+  } else {
+    told.warning(
+        "store: {} is no address of this host: listening on every address that it has, port {}. Unless {} "
+        "leads here, other hosts will not find it: set MASTER_ADDR (for a unique id, TOMBOLO_ADDRESS) to an "
+        "address of this host",
+        address, state_->port, address);
   }
-  if (error) {
-    fail(Cause::kSystem,
-         "store: cannot listen on {}:{}: {} (errno {}). It must be an address of rank 0's host", address,
-         port, error.message(), error.value());
-  }
-  state_->port = acceptor.local_endpoint().port();
   state_->accept();
   state_->thread = std::thread([state = state_.get()] { state->io.run(); });
 }
@@ -282,6 +351,10 @@ StoreServer::~StoreServer() {
 
 int StoreServer::port() const noexcept {
   return state_->port;
+}
+
+const std::string& StoreServer::own_address() const noexcept {
+  return state_->own_address;
 }
 
 }  // namespace tombolo::collectives

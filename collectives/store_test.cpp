@@ -1,10 +1,13 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <ctime>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -133,9 +136,139 @@ TEST(Store, SaysThatThePortIsInUseAndWhatToDo) {
   expect_words(text, {"port in use", "127.0.0.1:" + std::to_string(server.port()), "MASTER_PORT"});
 }
 
-TEST(Store, SaysThatAnAddressIsNotOfThisHost) {
-  const auto text = message_of(Cause::kSystem, [&] { StoreServer server("192.0.2.1", 0, kSecret, Log()); });
-  expect_words(text, {"192.0.2.1", "rank 0"});
+// What a server has logged, from its own thread too.
+class Lines {
+ public:
+  Log log() {
+    return {LogLevel::kInfo, [this](LogLevel level, std::string_view text) {
+              const std::lock_guard lock(mutex_);
+              text_ += fmt::format("{}: {}\n", log_level_name(level), text);
+            }};
+  }
+  std::string text() const {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+  int count(std::string_view word) const {
+    const std::string all = text();
+    int times = 0;
+    for (auto at = all.find(word); at != std::string::npos; at = all.find(word, at + 1)) ++times;
+    return times;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string text_;
+};
+
+bool reaches(const std::string& address, int port) {
+  try {
+    Store::connect(address, port, kSecret, Deadline::after(std::chrono::milliseconds(200)), Log());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+TEST(Store, ListensOnEveryAddressForAHostsName) {
+  for (const std::vector<std::string>& addresses :
+       {std::vector<std::string>{"127.0.1.1"}, {"127.0.1.1", "10.255.0.1"}, {"fe80::1", "127.0.0.1"}}) {
+    Lines lines;
+    StoreServer server("node3", 0, kSecret, lines.log(), [&](const std::string& name) {
+      EXPECT_EQ(name, "node3");
+      return addresses;
+    });
+    for (const char* way : {"127.0.0.1", "127.0.1.1", "127.0.0.5"})
+      EXPECT_TRUE(Store::connect(way, server.port(), kSecret, Deadline::after(kPatience), Log())) << way;
+    EXPECT_EQ(server.own_address(), "127.0.0.1");
+    expect_words(lines.text(),
+                 {"info: store: listening on every address", std::to_string(server.port()), "node3"});
+    EXPECT_EQ(lines.count("warning"), 0) << lines.text();
+  }
+}
+
+TEST(Store, KeepsToLoopbackWhereOnlyThatIsMeant) {
+  Lines lines;
+  StoreServer server("127.0.0.1", 0, kSecret, lines.log());
+  EXPECT_TRUE(Store::connect("127.0.0.1", server.port(), kSecret, Deadline::after(kPatience), Log()));
+  EXPECT_FALSE(reaches("127.0.0.5", server.port()));
+  expect_words(lines.text(), {"listening on 127.0.0.1:" + std::to_string(server.port())});
+  const auto both = [](const std::string&) { return std::vector<std::string>{"::1", "127.0.0.1"}; };
+  StoreServer by_name("localhost", 0, kSecret, Log(), both);
+  EXPECT_TRUE(
+      Store::connect(by_name.own_address(), by_name.port(), kSecret, Deadline::after(kPatience), Log()));
+  EXPECT_FALSE(reaches("127.0.0.5", by_name.port()));
+}
+
+TEST(Store, WarnsWhereTheAddressIsNotOfThisHostAndStillServes) {
+  Lines lines;
+  StoreServer server("192.0.2.1", 0, kSecret, lines.log());  // of a service that forwards to this host, say
+  EXPECT_TRUE(
+      Store::connect(server.own_address(), server.port(), kSecret, Deadline::after(kPatience), Log()));
+  expect_words(lines.text(), {"warning: store: 192.0.2.1 is no address of this host", "MASTER_ADDR"});
+}
+
+TEST(Store, SaysThatANameHasNoAddressAndWhatToDo) {
+  const auto text =
+      message_of(Cause::kSystem, [&] { StoreServer server("no such host.invalid", 0, kSecret, Log()); });
+  expect_words(text, {"'no such host.invalid'", "MASTER_ADDR", "rank 0"});
+}
+
+// A client that never says a word holds one of the places for strangers.
+TEST(Store, StrangersCannotKeepRanksOut) {
+  Lines lines;
+  StoreServer server("127.0.0.1", 0, kSecret, lines.log());
+  const auto friendly = connect(server.port());
+  const auto start = Clock::steady().now();
+  std::vector<std::unique_ptr<RawClient>> strangers;
+  for (int i = 0; i < 300; ++i) strangers.push_back(std::make_unique<RawClient>(server.port()));
+  EXPECT_EQ(connect(server.port())->add("count", 1), 1);
+  EXPECT_LE(strangers.front()->drain(), store::kHelloBytes) << "the oldest is dropped";
+  EXPECT_LT(to_seconds(Clock::steady().now() - start), 9) << "before its time for the handshake was over";
+  EXPECT_EQ(friendly->add("count", 1), 2) << "who has proven itself stays";
+  EXPECT_EQ(lines.count("have not proven that they know the secret"), 1) << lines.text();
+}
+
+TEST(Store, RestsWhileThereAreNoDescriptorsThenGoesOn) {
+  Lines lines;
+  StoreServer server("127.0.0.1", 0, kSecret, lines.log());
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{20, 0};
+  ASSERT_EQ(0, ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)));
+  rlimit usual{};
+  ASSERT_EQ(0, ::getrlimit(RLIMIT_NOFILE, &usual));
+  rlimit tight = usual;
+  tight.rlim_cur = static_cast<rlim_t>(client) + 8;
+  ASSERT_EQ(0, ::setrlimit(RLIMIT_NOFILE, &tight));
+  std::vector<int> held;
+  for (int one = 0; (one = ::dup(client)) >= 0;) held.push_back(one);
+
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server.port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int connected = ::connect(client, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  const auto deadline = Deadline::after(kPatience);
+  while (lines.count("cannot accept") == 0 && !deadline.passed())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto processor_seconds = [] {
+    timespec used{};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+  };
+  const double before = processor_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  const double used = processor_seconds() - before;
+
+  for (const int one : held) ::close(one);
+  ::setrlimit(RLIMIT_NOFILE, &usual);
+  EXPECT_EQ(0, connected);
+  EXPECT_LT(used, 0.25) << "seconds of processor time in half a second of waiting";
+  EXPECT_EQ(lines.count("cannot accept"), 1) << lines.text();
+  expect_words(lines.text(), {"warning: store: cannot accept", "Too many open files"});
+  std::byte hello[store::kHelloBytes];
+  EXPECT_EQ(::recv(client, hello, sizeof(hello), MSG_WAITALL), static_cast<ssize_t>(sizeof(hello)));
+  ::close(client);
 }
 
 TEST(Store, ConnectRetriesUntilSomebodyListens) {

@@ -93,8 +93,9 @@ TOMBOLO_API size_t tomboloTypeSize(tomboloDataType_t type);
 
 /* ---- Communicators ---- */
 
-/* Opens a meeting place in this process, on TOMBOLO_ADDRESS or the host's first usable NIC. One rank (or any
- * process that stays until all have initialised) calls it and hands the id to all ranks. */
+/* Opens a meeting place in this process. The id says where it is (TOMBOLO_ADDRESS, or an address on the
+ * network that all share) and holds the secret that lets in. One rank (or any process that stays until all
+ * have initialised) calls it and hands the id to all ranks; no launcher's variables are read. */
 TOMBOLO_API tomboloResult_t tomboloGetUniqueId(tomboloUniqueId* id);
 /* Collective over `nranks` callers with the same id. Returns once all have met; else, after the deadline,
  * tomboloTimeout with every missing rank named. */
@@ -155,8 +156,9 @@ TOMBOLO_API tomboloResult_t tomboloRecv(void* recvbuff, size_t count, tomboloDat
 
 /* Between the two, this thread's sends, receives and collectives are only noted (buffers must stay); the
  * outermost tomboloGroupEnd starts all sends and receives together, carries out the collectives in the order
- * of their calls, waits for everything, and returns the first failure. Groups nest. A rank may send to itself
- * in a group. */
+ * of their calls, waits for everything, and returns the first failure; whatever fails, no buffer is in use
+ * afterwards. A call with wrong arguments fails at once and is not noted. Groups nest. A rank may send to
+ * itself in a group. */
 TOMBOLO_API tomboloResult_t tomboloGroupStart(void);
 TOMBOLO_API tomboloResult_t tomboloGroupEnd(void);
 
