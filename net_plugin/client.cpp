@@ -166,7 +166,34 @@ std::unique_ptr<Client> make(void* library, void* table) {
   return std::make_unique<TableClient<kVersion, Table>>(library, *static_cast<Table*>(table));
 }
 
+std::unique_ptr<Client> client_for(void* library, void* table, int abi_version) {
+  switch (abi_version) {
+    case 6:
+      return make<6, abi::NetV6>(library, table);
+    case 7:
+      return make<7, abi::NetV7>(library, table);
+    case 8:
+      return make<8, abi::NetV8>(library, table);
+    case 9:
+      return make<9, abi::NetV9>(library, table);
+    case 10:
+      return make<10, abi::NetV10>(library, table);
+    case 11:
+      return make<11, abi::NetV11>(library, table);
+    case 12:
+      return make<12, abi::NetV12>(library, table);
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
+
+std::unique_ptr<Client> Client::adopt(void* library, void* table, int abi_version) {
+  if (auto client = client_for(library, table, abi_version)) return client;
+  fail(Cause::kUnsupported, "this program drives net ABI v{} to v{}, not v{}", kOldestAbi, kNewestAbi,
+       abi_version);
+}
 
 std::unique_ptr<Client> Client::load(const std::string& path, int abi_version) {
   // The flags that NCCL uses.
@@ -175,24 +202,7 @@ std::unique_ptr<Client> Client::load(const std::string& path, int abi_version) {
   std::string symbol = fmt::format("ncclNetPlugin_v{}", abi_version);
   void* table = ::dlsym(library, symbol.c_str());
   if (table != nullptr) {
-    switch (abi_version) {
-      case 6:
-        return make<6, abi::NetV6>(library, table);
-      case 7:
-        return make<7, abi::NetV7>(library, table);
-      case 8:
-        return make<8, abi::NetV8>(library, table);
-      case 9:
-        return make<9, abi::NetV9>(library, table);
-      case 10:
-        return make<10, abi::NetV10>(library, table);
-      case 11:
-        return make<11, abi::NetV11>(library, table);
-      case 12:
-        return make<12, abi::NetV12>(library, table);
-      default:
-        break;
-    }
+    if (auto client = client_for(library, table, abi_version)) return client;
   }
   ::dlclose(library);
   fail(Cause::kUnsupported, "net plugin '{}' has no {} (this program drives v{} to v{})", path, symbol,

@@ -19,6 +19,9 @@ class Client {
  public:
   /// Throws kSystem naming the library when it cannot be loaded, and kUnsupported when it lacks the version.
   static std::unique_ptr<Client> load(const std::string& path, int abi_version);
+  /// Drives a table of that version which a loaded library holds under no name of its own. Takes over
+  /// `library`, a handle of dlopen(3). Throws kUnsupported for a version that it does not know.
+  static std::unique_ptr<Client> adopt(void* library, void* table, int abi_version);
   virtual ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

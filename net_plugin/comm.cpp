@@ -26,7 +26,14 @@ transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int kind) 
          "ptrSupport says",
          buffer.size(), static_cast<const void*>(buffer.data()), kind, abi::kHostPointer);
   }
-  auto memory = connection_->register_memory(buffer, transport::MemoryKind::kHost);
+  return keep(connection_->register_memory(buffer, transport::MemoryKind::kHost));
+}
+
+transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {
+  return keep(connection_->register_dma_buf(range, file, offset));
+}
+
+transport::Memory* Comm::keep(std::unique_ptr<transport::Memory> memory) {
   transport::Memory* key = memory.get();
   std::lock_guard guard(memories_lock_);
   memories_.emplace(key, std::move(memory));

@@ -36,6 +36,8 @@ class Comm {
 
   /// The registration stays the Comm's. Throws kUnsupported for anything but host memory.
   transport::Memory* register_memory(std::span<std::byte> buffer, int kind);
+  /// Of GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
+  transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   /// Throws kInvalidUsage for what this Comm did not register.
   void deregister_memory(const transport::Memory* memory);
 
@@ -50,6 +52,7 @@ class Comm {
   const Log& log() const noexcept { return log_; }
 
  private:
+  transport::Memory* keep(std::unique_ptr<transport::Memory> memory);
   abi::Result failed(const char* operation) noexcept;
   void release(Operation& operation) noexcept;
 

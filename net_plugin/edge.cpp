@@ -115,12 +115,11 @@ abi::Result register_memory(void* comm, void* data, std::size_t size, int kind, 
   });
 }
 
-abi::Result register_dma_buf(void* comm, void*, std::size_t size, int, std::uint64_t, int,
+abi::Result register_dma_buf(void* comm, void* data, std::size_t size, int, std::uint64_t offset, int file,
                              void** memory) noexcept {
   *memory = nullptr;
   return guarded(comm_of(comm).log(), "regMrDmaBuf", [&] {
-    fail(Cause::kUnsupported, "cannot register a DMA-BUF of {} bytes: this device carries host memory only",
-         size);
+    *memory = comm_of(comm).register_dma_buf({static_cast<std::byte*>(data), size}, file, offset);
   });
 }
 

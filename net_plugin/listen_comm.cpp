@@ -7,8 +7,11 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
   transport::RouterOptions options;
   options.host = device.host;
   options.secret = secret;
+  options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.policy = node.policy;
   options.tcp = node.tcp;
+  options.shm_fetch = node.shm_fetch;
+  options.rdma = node.rdma;
   options.limits = node.limits;
   options.log = log;
   return std::make_shared<transport::Router>(std::move(options));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "net_plugin/parameters.h"
 #include "topology/detect.h"
 
@@ -13,13 +14,6 @@ namespace {
 
 /// NCCL's own choice where the speed of a NIC is unknown.
 constexpr int kUnknownSpeedMegabits = 10000;
-
-/// FNV-1a: stable over processes and builds, which NCCL's topology dumps are compared across.
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t value = 0xcbf29ce484222325ULL;
-  for (char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return value;
-}
 
 int speed_megabits(const topology::Nic& nic) {
   auto megabits = nic.rate_bits_per_second / 1'000'000;
@@ -34,36 +28,14 @@ std::string existing_path(const std::string& path) {
 
 NetDevice make_device(const topology::Host& host, std::string name, std::vector<topology::Nic> nics) {
   NetDevice device;
-  device.guid = hash(host.name + ":" + name);
+  // NCCL's topology dumps are compared across processes and builds.
+  device.guid = fnv1a<std::uint64_t>(host.name + ":" + name);
   device.name = std::move(name);
   device.pci_path = existing_path(nics.front().pci_path);
   device.speed_megabits = speed_megabits(*std::ranges::max_element(nics, {}, speed_megabits));
   device.host = host;
   device.host.nics = std::move(nics);
   return device;
-}
-
-/// A peer on another link cannot use the others.
-bool is_routable(const std::string& address) {
-  return address.find('%') == std::string::npos && !address.starts_with("169.254.") &&
-         !address.starts_with("fe80:");
-}
-
-/// Where detection finds nothing that it would use by default: the virtual interfaces with an address, which
-/// are all that a container has; failing those loopback, enough for ranks of one host.
-std::vector<topology::Nic> last_resort(const Log& log) {
-  topology::DetectOptions options;
-  options.log = log;
-  const std::vector<topology::Nic> all = topology::detect(options).nics;
-  for (topology::NicRole role : {topology::NicRole::kVirtual, topology::NicRole::kLoopback}) {
-    std::vector<topology::Nic> found;
-    std::ranges::copy_if(all, std::back_inserter(found), [&](const topology::Nic& nic) {
-      return nic.role == role && nic.state != topology::NicState::kDown &&
-             std::ranges::any_of(nic.addresses, is_routable);
-    });
-    if (!found.empty()) return found;
-  }
-  return {};
 }
 
 }  // namespace
@@ -92,21 +64,34 @@ std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode)
   return devices;
 }
 
+std::string poor_choice_warning(const topology::Host& host) {
+  using topology::NicRole;
+  std::string used;
+  bool only_loopback = true;
+  for (const topology::Nic& nic : host.nics) {
+    if (!nic.usable || nic.addresses.empty()) continue;
+    if (nic.role != NicRole::kVirtual && nic.role != NicRole::kTunnel && nic.role != NicRole::kLoopback)
+      return {};
+    only_loopback &= nic.role == NicRole::kLoopback;
+    used += fmt::format("{}{} ({})", used.empty() ? "" : ", ", nic.name, topology::nic_role_name(nic.role));
+  }
+  if (used.empty()) return {};
+  return fmt::format(
+      "host '{}' has no NIC that would be used by default (`tombolo topo` says why); using {}, {}. Name "
+      "other "
+      "NICs in a cluster file (TOMBOLO_CLUSTER)",
+      host.name, used,
+      only_loopback ? "which reaches only ranks on this host: ranks elsewhere will not get through"
+                    : "which is all there is");
+}
+
 Node make_node(const Log& log) {
   topology::DetectOptions options;
   options.log = log;
   topology::Host host = topology::local_host(options);
   std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
-  if (host.nics.empty() && !file) {
-    host.nics = last_resort(log);
-    for (const topology::Nic& nic : host.nics) {
-      log.warning(
-          "host '{}' has no NIC that is used by default (`tombolo topo` says why); using {} ({}), which {}. "
-          "Name other "
-          "NICs in a cluster file (TOMBOLO_CLUSTER)",
-          host.name, nic.name, topology::nic_role_name(nic.role),
-          nic.role == topology::NicRole::kLoopback ? "reaches only ranks on this host" : "is all there is");
-    }
+  if (!file) {
+    if (const std::string warning = poor_choice_warning(host); !warning.empty()) log.warning("{}", warning);
   }
 
   Node node;
@@ -118,6 +103,8 @@ Node make_node(const Log& log) {
     node.policy.unreachable = file->unreachable;
   }
   node.tcp = transport::TcpOptions::from_environment();
+  node.shm_fetch = transport::shm_fetch_from_environment();
+  node.rdma = transport::RdmaOptions::from_environment();
   node.limits = transport::nic_limits_from_environment();
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
   return node;

@@ -29,6 +29,8 @@ struct Node {
   std::vector<NetDevice> devices;
   transport::Policy policy;
   transport::TcpOptions tcp;
+  bool shm_fetch = true;
+  transport::RdmaOptions rdma;
   std::vector<transport::NicLimit> limits;
   Duration deadline{};
 };
@@ -38,8 +40,12 @@ struct Node {
 /// in reach. Throws kUnsupported when the host has no usable NIC.
 std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode);
 
-/// From the cluster file or detection, and from the environment. Where only loopback has an address, loopback
-/// is the device (all ranks on one machine), with a warning.
+/// What to tell the user where every NIC that would be used is virtual, a tunnel or loopback; else empty.
+/// Pure.
+std::string poor_choice_warning(const topology::Host& host);
+
+/// From the cluster file or detection, and from the environment. Logs poor_choice_warning(), unless a cluster
+/// file names the NICs.
 Node make_node(const Log& log);
 
 }  // namespace tombolo::net_plugin

@@ -1,7 +1,7 @@
 // NCCL 2.26 to 2.30: traffic class and profiler, neither of which changes anything for TCP.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v10 {
 namespace {
 
 abi::Result init(abi::Logger logger, abi::ProfilerCallback) {
@@ -55,4 +55,4 @@ abi::NetV10 ncclNetPlugin_v10 = {
     .make_virtual_device = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v10

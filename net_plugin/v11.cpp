@@ -1,7 +1,7 @@
 // NCCL 2.28 to 2.30: a context per communicator, and finalize.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v11 {
 namespace {
 
 abi::Result init(void** context, std::uint64_t, abi::CommConfig*, abi::Logger logger, abi::ProfilerCallback) {
@@ -53,4 +53,4 @@ abi::NetV11 ncclNetPlugin_v11 = {
     .set_attributes = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v11

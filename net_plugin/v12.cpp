@@ -1,7 +1,7 @@
 // NCCL 2.30: rails and planes in the properties.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v12 {
 namespace {
 
 abi::Result init(void** context, std::uint64_t, abi::CommConfig*, abi::Logger logger, abi::ProfilerCallback) {
@@ -53,4 +53,4 @@ abi::NetV12 ncclNetPlugin_v12 = {
     .set_attributes = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v12

@@ -1,7 +1,7 @@
 // NCCL 2.13 to 2.27.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v6 {
 namespace {
 
 abi::Result init(abi::Logger logger) {
@@ -52,4 +52,4 @@ abi::NetV6 ncclNetPlugin_v6 = {
     .close_listen = edge::close_listen,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v6

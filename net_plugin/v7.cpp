@@ -1,7 +1,7 @@
 // NCCL 2.19 to 2.29: adds device offload, which Tombolo leaves null.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v7 {
 namespace {
 
 abi::Result init(abi::Logger logger) {
@@ -58,4 +58,4 @@ abi::NetV7 ncclNetPlugin_v7 = {
     .receive_consumed = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v7

@@ -1,7 +1,7 @@
 // NCCL 2.20 to 2.30: sizes of registrations become size_t.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v8 {
 namespace {
 
 abi::Result init(abi::Logger logger) {
@@ -54,4 +54,4 @@ abi::NetV8 ncclNetPlugin_v8 = {
     .receive_consumed = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v8

@@ -1,7 +1,7 @@
 // NCCL 2.24 to 2.30: sizes of messages become size_t; virtual devices, which Tombolo does not offer.
 #include "net_plugin/edge.h"
 
-namespace tombolo::net_plugin {
+namespace tombolo::net_plugin::v9 {
 namespace {
 
 abi::Result init(abi::Logger logger) {
@@ -55,4 +55,4 @@ abi::NetV9 ncclNetPlugin_v9 = {
     .make_virtual_device = nullptr,
 };
 
-}  // namespace tombolo::net_plugin
+}  // namespace tombolo::net_plugin::v9
