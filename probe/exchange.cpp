@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "probe/arrival_rate.h"
 
 namespace tombolo::probe {
 namespace {
@@ -25,15 +26,16 @@ constexpr std::size_t kLargestMessage = kSmallest * 16;
 constexpr std::size_t kLargestTotal = std::size_t{8} << 30;
 constexpr int kInFlight = 4;        // messages per direction: the line never runs dry
 constexpr double kMinMessages = 8;  // so that leaving out the first costs no precision
+constexpr int kAttempts = 4;        // of the step that counts
 constexpr int kSpins = 200;         // looks before sleeping: a few microseconds
 
 // What the leading end says next. Sent as it lies in memory: both ends run the same build, and the transport
 // has authenticated the peer; the values are checked all the same.
 struct Step {
   std::uint64_t message_bytes = 0;
-  std::uint64_t messages = 0;
-  std::uint64_t last = 0;
+  std::uint64_t messages = 0;  // 0: that was all
 };
+constexpr Step kFirstStep{kSmallest, 2};
 
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -52,42 +54,47 @@ class Exchange {
   Measured run() {
     Measured result;
     result.latency_seconds = latency();
-    // Warm-up: sizes double until one lasts long enough to tell the rate. This also uses up what a token
-    // bucket gives away, and opens the congestion windows.
-    Step step{kSmallest, 1, 0};
-    double enough = std::min(0.05, options_.seconds / 4);
-    for (;;) {
-      if (!options_.leads) step = receive_step();
-      double seconds = 0;
-      double rate = transfer(step, seconds);
-      if (step.last != 0) {
-        result.received_bytes_per_second = rate;
-        return result;
+    // Sizes double until a step would last long enough to tell the rate, which also uses up what a token
+    // bucket gives away, and opens the congestion windows. Then one of the size asked for counts; it is tried
+    // again where it turned out short.
+    Step step = kFirstStep;
+    int attempts = 0;
+    while (step.messages > 0) {
+      double rate = transfer(step);
+      result.received_bytes_per_second = rate;
+      if (options_.leads) {
+        step = next_step(step, rate, attempts);
+        send(bytes_of(step));
+      } else {
+        step = receive_step();
       }
-      if (!options_.leads) continue;
-      step = seconds < enough && total(step) < kLargestTotal / 2
-                 ? doubled(step)
-                 : final_step(static_cast<double>(total(step)) / seconds);
-      send(bytes_of(step));
     }
+    return result;
   }
 
  private:
   static std::size_t total(const Step& step) { return step.message_bytes * step.messages; }
 
-  static Step of_total(std::size_t bytes, bool last) {
+  static Step of_total(std::size_t bytes) {
     Step step;
-    step.last = last ? 1 : 0;
     double piece = static_cast<double>(bytes) / kMinMessages;
     step.message_bytes = std::clamp<std::size_t>(static_cast<std::size_t>(piece), 1, kLargestMessage);
     step.messages = std::max<std::size_t>(2, (bytes + step.message_bytes - 1) / step.message_bytes);
     return step;
   }
-  static Step doubled(const Step& step) { return of_total(total(step) * 2, false); }
-  Step final_step(double bytes_per_second) const {
-    if (options_.bytes > 0) return of_total(options_.bytes, true);
-    double bytes = std::clamp(bytes_per_second * options_.seconds, 2.0 * kSmallest, double{kLargestTotal});
-    return of_total(static_cast<std::size_t>(bytes), true);
+  /// Judges by the rate, not by how long the step lasted: a process that was held up has not measured
+  /// anything.
+  Step next_step(const Step& done, double bytes_per_second, int& attempts) const {
+    double seconds = static_cast<double>(total(done)) / bytes_per_second;
+    bool largest = total(done) >= kLargestTotal / 2;
+    if (attempts == 0 && seconds < std::min(0.05, options_.seconds / 4) && !largest)
+      return of_total(total(done) * 2);
+    bool counts = attempts > 0 && (options_.bytes > 0 || seconds > options_.seconds / 2 || largest);
+    if (counts || ++attempts > kAttempts) return {};
+    if (options_.bytes > 0) return of_total(options_.bytes);
+    double most = std::min(8.0 * static_cast<double>(total(done)), double{kLargestTotal});
+    double bytes = std::clamp(bytes_per_second * options_.seconds, 2.0 * kSmallest, most);
+    return of_total(static_cast<std::size_t>(bytes));
   }
 
   double latency() {
@@ -117,13 +124,10 @@ class Exchange {
   }
 
   Step receive_step() {
-    if (first_) {  // both know it
-      first_ = false;
-      return {kSmallest, 1, 0};
-    }
     Step step;
     receive(writable_bytes_of(step));
-    if (step.message_bytes == 0 || step.message_bytes > kLargestMessage || step.messages == 0 ||
+    if (step.messages == 0) return step;
+    if (step.message_bytes == 0 || step.message_bytes > kLargestMessage ||
         step.messages > kLargestTotal / step.message_bytes + 1) {
       fail(Cause::kRemote, "probe of {}: the peer asked for {} messages of {} bytes", where(), step.messages,
            step.message_bytes);
@@ -131,8 +135,8 @@ class Exchange {
     return step;
   }
 
-  /// Both directions at once; returns the rate at which the peer's bytes came, and the time of the whole.
-  double transfer(const Step& step, double& seconds) {
+  /// Both directions at once; returns the rate at which the peer's bytes came.
+  double transfer(const Step& step) {
     std::size_t size = step.message_bytes;
     out_.resize(std::max(out_.size(), size));
     in_.resize(kInFlight * kLargestMessage);
@@ -140,8 +144,7 @@ class Exchange {
     std::deque<Request*> receiving;
     std::uint64_t sent = 0, asked = 0, arrived = 0;
     TimePoint begin = Clock::steady().now();
-    TimePoint first = begin;
-    TimePoint last = begin;
+    arrivals_.clear();
     Deadline deadline = Deadline::after(options_.deadline);
     int idle = 0;
     while (arrived < step.messages || sent < step.messages || !sending.empty()) {
@@ -163,8 +166,8 @@ class Exchange {
       }
       while (!receiving.empty() && done(receiving.front())) {
         receiving.pop_front();
-        last = Clock::steady().now();
-        if (arrived++ == 0) first = last;
+        arrivals_.push_back(to_seconds(Clock::steady().now() - begin));
+        ++arrived;
         moved = true;
       }
       while (!sending.empty() && done(sending.front())) {
@@ -178,10 +181,7 @@ class Exchange {
         pause(idle, deadline);
       }
     }
-    seconds = std::max(to_seconds(last - begin), 1e-9);
-    // From the first message's arrival on: before it lie the latency and the bucket's gift.
-    double counted = static_cast<double>(size) * static_cast<double>(step.messages - 1);
-    return step.messages > 1 ? counted / std::max(to_seconds(last - first), 1e-9) : 0;
+    return static_cast<double>(size) * arrival_rate(arrivals_);
   }
 
   bool done(Request* request) {
@@ -240,8 +240,8 @@ class Exchange {
 
   Connection& connection_;
   const ExchangeOptions& options_;
-  bool first_ = true;
   std::vector<std::byte> out_, in_;
+  std::vector<double> arrivals_;  // of each message, in seconds after the step began
   std::vector<pollfd> handles_;
 };
 

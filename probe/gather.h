@@ -1,16 +1,15 @@
-// Texts of unequal length from every rank, on every rank.
+// What every rank tells all the others about itself.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/gather_texts.h"
 
 namespace tombolo::probe {
 
-/// Collective. By rank. At most 1 MiB each; throws kInvalidUsage beyond.
-std::vector<std::string> gather_texts(collectives::Communicator& communicator, const std::string& mine);
+using collectives::gather_texts;
 
 /// Collective. The hosts of all ranks, each once, in order of their first rank; `leader` is that rank.
 struct LedHost {

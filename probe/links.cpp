@@ -14,20 +14,25 @@ namespace {
 
 using collectives::Communicator;
 
+// Two hosts that reach each other at all do so within a few round trips; only those that do not need all of
+// it.
+constexpr auto kConnectTime = std::chrono::seconds(10);
+
 // One NIC's own router: a host with a single NIC leaves nothing to choose.
 struct Port {
   std::unique_ptr<transport::Router> router;
   std::unique_ptr<transport::Listener> listener;
 };
 
-std::vector<Port> open_ports(const topology::Host& host, const collectives::Options& options) {
+std::vector<Port> open_ports(const topology::Host& host, const collectives::Options& options,
+                             const transport::Secret& secret) {
   std::vector<Port> ports(host.nics.size());
   for (std::size_t n = 0; n < host.nics.size(); ++n) {
     if (!host.nics[n].usable || host.nics[n].addresses.empty()) continue;
     transport::RouterOptions router = options.router;
     router.host = host;
     router.host.nics = {host.nics[n]};
-    router.secret = options.secret;
+    router.secret = secret;
     // Every link is measured, also those that the job's policy would refuse.
     router.policy.require_rdma = false;
     router.policy.only_kind.reset();
@@ -112,7 +117,7 @@ class LinkProbe {
   LinkProbe(Communicator& communicator, const collectives::Options& options, const LinkProbeOptions& probe)
       : options_(options), probe_(probe), communicator_(communicator) {}
 
-  std::vector<topology::Link> run() {
+  ProbedLinks run() {
     hosts_ = gather_hosts(communicator_, options_.router.host);
     bool leads = false;
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
@@ -121,7 +126,7 @@ class LinkProbe {
       mine_ = h;
     }
     std::vector<Port> ports;
-    if (leads) ports = open_ports(hosts_[mine_].host, options_);
+    if (leads) ports = open_ports(hosts_[mine_].host, options_, communicator_.secret());
     for (const std::string& text : gather_texts(communicator_, encode_ports(ports))) {
       endpoints_.push_back(decode_ports(text));
     }
@@ -132,14 +137,17 @@ class LinkProbe {
     // By meeting: left to right rate, right to left rate, latency. One rank knows each; a sum spreads them,
     // so that every rank has the same bits.
     std::vector<double> results(static_cast<std::size_t>(total) * 3, 0.0);
+    std::vector<std::string> troubles(static_cast<std::size_t>(total));  // by meeting; empty = measured
     std::size_t index = 0;
     for (const auto& step : steps) {
       std::string trouble;
+      const std::size_t first = index;
       for (const Meeting& meeting : step) {
+        const std::uint64_t label = index;
         double* result = &results[3 * index++];
         if (!leads || (meeting.left != mine_ && meeting.right != mine_)) continue;
         try {
-          Measured measured = play(ports, meeting);
+          Measured measured = play(ports, meeting, label);
           bool left = meeting.left == mine_;
           result[left ? 1 : 0] = measured.received_bytes_per_second;
           if (left) result[2] = measured.latency_seconds;
@@ -147,18 +155,18 @@ class LinkProbe {
           trouble = error.what();
         }
       }
-      agree(trouble);
+      spread(trouble, step, &troubles[first]);
       if (communicator_.rank() == 0 && probe_.progress) probe_.progress(static_cast<int>(index), total);
     }
     if (!results.empty()) {
       communicator_.all_reduce(results.data(), results.data(), results.size(),
                                collectives::DataType::kFloat64, collectives::ReduceOp::kSum);
     }
-    return as_links(steps, results);
+    return as_links(steps, results, troubles);
   }
 
  private:
-  Measured play(std::vector<Port>& ports, const Meeting& meeting) {
+  Measured play(std::vector<Port>& ports, const Meeting& meeting, std::uint64_t label) {
     bool left = meeting.left == mine_;
     const LedHost& peer = hosts_[left ? meeting.right : meeting.left];
     Port& port = ports.at(left ? meeting.left_nic : meeting.right_nic);
@@ -171,18 +179,26 @@ class LinkProbe {
                     peer.host.name, peer.host.nics[peer_nic].name);
     // Half of what the other ranks wait for these two, so that trouble here is told by its own name.
     Duration patience = options_.deadline / 2;
-    Deadline deadline = Deadline::after(patience);
+    Duration to_connect = std::min<Duration>(patience, kConnectTime);
+    Deadline deadline = Deadline::after(to_connect);
     std::unique_ptr<transport::Connection> connection;
     if (left) {
       transport::ConnectOptions connect;
-      connect.deadline = patience;
+      connect.deadline = to_connect;
+      connect.label = label;
       connect.peer_name = fmt::format("rank {}", peer.leader);
       auto connecting = port.router->connect(*endpoint, connect);
       connection = wait_for(
           *connecting, [](auto& source) { return source.poll(); }, deadline, what);
     } else {
+      // One of an earlier meeting that was given up here may still come.
       connection = wait_for(
-          *port.listener, [](auto& source) { return source.accept(); }, deadline, what);
+          *port.listener,
+          [label](auto& source) {
+            auto accepted = source.accept();
+            return accepted && accepted->label() == label ? std::move(accepted) : nullptr;
+          },
+          deadline, what);
     }
     ExchangeOptions exchange;
     exchange.leads = left;
@@ -192,30 +208,44 @@ class LinkProbe {
     return measure(*connection, exchange);
   }
 
-  // A barrier that also spreads failure: every rank throws, naming the first rank that had trouble.
-  void agree(const std::string& trouble) {
-    auto troubles = gather_texts(communicator_, trouble);
-    for (std::size_t r = 0; r < troubles.size(); ++r) {
-      if (!troubles[r].empty()) fail(Cause::kRemote, "rank {}: {}", r, troubles[r]);
+  // A barrier that also tells everybody which of the step's meetings did not come about, and why. Each rank
+  // takes part in at most one of them.
+  void spread(const std::string& trouble, const std::vector<Meeting>& step, std::string* troubles) {
+    auto all = gather_texts(communicator_, trouble);
+    for (const Meeting& meeting : step) {
+      for (std::size_t host : {meeting.left, meeting.right}) {
+        const std::string& told = all[static_cast<std::size_t>(hosts_[host].leader)];
+        if (troubles->empty() && !told.empty())
+          *troubles = fmt::format("rank {}: {}", hosts_[host].leader, told);
+      }
+      ++troubles;
     }
   }
 
-  std::vector<topology::Link> as_links(const std::vector<std::vector<Meeting>>& steps,
-                                       const std::vector<double>& results) const {
-    std::vector<topology::Link> links;
+  ProbedLinks as_links(const std::vector<std::vector<Meeting>>& steps, const std::vector<double>& results,
+                       const std::vector<std::string>& troubles) const {
+    ProbedLinks probed;
     std::size_t index = 0;
     for (const auto& step : steps) {
       for (const Meeting& meeting : step) {
+        const std::string& trouble = troubles[index];
         const double* result = &results[3 * index++];
         const topology::Host& left = hosts_[meeting.left].host;
         const topology::Host& right = hosts_[meeting.right].host;
-        const std::string& left_nic = left.nics[meeting.left_nic].name;
-        const std::string& right_nic = right.nics[meeting.right_nic].name;
-        links.push_back({left.name, left_nic, right.name, right_nic, result[0], result[2], true});
-        links.push_back({right.name, right_nic, left.name, left_nic, result[1], result[2], true});
+        const topology::Nic& left_nic = left.nics[meeting.left_nic];
+        const topology::Nic& right_nic = right.nics[meeting.right_nic];
+        if (!trouble.empty()) {
+          probed.failures.push_back(
+              {left.name, left_nic.name, right.name, right_nic.name, left_nic.fabric, trouble});
+          continue;
+        }
+        probed.links.push_back(
+            {left.name, left_nic.name, right.name, right_nic.name, result[0], result[2], true});
+        probed.links.push_back(
+            {right.name, right_nic.name, left.name, left_nic.name, result[1], result[2], true});
       }
     }
-    return links;
+    return probed;
   }
 
   const collectives::Options& options_;
@@ -228,14 +258,32 @@ class LinkProbe {
 
 }  // namespace
 
-std::vector<topology::Link> probe_links(const collectives::Options& options, const LinkProbeOptions& probe) {
+ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe) {
   auto communicator = Communicator::create(options);
   return probe_links(*communicator, options, probe);
 }
 
-std::vector<topology::Link> probe_links(Communicator& communicator, const collectives::Options& options,
-                                        const LinkProbeOptions& probe) {
+ProbedLinks probe_links(Communicator& communicator, const collectives::Options& options,
+                        const LinkProbeOptions& probe) {
   return LinkProbe(communicator, options, probe).run();
+}
+
+collectives::Options common_ground(Assembly& assembly, const collectives::Options& options) {
+  collectives::Options common = assembly.with_store(options);
+  auto& nics = common.router.host.nics;
+  std::erase_if(nics, [](const topology::Nic& nic) {
+    return nic.kind != topology::NicKind::kTcp || !nic.fabric.empty() || !nic.usable || nic.addresses.empty();
+  });
+  bool everywhere = true;
+  for (const std::string& has : assembly.gather("ethernet", nics.empty() ? "no" : "yes", options.deadline))
+    everywhere = everywhere && has == "yes";
+  if (everywhere) {
+    common.routing = collectives::Routing::kPerPeer;
+    common.router.policy.require_rdma = false;
+  } else {
+    common.router.host.nics = options.router.host.nics;
+  }
+  return common;
 }
 
 }  // namespace tombolo::probe

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "collectives/communicator.h"
+#include "probe/assembly.h"
 #include "topology/cluster_file.h"
 
 namespace tombolo::probe {
@@ -19,13 +20,39 @@ struct LinkProbeOptions {
   std::function<void(int done, int total)> progress;  ///< rank 0 only; may be empty
 };
 
+/// Two NICs of one fabric that could not be measured.
+struct LinkFailure {
+  std::string from_host, from_nic, to_host, to_nic;
+  std::string fabric;
+  std::string reason;  ///< in the words of the rank that could not
+};
+
+struct ProbedLinks {
+  std::vector<topology::Link> links;
+  std::vector<LinkFailure> failures;  ///< each pair once; neither direction is among the links
+};
+
 /// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
-/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Returns on every rank
-/// the same links.
-std::vector<topology::Link> probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
-/// The same over a communicator that is there already and was made with `options`.
-std::vector<topology::Link> probe_links(collectives::Communicator& communicator,
-                                        const collectives::Options& options, const LinkProbeOptions& probe);
+/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. A pair that does not
+/// connect is given up after 10 s (less with a short Options::deadline), and the rest goes on. The same on
+/// every rank.
+ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
+/// The same over a communicator that is there already; its own routes need not be those of `options`.
+ProbedLinks probe_links(collectives::Communicator& communicator, const collectives::Options& options,
+                        const LinkProbeOptions& probe);
+
+/// The options of a communicator for the probe itself, which must not need the links that are yet to be found
+/// out: over the Ethernet that all share where every rank has such a NIC, else over `options`' own ways.
+/// Collective over `assembly`, which keeps the store.
+collectives::Options common_ground(Assembly& assembly, const collectives::Options& options);
+
+/// Where the hosts of a fabric fall into groups between which every pair failed, they are several fabrics
+/// under one name: gives each group one of its own and declares them unreachable from each other. The fabric
+/// without a name, which all TCP NICs share, stays. Returns a sentence for each, and for each failure that
+/// remains unexplained one in `unexplained`. Pure.
+std::vector<std::string> separate_fabrics(topology::ClusterFile& cluster,
+                                          const std::vector<LinkFailure>& failures,
+                                          std::vector<std::string>& unexplained);
 
 struct ComputeProbeOptions {
   /// Rows, inner and columns of the matrix product that is timed.
