@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "planner/index.h"
 
 namespace tombolo::planner {
 
@@ -13,10 +14,6 @@ namespace {
 
 using topology::Nic;
 using topology::NicKind;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 std::string link_key(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
                      std::string_view to_nic) {

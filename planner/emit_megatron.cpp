@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
+#include "base/error.h"
 #include "planner/planner.h"
 
 namespace tombolo::planner {
@@ -26,8 +28,8 @@ std::vector<Node> nodes_of(const Plan& plan, Mapping mapping) {
   for (const RankPlace& place : plan.ranks) order.push_back(&place);
   std::sort(order.begin(), order.end(), [mapping](const RankPlace* a, const RankPlace* b) {
     return mapping == Mapping::kStagesOutermost
-               ? std::pair(a->stage, a->replica) < std::pair(b->stage, b->replica)
-               : std::pair(a->replica, a->stage) < std::pair(b->replica, b->stage);
+               ? std::tuple(a->stage, a->replica, a->tensor) < std::tuple(b->stage, b->replica, b->tensor)
+               : std::tuple(a->replica, a->stage, a->tensor) < std::tuple(b->replica, b->stage, b->tensor);
   });
   std::vector<Node> nodes;
   std::set<std::string> seen;
@@ -63,11 +65,12 @@ std::vector<Node> nearest_nodes(const Plan& plan) {
 
 std::string layout_text(const Plan& plan) {
   std::string text;
-  for (std::size_t stage = 0; stage < plan.stages.size(); ++stage) {
+  const std::vector<Stage>& stages = plan.stages();
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     if (stage > 0) text += '|';
     if (stage == 0) text += 'E';
-    text += fmt::format("t*{}", plan.stages[stage].layers);
-    if (stage + 1 == plan.stages.size()) text += 'L';
+    text += fmt::format("t*{}", stages[stage].layers);
+    if (stage + 1 == stages.size()) text += 'L';
   }
   return text;
 }
@@ -123,9 +126,56 @@ std::string visible_devices(const std::vector<Node>& nodes) {
   return cases.empty() ? cases : "case \"$NODE_RANK\" in\n" + cases + "esac\n";
 }
 
+/// For sh: nothing in it is expanded.
+std::string shell_quoted(std::string_view text) {
+  std::string out(1, '\'');
+  for (const char one : text) {
+    if (one == '\'')
+      out += "'\\''";
+    else
+      out += one;
+  }
+  out += '\'';
+  return out;
+}
+
+/// The cluster file for the plugin on every node, and the node's name in it where the machine has another.
+std::string cluster_variables(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
+                              const std::string& cluster_path) {
+  std::string names, cases;
+  for (const topology::Host& host : cluster.hosts)
+    names += fmt::format("{}{}", names.empty() ? "" : "|", shell_quoted(host.name));
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+    cases += fmt::format("    {}) export TOMBOLO_HOST={} ;;\n", rank, shell_quoted(nodes[rank].host));
+  return fmt::format(
+      "# The plugin takes NICs and fabrics from the plan's cluster file: it must lie on every node.\n"
+      "if [ -z \"$TOMBOLO_CLUSTER\" ]; then TOMBOLO_CLUSTER={}; fi\n"
+      "export TOMBOLO_CLUSTER\n"
+      "if [ ! -r \"$TOMBOLO_CLUSTER\" ]; then echo \"$0: cannot read $TOMBOLO_CLUSTER; copy the plan's "
+      "cluster "
+      "file to this node and set TOMBOLO_CLUSTER to its path\" >&2; exit 2; fi\n"
+      "# This node's name in that file, where its host name is another.\n"
+      "if [ -z \"$TOMBOLO_HOST\" ]; then case \"$(uname -n)\" in\n"
+      "  {}) ;;\n"
+      "  *) case \"$NODE_RANK\" in\n{}  esac ;;\n"
+      "esac; fi\n",
+      shell_quoted(cluster_path), names, cases);
+}
+
+/// What Megatron-LM has no words for; empty where it has all.
+std::string beyond_megatron(const Plan& plan) {
+  if (!plan.uniform())
+    return "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy megatron or "
+           "holmes)";
+  if (plan.job.schedule == Schedule::kGPipe || plan.job.schedule == Schedule::kZeroBubbleH1)
+    return fmt::format("it has no {} schedule; take 1f1b or interleaved", schedule_name(plan.job.schedule));
+  return {};
+}
+
 }  // namespace
 
-std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster) {
+std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster,
+                          const std::string& cluster_path) {
   const Job& job = plan.job;
   const Model& model = job.model;
   std::string out = fmt::format(
@@ -135,6 +185,8 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
       "--data-path ...\n",
       plan.pipeline_size(), plan.data_size(), plan.strategy);
 
+  if (const std::string why = beyond_megatron(plan); !why.empty())
+    fail(Cause::kUnsupported, "Megatron-LM cannot express this plan: {}", why);
   bool outermost_replicas = false;
   std::vector<Node> nodes = nodes_of(plan, Mapping::kStagesOutermost);
   if (nodes.empty()) {
@@ -158,6 +210,7 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
                        fmt::join(nodes[rank].devices, ","));
   }
   out += "\nexport NCCL_NET_PLUGIN=libnccl-net-tombolo.so\nexport NCCL_NET=Tombolo\n";
+  out += cluster_variables(nodes, cluster, cluster_path);
   if (plan.routing == "shared")
     out += "# The plan assumes one NIC kind for all; the plugin routes per peer, which is no slower.\n";
   if (const std::string nic = common_ethernet(plan, cluster); !nic.empty())
@@ -175,17 +228,28 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
   add("torchrun --rdzv-backend static --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\"",
       nodes.size(), nodes.front().devices.size());
   add("--master-addr {} --master-port 29500 \"$@\"", master_address(nodes.front().host, cluster));
-  add("--tensor-model-parallel-size 1 --pipeline-model-parallel-size {}", plan.pipeline_size());
+  add("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", job.tensor, plan.pipeline_size());
   add("--num-layers {} --hidden-size {} --num-attention-heads {}", model.layers, model.hidden, model.heads);
-  add("--seq-length {0} --max-position-embeddings {0} --position-embedding-type learned_absolute",
-      model.context);
+  if (model.inner() != 4 * model.hidden) add("--ffn-hidden-size {}", model.inner());
+  if (model.key_value_heads() != model.heads)
+    add("--group-query-attention --num-query-groups {}", model.key_value_heads());
+  if (model.gated) add("--swiglu");
+  if (!model.biases) add("--normalization RMSNorm --disable-bias-linear");
+  if (!model.tied_embeddings) add("--untie-embeddings-and-output-weights");
+  add("--seq-length {0} --max-position-embeddings {0} --position-embedding-type {1}", model.context,
+      model.learned_positions ? "learned_absolute" : "rope");
   add("--micro-batch-size {} --global-batch-size {}", job.micro_batch, job.global_batch);
-  const bool even = std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
-    return stage.layers == plan.stages.front().layers;
-  });
+  const bool even = std::ranges::all_of(
+      plan.stages(), [&](const Stage& stage) { return stage.layers == plan.stages().front().layers; });
+  if (job.chunks > 1 && even) add("--num-layers-per-virtual-pipeline-stage {}", plan.stages().front().layers);
   if (!even) add("--pipeline-model-parallel-layout \"{}\"", layout_text(plan));
   if (outermost_replicas) add("--use-tp-pp-dp-mapping");
-  if (plan.data_size() > 1) add("--overlap-grad-reduce");
+  if (job.sequence_parallel) add("--sequence-parallel");
+  if (job.recompute == Recompute::kSelective) add("--recompute-activations");
+  if (job.recompute == Recompute::kFull)
+    add("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
+  if (plan.data_size() > 1 && job.overlap_gradients) add("--overlap-grad-reduce");
+  if (plan.data_size() > 1 && job.shard_optimizer) add("--use-distributed-optimizer");
   if (model.bytes_per_value == 2) add("--bf16");
   out += fmt::format("exec {}\n", fmt::join(arguments, " \\\n  "));
 
@@ -193,7 +257,7 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
       fmt::format("\n# Vocabulary {}: choose the tokenizer (and --make-vocab-size-divisible-by) to match.\n",
                   model.vocabulary);
   if (!even) {
-    const std::string older = first_last_arguments(plan.stages);
+    const std::string older = first_last_arguments(plan.stages());
     out +=
         older.empty()
             ? "# Versions of Megatron without --pipeline-model-parallel-layout cannot express this split.\n"

@@ -1,5 +1,6 @@
 #include "planner/memory.h"
 
+#include "planner/index.h"
 #include "planner/schedule.h"
 
 namespace tombolo::planner {
@@ -18,43 +19,146 @@ struct Sizes {
   std::uint64_t rows, tokens, boundary, logits, heads, square;
 };
 
-/// Values that one layer keeps: norm 1, qkv (3), attention's output, the residual after it, norm 2, the MLP
-/// before and after GELU (4 each) and the output, 16 boundaries in all; mean and reciprocal deviation of both
-/// norms; the attention weights.
-std::uint64_t layer_values(const Sizes& sizes) {
+std::uint64_t tombolo_layer_values(const Sizes& sizes) {
   return 16 * sizes.boundary + 4 * sizes.tokens + sizes.rows * sizes.heads * sizes.square;
+}
+
+/// One byte each, what dropout kept: GPT-2's kind of model has it, the later kinds do not.
+double dropout_masks(const Model& model) {
+  return model.biases ? 1 : 0;
+}
+
+/// Bytes per token of one layer.
+HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
+  const Model& model = job.model;
+  const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
+  const double tokens = static_cast<double>(rows) * model.context;
+  const double sequence = job.sequence_parallel ? t : 1;
+  if (job.recompute == Recompute::kFull) {
+    const auto input = static_cast<std::uint64_t>(tokens * b * h / sequence);
+    return {input, input};
+  }
+  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
+  // sequence is divided; queries, keys, values, the core's output and the MLP's inside are divided by heads
+  // and columns.
+  const double products_in = 2 * b * h, core_out = b * h, inner_out = b * model.inner();
+  const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
+  const double whole = 2 * b * h + products_in + 2 * mask * h;
+  const double divided = b * h * (1 + key_value) + core_out + inner_in + inner_out;
+  // Softmax, its dropout, and what dropout kept, for every pair of tokens and each head.
+  const double core = job.recompute == Recompute::kSelective
+                          ? 0
+                          : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
+  const double until_backward = whole / sequence + (divided + core) / t;
+  const double until_weights = products_in / sequence + (core_out + inner_out) / t;
+  return {static_cast<std::uint64_t>(tokens * until_backward),
+          static_cast<std::uint64_t>(tokens * until_weights)};
+}
+
+/// What a chunk with these layers holds for one micro-batch.
+HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& stage, bool first, bool last) {
+  const Job& job = plan.job;
+  const Model& model = job.model;
+  const Sizes sizes(model, pipeline.micro_batch);
+  const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
+  const auto tensor = static_cast<std::uint64_t>(stage.tensor);
+  const HeldBytes layer = layer_activation_bytes(job, pipeline.micro_batch, stage.tensor);
+  const auto layers = static_cast<std::uint64_t>(stage.layers);
+  HeldBytes held{layers * layer.until_backward, layers * layer.until_weights};
+  std::uint64_t more = 0;
+  if (job.framework == Framework::kTombolo) {
+    more = sizes.boundary;  // the input
+    if (last) more += sizes.boundary + 2 * sizes.tokens + sizes.logits;
+    more *= value;
+  } else {
+    const std::uint64_t sequence = job.sequence_parallel ? tensor : 1;
+    if (first) more += static_cast<std::uint64_t>(dropout_masks(model)) * sizes.boundary / sequence;
+    // The final norm's input, the projection's, and the logits, for the loss in fp32.
+    if (last) more += 2 * value * sizes.boundary / sequence + 4 * sizes.logits / tensor;
+  }
+  held.until_backward += more;
+  held.until_weights += more;
+  return held;
 }
 
 }  // namespace
 
-std::uint64_t layer_activation_bytes(const Model& model, int rows) {
-  return layer_values(Sizes(model, rows)) * static_cast<std::uint64_t>(model.bytes_per_value);
+HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
+  if (job.framework == Framework::kMegatron) return megatron_layer(job, rows, tensor);
+  const std::uint64_t bytes =
+      tombolo_layer_values(Sizes(job.model, rows)) * static_cast<std::uint64_t>(job.model.bytes_per_value);
+  return {bytes, bytes};
 }
 
-RankMemory rank_memory(const Job& job, int stage, int stages, int layers) {
+std::uint64_t place_parameters(const Plan& plan, int replica, int place) {
+  const int places = plan.pipeline_size(replica);
+  // The projection counts on the last chunk; where it shares the rank with the embedding, both are one stage.
+  std::uint64_t parameters = plan.job.model.stage_parameters(
+      plan.layers_at(place, replica), place == 0, place == places - 1, plan.stage(place, replica).tensor);
+  return parameters;
+}
+
+RankMemory rank_memory(const Plan& plan, int replica, int place) {
+  const Job& job = plan.job;
   const Model& model = job.model;
-  const Sizes sizes(model, job.micro_batch);
-  const bool first = stage == 0, last = stage == stages - 1;
-  const int micro_batches = job.global_batch / job.data / job.micro_batch;
+  const Pipeline& pipeline = plan.pipelines[at(replica)];
+  const int places = plan.pipeline_size(replica);
+  const Sizes sizes(model, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 
   RankMemory memory;
-  const std::uint64_t parameters = model.stage_parameters(layers, first, last);
-  memory.parameters = memory.gradients = parameters * value;
+  const std::uint64_t parameters = place_parameters(plan, replica, place);
+  memory.parameters = parameters * value;
+  memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * (model.bytes_per_value < 4 ? 12 : 8);
+  if (job.shard_optimizer) {
+    const auto shares = static_cast<std::uint64_t>(plan.data_size());
+    memory.optimizer = (memory.optimizer + shares - 1) / shares;
+  }
 
-  std::uint64_t kept = sizes.boundary + static_cast<std::uint64_t>(layers) * layer_values(sizes);
-  if (last) kept += sizes.boundary + 2 * sizes.tokens + sizes.logits;
+  std::vector<HeldBytes> chunks;
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const int number = chunk * places + place;
+    chunks.push_back(chunk_bytes(plan, pipeline, pipeline.stages[at(number)], number == 0,
+                                 number + 1 == static_cast<int>(pipeline.stages.size())));
+  }
   memory.activations =
-      kept * value * static_cast<std::uint64_t>(micro_batches_in_flight(stage, stages, micro_batches));
+      most_held(operations_of(job.schedule, place, places, pipeline.micro_batches(), job.chunks), chunks);
 
-  // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most one
-  // head's matrix of attention weights.
-  const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
-  memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
+  if (job.framework == Framework::kTombolo) {
+    // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most
+    // one head's matrix of attention weights.
+    const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
+    memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
+  } else {
+    const auto tensor = static_cast<std::uint64_t>(plan.stage(place, replica).tensor);
+    if (places > 1) memory.buffers += 2 * sizes.boundary * value;
+    if (place + 1 == places) memory.buffers += 4 * sizes.logits / tensor;
+    // One layer at a time is computed again in full.
+    if (job.recompute != Recompute::kNone) {
+      Job kept = job;
+      kept.recompute = job.recompute == Recompute::kFull ? Recompute::kSelective : Recompute::kNone;
+      memory.buffers +=
+          layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor)).until_backward;
+    }
+  }
   memory.total =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
   return memory;
+}
+
+std::vector<RankMemory> memory_by_rank(const Plan& plan) {
+  std::vector<std::vector<std::optional<RankMemory>>> known(plan.pipelines.size());
+  for (int replica = 0; replica < plan.data_size(); ++replica)
+    known[at(replica)].resize(at(plan.pipeline_size(replica)));
+  std::vector<RankMemory> result;
+  for (const RankPlace& place : plan.ranks) {
+    auto& memory = known[at(place.replica)][at(place.stage)];
+    if (!memory) memory = rank_memory(plan, place.replica, place.stage);
+    result.push_back(*memory);
+  }
+  return result;
 }
 
 }  // namespace tombolo::planner

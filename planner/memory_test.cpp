@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/schedule.h"
+#include "planner/layer_split.h"
 
 namespace tombolo::planner {
 namespace {
@@ -45,68 +45,116 @@ TEST(Model, ReadsItsShortDescription) {
   EXPECT_THROW(parse_model("layers=8").check(), Error);
 }
 
+/// One replica of equal stages.
+Plan plan_of(const Job& job) {
+  Plan plan;
+  plan.job = job;
+  plan.pipelines =
+      equal_pipelines(job, to_stages(std::vector<int>(static_cast<std::size_t>(job.pipeline * job.chunks),
+                                                      job.model.layers / job.pipeline / job.chunks)));
+  for (Pipeline& pipeline : plan.pipelines)
+    for (Stage& stage : pipeline.stages) stage.tensor = job.tensor;
+  return plan;
+}
+
+RankMemory memory_of(const Job& job, int place) {
+  return rank_memory(plan_of(job), 0, place);
+}
+
 TEST(Memory, ParametersGradientsAndAdamStateArePerStage) {
   const Job job = gpt2_job();
   const std::uint64_t layer = job.model.layer_parameters();
-  const RankMemory middle = rank_memory(job, 1, 4, 3);
+  const RankMemory middle = memory_of(job, 1);
   EXPECT_EQ(middle.parameters, 3 * layer * 4);
   EXPECT_EQ(middle.gradients, 3 * layer * 4);
   EXPECT_EQ(middle.optimizer, 3 * layer * 8);
-  EXPECT_EQ(rank_memory(job, 0, 4, 3).parameters, (3 * layer + job.model.embedding_parameters()) * 4);
-  EXPECT_EQ(rank_memory(job, 3, 4, 3).parameters,
-            (3 * layer + job.model.token_embedding_parameters() + 2 * 768) * 4);
+  EXPECT_EQ(memory_of(job, 0).parameters, (3 * layer + job.model.embedding_parameters()) * 4);
+  EXPECT_EQ(memory_of(job, 3).parameters, (3 * layer + job.model.token_embedding_parameters() + 2 * 768) * 4);
   EXPECT_EQ(middle.total,
             middle.parameters + middle.gradients + middle.optimizer + middle.activations + middle.buffers);
 }
 
 TEST(Memory, EarlierStagesHoldMoreMicroBatchesInFlight) {
   const Job job = gpt2_job();
-  const std::uint64_t last_but_one = rank_memory(job, 2, 4, 3).activations;
-  EXPECT_EQ(rank_memory(job, 0, 4, 3).activations, last_but_one * 2);  // 4 against 2
-  EXPECT_EQ(rank_memory(job, 1, 4, 3).activations, last_but_one / 2 * 3);
+  const std::uint64_t last_but_one = memory_of(job, 2).activations;
+  EXPECT_EQ(memory_of(job, 0).activations, last_but_one * 2);  // 4 against 2
+  EXPECT_EQ(memory_of(job, 1).activations, last_but_one / 2 * 3);
   Job short_job = job;
   short_job.global_batch = 2;  // never more in flight than there are
-  EXPECT_EQ(rank_memory(short_job, 0, 4, 3).activations, last_but_one);
+  EXPECT_EQ(memory_of(short_job, 0).activations, last_but_one);
 }
 
 TEST(Memory, LogitsAreOnTheLastStageOnly) {
   const Job job = gpt2_job();
-  const std::uint64_t extra =
-      rank_memory(job, 3, 4, 3).activations - rank_memory(job, 2, 4, 3).activations / 2;
+  const std::uint64_t extra = memory_of(job, 3).activations - memory_of(job, 2).activations / 2;
   EXPECT_EQ(extra, (1024ull * 50257 + 1024ull * 768 + 2 * 1024) * 4);
 }
 
 TEST(Memory, HalfPrecisionKeepsAMasterCopy) {
   Job job = gpt2_job();
   job.model.bytes_per_value = 2;
-  const RankMemory memory = rank_memory(job, 1, 4, 3);
+  const RankMemory memory = memory_of(job, 1);
   EXPECT_EQ(memory.parameters, 3 * job.model.layer_parameters() * 2);
   EXPECT_EQ(memory.optimizer, 3 * job.model.layer_parameters() * 12);
 }
 
-TEST(Schedule, WarmsUpThenAlternatesThenCoolsDown) {
-  using Order = std::vector<Operation>;
-  EXPECT_EQ(one_forward_one_backward(0, 2, 3),
-            (Order{{false, 0}, {false, 1}, {true, 0}, {false, 2}, {true, 1}, {true, 2}}));
-  EXPECT_EQ(one_forward_one_backward(1, 2, 2), (Order{{false, 0}, {true, 0}, {false, 1}, {true, 1}}));
-  EXPECT_EQ(one_forward_one_backward(0, 8, 1), (Order{{false, 0}, {true, 0}}));
+/// Megatron-LM's, GPT-3 22B as in arXiv 2205.05198: 48 layers, hidden 6144, 64 heads, sequence 2048.
+Job megatron_job() {
+  Job job;
+  job.framework = Framework::kMegatron;
+  job.model = {"22b", 48, 6144, 64, 2048, 51200, 2};
+  job.global_batch = 4;
+  job.micro_batch = 4;
+  job.pipeline = 1;
+  job.data = 1;
+  job.tensor = 8;
+  return job;
 }
 
-TEST(Schedule, NeverHoldsMoreThanItSaysItDoes) {
-  for (int stages = 1; stages <= 6; ++stages)
-    for (int stage = 0; stage < stages; ++stage)
-      for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
-        int held = 0, most = 0, forwards = 0, backwards = 0;
-        for (const Operation& operation : one_forward_one_backward(stage, stages, micro_batches)) {
-          EXPECT_EQ(operation.micro_batch, operation.backward ? backwards : forwards);
-          ++(operation.backward ? backwards : forwards);
-          held += operation.backward ? -1 : 1;
-          most = std::max(most, held);
-        }
-        EXPECT_EQ(held, 0);
-        EXPECT_EQ(forwards, micro_batches);
-        EXPECT_EQ(most, micro_batches_in_flight(stage, stages, micro_batches));
-      }
+TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
+  Job job = megatron_job();
+  const double sbh = 2048.0 * 4 * 6144, core = 5.0 * 64 * 2048 / 6144;
+  const auto layer = [&] {
+    return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
+  };
+  EXPECT_NEAR(layer(), sbh * (10 + 24.0 / 8 + core / 8), 1);
+  job.sequence_parallel = true;
+  EXPECT_NEAR(layer(), sbh / 8 * (34 + core), 1);
+  job.recompute = Recompute::kSelective;
+  EXPECT_NEAR(layer(), sbh / 8 * 34, 1);
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(layer(), sbh / 8 * 2, 1);
+  job.sequence_parallel = false;
+  job.recompute = Recompute::kNone;
+  job.tensor = 1;
+  EXPECT_NEAR(layer(), sbh * (34 + core), 1);
+}
+
+TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
+  Job job = megatron_job();
+  job.data = 2;
+  job.global_batch = 8;
+  const RankMemory whole = memory_of(job, 0);
+  job.shard_optimizer = true;
+  const RankMemory half = memory_of(job, 0);
+  EXPECT_EQ(half.optimizer, whole.optimizer / 2);
+  EXPECT_EQ(half.parameters, whole.parameters);
+  EXPECT_EQ(whole.gradients, whole.parameters * 2) << "Megatron-LM accumulates in fp32";
+}
+
+TEST(Memory, InterleavingHoldsMoreThanPlain1F1B) {
+  Job job = megatron_job();
+  job.pipeline = 4;
+  job.micro_batch = 1;
+  job.global_batch = 16;
+  const std::uint64_t plain = memory_of(job, 1).activations;
+  job.schedule = Schedule::kInterleaved;
+  job.chunks = 2;
+  // (stages - 1 - stage) x 2 + (chunks - 1) x stages + 1 of half as many layers, against stages - stage.
+  EXPECT_EQ(memory_of(job, 1).activations, plain / 3 * 9 / 2);
+  job.schedule = Schedule::kGPipe;
+  job.chunks = 1;
+  EXPECT_EQ(memory_of(job, 1).activations, plain / 3 * 16);
 }
 
 }  // namespace

@@ -10,8 +10,12 @@ namespace tombolo::planner {
 
 namespace {
 
-std::uint64_t square(int value) {
-  return static_cast<std::uint64_t>(value) * static_cast<std::uint64_t>(value);
+std::uint64_t whole(int value) {
+  return static_cast<std::uint64_t>(value);
+}
+
+std::uint64_t share(std::uint64_t all, int parts) {
+  return (all + whole(parts) - 1) / whole(parts);
 }
 
 int parse_positive(std::string_view name, std::string_view text) {
@@ -23,38 +27,64 @@ int parse_positive(std::string_view name, std::string_view text) {
   return value;
 }
 
+bool parse_yes(std::string_view name, std::string_view text) {
+  if (text != "yes" && text != "no")
+    fail(Cause::kInvalidUsage, "model description: {} is \"{}\", expected yes or no", name, text);
+  return text == "yes";
+}
+
 }  // namespace
 
-std::uint64_t Model::layer_parameters() const noexcept {
-  // qkv 3H^2 + 3H, projection H^2 + H, MLP 4H^2 + 4H and 4H^2 + H, two norms of 2H each.
-  return 12 * square(hidden) + 13 * static_cast<std::uint64_t>(hidden);
+std::uint64_t Model::matrix_parameters(int tensor) const noexcept {
+  const std::uint64_t head = whole(hidden / heads), mine = share(whole(heads), tensor) * head;
+  const std::uint64_t key_value = share(whole(key_value_heads()), tensor) * head;
+  const std::uint64_t mlp = share(whole(inner()), tensor) * (gated ? 3 : 2);
+  return whole(hidden) * (2 * mine + 2 * key_value + mlp);  // queries and output; keys and values; MLP
 }
 
-std::uint64_t Model::token_embedding_parameters() const noexcept {
-  return static_cast<std::uint64_t>(vocabulary) * static_cast<std::uint64_t>(hidden);
+std::uint64_t Model::norm_parameters() const noexcept {
+  return whole(hidden) * (biases ? 2 : 1);
 }
 
-std::uint64_t Model::embedding_parameters() const noexcept {
-  return token_embedding_parameters() +
-         static_cast<std::uint64_t>(context) * static_cast<std::uint64_t>(hidden);
+std::uint64_t Model::replicated_layer_parameters() const noexcept {
+  // Two norms; the biases of attention's output and of the MLP's, which are added after the sum over ranks.
+  return 2 * norm_parameters() + (biases ? 2 * whole(hidden) : 0);
+}
+
+std::uint64_t Model::layer_parameters(int tensor) const noexcept {
+  std::uint64_t sum = matrix_parameters(tensor) + replicated_layer_parameters();
+  if (!biases) return sum;
+  const std::uint64_t head = whole(hidden / heads);
+  sum += head * (share(whole(heads), tensor) + 2 * share(whole(key_value_heads()), tensor));
+  return sum + share(whole(inner()), tensor) * (gated ? 2 : 1);
+}
+
+std::uint64_t Model::token_embedding_parameters(int tensor) const noexcept {
+  return share(whole(vocabulary), tensor) * whole(hidden);
+}
+
+std::uint64_t Model::embedding_parameters(int tensor) const noexcept {
+  return token_embedding_parameters(tensor) + (learned_positions ? whole(context) * whole(hidden) : 0);
 }
 
 std::uint64_t Model::parameters() const noexcept {
-  return static_cast<std::uint64_t>(layers) * layer_parameters() + embedding_parameters() +
-         final_norm_parameters();
+  return stage_parameters(layers, true, true);
 }
 
-std::uint64_t Model::stage_parameters(int stage_layers, bool first, bool last) const noexcept {
-  std::uint64_t sum = static_cast<std::uint64_t>(stage_layers) * layer_parameters();
-  if (first) sum += embedding_parameters();
-  if (last) sum += final_norm_parameters();
-  if (last && !first) sum += token_embedding_parameters();
+std::uint64_t Model::stage_parameters(int stage_layers, bool first, bool last, int tensor) const noexcept {
+  std::uint64_t sum = whole(stage_layers) * layer_parameters(tensor);
+  if (first) sum += embedding_parameters(tensor);
+  if (last) sum += norm_parameters();
+  if (last && (!first || !tied_embeddings)) sum += token_embedding_parameters(tensor);
   return sum;
 }
 
 double Model::layer_forward_flops() const noexcept {
-  const double s = context, h = hidden;
-  return 24.0 * s * h * h + 4.0 * s * s * h;
+  return 2.0 * context * static_cast<double>(matrix_parameters(1)) + attention_core_flops();
+}
+
+double Model::attention_core_flops() const noexcept {
+  return 4.0 * context * context * static_cast<double>(hidden);
 }
 
 double Model::head_forward_flops() const noexcept {
@@ -77,6 +107,12 @@ void Model::check() const {
     fail(Cause::kInvalidUsage,
          "model: hidden {} is not a multiple of heads {}; each head takes hidden / heads values", hidden,
          heads);
+  if (kv_heads < 0 || (kv_heads > 0 && (kv_heads > heads || heads % kv_heads != 0)))
+    fail(Cause::kInvalidUsage,
+         "model: kv_heads is {}, expected a divisor of heads {}; several heads share one of keys and values",
+         kv_heads, heads);
+  if (feed_forward < 0)
+    fail(Cause::kInvalidUsage, "model: feed_forward is {}, expected a whole number > 0", feed_forward);
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
 }
@@ -104,13 +140,26 @@ Model parse_model(std::string_view text) {
       model.context = parse_positive(name, value);
     else if (name == "vocabulary")
       model.vocabulary = parse_positive(name, value);
+    else if (name == "kv_heads")
+      model.kv_heads = parse_positive(name, value);
+    else if (name == "feed_forward")
+      model.feed_forward = parse_positive(name, value);
     else if (name == "bytes")
       model.bytes_per_value = parse_positive(name, value);
+    else if (name == "gated")
+      model.gated = parse_yes(name, value);
+    else if (name == "learned_positions")
+      model.learned_positions = parse_yes(name, value);
+    else if (name == "tied_embeddings")
+      model.tied_embeddings = parse_yes(name, value);
+    else if (name == "biases")
+      model.biases = parse_yes(name, value);
     else
       fail(
           Cause::kInvalidUsage,
           "model description \"{}\": unknown field \"{}\"; known are name, layers, hidden (or width), heads, "
-          "context, vocabulary, bytes (per value)",
+          "kv_heads, feed_forward, context, vocabulary, bytes (per value), gated, learned_positions, "
+          "tied_embeddings, biases",
           text, name);
   }
   return model;

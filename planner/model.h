@@ -7,7 +7,7 @@
 
 namespace tombolo::planner {
 
-/// A GPT-2-shaped transformer: pre-norm, learned positions, tied embeddings, MLP of 4 x hidden.
+/// A decoder-only transformer: pre-norm, causal attention, one MLP per layer. The defaults are GPT-2's.
 struct Model {
   std::string name;
   int layers = 0;  ///< L
@@ -16,36 +16,53 @@ struct Model {
   int context = 0;     ///< S, tokens per row
   int vocabulary = 0;  ///< V
   int bytes_per_value = 4;
+  int kv_heads = 0;               ///< heads of keys and values (grouped-query attention); 0 = `heads`
+  int feed_forward = 0;           ///< F, the MLP's inner width; 0 = 4 H
+  bool gated = false;             ///< the MLP has a third matrix, H x F (SwiGLU)
+  bool learned_positions = true;  ///< an S x H table; false: rotary, without parameters
+  bool tied_embeddings = true;    ///< the output projection is the token embedding
+  bool biases = true;             ///< of the matrices, and of the norms (LayerNorm; without: RMSNorm)
 
-  std::uint64_t layer_parameters() const noexcept;            ///< 12 H^2 + 13 H
-  std::uint64_t token_embedding_parameters() const noexcept;  ///< V H, shared with the output projection
-  std::uint64_t embedding_parameters() const noexcept;        ///< V H + S H
-  std::uint64_t final_norm_parameters() const noexcept { return 2 * static_cast<std::uint64_t>(hidden); }
-  std::uint64_t parameters() const noexcept;  ///< with the final norm
-  /// Of a pipeline stage: its layers; the embeddings on the first; the final norm and, when it is not also
-  /// the first, its own copy of the token embedding on the last.
-  std::uint64_t stage_parameters(int stage_layers, bool first, bool last) const noexcept;
-  /// Forward FLOPs of one layer for one row (matrix products: 24 S H^2 + 4 S^2 H); backward is twice that.
+  int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
+  int inner() const noexcept { return feed_forward > 0 ? feed_forward : 4 * hidden; }
+
+  /// Parameters that one of `tensor` tensor-parallel ranks holds: matrices and their column-split biases are
+  /// divided, norms and row-split biases are whole on each. Where there are fewer heads of keys and values
+  /// than ranks, ranks share copies of them. With the defaults and one rank 12 H^2 + 13 H.
+  std::uint64_t layer_parameters(int tensor = 1) const noexcept;
+  /// Of them, those that are whole on every tensor-parallel rank.
+  std::uint64_t replicated_layer_parameters() const noexcept;
+  /// V H, divided along the vocabulary (rounded up).
+  std::uint64_t token_embedding_parameters(int tensor = 1) const noexcept;
+  /// The first stage's: V H and, where positions are learned, S H.
+  std::uint64_t embedding_parameters(int tensor = 1) const noexcept;
+  std::uint64_t norm_parameters() const noexcept;
+  std::uint64_t parameters() const noexcept;
+  /// Of a pipeline stage: its layers; the embeddings on the first; the final norm and the output projection
+  /// on the last, which is not held twice where it is tied and the stage is also the first.
+  std::uint64_t stage_parameters(int stage_layers, bool first, bool last, int tensor = 1) const noexcept;
+  /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix and 4 S^2 H for attention (causal
+  /// or not), with the defaults 24 S H^2 + 4 S^2 H; backward is twice that.
   double layer_forward_flops() const noexcept;
+  /// Of them, those of attention's two products without weights: 4 S^2 H.
+  double attention_core_flops() const noexcept;
   /// Forward FLOPs of the output projection for one row: 2 S H V.
   double head_forward_flops() const noexcept;
   /// Bytes of one row's activations between two layers: S H b.
   double boundary_bytes() const noexcept;
   /// Throws kInvalidUsage naming the field that is missing or impossible.
   void check() const;
+
+  friend bool operator==(const Model&, const Model&) = default;
+
+ private:
+  std::uint64_t matrix_parameters(int tensor) const noexcept;
 };
 
-/// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width=, name=, bytes= per value). Fields
-/// that are not named keep their defaults; Model::check() finds the missing. Throws kInvalidUsage.
+/// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,
+/// feed_forward=, bytes= per value, and gated=, learned_positions=, tied_embeddings=, biases= with yes or
+/// no). Fields that are not named keep their defaults; Model::check() finds the missing. Throws
+/// kInvalidUsage.
 Model parse_model(std::string_view text);
-
-/// How it is to be trained.
-struct Job {
-  Model model;
-  int global_batch = 0;  ///< rows per step
-  int micro_batch = 0;   ///< rows per micro-batch; 0 = the planner chooses
-  int pipeline = 0;      ///< stages; 0 = the planner chooses
-  int data = 0;          ///< replicas; 0 = the planner chooses
-};
 
 }  // namespace tombolo::planner

@@ -7,16 +7,13 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "planner/index.h"
 
 namespace tombolo::planner {
 
 namespace {
 
 using topology::NicKind;
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 const std::string& island_of(const ClusterView& view, const Slot& slot) {
   return view.host(slot.host).cluster;
@@ -33,22 +30,26 @@ std::map<std::string, NicKind> island_kinds(const ClusterView& view, const std::
 
 /// `order[i]` is the launcher rank that takes logical rank i.
 Placement place(const ClusterView& view, const std::vector<Slot>& slots,
-                const std::vector<std::size_t>& order, int pipeline, int data) {
-  TOMBOLO_CHECK(slots.size() == at(pipeline) * at(data), "slots={} pipeline={} data={}", slots.size(),
-                pipeline, data);
+                const std::vector<std::size_t>& order, const Grid& grid) {
+  const int width = grid.data * grid.tensor;
+  TOMBOLO_CHECK(slots.size() == at(grid.pipeline) * at(width), "slots={} pipeline={} data={} tensor={}",
+                slots.size(), grid.pipeline, grid.data, grid.tensor);
   const auto kinds = island_kinds(view, slots);
   Placement placement;
   placement.ranks.resize(slots.size());
-  for (int stage = 0; stage < pipeline; ++stage) {
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
     double slowest = 0;
     std::set<int> hosts;
-    for (int replica = 0; replica < data; ++replica) {
-      const std::size_t rank = order[at(stage * data + replica)];
+    for (int i = 0; i < width; ++i) {
+      const std::size_t rank = order[at(stage * width + i)];
       const Slot& slot = slots[rank];
-      placement.ranks[rank] = {view.host(slot.host).name, slot.device, stage, replica};
+      placement.ranks[rank] = {view.host(slot.host).name, slot.device, stage, i / grid.tensor,
+                               i % grid.tensor};
       const double speed = view.flops_per_second(slot.host, slot.device);
-      slowest = replica == 0 ? speed : std::min(slowest, speed);
+      slowest = i == 0 ? speed : std::min(slowest, speed);
       hosts.insert(slot.host);
+      if (slot.host != slots[order[at(stage * width + i / grid.tensor * grid.tensor)]].host)
+        placement.tensor_inside_hosts = false;
     }
     for (auto i = hosts.begin(); i != hosts.end(); ++i) {
       for (auto j = std::next(i); j != hosts.end(); ++j) {
@@ -60,11 +61,11 @@ Placement place(const ClusterView& view, const std::vector<Slot>& slots,
       }
     }
     // All replicas of a stage do the same work, so each is as fast as the slowest.
-    const std::string& cluster = island_of(view, slots[order[at(stage * data)]]);
+    const std::string& cluster = island_of(view, slots[order[at(stage * width)]]);
     if (placement.spans.empty() || placement.spans.back().cluster != cluster)
       placement.spans.push_back({cluster, 0, 0});
     ++placement.spans.back().stages;
-    placement.spans.back().speed += slowest * data;
+    placement.spans.back().speed += slowest * width;
   }
   return placement;
 }
@@ -133,12 +134,11 @@ topology::NicKind island_kind(const ClusterView& view, const std::vector<Slot>& 
   return slowest;
 }
 
-Placement place_in_launcher_order(const ClusterView& view, const std::vector<Slot>& slots, int pipeline,
-                                  int data) {
-  return place(view, slots, launcher_order(slots.size()), pipeline, data);
+Placement place_in_launcher_order(const ClusterView& view, const std::vector<Slot>& slots, const Grid& grid) {
+  return place(view, slots, launcher_order(slots.size()), grid);
 }
 
-Placement place_by_nic_kind(const ClusterView& view, const std::vector<Slot>& slots, int pipeline, int data) {
+Placement place_by_nic_kind(const ClusterView& view, const std::vector<Slot>& slots, const Grid& grid) {
   const auto kinds = island_kinds(view, slots);
   std::map<std::string, std::size_t> first_seen;
   for (std::size_t rank = 0; rank < slots.size(); ++rank)
@@ -148,7 +148,7 @@ Placement place_by_nic_kind(const ClusterView& view, const std::vector<Slot>& sl
     const std::string &x = island_of(view, slots[a]), &y = island_of(view, slots[b]);
     return std::tuple(kinds.at(x), first_seen.at(x)) < std::tuple(kinds.at(y), first_seen.at(y));
   });
-  return place(view, slots, order, pipeline, data);
+  return place(view, slots, order, grid);
 }
 
 std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
@@ -158,16 +158,46 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
     for (const int rank : ranks) hosts.push_back(view.host_index(plan.ranks[at(rank)].host));
     groups.push_back({kind, std::move(ranks), slowest_kind(view, hosts, ring)});
   };
-  const int stages = plan.pipeline_size(), replicas = plan.data_size();
-  std::vector<std::vector<int>> grid(at(stages), std::vector<int>(at(replicas)));
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
-    grid[at(plan.ranks[rank].stage)][at(plan.ranks[rank].replica)] = static_cast<int>(rank);
-  if (replicas > 1)
-    for (int stage = 0; stage < stages; ++stage) add("data", grid[at(stage)], true);
-  if (stages > 1) {
-    for (int replica = 0; replica < replicas; ++replica) {
+  const auto places = plan.places();
+  for (const auto& replica : places)
+    for (const auto& ranks : replica)
+      if (ranks.size() > 1) add("tensor", ranks, true);
+  // Whoever holds a layer reduces its gradients with the ranks of equal tensor index in the other replicas;
+  // where stages or tensor degrees differ, with all that hold some of it.
+  const auto same_cut = [&](const Pipeline& one) {
+    return std::ranges::equal(one.stages, plan.stages(),
+                              [](const Stage& a, const Stage& b) { return a == b; });
+  };
+  if (plan.data_size() > 1 && std::ranges::all_of(plan.pipelines, same_cut)) {
+    for (std::size_t stage = 0; stage < places.front().size(); ++stage)
+      for (std::size_t tensor = 0; tensor < places.front()[stage].size(); ++tensor) {
+        std::vector<int> ranks;
+        for (const auto& replica : places) ranks.push_back(replica[stage][tensor]);
+        add("data", std::move(ranks), true);
+      }
+  } else if (plan.data_size() > 1) {
+    for (int last = plan.job.model.layers - 1; last >= 0;) {
+      int first = 0;
       std::vector<int> ranks;
-      for (int stage = 0; stage < stages; ++stage) ranks.push_back(grid[at(stage)][at(replica)]);
+      for (int replica = 0; replica < plan.data_size(); ++replica) {
+        const std::vector<Stage>& stages = plan.stages(replica);
+        std::size_t holder = 0;
+        while (holder + 1 < stages.size() && stages[holder + 1].first_layer <= last) ++holder;
+        first = std::max(first, stages[holder].first_layer);
+        const auto& held = places[at(replica)][holder % places[at(replica)].size()];
+        ranks.insert(ranks.end(), held.begin(), held.end());
+      }
+      add("data", std::move(ranks), true);
+      last = first - 1;
+    }
+  }
+  for (const auto& replica : places) {
+    if (replica.size() < 2) continue;
+    std::size_t most = 0;
+    for (const auto& ranks : replica) most = std::max(most, ranks.size());
+    for (std::size_t tensor = 0; tensor < most; ++tensor) {
+      std::vector<int> ranks;
+      for (const auto& stage : replica) ranks.push_back(stage[tensor % stage.size()]);
       add("pipeline", std::move(ranks), false);
     }
   }

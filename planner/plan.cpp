@@ -3,25 +3,60 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "planner/index.h"
 
 namespace tombolo::planner {
 
-int Plan::data_size() const noexcept {
-  int replicas = 0;
-  for (const RankPlace& place : ranks) replicas = std::max(replicas, place.replica + 1);
-  return replicas;
+const std::vector<Stage>& Plan::stages(int replica) const {
+  TOMBOLO_CHECK(replica >= 0 && replica < data_size(), "replica={} of {}", replica, data_size());
+  return pipelines[at(replica)].stages;
 }
 
-int Plan::micro_batches() const noexcept {
-  const int replicas = data_size();
-  return replicas > 0 && job.micro_batch > 0 ? job.global_batch / replicas / job.micro_batch : 0;
+int Plan::pipeline_size(int replica) const {
+  return static_cast<int>(stages(replica).size()) / job.chunks;
 }
 
-int Plan::rank_at(int stage, int replica) const {
+const Stage& Plan::stage(int place, int replica) const {
+  return stages(replica)[at(place)];
+}
+
+int Plan::layers_at(int place, int replica) const {
+  int layers = 0;
+  const int places = pipeline_size(replica);
+  for (int chunk = 0; chunk < job.chunks; ++chunk) layers += stage(chunk * places + place, replica).layers;
+  return layers;
+}
+
+bool Plan::uniform() const noexcept {
+  return std::ranges::all_of(pipelines, [&](const Pipeline& one) {
+    return one == pipelines.front() && std::ranges::all_of(one.stages, [&](const Stage& stage) {
+             return stage.tensor == one.stages.front().tensor;
+           });
+  });
+}
+
+int Plan::rank_at(int stage, int replica, int tensor) const {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank].stage == stage && ranks[rank].replica == replica) return static_cast<int>(rank);
-  fail(Cause::kInvalidUsage, "the plan has no rank at stage {}, replica {}; it has {} stages of {} replicas",
-       stage, replica, stages.size(), data_size());
+    if (ranks[rank].stage == stage && ranks[rank].replica == replica && ranks[rank].tensor == tensor)
+      return static_cast<int>(rank);
+  fail(Cause::kInvalidUsage, "the plan has no rank at stage {}, replica {}, tensor {}; it has {} ranks",
+       stage, replica, tensor, ranks.size());
+}
+
+std::vector<std::vector<std::vector<int>>> Plan::places() const {
+  std::vector<std::vector<std::vector<int>>> result(pipelines.size());
+  for (int replica = 0; replica < data_size(); ++replica)
+    for (int place = 0; place < pipeline_size(replica); ++place)
+      result[at(replica)].emplace_back(at(stage(place, replica).tensor), -1);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const RankPlace& place = ranks[rank];
+    result[at(place.replica)][at(place.stage)][at(place.tensor)] = static_cast<int>(rank);
+  }
+  return result;
+}
+
+std::vector<Pipeline> equal_pipelines(const Job& job, const std::vector<Stage>& stages) {
+  return std::vector<Pipeline>(at(job.data), Pipeline{stages, job.global_batch / job.data, job.micro_batch});
 }
 
 }  // namespace tombolo::planner

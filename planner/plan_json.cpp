@@ -1,8 +1,12 @@
 // The plan file; docs/plan-file.md describes it for people.
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
+#include "planner/model_json.h"
 #include "planner/plan.h"
 
 namespace tombolo::planner {
@@ -15,30 +19,41 @@ int whole(const JsonCursor& at, int low, int high = kMany) {
   return static_cast<int>(at.integer(low, high));
 }
 
-Model parse_model_field(const JsonCursor& at) {
-  at.only({"name", "layers", "hidden", "heads", "context", "vocabulary", "bytes_per_value"});
-  Model model;
-  if (const auto name = at.optional("name")) model.name = name->text();
-  model.layers = whole(at.field("layers"), 1);
-  model.hidden = whole(at.field("hidden"), 1);
-  model.heads = whole(at.field("heads"), 1);
-  model.context = whole(at.field("context"), 1);
-  model.vocabulary = whole(at.field("vocabulary"), 1);
-  if (const auto bytes = at.optional("bytes_per_value")) model.bytes_per_value = whole(*bytes, 1, 8);
-  try {
-    model.check();
-  } catch (const Error& error) {
-    at.reject(error.what());
-  }
-  return model;
+template <typename Value>
+Value named(const JsonCursor& at, std::optional<Value> (*from_name)(std::string_view) noexcept,
+            std::string_view names) {
+  const std::string text = at.text();
+  const auto value = from_name(text);
+  if (!value) at.reject(fmt::format("expected {}, found \"{}\"", names, text));
+  return *value;
 }
 
 void parse_job(const JsonCursor& at, Job& job) {
-  at.only({"global_batch", "micro_batch", "pipeline", "data"});
+  at.only({"global_batch", "micro_batch", "pipeline", "data", "tensor", "schedule", "chunks", "recompute",
+           "sequence_parallel", "shard_optimizer", "overlap_gradients", "framework"});
   job.global_batch = whole(at.field("global_batch"), 1);
   job.micro_batch = whole(at.field("micro_batch"), 1, job.global_batch);
   job.pipeline = whole(at.field("pipeline"), 1);
   job.data = whole(at.field("data"), 1);
+  if (const auto field = at.optional("tensor")) job.tensor = whole(*field, 1);
+  if (const auto field = at.optional("schedule"))
+    job.schedule = named(*field, schedule_from_name, "gpipe, 1f1b, interleaved or zero-bubble-h1");
+  if (const auto field = at.optional("chunks")) job.chunks = whole(*field, 1);
+  if (const auto field = at.optional("recompute"))
+    job.recompute = named(*field, recompute_from_name, "none, selective or full");
+  if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
+  if (const auto field = at.optional("shard_optimizer")) job.shard_optimizer = field->boolean();
+  if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
+  if (const auto field = at.optional("framework"))
+    job.framework = named(*field, framework_from_name, "tombolo or megatron");
+  try {
+    job.check();
+  } catch (const Error& error) {
+    at.reject(error.what());
+  }
+}
+
+void check_equal_shares(const JsonCursor& at, const Job& job) {
   if (job.global_batch % (static_cast<std::int64_t>(job.data) * job.micro_batch) != 0)
     at.field("global_batch")
         .reject(
@@ -52,8 +67,9 @@ std::vector<Stage> parse_stages(const JsonCursor& at, const Job& job) {
   std::vector<Stage> stages;
   int next = 0;
   for (const JsonCursor& item : at.elements()) {
-    item.only({"first_layer", "layers"});
-    const Stage stage{whole(item.field("first_layer"), 0), whole(item.field("layers"), 1)};
+    item.only({"first_layer", "layers", "tensor"});
+    Stage stage{whole(item.field("first_layer"), 0), whole(item.field("layers"), 1), job.tensor};
+    if (const auto tensor = item.optional("tensor")) stage.tensor = whole(*tensor, 1, job.model.heads);
     if (stage.first_layer != next)
       item.field("first_layer")
           .reject(fmt::format(
@@ -67,27 +83,66 @@ std::vector<Stage> parse_stages(const JsonCursor& at, const Job& job) {
     next += stage.layers;
     stages.push_back(stage);
   }
-  if (static_cast<int>(stages.size()) != job.pipeline)
-    at.reject(fmt::format("{} stages, but job.pipeline is {}; make them equal", stages.size(), job.pipeline));
   if (next != job.model.layers)
     at.reject(fmt::format("the stages hold {} layers, but model.layers is {}; every layer must be on a stage",
                           next, job.model.layers));
+  if (stages.size() % static_cast<std::size_t>(job.chunks) != 0)
+    at.reject(fmt::format("{} stages do not divide into {} chunks each", stages.size(), job.chunks));
+  const std::size_t places = stages.size() / static_cast<std::size_t>(job.chunks);
+  for (std::size_t i = places; i < stages.size(); ++i)
+    if (stages[i].tensor != stages[i % places].tensor)
+      at.reject(fmt::format("stages {} and {} are chunks of one place, but shared by {} and {} ranks", i,
+                            i % places, stages[i].tensor, stages[i % places].tensor));
   return stages;
 }
 
-std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Job& job) {
+std::vector<Pipeline> parse_pipelines(const JsonCursor& at, const Job& job) {
+  std::vector<Pipeline> pipelines;
+  std::int64_t rows = 0;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"stages", "rows", "micro_batch"});
+    Pipeline pipeline{parse_stages(item.field("stages"), job), whole(item.field("rows"), 1, job.global_batch),
+                      whole(item.field("micro_batch"), 1, job.global_batch)};
+    if (pipeline.rows % pipeline.micro_batch != 0)
+      item.field("rows").reject(
+          fmt::format("{} rows do not divide into micro-batches of {}", pipeline.rows, pipeline.micro_batch));
+    rows += pipeline.rows;
+    pipelines.push_back(std::move(pipeline));
+  }
+  if (static_cast<int>(pipelines.size()) != job.data)
+    at.reject(fmt::format("{} pipelines, but job.data is {}; make them equal", pipelines.size(), job.data));
+  if (rows != job.global_batch)
+    at.reject(fmt::format("the pipelines take {} rows, but job.global_batch is {}; make them equal", rows,
+                          job.global_batch));
+  return pipelines;
+}
+
+void check_schedule(const JsonCursor& at, const Job& job, const std::vector<Pipeline>& pipelines) {
+  for (std::size_t replica = 0; replica < pipelines.size(); ++replica) {
+    const int places = static_cast<int>(pipelines[replica].stages.size()) / job.chunks;
+    try {
+      planner::check_schedule(job.schedule, places, pipelines[replica].micro_batches(), job.chunks);
+    } catch (const Error& error) {
+      at.reject(fmt::format("replica {}: {}", replica, error.what()));
+    }
+  }
+}
+
+std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Plan& plan) {
   std::vector<RankPlace> ranks;
-  std::map<std::pair<int, int>, std::size_t> taken;
+  std::map<std::tuple<int, int, int>, std::size_t> taken;
   std::map<std::pair<std::string, int>, std::size_t> devices;
   for (const JsonCursor& item : at.elements()) {
-    item.only({"host", "device", "stage", "replica"});
+    item.only({"host", "device", "stage", "replica", "tensor"});
     RankPlace place;
     place.host = item.field("host").text();
     if (place.host.empty()) item.field("host").reject("expected the name of a host, found an empty text");
     if (const auto device = item.optional("device")) place.device = whole(*device, 0);
-    place.stage = whole(item.field("stage"), 0, job.pipeline - 1);
-    place.replica = whole(item.field("replica"), 0, job.data - 1);
-    const auto [other, free] = taken.try_emplace({place.stage, place.replica}, ranks.size());
+    place.replica = whole(item.field("replica"), 0, plan.data_size() - 1);
+    place.stage = whole(item.field("stage"), 0, plan.pipeline_size(place.replica) - 1);
+    if (const auto tensor = item.optional("tensor"))
+      place.tensor = whole(*tensor, 0, plan.stage(place.stage, place.replica).tensor - 1);
+    const auto [other, free] = taken.try_emplace({place.stage, place.replica, place.tensor}, ranks.size());
     if (!free)
       item.reject(
           fmt::format("rank {} takes stage {}, replica {}, which rank {} has already; each place is for one "
@@ -101,17 +156,20 @@ std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Job& job) {
                       ranks.size(), place.device, place.host, same->second));
     ranks.push_back(std::move(place));
   }
-  const std::int64_t needed = static_cast<std::int64_t>(job.pipeline) * job.data;
+  std::int64_t needed = 0;
+  for (int replica = 0; replica < plan.data_size(); ++replica)
+    for (int place = 0; place < plan.pipeline_size(replica); ++place)
+      needed += plan.stage(place, replica).tensor;
   if (static_cast<std::int64_t>(ranks.size()) != needed)
-    at.reject(fmt::format("{} ranks, but {} stages of {} replicas need {}", ranks.size(), job.pipeline,
-                          job.data, needed));
+    at.reject(fmt::format("{} ranks, but the stages of all replicas need {}", ranks.size(), needed));
   return ranks;
 }
 
 Group parse_group(const JsonCursor& at, int ranks) {
   at.only({"kind", "ranks", "nic_kind"});
   Group group;
-  group.kind = at.field("kind").choice({"data", "pipeline"}) == 0 ? "data" : "pipeline";
+  constexpr std::array kKinds = {"data", "pipeline", "tensor"};
+  group.kind = kKinds[at.field("kind").choice({"data", "pipeline", "tensor"})];
   for (const JsonCursor& rank : at.field("ranks").elements())
     group.ranks.push_back(whole(rank, 0, ranks - 1));
   const JsonCursor kind = at.field("nic_kind");
@@ -145,6 +203,31 @@ Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
   return prediction;
 }
 
+Json job_to_json(const Job& job) {
+  Json json = {{"global_batch", job.global_batch},
+               {"micro_batch", job.micro_batch},
+               {"pipeline", job.pipeline},
+               {"data", job.data}};
+  if (job.tensor != 1) json["tensor"] = job.tensor;
+  if (job.schedule != Schedule::kOneForwardOneBackward) json["schedule"] = schedule_name(job.schedule);
+  if (job.chunks != 1) json["chunks"] = job.chunks;
+  if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
+  if (job.sequence_parallel) json["sequence_parallel"] = true;
+  if (job.shard_optimizer) json["shard_optimizer"] = true;
+  if (!job.overlap_gradients) json["overlap_gradients"] = false;
+  if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
+  return json;
+}
+
+Json stages_to_json(const std::vector<Stage>& stages, const Job& job) {
+  Json json = Json::array();
+  for (const Stage& stage : stages) {
+    Json& item = json.emplace_back(Json{{"first_layer", stage.first_layer}, {"layers", stage.layers}});
+    if (stage.tensor != job.tensor) item["tensor"] = stage.tensor;
+  }
+  return json;
+}
+
 }  // namespace
 
 Plan Plan::load(const std::string& path) {
@@ -159,15 +242,37 @@ Plan Plan::parse(const JsonDocument& document) {
         fmt::format("version {} of the plan file; this build reads version {}: make the plan again with "
                     "this build's `tombolo plan`",
                     version.integer(1, kMany), kVersion));
-  root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "ranks", "groups", "prediction",
-             "notes"});
+  root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "pipelines", "ranks", "groups",
+             "prediction", "notes"});
   Plan plan;
   if (const auto strategy = root.optional("strategy")) plan.strategy = strategy->text();
   plan.routing = root.field("routing").choice({"per-peer", "shared"}) == 0 ? "per-peer" : "shared";
-  plan.job.model = parse_model_field(root.field("model"));
+  plan.job.model = parse_model(root.field("model"));
   parse_job(root.field("job"), plan.job);
-  plan.stages = parse_stages(root.field("stages"), plan.job);
-  plan.ranks = parse_ranks(root.field("ranks"), plan.job);
+  if (const JsonCursor ranks = root.field("ranks");
+      ranks.elements().size() < static_cast<std::size_t>(plan.job.data))
+    ranks.reject(fmt::format("{} ranks, but job.data is {}; each replica takes at least one",
+                             ranks.elements().size(), plan.job.data));
+  const auto pipelines = root.optional("pipelines");
+  if (pipelines && root.optional("stages"))
+    pipelines->reject(
+        "stands beside \"stages\"; \"stages\" alone says that all replicas are alike, \"pipelines\" "
+        "what each holds");
+  if (pipelines) {
+    plan.pipelines = parse_pipelines(*pipelines, plan.job);
+  } else {
+    check_equal_shares(root.field("job"), plan.job);
+    const JsonCursor stages = root.field("stages");
+    if (const auto count = stages.elements().size();
+        count != static_cast<std::size_t>(plan.job.pipeline) * static_cast<std::size_t>(plan.job.chunks))
+      stages.reject(
+          fmt::format("{} stages, but job.pipeline is {}{}; make them equal", count, plan.job.pipeline,
+                      plan.job.chunks > 1 ? fmt::format(" and each has {} chunks", plan.job.chunks) : ""));
+    const auto parsed = parse_stages(stages, plan.job);
+    plan.pipelines = equal_pipelines(plan.job, parsed);
+  }
+  check_schedule(root.field("job"), plan.job, plan.pipelines);
+  plan.ranks = parse_ranks(root.field("ranks"), plan);
   if (const auto groups = root.optional("groups"))
     for (const JsonCursor& group : groups->elements())
       plan.groups.push_back(parse_group(group, static_cast<int>(plan.ranks.size())));
@@ -183,24 +288,25 @@ Json Plan::to_json() const {
   json["tombolo_plan"] = kVersion;
   json["strategy"] = strategy;
   json["routing"] = routing;
-  json["model"] = {{"name", job.model.name},
-                   {"layers", job.model.layers},
-                   {"hidden", job.model.hidden},
-                   {"heads", job.model.heads},
-                   {"context", job.model.context},
-                   {"vocabulary", job.model.vocabulary},
-                   {"bytes_per_value", job.model.bytes_per_value}};
-  json["job"] = {{"global_batch", job.global_batch},
-                 {"micro_batch", job.micro_batch},
-                 {"pipeline", job.pipeline},
-                 {"data", job.data}};
-  json["stages"] = Json::array();
-  for (const Stage& stage : stages)
-    json["stages"].push_back({{"first_layer", stage.first_layer}, {"layers", stage.layers}});
+  json["model"] = planner::to_json(job.model);
+  json["job"] = job_to_json(job);
+  const bool alike =
+      std::ranges::all_of(pipelines, [&](const Pipeline& one) { return one == pipelines.front(); });
+  if (alike && !pipelines.empty()) {
+    json["stages"] = stages_to_json(pipelines.front().stages, job);
+  } else {
+    json["pipelines"] = Json::array();
+    for (const Pipeline& one : pipelines)
+      json["pipelines"].push_back({{"stages", stages_to_json(one.stages, job)},
+                                   {"rows", one.rows},
+                                   {"micro_batch", one.micro_batch}});
+  }
   json["ranks"] = Json::array();
-  for (const RankPlace& place : ranks)
-    json["ranks"].push_back(
-        {{"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
+  for (const RankPlace& place : ranks) {
+    Json& item = json["ranks"].emplace_back(Json{
+        {"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
+    if (stage(place.stage, place.replica).tensor > 1) item["tensor"] = place.tensor;
+  }
   json["groups"] = Json::array();
   for (const Group& group : groups)
     json["groups"].push_back({{"kind", group.kind},

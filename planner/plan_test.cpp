@@ -108,7 +108,7 @@ TEST(PlanFile, ChecksThatEachPlaceIsTakenOnce) {
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["replica"] = 0; }),
                   "rank 1 takes stage 0, replica 0, which rank 0 has already");
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"].erase(3); }),
-                  "3 ranks, but 2 stages of 2 replicas");
+                  "3 ranks, but the stages of all replicas need 4");
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["host"] = "a0"; }), "device 0 of host a0");
 }
 
@@ -116,6 +116,85 @@ TEST(PlanFile, ChecksThatTheBatchDivides) {
   const std::string message = error_after([](Json& json) { json["job"]["global_batch"] = 18; });
   EXPECT_MENTIONS(message, "job.global_batch");
   EXPECT_MENTIONS(message, "take a multiple of 4");
+}
+
+Plan unequal_plan() {
+  Plan plan;
+  plan.strategy = "by hand";
+  plan.routing = "per-peer";
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model = {"small", 8, 128, 4, 128, 256, 2};
+  plan.job.global_batch = 12;
+  plan.job.micro_batch = 2;
+  plan.job.pipeline = 2;
+  plan.job.data = 2;
+  plan.job.tensor = 2;
+  plan.job.recompute = Recompute::kSelective;
+  plan.job.shard_optimizer = true;
+  plan.job.overlap_gradients = false;
+  plan.pipelines = {{{{0, 3, 2}, {3, 5, 2}}, 8, 2}, {{{0, 8, 1}}, 4, 1}};
+  plan.ranks = {
+      {"a", 0, 0, 0, 0}, {"a", 1, 0, 0, 1}, {"a", 2, 1, 0, 0}, {"a", 3, 1, 0, 1}, {"b", 0, 0, 1, 0}};
+  return plan;
+}
+
+TEST(PlanFile, ReplicasMayDifferInStagesTensorDegreeRowsAndMicroBatch) {
+  const Plan plan = unequal_plan();
+  const Plan back = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json"));
+  EXPECT_EQ(back.pipelines, plan.pipelines);
+  EXPECT_EQ(back.to_json(), plan.to_json());
+  EXPECT_FALSE(back.uniform());
+  EXPECT_EQ(back.pipeline_size(1), 1);
+  EXPECT_EQ(back.rank_at(1, 0, 1), 3);
+  EXPECT_EQ(back.job.recompute, Recompute::kSelective);
+  EXPECT_TRUE(back.job.shard_optimizer);
+  EXPECT_FALSE(back.job.overlap_gradients);
+}
+
+TEST(PlanFile, ChecksPipelinesThatDiffer) {
+  const auto error_of = [](auto change) -> std::string {
+    Json json = unequal_plan().to_json();
+    change(json);
+    try {
+      Plan::parse(JsonDocument::parse(json.dump(1), "plan.json"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(error_of([](Json& json) { json["pipelines"][1]["rows"] = 3; }),
+         "take 11 rows, but job.global_batch is 12");
+  expect(error_of([](Json& json) { json["pipelines"][0]["micro_batch"] = 3; }),
+         "do not divide into micro-batches of 3");
+  expect(error_of([](Json& json) { json["pipelines"].erase(1); }), "1 pipelines, but job.data is 2");
+  expect(error_of([](Json& json) { json["ranks"].erase(4); }),
+         "4 ranks, but the stages of all replicas need 5");
+  expect(error_of([](Json& json) { json["ranks"][4]["replica"] = 0; }), "which rank 0 has already");
+  expect(error_of([](Json& json) { json["stages"] = json["pipelines"][0]["stages"]; }), "stands beside");
+  expect(error_of([](Json& json) { json["job"]["schedule"] = "2f2b"; }), "expected gpipe, 1f1b");
+  expect(error_of([](Json& json) { json["job"]["framework"] = "tombolo"; }), "has no tensor parallelism");
+  expect(error_of([](Json& json) { json["job"]["data"] = 2000000000; }), "each replica takes at least one");
+}
+
+TEST(PlanFile, ModelChunksAreVirtualStages) {
+  Plan plan = unequal_plan();
+  plan.job.schedule = Schedule::kInterleaved;
+  plan.job.chunks = 2;
+  plan.job.data = 1;
+  plan.job.tensor = 1;
+  plan.job.global_batch = 8;
+  plan.pipelines = equal_pipelines(plan.job, {{0, 2}, {2, 2}, {4, 2}, {6, 2}});
+  plan.ranks = {{"a", 0, 0, 0, 0}, {"a", 1, 1, 0, 0}};
+  const Plan back = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json"));
+  EXPECT_EQ(back.pipeline_size(), 2);
+  EXPECT_EQ(back.layers_at(1), 4);
+  plan.job.global_batch = 6;
+  plan.pipelines = equal_pipelines(plan.job, plan.stages());
+  EXPECT_THROW(Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json")), Error)
+      << "3 micro-batches cannot be interleaved over 2 stages";
 }
 
 }  // namespace

@@ -14,14 +14,36 @@ namespace tombolo::planner {
 
 namespace {
 
+/// In a few words, for messages.
+std::string layout_text(const Job& job) {
+  std::string text = fmt::format("pipeline {}, data {}", job.pipeline, job.data);
+  if (job.tensor > 1) text += fmt::format(", tensor {}", job.tensor);
+  if (job.schedule != Schedule::kOneForwardOneBackward)
+    text += fmt::format(", schedule {}", schedule_name(job.schedule));
+  if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
+  if (job.recompute != Recompute::kNone)
+    text += fmt::format(", recomputing {}", recompute_name(job.recompute));
+  return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
+}
+
 void check_job(const Job& job, const PlanOptions& options) {
   job.model.check();
   if (job.global_batch <= 0)
     fail(Cause::kInvalidUsage, "the batch is {} rows per step, expected a whole number > 0",
          job.global_batch);
-  for (const auto& [name, value] : {std::pair("micro-batch", job.micro_batch),
-                                    std::pair("pipeline", job.pipeline), std::pair("data", job.data)})
+  for (const auto& [name, value] :
+       {std::pair("micro-batch", job.micro_batch), std::pair("pipeline", job.pipeline),
+        std::pair("data", job.data), std::pair("tensor", job.tensor)})
     if (value < 0) fail(Cause::kInvalidUsage, "{} is {}, expected > 0, or 0 to have it chosen", name, value);
+  Job one = job;
+  one.tensor = std::max(1, job.tensor);
+  one.sequence_parallel &= job.tensor != 0;  // where it is open, it goes with those that are greater than 1
+  one.check();
+  for (const auto& [schedule, chunks] : options.schedules) {
+    one.schedule = schedule;
+    one.chunks = chunks;
+    one.check();
+  }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
 }
@@ -48,10 +70,10 @@ int most_layers(const SearchContext& context, const Candidate& candidate) {
   std::vector<std::string> remedies;
   Job open = job;
   open.pipeline = open.data = open.micro_batch = 0;
+  if (job.framework == Framework::kMegatron) open.tensor = 0;
   for (const Candidate& other : enumerate(context, open).all) {
     if (other.missing_bytes > 0) continue;
-    remedies.push_back(fmt::format("with pipeline {}, data {}, micro-batches of {} rows",
-                                   other.plan.job.pipeline, other.plan.job.data, other.plan.job.micro_batch));
+    remedies.push_back("with " + layout_text(other.plan.job));
     break;
   }
   if (remedies.empty()) {
@@ -63,26 +85,25 @@ int most_layers(const SearchContext& context, const Candidate& candidate) {
   }
   remedies.push_back(fmt::format("with {} there", format_size(memory.total)));
   fail(Cause::kInvalidUsage,
-       "no plan fits in memory. The closest (pipeline {}, data {}, micro-batches of {} rows) lacks {} ({} "
-       "bytes) on "
+       "no plan fits in memory. The closest ({}) lacks {} ({} bytes) on "
        "rank {} (host {}, device {}, stage {}), which needs {}: parameters {}, gradients {}, optimizer {}, "
        "activations {}, buffers {}. It would fit {}",
-       plan.job.pipeline, plan.job.data, plan.job.micro_batch, format_size(closest.missing_bytes),
-       closest.missing_bytes, closest.missing_rank, place.host, place.device, place.stage,
-       format_size(memory.total), format_size(memory.parameters), format_size(memory.gradients),
-       format_size(memory.optimizer), format_size(memory.activations), format_size(memory.buffers),
-       fmt::join(remedies, ", or "));
+       layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_bytes, closest.missing_rank,
+       place.host, place.device, place.stage, format_size(memory.total), format_size(memory.parameters),
+       format_size(memory.gradients), format_size(memory.optimizer), format_size(memory.activations),
+       format_size(memory.buffers), fmt::join(remedies, ", or "));
 }
 
 void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std::size_t fitting,
              std::size_t simulated, bool inside_kinds) {
   const Job& job = plan.job;
-  plan.notes.push_back(fmt::format(
-      "pipeline {} x data {}, {} micro-batches of {} rows per replica: the fastest of the {} layouts that "
-      "fit ({} divide; {} simulated, the others cannot be faster by their compute alone)",
-      job.pipeline, job.data, plan.micro_batches(), job.micro_batch, fitting, layouts, simulated));
+  plan.notes.push_back(
+      fmt::format("{}, {} of them per replica: the fastest of the {} layouts that "
+                  "fit ({} divide; {} simulated, the others cannot be faster by their compute alone)",
+                  layout_text(job), plan.micro_batches(), fitting, layouts, simulated));
   if (context.options.strategy == Strategy::kHolmes) {
-    const Placement placement = place_by_nic_kind(context.kinds_view, context.slots, job.pipeline, job.data);
+    const Placement placement =
+        place_by_nic_kind(context.kinds_view, context.slots, {job.pipeline, job.data, job.tensor});
     std::vector<std::string> spans;
     int first = 0;
     for (const auto& span : placement.spans) {

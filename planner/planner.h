@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planner/model.h"
@@ -26,13 +27,19 @@ struct PlanOptions {
   std::vector<std::string> rank_hosts;
   /// Holmes' alpha: favours faster clusters by a little more than their share.
   double alpha = 1.0;
+  /// What may be computed again: of each layout the first that fits is taken. Empty = as the job says.
+  std::vector<Recompute> recompute;
+  /// Which schedules are tried, each with its model chunks. Empty = the job's.
+  std::vector<std::pair<Schedule, int>> schedules;
 };
 
-/// Tries every allowed (pipeline, data, micro-batch), drops those whose memory does not fit, returns the
-/// fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.
+/// Tries every allowed (pipeline, data, tensor, schedule, micro-batch), drops those whose memory does not
+/// fit, returns the fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
 
-/// Arguments for Megatron-LM, with comments on what it cannot express.
-std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster);
+/// A shell script for every node: environment and arguments for Megatron-LM, with comments on what it cannot
+/// express. `cluster_path` is where nodes find the cluster file unless TOMBOLO_CLUSTER says otherwise.
+std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster,
+                          const std::string& cluster_path);
 
 }  // namespace tombolo::planner

@@ -20,12 +20,18 @@ using testing::small_model;
 using topology::NicKind;
 
 Job make_job(const Model& model, int batch, int pipeline = 0, int data = 0, int micro_batch = 0) {
-  return {model, batch, micro_batch, pipeline, data};
+  Job job;
+  job.model = model;
+  job.global_batch = batch;
+  job.micro_batch = micro_batch;
+  job.pipeline = pipeline;
+  job.data = data;
+  return job;
 }
 
 std::vector<int> layers_of(const Plan& plan) {
   std::vector<int> layers;
-  for (const Stage& stage : plan.stages) layers.push_back(stage.layers);
+  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
   return layers;
 }
 
@@ -68,7 +74,7 @@ void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
   EXPECT_EQ(plan.data_size(), plan.job.data);
   EXPECT_EQ(plan.micro_batches() * plan.job.micro_batch * plan.job.data, plan.job.global_batch);
   int next = 0;
-  for (const Stage& stage : plan.stages) {
+  for (const Stage& stage : plan.stages()) {
     EXPECT_EQ(stage.first_layer, next);
     EXPECT_GE(stage.layers, 1);
     next += stage.layers;
@@ -78,8 +84,7 @@ void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const RankPlace& place = plan.ranks[rank];
     const auto& device = cluster.find_host(place.host)->devices[static_cast<std::size_t>(place.device)];
-    const int layers = plan.stages[static_cast<std::size_t>(place.stage)].layers;
-    const std::uint64_t needed = rank_memory(plan.job, place.stage, plan.job.pipeline, layers).total;
+    const std::uint64_t needed = rank_memory(plan, place.replica, place.stage).total;
     EXPECT_EQ(plan.prediction.memory[rank].total, needed);
     if (device.memory_bytes > 0) {
       EXPECT_LE(static_cast<double>(needed), device.memory_bytes);
@@ -172,6 +177,13 @@ TEST(Planner, IsAsFastAsTheBestLayoutThatItCouldHaveTaken) {
   EXPECT_NEAR(chosen.prediction.step_seconds, best, 1e-8 * best);
 }
 
+std::uint64_t first_stage_bytes(const Job& job, const std::vector<int>& layers) {
+  Plan plan;
+  plan.job = job;
+  plan.pipelines = equal_pipelines(job, to_stages(layers));
+  return rank_memory(plan, 0, 0).total;
+}
+
 TEST(Planner, MovesLayersAwayFromAStageThatLacksMemory) {
   auto cluster =
       make_cluster({{"a", 1, 1, NicKind::kInfiniBand, 0, 3e9}, {"b", 1, 1, NicKind::kRoce, 0, 1e9}}, 1e8);
@@ -179,7 +191,7 @@ TEST(Planner, MovesLayersAwayFromAStageThatLacksMemory) {
   EXPECT_EQ(layers_of(make_plan(cluster, job, {})), (std::vector<int>{12, 4}));
   Job filled = job;
   filled.data = 1;
-  cluster.hosts[0].devices[0].memory_bytes = static_cast<double>(rank_memory(filled, 0, 2, 9).total);
+  cluster.hosts[0].devices[0].memory_bytes = static_cast<double>(first_stage_bytes(filled, {9, 7}));
   const Plan plan = make_plan(cluster, job, {});
   EXPECT_EQ(layers_of(plan), (std::vector<int>{9, 7}));
   expect_valid(plan, cluster);
@@ -202,7 +214,7 @@ TEST(Planner, SaysWhichRankLacksHowMuchWhenNothingFits) {
 TEST(Planner, SaysWhichLayoutWouldFitWhenTheJobFixesOneThatDoesNot) {
   auto cluster = make_cluster({{"a", 2}}, 1e8);
   const Job job = make_job(small_model(16), 8, 2, 1, 1);
-  const auto enough = static_cast<double>(rank_memory(job, 0, 2, 8).total);
+  const auto enough = static_cast<double>(first_stage_bytes(job, {8, 8}));
   for (auto& host : cluster.hosts) host.devices[0].memory_bytes = enough;
   const std::string message = error_of(cluster, make_job(small_model(16), 8, 1));
   EXPECT_NE(message.find("with pipeline 2, data 1, micro-batches of 1 rows"), std::string::npos) << message;
@@ -322,6 +334,72 @@ TEST(Planner, PlansForRandomClustersAreValidAndDeterministic) {
       }
   }
   EXPECT_GT(planned, 10);
+}
+
+/// Two islands of one host with 4 GPUs each, linked inside by 100 GB/s.
+topology::ClusterFile gpu_islands(double memory_bytes) {
+  auto cluster = make_cluster({{"a", 1, 4, NicKind::kInfiniBand, 2e10, 1e14, memory_bytes},
+                               {"b", 1, 4, NicKind::kRoce, 2e10, 1e14, memory_bytes}},
+                              1e9, 1e-4);
+  for (const char* host : {"a0", "b0"}) cluster.links.push_back({host, "eth", host, "eth", 1e11, 1e-5, true});
+  return cluster;
+}
+
+Job megatron_job(int batch) {
+  Job job = make_job({"1.3b", 24, 2048, 16, 2048, 50304, 2}, batch);
+  job.framework = Framework::kMegatron;
+  job.tensor = 0;
+  return job;
+}
+
+TEST(Planner, ChoosesTensorDegreeScheduleAndRecomputationForMegatron) {
+  PlanOptions options;
+  options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  options.schedules = {{Schedule::kOneForwardOneBackward, 1}, {Schedule::kInterleaved, 2}};
+  const auto cluster = gpu_islands(4e10);
+  const Plan plan = make_plan(cluster, megatron_job(64), options);
+  EXPECT_EQ(plan.job.pipeline * plan.job.data * plan.job.tensor, 8);
+  for (const auto& replica : plan.places())
+    for (const auto& ranks : replica)
+      for (const int rank : ranks)
+        EXPECT_EQ(plan.ranks[static_cast<std::size_t>(rank)].host,
+                  plan.ranks[static_cast<std::size_t>(ranks.front())].host)
+            << "tensor-parallel ranks share a host";
+  // No fixed choice gives a faster one.
+  for (const int tensor : {1, 2, 4}) {
+    Job job = megatron_job(64);
+    job.tensor = tensor;
+    PlanOptions one = options;
+    one.schedules = {{Schedule::kOneForwardOneBackward, 1}};
+    EXPECT_GE(make_plan(cluster, job, one).prediction.step_seconds,
+              plan.prediction.step_seconds * (1 - 1e-9));
+  }
+}
+
+TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
+  PlanOptions options;
+  options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  Job job = megatron_job(64);
+  job.pipeline = 2;
+  job.tensor = 4;
+  job.micro_batch = 8;
+  EXPECT_EQ(make_plan(gpu_islands(8e10), job, options).job.recompute, Recompute::kNone);
+  EXPECT_EQ(make_plan(gpu_islands(2e10), job, options).job.recompute, Recompute::kSelective);
+  EXPECT_EQ(make_plan(gpu_islands(1.2e10), job, options).job.recompute, Recompute::kFull);
+  options.recompute = {Recompute::kNone};
+  EXPECT_THROW(make_plan(gpu_islands(2e10), job, options), Error);
+}
+
+TEST(Planner, RefusesWhatTheBundledTrainerCannotDo) {
+  Job job = make_job(small_model(8), 16);
+  job.tensor = 2;
+  try {
+    make_plan(two_islands(), job, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("framework megatron"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -1,19 +1,17 @@
 #include "planner/search.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
+#include "planner/costs.h"
+#include "planner/index.h"
 #include "planner/layer_split.h"
 #include "planner/memory.h"
-#include "planner/step_graph.h"
 
 namespace tombolo::planner {
 
 namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
 
 std::vector<int> divisors(int number) {
   std::vector<int> result;
@@ -22,21 +20,39 @@ std::vector<int> divisors(int number) {
   return result;
 }
 
+/// Layers by virtual stage; every chunk of a place holds as many.
 std::vector<int> layers_of(const Placement& placement, const Job& job, const PlanOptions& options) {
-  if (options.strategy == Strategy::kMegatron)
-    return std::vector<int>(at(job.pipeline), job.model.layers / job.pipeline);
-  std::vector<double> speeds;
-  std::vector<int> stages;
-  for (const auto& span : placement.spans) {
-    speeds.push_back(span.speed);
-    stages.push_back(span.stages);
+  const int layers = job.model.layers / job.chunks;
+  std::vector<int> one;
+  if (options.strategy == Strategy::kMegatron) {
+    one.assign(at(job.pipeline), layers / job.pipeline);
+  } else {
+    std::vector<double> speeds;
+    std::vector<int> stages;
+    for (const auto& span : placement.spans) {
+      speeds.push_back(span.speed);
+      stages.push_back(span.stages);
+    }
+    one = split_by_speed(layers, speeds, stages, options.alpha);
   }
-  return split_by_speed(job.model.layers, speeds, stages, options.alpha);
+  std::vector<int> all;
+  for (int chunk = 0; chunk < job.chunks; ++chunk) all.insert(all.end(), one.begin(), one.end());
+  return all;
 }
 
-/// The most that any rank of a stage lacks.
+std::vector<Stage> stages_of(const std::vector<int>& layers, const Job& job) {
+  std::vector<Stage> stages = to_stages(layers);
+  for (Stage& stage : stages) stage.tensor = job.tensor;
+  return stages;
+}
+
+/// The most that any rank of a stage would lack if it held so many layers.
 std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int stage, int layers) {
-  const std::uint64_t needed = rank_memory(plan.job, stage, plan.pipeline_size(), layers).total;
+  Plan tried;
+  tried.job = plan.job;
+  tried.pipelines = {plan.pipelines.front()};
+  tried.pipelines.front().stages[at(stage)].layers = layers;
+  const std::uint64_t needed = rank_memory(tried, 0, stage).total;
   std::uint64_t most = 0;
   for (const RankPlace& place : plan.ranks)
     if (place.stage == stage) most = std::max(most, missing_on(view, place, needed));
@@ -47,7 +63,7 @@ std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int st
 void fit_layers(const ClusterView& view, Plan& plan) {
   const int stages = plan.pipeline_size();
   std::vector<int> layers;
-  for (const Stage& stage : plan.stages) layers.push_back(stage.layers);
+  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
   const auto lacks = [&](int stage, int count) { return missing_on_stage(view, plan, stage, count) > 0; };
   int moved = 0;
   for (int stage = 0; stage < stages; ++stage) {
@@ -66,36 +82,32 @@ void fit_layers(const ClusterView& view, Plan& plan) {
     }
   }
   if (moved == 0) return;
-  plan.stages = to_stages(layers);
+  plan.pipelines = equal_pipelines(plan.job, stages_of(layers, plan.job));
   plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
 }
 
-/// Two truths about any schedule: a stage's ranks compute all their micro-batches, after the first has passed
+/// Two truths about any schedule: a place's ranks compute all their micro-batches, after the first has passed
 /// the stages before and before the last has gone back through them; and shared cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view) {
-  const double micro_batches = plan.micro_batches();
-  std::vector<double> stage_seconds(plan.stages.size(), 0.0);
-  double on_shared = 0, optimizer = 0;
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const StageCosts costs = stage_costs(plan, view, static_cast<int>(rank));
-    const double seconds = costs.forward() + costs.backward();
-    double& slowest = stage_seconds[at(plan.ranks[rank].stage)];
-    slowest = std::max(slowest, seconds);
-    optimizer = std::max(optimizer, costs.optimizer);
-    if (view.shares_processor(view.host_index(plan.ranks[rank].host)))
-      on_shared += micro_batches * seconds + costs.optimizer;
-  }
-  // The stages before are counted at the speed of their slowest replica, so the bound holds for the replica
-  // that has it; with replicas of different speed it is taken only where it is safe: the stage itself.
-  double before = 0, bound = 0;
-  bool equal_replicas = true;
-  for (std::size_t rank = 0; rank < plan.ranks.size() && equal_replicas; ++rank) {
-    const StageCosts costs = stage_costs(plan, view, static_cast<int>(rank));
-    equal_replicas = costs.forward() + costs.backward() == stage_seconds[at(plan.ranks[rank].stage)];
-  }
-  for (const double seconds : stage_seconds) {
-    bound = std::max(bound, micro_batches * seconds + (equal_replicas ? before : 0));
-    before += seconds;
+  double bound = 0, on_shared = 0, optimizer = 0;
+  const auto places = plan.places();
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    const Pipeline& pipeline = plan.pipelines[at(replica)];
+    const double micro_batches = pipeline.micro_batches();
+    double before = 0;
+    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
+      const std::vector<int>& ranks = places[at(replica)][at(place)];
+      const PlaceCosts costs = place_costs(plan, view, ranks);
+      const bool last = place + 1 == plan.pipeline_size(replica);
+      const PassSeconds pass = costs.stage(plan.layers_at(place, replica), last);
+      const double seconds = pass.both();
+      optimizer = std::max(optimizer, costs.optimizer);
+      if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))
+        on_shared += static_cast<double>(ranks.size()) * (micro_batches * seconds + costs.optimizer);
+      // With several chunks the stages before are passed in parts.
+      bound = std::max(bound, micro_batches * seconds + (plan.job.chunks == 1 ? before : 0));
+      before += plan.job.schedule == Schedule::kZeroBubbleH1 ? pass.forward + pass.backward_input : seconds;
+    }
   }
   bound += optimizer;
   if (view.cluster().shared_processor)
@@ -103,47 +115,100 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
   return bound;
 }
 
-void add_candidates(const SearchContext& context, const Job& job, int pipeline, int data, Candidates& found) {
-  const bool megatron = context.options.strategy == Strategy::kMegatron;
-  const Placement placement = megatron
-                                  ? place_in_launcher_order(context.kinds_view, context.slots, pipeline, data)
-                                  : place_by_nic_kind(context.kinds_view, context.slots, pipeline, data);
-  for (const int micro_batch : divisors(job.global_batch / data)) {
-    if (job.micro_batch > 0 && micro_batch != job.micro_batch) continue;
+/// What does not fit is a candidate too, with what it lacks.
+Candidate assign(const SearchContext& context, const Job& job, const Placement& placement) {
+  Candidate candidate;
+  Plan& plan = candidate.plan;
+  plan.strategy = strategy_name(context.options.strategy);
+  plan.routing = context.options.routing;
+  plan.job = job;
+  plan.ranks = placement.ranks;
+  plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options), job));
+  if (context.options.strategy != Strategy::kMegatron && job.chunks == 1) fit_layers(context.view, plan);
+  plan.prediction.memory = memory_by_rank(plan);
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const std::uint64_t missing =
+        missing_on(context.view, plan.ranks[rank], plan.prediction.memory[rank].total);
+    if (missing <= candidate.missing_bytes) continue;
+    candidate.missing_bytes = missing;
+    candidate.missing_rank = static_cast<int>(rank);
+  }
+  candidate.groups_inside_kinds = placement.groups_inside_kinds;
+  return candidate;
+}
+
+void add_candidates(const SearchContext& context, Job job, const Placement& placement, Candidates& found) {
+  std::vector<Recompute> recomputes = context.options.recompute;
+  if (recomputes.empty()) recomputes = {job.recompute};
+  const int fixed = job.micro_batch;
+  for (const int micro_batch : divisors(job.global_batch / job.data)) {
+    if (fixed > 0 && micro_batch != fixed) continue;
+    job.micro_batch = micro_batch;
+    if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
     Candidate candidate;
-    Plan& plan = candidate.plan;
-    plan.strategy = strategy_name(context.options.strategy);
-    plan.routing = context.options.routing;
-    plan.job = job;
-    plan.job.pipeline = pipeline;
-    plan.job.data = data;
-    plan.job.micro_batch = micro_batch;
-    plan.ranks = placement.ranks;
-    plan.stages = to_stages(layers_of(placement, plan.job, context.options));
-    if (!megatron) fit_layers(context.view, plan);
-    for (const RankPlace& place : plan.ranks) {
-      const int layers = plan.stages[at(place.stage)].layers;
-      plan.prediction.memory.push_back(rank_memory(plan.job, place.stage, pipeline, layers));
-      const std::uint64_t missing = missing_on(context.view, place, plan.prediction.memory.back().total);
-      if (missing <= candidate.missing_bytes) continue;
-      candidate.missing_bytes = missing;
-      candidate.missing_rank = static_cast<int>(plan.prediction.memory.size()) - 1;
+    for (const Recompute recompute : recomputes) {
+      job.recompute = recompute;
+      candidate = assign(context, job, placement);
+      if (candidate.missing_bytes == 0) break;
     }
-    candidate.groups_inside_kinds = placement.groups_inside_kinds;
-    candidate.bound = lower_bound(plan, context.view);
+    candidate.bound = lower_bound(candidate.plan, context.view);
     found.all.push_back(std::move(candidate));
   }
 }
 
+std::string name_of(const Grid& grid) {
+  std::string name = fmt::format("pipeline {} x data {}", grid.pipeline, grid.data);
+  return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
+}
+
+/// Why a grid cannot be, or nothing.
+std::string excluded(const SearchContext& context, const Job& job, const Grid& grid) {
+  const int places = grid.pipeline * job.chunks;
+  if (places > job.model.layers)
+    return fmt::format("{}: more stages than the {} layers", name_of(grid), job.model.layers);
+  if (job.schedule == Schedule::kInterleaved && grid.pipeline < 2)
+    return fmt::format("{}: interleaving takes at least 2 stages", name_of(grid));
+  if (job.model.layers % job.chunks != 0)
+    return fmt::format("{}: {} layers do not divide into {} chunks", name_of(grid), job.model.layers,
+                       job.chunks);
+  if (context.options.strategy == Strategy::kMegatron && job.model.layers % places != 0)
+    return fmt::format(
+        "{}: {} layers do not divide into {} stages, as Megatron's default demands (the holmes "
+        "strategy can)",
+        name_of(grid), job.model.layers, places);
+  if (job.global_batch % grid.data != 0)
+    return fmt::format("{}: a batch of {} rows does not divide into {} replicas", name_of(grid),
+                       job.global_batch, grid.data);
+  if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
+    return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
+                       job.global_batch / grid.data, job.micro_batch);
+  return {};
+}
+
 void check_fixed(const Job& job, int ranks) {
-  if (job.pipeline > 0 && job.data > 0 && job.pipeline * job.data != ranks)
+  const int tensor = std::max(1, job.tensor);
+  if (job.pipeline > 0 && job.data > 0 && job.pipeline * job.data * tensor != ranks)
     fail(Cause::kInvalidUsage,
-         "pipeline {} x data {} needs {} ranks, but there are {}; change one of them, or leave one open",
-         job.pipeline, job.data, job.pipeline * job.data, ranks);
-  for (const auto& [name, value] : {std::pair("pipeline", job.pipeline), std::pair("data", job.data)})
+         "pipeline {} x data {}{} needs {} ranks, but there are {}; change one of them, or leave one open",
+         job.pipeline, job.data, tensor > 1 ? fmt::format(" x tensor {}", tensor) : "",
+         job.pipeline * job.data * tensor, ranks);
+  for (const auto& [name, value] :
+       {std::pair("pipeline", job.pipeline), std::pair("data", job.data), std::pair("tensor", job.tensor)})
     if (value > 0 && ranks % value != 0)
       fail(Cause::kInvalidUsage, "{} {} does not divide the {} ranks; take a divisor of {}", name, value,
            ranks, ranks);
+}
+
+/// Degrees that the heads allow; of an open choice those that a host's devices could share.
+std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
+  if (job.tensor > 0) return {job.tensor};
+  if (job.framework == Framework::kTombolo) return {1};
+  std::size_t most = 1;
+  for (const Slot& slot : context.slots) most = std::max(most, context.view.host(slot.host).devices.size());
+  std::vector<int> degrees;
+  for (const int degree : divisors(ranks))
+    if (at(degree) <= most && job.model.heads % degree == 0) degrees.push_back(degree);
+  return degrees;
 }
 
 }  // namespace
@@ -158,29 +223,35 @@ std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::u
 Candidates enumerate(const SearchContext& context, const Job& job) {
   const int ranks = static_cast<int>(context.slots.size());
   check_fixed(job, ranks);
+  auto schedules = context.options.schedules;
+  if (schedules.empty()) schedules = {{job.schedule, job.chunks}};
+  const bool megatron = context.options.strategy == Strategy::kMegatron;
   Candidates found;
-  for (const int pipeline : divisors(ranks)) {
-    const int data = ranks / pipeline;
-    if ((job.pipeline > 0 && pipeline != job.pipeline) || (job.data > 0 && data != job.data)) continue;
-    const std::string name = fmt::format("pipeline {} x data {}", pipeline, data);
-    if (pipeline > job.model.layers) {
-      found.excluded.push_back(fmt::format("{}: more stages than the {} layers", name, job.model.layers));
-    } else if (context.options.strategy == Strategy::kMegatron && job.model.layers % pipeline != 0) {
-      found.excluded.push_back(
-          fmt::format("{}: {} layers do not divide into {} stages, as Megatron's default demands (the holmes "
-                      "strategy can)",
-                      name, job.model.layers, pipeline));
-    } else if (job.global_batch % data != 0) {
-      found.excluded.push_back(fmt::format("{}: a batch of {} rows does not divide into {} replicas", name,
-                                           job.global_batch, data));
-    } else if (job.micro_batch > 0 && job.global_batch / data % job.micro_batch != 0) {
-      found.excluded.push_back(
-          fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name,
-                      job.global_batch / data, job.micro_batch));
-    } else {
-      add_candidates(context, job, pipeline, data, found);
+  for (const int tensor : tensor_degrees(context, job, ranks))
+    for (const int pipeline : divisors(ranks / tensor)) {
+      const Grid grid{pipeline, ranks / tensor / pipeline, tensor};
+      if ((job.pipeline > 0 && pipeline != job.pipeline) || (job.data > 0 && grid.data != job.data)) continue;
+      std::optional<Placement> placement;
+      for (const auto& [schedule, chunks] : schedules) {
+        Job one = job;
+        one.pipeline = pipeline;
+        one.data = grid.data;
+        one.tensor = tensor;
+        one.schedule = schedule;
+        one.chunks = chunks;
+        if (tensor == 1) one.sequence_parallel = false;
+        if (std::string why = excluded(context, one, grid); !why.empty()) {
+          found.excluded.push_back(std::move(why));
+          continue;
+        }
+        if (!placement)
+          placement = megatron ? place_in_launcher_order(context.kinds_view, context.slots, grid)
+                               : place_by_nic_kind(context.kinds_view, context.slots, grid);
+        // Of an open choice only what stays inside of hosts.
+        if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
+        add_candidates(context, one, *placement, found);
+      }
     }
-  }
   return found;
 }
 

@@ -34,8 +34,8 @@ struct SearchContext {
   const PlanOptions& options;
 };
 
-/// Every (pipeline, data, micro-batch) that the job leaves open and that divides. Throws kInvalidUsage when
-/// what the job fixes contradicts the number of ranks.
+/// Every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that divides. Throws
+/// kInvalidUsage when what the job fixes contradicts the number of ranks.
 Candidates enumerate(const SearchContext& context, const Job& job);
 
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/cluster_view.h"
+#include "planner/index.h"
 #include "planner/step_graph.h"
 
 namespace tombolo::planner {
@@ -10,7 +11,8 @@ namespace tombolo::planner {
 namespace {
 
 bool is_compute(Bar::Kind kind) {
-  return kind == Bar::Kind::kForward || kind == Bar::Kind::kBackward || kind == Bar::Kind::kOptimizer;
+  return kind == Bar::Kind::kForward || kind == Bar::Kind::kBackward || kind == Bar::Kind::kBackwardWeights ||
+         kind == Bar::Kind::kOptimizer;
 }
 
 const char* bar_name(Bar::Kind kind) {
@@ -19,14 +21,22 @@ const char* bar_name(Bar::Kind kind) {
       return "forward";
     case Bar::Kind::kBackward:
       return "backward";
+    case Bar::Kind::kBackwardWeights:
+      return "weight gradients";
     case Bar::Kind::kSend:
       return "send";
-    case Bar::Kind::kAllReduce:
+    case Bar::Kind::kReduce:
       return "all-reduce";
     case Bar::Kind::kOptimizer:
       return "optimizer";
   }
   return "?";
+}
+
+/// Ranks that share a rank's layers.
+int sharers(const Plan& plan, int rank) {
+  const RankPlace& place = plan.ranks[at(rank)];
+  return plan.stage(place.stage, place.replica).tensor;
 }
 
 }  // namespace
@@ -51,7 +61,7 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
   double busy = 0;
   for (const Bar& bar : graph.bars) {
     const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);
-    if (is_compute(bar.kind)) busy += end - begin;
+    if (is_compute(bar.kind)) busy += (end - begin) * sharers(plan, bar.rank);
     if (options.spans && end > begin)
       result.spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, begin, end});
   }
@@ -72,8 +82,13 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
 std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan) {
   std::vector<double> busy(plan.ranks.size(), 0.0);
   for (const Span& span : simulation.spans)
-    if (span.name == "forward" || span.name == "backward" || span.name == "optimizer")
-      busy[static_cast<std::size_t>(span.rank)] += span.end_seconds - span.begin_seconds;
+    if (span.name != "send" && span.name != "all-reduce")
+      busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
+  // Tensor-parallel ranks work alike, and only the first has spans.
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
+    const RankPlace& place = plan.ranks[rank];
+    if (place.tensor > 0) busy[rank] = busy[at(plan.rank_at(place.stage, place.replica))];
+  }
   return busy;
 }
 

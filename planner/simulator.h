@@ -1,4 +1,4 @@
-// Executes a plan's 1F1B schedule event by event: compute shares processors, transfers share NICs.
+// Executes a plan's schedule event by event: compute shares processors, transfers share NICs.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace tombolo::planner {
 
 /// One bar of the timeline.
 struct Span {
-  int rank = 0;
-  std::string name;  ///< "forward", "backward", "all-reduce", "send", "optimizer"
+  int rank = 0;      ///< of ranks that share layers (tensor parallelism), the first
+  std::string name;  ///< "forward", "backward", "weight gradients", "all-reduce", "send", "optimizer"
   int micro_batch = -1;
   double begin_seconds = 0, end_seconds = 0;
 };

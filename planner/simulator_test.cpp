@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "planner/cluster_view.h"
-#include "planner/step_graph.h"
+#include "planner/costs.h"
 #include "planner/testing.h"
 
 namespace tombolo::planner {
@@ -26,8 +26,11 @@ struct Times {
 
 Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int rank) {
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
-  const StageCosts costs = stage_costs(plan, view, rank);
-  return {costs.forward(), costs.backward()};
+  const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
+  const PassSeconds seconds =
+      place_costs(plan, view, {rank})
+          .stage(plan.layers_at(place.stage), place.stage + 1 == plan.pipeline_size());
+  return {seconds.forward, seconds.backward()};
 }
 
 /// A model whose output projection is so small that all stages cost the same within 1e-5.
@@ -220,6 +223,110 @@ TEST(ChromeTrace, HasOneEventPerSpanInMicroseconds) {
   EXPECT_EQ(spans, simulation.spans.size());
   EXPECT_GT(spans, 12u);
   EXPECT_LE(last, simulation.step_seconds * 1e6 * (1 + 1e-9));
+}
+
+/// Equal stages without a head on a free network, one rank per stage.
+double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chunks, PassSeconds& one) {
+  const auto cluster = make_cluster({{"a", stages}}, kFree);
+  std::vector<std::string> hosts;
+  for (int i = 0; i < stages; ++i) hosts.push_back("a" + std::to_string(i));
+  Plan plan = simple_plan(without_head(stages * chunks), hosts, stages, 1, micro_batches);
+  plan.job.schedule = schedule;
+  plan.job.chunks = chunks;
+  plan.job.framework = Framework::kMegatron;
+  plan.pipelines =
+      equal_pipelines(plan.job, to_stages(std::vector<int>(static_cast<std::size_t>(stages * chunks), 1)));
+  const ClusterView view(cluster, plan.routing, hosts_of(plan));
+  one = place_costs(plan, view, {0}).stage(chunks, false);
+  return simulate(plan, cluster).step_seconds;
+}
+
+TEST(Simulator, GPipeAnd1F1BTakeEquallyLongOnAFreeNetwork) {
+  PassSeconds one;
+  const double gpipe = step_seconds_of(Schedule::kGPipe, 4, 6, 1, one);
+  EXPECT_NEAR(gpipe, (6 + 4 - 1) * one.both(), 1e-4 * gpipe);
+  EXPECT_NEAR(step_seconds_of(Schedule::kOneForwardOneBackward, 4, 6, 1, one), gpipe, 1e-4 * gpipe);
+}
+
+// Narayanan et al. (arXiv 2104.04473): the bubble shrinks by the number of chunks.
+TEST(Simulator, InterleavingDividesTheBubbleByTheChunks) {
+  for (const int chunks : {2, 3, 4}) {
+    PassSeconds one;
+    const double seconds = step_seconds_of(Schedule::kInterleaved, 4, 8, chunks, one);
+    EXPECT_NEAR(seconds, (8 + 3.0 / chunks) * one.both(), 1e-3 * seconds) << chunks;
+  }
+}
+
+// Qi et al. (arXiv 2401.10241), table 1: (p - 1) (F + B - W), where 1F1B has (p - 1) (F + B + W).
+TEST(Simulator, ZeroBubbleH1LeavesOnlyForwardPlusInputMinusWeights) {
+  for (const int stages : {2, 4, 6}) {
+    PassSeconds one;
+    const double seconds = step_seconds_of(Schedule::kZeroBubbleH1, stages, 3 * stages, 1, one);
+    const double bubble = (stages - 1) * (one.forward + one.backward_input - one.backward_weights);
+    EXPECT_NEAR(seconds, 3 * stages * one.both() + bubble, 2e-3 * seconds) << stages;
+  }
+}
+
+TEST(Simulator, RecomputationCostsAForwardPass) {
+  const auto cluster = make_cluster({{"a"}}, 1e6);
+  Plan plan = simple_plan(without_head(4), {"a0"}, 1, 1, 2);
+  plan.job.framework = Framework::kMegatron;
+  const double kept = simulate(plan, cluster).step_seconds;
+  plan.job.recompute = Recompute::kFull;
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, kept * 4 / 3, 1e-3 * kept);
+}
+
+TEST(Simulator, TensorParallelRanksDivideTheWorkAndPayForTheirSums) {
+  auto cluster = make_cluster({{"a", 1, 2}}, 1e6);
+  Plan plan = simple_plan(without_head(4), {"a0", "a0"}, 1, 1, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.ranks.resize(1);
+  const double alone = simulate(plan, cluster).step_seconds;
+  plan.job.tensor = 2;
+  plan.pipelines[0].stages[0].tensor = 2;
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a0", 1, 0, 0, 1}};
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, alone / 2, 1e-6 * alone);
+  EXPECT_NEAR(simulate(plan, cluster).bubble_fraction, 0, 1e-6);
+  cluster.links.push_back({"a0", "eth", "a0", "eth", 1e9, 0, true});
+  // Twice in each direction, all of it once over each of two edges, for four layers and two micro-batches;
+  // and the gradient of the output projection's input.
+  const double sums = (4.0 * 4 + 1) * 2 * plan.job.model.boundary_bytes() / 1e9;
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, alone / 2 + sums, 1e-6 * alone);
+}
+
+TEST(Simulator, ReplicasThatDifferReduceEachLayerAmongItsOwners) {
+  const auto cluster = make_cluster({{"a", 2}, {"b", 1}}, 1e9);
+  Plan plan = simple_plan(without_head(8), {"a0", "a1"}, 2, 1, 4);
+  plan.job.data = 2;
+  plan.job.global_batch = 6;
+  plan.pipelines.push_back({{{0, 8, 1}}, 2, 1});
+  plan.ranks.push_back({"b0", 0, 0, 1, 0});
+  const Simulation simulation = simulate(plan, cluster);
+  const double layer = static_cast<double>(plan.job.model.layer_parameters()) * 4;
+  // Each direction carries each layer once, and the first stage's range the embeddings too.
+  const double embeddings = static_cast<double>(plan.job.model.embedding_parameters()) * 4;
+  EXPECT_NEAR(bytes_between(simulation, "b0", "a0"), 4 * layer + embeddings, 1e-3 * layer);
+  EXPECT_NEAR(bytes_between(simulation, "b0", "a1"), 4 * layer, 1e-3 * layer);
+}
+
+TEST(Simulator, AShardedOptimizerSendsAsMuchAsAnAllReduce) {
+  const auto cluster = make_cluster({{"a", 4}}, 1e9);
+  Plan plan = simple_plan(without_head(4), {"a0", "a1", "a2", "a3"}, 1, 4, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model.bytes_per_value = 4;
+  const Simulation whole = simulate(plan, cluster);
+  plan.job.shard_optimizer = true;
+  const Simulation sharded = simulate(plan, cluster);
+  EXPECT_NEAR(bytes_between(sharded, "a0", "a1"), bytes_between(whole, "a0", "a1"), 1);
+  EXPECT_GT(sharded.step_seconds, whole.step_seconds) << "the second half does not overlap the backward pass";
+}
+
+TEST(Simulator, GradientsThatDoNotOverlapTakeLonger) {
+  const auto cluster = make_cluster({{"a", 2}}, 1e5);
+  Plan plan = simple_plan(without_head(4), {"a0", "a1"}, 1, 2, 2);
+  const double overlapped = simulate(plan, cluster).step_seconds;
+  plan.job.overlap_gradients = false;
+  EXPECT_GT(simulate(plan, cluster).step_seconds, 1.05 * overlapped);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "planner/all_reduce.h"
+#include "planner/costs.h"
+#include "planner/index.h"
 #include "planner/schedule.h"
 
 namespace tombolo::planner {
@@ -14,40 +16,58 @@ namespace {
 
 using Activity = FluidEngine::Activity;
 using Resource = FluidEngine::Resource;
+using Kind = Operation::Kind;
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
+/// The ranks of one place of a replica's pipeline, which work as one, and what they do.
+struct Worker {
+  int rank = 0;  // the first of them
+  int replica = 0, place = 0, places = 1;
+  int host = 0;
+  PlaceCosts costs;
+
+  struct Chunk {
+    std::vector<Activity> forward, backward_first, backward_last;  // by micro-batch
+  };
+  std::vector<Chunk> chunks;
+  std::vector<Activity> reduced;                  // must have ended before its gradients are final
+  Activity embedding_ready = FluidEngine::kNone;  // the tied embedding's gradient, summed over replicas
+};
 
 class Builder {
  public:
   Builder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes)
       : plan_(plan),
+        model_(plan.job.model),
         view_(view),
         bucket_bytes_(static_cast<double>(bucket_bytes)),
-        stages_(plan.pipeline_size()),
-        replicas_(plan.data_size()),
-        micro_batches_(plan.micro_batches()),
-        grid_(at(stages_), std::vector<int>(at(replicas_), -1)),
-        work_(plan.ranks.size()) {
-    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-      const RankPlace& place = plan.ranks[rank];
-      grid_[at(place.stage)][at(place.replica)] = static_cast<int>(rank);
-      hosts_.push_back(view.host_index(place.host));
-    }
+        layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
     if (view.cluster().shared_processor)
       processor_ = engine().add_resource(view.cluster().shared_processor->cores);
+    const auto places = plan.places();
+    for (int replica = 0; replica < plan.data_size(); ++replica) {
+      workers_.emplace_back();
+      for (int place = 0; place < plan.pipeline_size(replica); ++place) {
+        const std::vector<int>& ranks = places[at(replica)][at(place)];
+        Worker& worker = workers_.back().emplace_back();
+        worker.rank = ranks.front();
+        worker.replica = replica;
+        worker.place = place;
+        worker.places = plan.pipeline_size(replica);
+        worker.host = view.host_index(plan.ranks[at(worker.rank)].host);
+        worker.costs = place_costs(plan, view, ranks);
+      }
+    }
   }
 
   StepGraph build() {
-    for (std::size_t rank = 0; rank < plan_.ranks.size(); ++rank) add_compute(static_cast<int>(rank));
-    for (int replica = 0; replica < replicas_; ++replica)
-      for (int stage = 0; stage + 1 < stages_; ++stage)
-        add_border(grid_[at(stage)][at(replica)], grid_[at(stage + 1)][at(replica)]);
-    for (int stage = 0; stage < stages_; ++stage) add_reduction(stage);
-    if (stages_ > 1)
-      for (int replica = 0; replica < replicas_; ++replica)
-        add_tied_embedding(grid_[0][at(replica)], grid_[at(stages_ - 1)][at(replica)]);
+    for (auto& pipeline : workers_)
+      for (Worker& worker : pipeline) add_compute(worker);
+    for (int replica = 0; replica < plan_.data_size(); ++replica)
+      for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
+    add_reductions();
+    if (model_.tied_embeddings)
+      for (auto& pipeline : workers_)
+        if (pipeline.size() > 1) add_tied_embedding(pipeline.front(), pipeline.back());
     add_optimizer();
     for (const auto& [nics, bytes] : bytes_) {
       const auto& [from_host, from_nic, to_host, to_nic] = nics;
@@ -57,90 +77,88 @@ class Builder {
   }
 
  private:
-  /// A gradient of `bytes` is complete when `ready` ends.
-  struct Piece {
-    double bytes = 0;
-    Activity ready = 0;
-  };
-  struct RankWork {
-    std::vector<Activity> forward, backward_first, backward_last;  // by micro-batch
-    std::vector<Piece> gradients;                                  // in the order in which they become ready
-    std::vector<Activity> reduced;  // must have ended before the rank's gradients are final
-    Activity embedding_ready = 0;   // the tied embedding's gradient, summed over replicas
-  };
-
   FluidEngine& engine() { return graph_.engine; }
 
-  Activity compute(int rank, double seconds) {
+  Activity compute(const Worker& worker, double seconds) {
     return engine().add(seconds, 1.0,
-                        {view_.shares_processor(hosts_[at(rank)]) ? processor_ : FluidEngine::kNone});
+                        {view_.shares_processor(worker.host) ? processor_ : FluidEngine::kNone});
   }
 
-  void bar(Bar::Kind kind, int rank, int micro_batch, Activity first, Activity last) {
-    graph_.bars.push_back({kind, rank, micro_batch, first, last});
+  void bar(Bar::Kind kind, const Worker& worker, int micro_batch, Activity first, Activity last) {
+    graph_.bars.push_back({kind, worker.rank, micro_batch, first, last});
   }
 
-  void add_compute(int rank) {
-    const RankPlace& place = plan_.ranks[at(rank)];
-    const StageCosts costs = stage_costs(plan_, view_, rank);
-    RankWork& work = work_[at(rank)];
-    work.forward.resize(at(micro_batches_));
-    work.backward_first.resize(at(micro_batches_));
-    work.backward_last.resize(at(micro_batches_));
+  const Stage& stage_of(const Worker& worker, int chunk) const {
+    return plan_.stages(worker.replica)[at(chunk * worker.places + worker.place)];
+  }
+
+  void add_compute(Worker& worker) {
+    const Pipeline& pipeline = plan_.pipelines[at(worker.replica)];
+    const int count = pipeline.micro_batches();
+    worker.chunks.resize(at(plan_.job.chunks));
+    for (Worker::Chunk& chunk : worker.chunks) {
+      chunk.forward.resize(at(count));
+      chunk.backward_first.resize(at(count));
+      chunk.backward_last.resize(at(count));
+    }
+    const auto operations =
+        operations_of(plan_.job.schedule, worker.place, worker.places, count, plan_.job.chunks);
+    // A chunk's gradients become final in the last operation that adds to them.
+    std::vector<int> left(worker.chunks.size(), count);
     Activity previous = FluidEngine::kNone;
     const auto append = [&](double seconds) {
-      const Activity added = compute(rank, seconds);
+      const Activity added = compute(worker, seconds);
       if (previous != FluidEngine::kNone) engine().order(previous, added);
       return previous = added;
     };
-    for (const Operation& operation : one_forward_one_backward(place.stage, stages_, micro_batches_)) {
-      const std::size_t i = at(operation.micro_batch);
-      if (!operation.backward) {
-        work.forward[i] = append(costs.forward());
-        bar(Bar::Kind::kForward, rank, operation.micro_batch, work.forward[i], work.forward[i]);
+    for (const Operation& operation : operations) {
+      const int i = operation.micro_batch;
+      Worker::Chunk& chunk = worker.chunks[at(operation.chunk)];
+      const Stage& stage = stage_of(worker, operation.chunk);
+      const bool last_stage = &stage == &pipeline.stages.back();
+      const PassSeconds seconds = worker.costs.stage(stage.layers, last_stage);
+      if (operation.kind == Kind::kForward) {
+        chunk.forward[at(i)] = append(seconds.forward);
+        bar(Bar::Kind::kForward, worker, i, chunk.forward[at(i)], chunk.forward[at(i)]);
         continue;
       }
-      if (operation.micro_batch + 1 < micro_batches_) {
-        work.backward_first[i] = work.backward_last[i] = append(costs.backward());
-      } else {
-        add_last_backward(place.stage, costs, work, append);
+      const bool completes = operation.kind != Kind::kBackwardInput && --left[at(operation.chunk)] == 0;
+      const double work = operation.kind == Kind::kBackward        ? seconds.backward()
+                          : operation.kind == Kind::kBackwardInput ? seconds.backward_input
+                                                                   : seconds.backward_weights;
+      const auto [first, last] = completes ? append_last(worker, stage, operation.kind, append)
+                                           : std::pair(previous = append(work), previous);
+      if (operation.kind == Kind::kBackwardWeights) {
+        bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
+        continue;
       }
-      bar(Bar::Kind::kBackward, rank, operation.micro_batch, work.backward_first[i], work.backward_last[i]);
+      chunk.backward_first[at(i)] = first;
+      chunk.backward_last[at(i)] = last;
+      bar(Bar::Kind::kBackward, worker, i, first, last);
     }
+    worker.reduced.push_back(previous);
   }
 
-  // In the order in which the backward pass completes them: the layers from the last to the first, the output
-  // projection and the final norm together with the first of these, as the trainer announces them; then the
-  // embeddings.
+  /// The operation that completes a chunk's gradients, layer by layer from the last to the first; the output
+  /// projection and the final norm together with the first of these, as trainers announce them.
   template <typename Append>
-  void add_last_backward(int stage, const StageCosts& costs, RankWork& work, const Append& append) {
-    const Model& model = plan_.job.model;
-    const double value = model.bytes_per_value;
-    const bool first = stage == 0, last = stage == stages_ - 1;
-    const std::size_t i = at(micro_batches_ - 1);
-    bool begun = false;
-    const auto append_piece = [&](double seconds) {
-      work.backward_last[i] = append(seconds);
-      if (!begun) work.backward_first[i] = work.backward_last[i];
-      begun = true;
+  std::pair<Activity, Activity> append_last(Worker& worker, const Stage& stage, Kind kind,
+                                            const Append& append) {
+    const auto seconds = [&](const PassSeconds& pass) {
+      return kind == Kind::kBackward ? pass.backward() : pass.backward_weights;
     };
-    double head = 0;
-    if (last) {
-      head = static_cast<double>(model.final_norm_parameters());
-      if (!first) head += static_cast<double>(model.token_embedding_parameters());
-      append_piece(StageCosts::kBackwardFactor * costs.head_forward);
+    const bool last_stage = &stage == &plan_.stages(worker.replica).back();
+    Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
+    if (last_stage) first = append(seconds(worker.costs.head));
+    for (int layer = stage.first_layer + stage.layers - 1; layer >= stage.first_layer; --layer) {
+      last = append(seconds(worker.costs.layer));
+      if (first == FluidEngine::kNone) first = last;
+      layer_ready_[at(worker.replica)][at(layer)] = last;
     }
-    for (int layer = 0; layer < costs.layers; ++layer) {
-      append_piece(StageCosts::kBackwardFactor * costs.layer_forward);
-      const double parameters = static_cast<double>(model.layer_parameters()) + (layer == 0 ? head : 0);
-      work.gradients.push_back({parameters * value, work.backward_last[i]});
-    }
-    if (first) {
-      const double parameters = static_cast<double>(model.embedding_parameters());
-      work.gradients.push_back({parameters * value, work.backward_last[i]});
-    }
-    work.embedding_ready = first ? work.backward_last[i] : work.gradients.front().ready;
-    work.reduced.push_back(work.backward_last[i]);
+    // Alone, each copy of the embedding is ready with its neighbour among the layers.
+    if (last_stage) worker.embedding_ready = layer_ready_[at(worker.replica)][at(model_.layers - 1)];
+    if (stage.first_layer == 0) worker.embedding_ready = last;
+    return {first, last};
   }
 
   Resource nic(int host, int index, bool out) {
@@ -151,8 +169,8 @@ class Builder {
   }
 
   /// A transfer without its latency; returns the activity of its bytes.
-  Activity add_flow(int from_rank, int to_rank, double bytes) {
-    const int from = hosts_[at(from_rank)], to = hosts_[at(to_rank)];
+  Activity add_flow(const Worker& from_worker, const Worker& to_worker, double bytes) {
+    const int from = from_worker.host, to = to_worker.host;
     const Path& path = view_.path(from, to);
     if (path.inside_host) {
       if (path.bytes_per_second <= 0) return engine().add_delay(0);
@@ -167,15 +185,21 @@ class Builder {
                         {nic(from, path.from_nic, true), nic(to, path.to_nic, false), pair->second});
   }
 
-  double latency(int from_rank, int to_rank) const {
-    return view_.path(hosts_[at(from_rank)], hosts_[at(to_rank)]).latency_seconds;
+  double latency(const Worker& from, const Worker& to) const {
+    return view_.path(from.host, to.host).latency_seconds;
   }
 
-  /// Activations one way, their gradients the other; each direction keeps its order, as a connection does.
-  void add_border(int before, int after) {
-    const double bytes = plan_.job.model.boundary_bytes() * plan_.job.micro_batch;
-    RankWork &source = work_[at(before)], &target = work_[at(after)];
-    const auto send = [&](Bar::Kind kind, int from, int to, int i, Activity produced, Activity consumer,
+  /// Between virtual stages `stage` and `stage` + 1: activations one way, their gradients the other; each
+  /// direction keeps its order, as a connection does.
+  void add_border(int replica, int stage) {
+    const Pipeline& pipeline = plan_.pipelines[at(replica)];
+    auto& workers = workers_[at(replica)];
+    const int places = static_cast<int>(workers.size());
+    const Worker &before = workers[at(stage % places)], &after = workers[at((stage + 1) % places)];
+    const Worker::Chunk &source = before.chunks[at(stage / places)],
+                        &target = after.chunks[at((stage + 1) / places)];
+    const double bytes = model_.boundary_bytes() * pipeline.micro_batch;
+    const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
                           Activity& previous) {
       const Activity flow = add_flow(from, to, bytes);
       const Activity arrival = engine().add_delay(latency(from, to));
@@ -183,87 +207,157 @@ class Builder {
       if (previous != FluidEngine::kNone) engine().order(previous, flow);
       engine().order(flow, arrival);
       engine().order(arrival, consumer);
-      bar(kind, from, i, flow, arrival);
+      bar(Bar::Kind::kSend, from, i, flow, arrival);
       previous = flow;
     };
     Activity previous_activation = FluidEngine::kNone, previous_gradient = FluidEngine::kNone;
-    for (int i = 0; i < micro_batches_; ++i) {
-      send(Bar::Kind::kSend, before, after, i, source.forward[at(i)], target.forward[at(i)],
-           previous_activation);
-      send(Bar::Kind::kSend, after, before, i, target.backward_last[at(i)], source.backward_first[at(i)],
-           previous_gradient);
+    for (int i = 0; i < pipeline.micro_batches(); ++i) {
+      send(before, after, i, source.forward[at(i)], target.forward[at(i)], previous_activation);
+      send(after, before, i, target.backward_last[at(i)], source.backward_first[at(i)], previous_gradient);
     }
   }
 
-  /// One bucket after the other, each in the phases of its all-reduce.
-  void add_reduction(int stage) {
-    const std::vector<int>& members = grid_[at(stage)];
-    if (members.size() < 2) return;
-    std::vector<MemberPlace> places;
-    for (const int rank : members) places.push_back({island(hosts_[at(rank)]), hosts_[at(rank)]});
-    const AllReduce all_reduce = all_reduce_of(places);
-    const std::size_t pieces = work_[at(members.front())].gradients.size();
-    Activity previous = FluidEngine::kNone;
-    double bytes = 0;
-    for (std::size_t piece = 0; piece < pieces; ++piece) {
-      bytes += work_[at(members.front())].gradients[piece].bytes;
-      if (piece + 1 < pieces && bytes < bucket_bytes_) continue;
-      const Activity begin = engine().add_delay(0);
-      for (const int rank : members) engine().order(work_[at(rank)].gradients[piece].ready, begin);
-      if (previous != FluidEngine::kNone) engine().order(previous, begin);
-      double slowest = 0;
-      std::vector<Activity> flows;
-      for (const Transfer& transfer : all_reduce.transfers) {
-        const int from = members[at(transfer.from)], to = members[at(transfer.to)];
-        flows.push_back(add_flow(from, to, bytes * transfer.fraction));
-        engine().order(begin, flows.back());
-        slowest = std::max(slowest, latency(from, to));
+  Worker& owner(int replica, int layer) {
+    auto& workers = workers_[at(replica)];
+    const std::vector<Stage>& stages = plan_.stages(replica);
+    const auto holds = [layer](const Stage& stage) {
+      return layer >= stage.first_layer && layer < stage.first_layer + stage.layers;
+    };
+    const auto found = std::ranges::find_if(stages, holds);
+    return workers[static_cast<std::size_t>(found - stages.begin()) % workers.size()];
+  }
+
+  /// Ranges of layers with the same owners in every replica, the last first, as the backward pass completes
+  /// them.
+  void add_reductions() {
+    if (plan_.data_size() < 2) return;
+    int last = model_.layers - 1;
+    while (last >= 0) {
+      std::vector<Worker*> owners;
+      int first = 0;
+      for (int replica = 0; replica < plan_.data_size(); ++replica) {
+        owners.push_back(&owner(replica, last));
+        for (const Stage& stage : plan_.stages(replica))
+          if (stage.first_layer <= last) first = std::max(first, stage.first_layer);
       }
-      previous = engine().add_delay(all_reduce.rounds * slowest);
-      for (const Activity flow : flows) engine().order(flow, previous);
-      for (const int rank : members) {
-        RankWork& work = work_[at(rank)];
-        bar(Bar::Kind::kAllReduce, rank, -1, begin, previous);
-        work.reduced.push_back(previous);
-        // The last stage's copy of the embedding is in its first bucket, the first stage's in its last.
-        if (stage == 0 || work.reduced.size() == 2) work.embedding_ready = previous;
-      }
-      bytes = 0;
+      add_reduction(owners, first, last);
+      last = first - 1;
     }
+  }
+
+  /// One bucket after the other, each in the phases of its all-reduce; with a sharded optimizer only a
+  /// reduce-scatter, half of that.
+  void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
+    std::vector<MemberPlace> places;
+    for (const Worker* worker : owners) places.push_back({island(worker->host), worker->host});
+    const AllReduce all_reduce = all_reduce_of(places);
+    const double part = plan_.job.shard_optimizer ? 0.5 : 1, value = plan_.job.gradient_bytes();
+    Activity previous = FluidEngine::kNone;
+    double bytes = 0, parameters = 0;
+    bool reduced_any = false;
+    const auto reduce = [&](int layer) {
+      const Activity begin = engine().add_delay(0);
+      for (const Worker* worker : owners)
+        engine().order(plan_.job.overlap_gradients ? layer_ready_[at(worker->replica)][at(layer)]
+                                                   : worker->reduced.front(),
+                       begin);
+      if (previous != FluidEngine::kNone) engine().order(previous, begin);
+      previous = add_phases(owners, all_reduce, part * bytes, part * all_reduce.rounds, begin);
+      for (Worker* worker : owners) {
+        worker->reduced.push_back(previous);
+        // The last stage's copy of the embedding is in its first bucket, the first stage's in its last.
+        if (first_layer == 0 || (last_layer == model_.layers - 1 && !reduced_any))
+          worker->embedding_ready = previous;
+      }
+      reduced_any = true;
+      bytes = 0;
+    };
+    for (int layer = last_layer; layer >= first_layer; --layer) {
+      parameters = static_cast<double>(model_.layer_parameters());
+      if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
+      bytes += parameters * value;
+      if (layer == 0) {
+        // After the layers, unless the bucket is full already: then in one of its own.
+        if (bytes >= bucket_bytes_) reduce(layer);
+        bytes += static_cast<double>(model_.embedding_parameters()) * value;
+      }
+      if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
+    }
+    if (plan_.job.shard_optimizer) gathers_.push_back({owners, all_reduce, first_layer, last_layer});
+  }
+
+  double head_parameters(const Worker& worker) const {
+    double parameters = static_cast<double>(model_.norm_parameters());
+    if (worker.places > 1 || !model_.tied_embeddings)
+      parameters += static_cast<double>(model_.token_embedding_parameters());
+    return parameters;
+  }
+
+  /// Every edge at once from `begin` on, then the latency of `rounds` messages in turn; returns the end.
+  Activity add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce, double bytes,
+                      double rounds, Activity begin) {
+    double slowest = 0;
+    std::vector<Activity> flows;
+    for (const Transfer& transfer : all_reduce.transfers) {
+      const Worker &from = *owners[at(transfer.from)], &to = *owners[at(transfer.to)];
+      flows.push_back(add_flow(from, to, bytes * transfer.fraction));
+      engine().order(begin, flows.back());
+      slowest = std::max(slowest, latency(from, to));
+    }
+    const Activity end = engine().add_delay(rounds * slowest);
+    for (const Activity flow : flows) engine().order(flow, end);
+    for (const Worker* worker : owners) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
+    return end;
   }
 
   /// The first and the last stage each hold the embedding: each sends the other its sum over the replicas as
   /// soon as it has it.
-  void add_tied_embedding(int first, int last) {
+  void add_tied_embedding(Worker& first, Worker& last) {
     const double bytes =
-        static_cast<double>(plan_.job.model.token_embedding_parameters()) * plan_.job.model.bytes_per_value;
-    for (const auto& [from, to] : {std::pair(first, last), std::pair(last, first)}) {
-      const Activity flow = add_flow(from, to, bytes);
-      const Activity arrival = engine().add_delay(latency(from, to));
-      engine().order(work_[at(from)].embedding_ready, flow);
+        static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes();
+    for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
+      const Activity flow = add_flow(*from, *to, bytes);
+      const Activity arrival = engine().add_delay(latency(*from, *to));
+      engine().order(from->embedding_ready, flow);
       engine().order(flow, arrival);
-      bar(Bar::Kind::kSend, from, -1, flow, arrival);
-      work_[at(from)].reduced.push_back(flow);
-      work_[at(to)].reduced.push_back(arrival);
+      bar(Bar::Kind::kSend, *from, -1, flow, arrival);
+      from->reduced.push_back(flow);
+      to->reduced.push_back(arrival);
     }
   }
 
-  /// Every rank waits for the global gradient norm, so for all the others.
+  /// Every rank waits for the global gradient norm, so for all the others. With a sharded optimizer each then
+  /// gathers the parameters that the others have updated.
   void add_optimizer() {
     double slowest = 0;
     for (const auto& [pair, resource] : pairs_)
       slowest = std::max(slowest, view_.path(std::get<0>(pair), std::get<2>(pair)).latency_seconds);
+    std::size_t longest = 0;
+    for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
     // Small vectors go by recursive doubling, over the replicas and then over the stages.
-    const double rounds = std::ceil(std::log2(replicas_)) + std::ceil(std::log2(stages_));
+    const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
     const Activity norm = engine().add_delay(rounds * slowest);
-    for (std::size_t rank = 0; rank < work_.size(); ++rank)
-      for (const Activity reduced : work_[rank].reduced) engine().order(reduced, norm);
-    for (std::size_t rank = 0; rank < work_.size(); ++rank) {
-      const double seconds = stage_costs(plan_, view_, static_cast<int>(rank)).optimizer;
-      if (seconds <= 0) continue;
-      const Activity update = compute(static_cast<int>(rank), seconds);
-      engine().order(norm, update);
-      bar(Bar::Kind::kOptimizer, static_cast<int>(rank), -1, update, update);
+    std::map<const Worker*, Activity> updated;
+    for (auto& pipeline : workers_) {
+      for (Worker& worker : pipeline) {
+        for (const Activity reduced : worker.reduced) engine().order(reduced, norm);
+        updated[&worker] = norm;
+        if (worker.costs.optimizer <= 0) continue;
+        const Activity update = compute(worker, worker.costs.optimizer);
+        engine().order(norm, update);
+        bar(Bar::Kind::kOptimizer, worker, -1, update, update);
+        updated[&worker] = update;
+      }
+    }
+    for (const Gather& gather : gathers_) {
+      const Activity begin = engine().add_delay(0);
+      for (const Worker* worker : gather.owners) engine().order(updated[worker], begin);
+      double parameters =
+          (gather.last_layer - gather.first_layer + 1.0) * static_cast<double>(model_.layer_parameters());
+      if (gather.last_layer == model_.layers - 1) parameters += head_parameters(*gather.owners.front());
+      if (gather.first_layer == 0) parameters += static_cast<double>(model_.embedding_parameters());
+      add_phases(gather.owners, gather.all_reduce, 0.5 * parameters * model_.bytes_per_value,
+                 0.5 * gather.all_reduce.rounds, begin);
     }
   }
 
@@ -271,13 +365,20 @@ class Builder {
     return islands_.try_emplace(view_.host(host).cluster, static_cast<int>(islands_.size())).first->second;
   }
 
+  /// Of updated parameters, among the owners of a range of layers.
+  struct Gather {
+    std::vector<Worker*> owners;
+    AllReduce all_reduce;
+    int first_layer = 0, last_layer = 0;
+  };
+
   const Plan& plan_;
+  const Model& model_;
   const ClusterView& view_;
   double bucket_bytes_;
-  int stages_, replicas_, micro_batches_;
-  std::vector<std::vector<int>> grid_;  // rank by stage and replica
-  std::vector<int> hosts_;              // by rank
-  std::vector<RankWork> work_;
+  std::vector<std::vector<Worker>> workers_;        // by replica and place
+  std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
+  std::vector<Gather> gathers_;
   Resource processor_ = FluidEngine::kNone;
   std::map<std::tuple<int, int, bool>, Resource> nics_;
   std::map<std::tuple<int, int, int, int>, Resource> pairs_;
@@ -287,27 +388,6 @@ class Builder {
 };
 
 }  // namespace
-
-StageCosts stage_costs(const Plan& plan, const ClusterView& view, int rank) {
-  const RankPlace& place = plan.ranks[at(rank)];
-  const Model& model = plan.job.model;
-  const int host = view.host_index(place.host);
-  const double speed = view.flops_per_second(host, place.device);
-  const bool first = place.stage == 0, last = place.stage + 1 == plan.pipeline_size();
-  StageCosts costs;
-  costs.layers = plan.stages[at(place.stage)].layers;
-  costs.layer_forward = model.layer_forward_flops() * plan.job.micro_batch / speed;
-  if (last) costs.head_forward = model.head_forward_flops() * plan.job.micro_batch / speed;
-  const double memory_speed = view.memory_speed(host, place.device);
-  if (memory_speed > 0) {
-    // Gradients are cleared before the step, and read for the norm; Adam reads a parameter, its gradient and
-    // both moments, and writes all but the gradient.
-    const double per_parameter = 5.0 * model.bytes_per_value + 16;
-    costs.optimizer =
-        static_cast<double>(model.stage_parameters(costs.layers, first, last)) * per_parameter / memory_speed;
-  }
-  return costs;
-}
 
 StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes) {
   return Builder(plan, view, bucket_bytes).build();

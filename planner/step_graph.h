@@ -11,25 +11,11 @@
 
 namespace tombolo::planner {
 
-/// Compute time of a stage's pieces on one rank, in seconds for one micro-batch with the device to itself.
-struct StageCosts {
-  double layer_forward = 0;  ///< one layer
-  double head_forward = 0;   ///< output projection and loss; 0 but on the last stage
-  double optimizer = 0;      ///< once per step; 0 where the memory's speed is unknown
-  int layers = 0;
-  static constexpr double kBackwardFactor = 2;  ///< two products for each of the forward pass
-
-  double forward() const noexcept { return layers * layer_forward + head_forward; }
-  double backward() const noexcept { return kBackwardFactor * forward(); }
-};
-
-StageCosts stage_costs(const Plan& plan, const ClusterView& view, int rank);
-
 /// What a group of activities is, for the timeline and the sums.
 struct Bar {
-  enum class Kind { kForward, kBackward, kSend, kAllReduce, kOptimizer };
+  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kOptimizer };
   Kind kind = Kind::kForward;
-  int rank = 0;
+  int rank = 0;  ///< of a place that tensor-parallel ranks share, the first: they work alike
   int micro_batch = -1;
   FluidEngine::Activity first = 0, last = 0;  ///< begins with the one, ends with the other
 };
@@ -48,6 +34,9 @@ struct StepGraph {
 
 /// Builds the graph; running the engine simulates the step. Gradients are reduced in buckets of at least
 /// `bucket_bytes`, cut at the borders of layers.
+///
+/// Where replicas differ, each range of layers that has the same owners in all of them is reduced among
+/// these; that their tensor-parallel shares are cut differently changes who sends which part, not how much.
 StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
 
 }  // namespace tombolo::planner

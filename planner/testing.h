@@ -84,8 +84,13 @@ inline Plan simple_plan(const Model& model, const std::vector<std::string>& host
   Plan plan;
   plan.strategy = "test";
   plan.routing = "per-peer";
-  plan.job = {model, micro_batches * micro_batch * data, micro_batch, pipeline, data};
-  plan.stages = to_stages(std::vector<int>(static_cast<std::size_t>(pipeline), model.layers / pipeline));
+  plan.job.model = model;
+  plan.job.global_batch = micro_batches * micro_batch * data;
+  plan.job.micro_batch = micro_batch;
+  plan.job.pipeline = pipeline;
+  plan.job.data = data;
+  plan.pipelines = equal_pipelines(
+      plan.job, to_stages(std::vector<int>(static_cast<std::size_t>(pipeline), model.layers / pipeline)));
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     int device = 0;
     for (std::size_t other = 0; other < rank; ++other) device += hosts[other] == hosts[rank];

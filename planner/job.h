@@ -1,0 +1,56 @@
+// How a model is to be trained.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "planner/model.h"
+#include "planner/schedule.h"
+
+namespace tombolo::planner {
+
+/// What of a layer's activations is computed again in the backward pass in place of being kept.
+enum class Recompute {
+  kNone,
+  kSelective,  ///< the attention core, or a fused attention that never keeps its weights
+  kFull,       ///< all but the layer's input
+};
+/// "none", "selective", "full".
+std::string_view recompute_name(Recompute recompute) noexcept;
+std::optional<Recompute> recompute_from_name(std::string_view name) noexcept;
+
+/// Who trains, which decides what is kept in memory and what is sent.
+enum class Framework { kTombolo, kMegatron };
+/// "tombolo", "megatron".
+std::string_view framework_name(Framework framework) noexcept;
+std::optional<Framework> framework_from_name(std::string_view name) noexcept;
+
+struct Job {
+  Model model;
+  int global_batch = 0;  ///< rows per step
+  int micro_batch = 0;   ///< rows per micro-batch; 0 = the planner chooses
+  int pipeline = 0;      ///< stages; 0 = the planner chooses
+  int data = 0;          ///< replicas; 0 = the planner chooses
+  int tensor = 1;        ///< ranks that share each layer; 0 = the planner chooses
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  int chunks = 1;  ///< model chunks per stage; more than 1 with the interleaved schedule only
+  Recompute recompute = Recompute::kNone;
+  bool sequence_parallel =
+      false;  ///< what tensor-parallel ranks would hold alike is divided along the sequence
+  bool shard_optimizer = false;   ///< each replica keeps its share of the optimizer's state (ZeRO-1)
+  bool overlap_gradients = true;  ///< reduced while the backward pass goes on
+  Framework framework = Framework::kTombolo;
+
+  /// Bytes of one gradient as it is kept and reduced: the trainer's own value; Megatron-LM accumulates in
+  /// fp32.
+  int gradient_bytes() const noexcept {
+    return framework == Framework::kMegatron ? 4 : model.bytes_per_value;
+  }
+  /// Throws kInvalidUsage naming what contradicts: tensor degrees that do not divide the heads, sequence
+  /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
+  /// cannot do (the bundled trainer: 1F1B alone, no tensor parallelism, no recomputation, no sharded
+  /// optimizer).
+  void check() const;
+};
+
+}  // namespace tombolo::planner
