@@ -46,7 +46,7 @@ class Files : public testing::Test {
       std::filesystem::temp_directory_path() / ("tombolo-trainer-files-" + std::to_string(::getpid()));
 };
 
-Shape small_shape() {
+Shape padded_shape() {
   Shape shape;
   shape.context = 8;
   shape.vocabulary = 250;
@@ -88,7 +88,7 @@ TEST_F(Files, TextThatCannotBeUsedIsRefusedByName) {
 }
 
 TEST_F(Files, ACheckpointReadBackByAnyStagesHoldsWhatWasWritten) {
-  const Shape shape = small_shape();
+  const Shape shape = padded_shape();
   std::vector<float> all(parameter_count(shape));
   for (std::size_t at = 0; at < all.size(); ++at) all[at] = static_cast<float>(at);
   write_checkpoint(path("model"), shape, all);
@@ -106,7 +106,7 @@ TEST_F(Files, ACheckpointReadBackByAnyStagesHoldsWhatWasWritten) {
 }
 
 TEST_F(Files, ACheckpointsBytesAreLlmCs) {
-  const Shape shape = small_shape();
+  const Shape shape = padded_shape();
   std::vector<float> all(parameter_count(shape));
   all[0] = 1.5F;
   write_checkpoint(path("model"), shape, all);
@@ -124,7 +124,7 @@ TEST_F(Files, ACheckpointsBytesAreLlmCs) {
 }
 
 TEST_F(Files, AMalformedCheckpointIsRefusedByName) {
-  const Shape shape = small_shape();
+  const Shape shape = padded_shape();
   write_checkpoint(path("good"), shape, std::vector<float>(parameter_count(shape)));
   const std::string good = bytes_of("good");
   auto with = [&](std::size_t index, std::int32_t value) {
@@ -148,7 +148,7 @@ TEST_F(Files, AMalformedCheckpointIsRefusedByName) {
 }
 
 TEST(InitialValues, HaveGpt2sSpreadAndDoNotDependOnTheLayout) {
-  Shape shape = small_shape();
+  Shape shape = padded_shape();
   shape.width = 64;
   const StageParameters whole(shape, 0, 3), back(shape, 2, 1);
   std::vector<float> all(whole.size()), part(back.size());

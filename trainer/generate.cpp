@@ -28,7 +28,8 @@ std::size_t draw(std::span<const float> scores, double temperature, std::mt19937
 
 }  // namespace
 
-std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options) {
+std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
+                     const std::function<bool()>& stop_requested) {
   if (options.prompt.empty()) fail(Cause::kInvalidUsage, "a sample needs a prompt of at least one byte");
   if (!(options.temperature >= 0))
     fail(Cause::kInvalidUsage, "temperature is {}, but must be at least 0", options.temperature);
@@ -47,6 +48,7 @@ std::string generate(const Shape& shape, std::span<const float> parameters, cons
   const auto context = static_cast<std::size_t>(shape.context);
   std::vector<std::int32_t> window(context);
   for (int count = 0; count < options.bytes; ++count) {
+    if (stop_requested && stop_requested()) break;
     const std::size_t seen = std::min(text.size(), context);
     // What follows the last byte does not matter: attention looks back only.
     std::ranges::fill(window, 0);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -17,8 +18,10 @@ struct GenerateOptions {
   int threads = 1;
 };
 
-/// `parameters`: the whole model in a checkpoint's order. The same arguments give the same text. Throws
+/// `parameters`: the whole model in a checkpoint's order. The same arguments give the same text. Asks
+/// `stop_requested`, where there is one, before every byte, and returns what it has when that says so. Throws
 /// kInvalidUsage on an empty prompt or a temperature below 0.
-std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options);
+std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
+                     const std::function<bool()>& stop_requested = {});
 
 }  // namespace tombolo::trainer

@@ -47,6 +47,13 @@ TEST(Generate, TheSeedDecidesAndTemperatureSpreads) {
   EXPECT_NE(generate(model.shape, model.parameters, options), first);
 }
 
+TEST(Generate, AStopIsHeededBeforeEveryByte) {
+  const Echo model;
+  const GenerateOptions options{.bytes = 40, .temperature = 0, .prompt = "a"};
+  int asked = 0;
+  EXPECT_EQ(generate(model.shape, model.parameters, options, [&] { return ++asked > 3; }), "bbb");
+}
+
 TEST(Generate, AnEmptyPromptAndANegativeTemperatureAreRefused) {
   const Echo model;
   for (const GenerateOptions& options : {GenerateOptions{.bytes = 1, .prompt = ""},

@@ -91,9 +91,14 @@ Layout even_layout(const Shape& shape, int pipeline, int data, int global_batch,
 }
 
 Layout layout_of(const planner::Plan& plan) {
+  if (plan.job.framework != planner::Framework::kTombolo || !plan.uniform())
+    fail(Cause::kUnsupported,
+         "the plan is for {}{}; the bundled trainer runs plans for framework tombolo whose replicas are all "
+         "alike",
+         framework_name(plan.job.framework), plan.uniform() ? "" : ", with replicas that differ");
   Layout layout;
-  layout.stages = plan.stages;
-  layout.replicas = std::max(1, plan.job.data);
+  layout.stages = plan.stages();
+  layout.replicas = plan.data_size();
   layout.global_batch = plan.job.global_batch;
   layout.micro_batch = plan.job.micro_batch;
   for (const planner::RankPlace& place : plan.ranks) layout.places.push_back({place.stage, place.replica});

@@ -35,6 +35,7 @@ struct Layout {
 /// Layers as evenly as they go (the first stages take the remainder); rank = stage x data + replica.
 /// micro_batch 0 = the whole share of a replica, split once per stage where that divides.
 Layout even_layout(const Shape& shape, int pipeline, int data, int global_batch, int micro_batch);
+/// Throws kUnsupported for a plan that the trainer cannot run.
 Layout layout_of(const planner::Plan& plan);
 
 /// One tensor (of one layer) inside a stage's arena.

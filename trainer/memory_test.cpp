@@ -24,7 +24,10 @@ TEST(Memory, ThePlannerCountsWhatAStageAllocates) {
       job.pipeline = 3;
       job.data = 1;
       job.global_batch = 8 * rows;
-      const planner::RankMemory planned = planner::rank_memory(job, stage, 3, 2);
+      planner::Plan plan;
+      plan.job = job;
+      plan.pipelines = planner::equal_pipelines(job, {{0, 2}, {2, 2}, {4, 2}});
+      const planner::RankMemory planned = planner::rank_memory(plan, 0, stage);
 
       StageOptions options;
       options.shape = shape;

@@ -20,8 +20,11 @@ constexpr std::string_view kRandom = "random:";
 Place place_of(const Job& job, const Communicator* world) {
   const int ranks = world == nullptr ? 1 : world->size();
   if (ranks != job.layout.ranks())
-    fail(Cause::kInvalidUsage, "the layout ({} stages x {} replicas) takes {} ranks, but {} {} running",
-         job.layout.pipeline(), job.layout.replicas, job.layout.ranks(), ranks, ranks == 1 ? "is" : "are");
+    fail(Cause::kInvalidUsage,
+         "the layout ({} stages x {} replicas) takes {} ranks, but {} {} running; start them "
+         "with `tombolo run -n {} -- tombolo train ...`, torchrun, srun or mpirun",
+         job.layout.pipeline(), job.layout.replicas, job.layout.ranks(), ranks, ranks == 1 ? "is" : "are",
+         job.layout.ranks());
   job.shape.check();
   job.layout.check(job.shape);
   job.optimizer.check();
@@ -157,7 +160,7 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   compute_->clear_gradients();
   link_->begin_step();
   for (const planner::Operation& operation : schedule_) {
-    if (!operation.backward)
+    if (operation.kind == planner::Operation::Kind::kForward)
       forward(operation.micro_batch);
     else
       backward(operation.micro_batch);

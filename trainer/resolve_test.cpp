@@ -26,7 +26,7 @@ class Resolve : public testing::Test {
     plan.job.micro_batch = 3;
     plan.job.pipeline = 2;
     plan.job.data = 2;
-    plan.stages = {{0, 2}, {2, 4}};
+    plan.pipelines = planner::equal_pipelines(plan.job, {{0, 2}, {2, 4}});
     plan.ranks = {{"a", 0, 0, 0}, {"b", 0, 1, 0}, {"c", 0, 0, 1}, {"d", 0, 1, 1}};
     plan.prediction.memory.resize(4);
     plan.save(path_);
@@ -68,6 +68,19 @@ TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
   options_.layers.reset();
   options_.pipeline = 2;
   EXPECT_THROW(resolve(options_), Error);
+}
+
+TEST_F(Resolve, AModelThatTheTrainerCannotTrainIsRefused) {
+  auto plan = planner::Plan::load(path_);
+  plan.job.model.gated = true;
+  plan.save(path_);
+  try {
+    resolve(options_);
+    FAIL() << "a gated MLP was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("a gated MLP"), std::string::npos) << error.what();
+  }
 }
 
 TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {

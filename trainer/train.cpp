@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "collectives/gather_texts.h"
 #include "trainer/checkpoint.h"
-#include "trainer/gather_texts.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -84,6 +84,12 @@ Json merge_traffic(const std::vector<std::string>& texts) {
   return merged;
 }
 
+/// Collective: by rank on rank 0, empty elsewhere.
+std::vector<std::string> texts_of_all(collectives::Communicator* world, const std::string& own) {
+  if (world == nullptr) return {own};
+  return collectives::gather_texts(*world, own, collectives::GatherTo::kRankZero);
+}
+
 void write_traffic(const std::string& path, collectives::Communicator* world, const PipelineTrainer& trainer,
                    const std::vector<collectives::LinkTraffic>& before, int steps) {
   std::vector<collectives::LinkTraffic> links = trainer.traffic();
@@ -93,7 +99,7 @@ void write_traffic(const std::string& path, collectives::Communicator* world, co
       if (old.local_host == link.local_host && old.local_nic == link.local_nic &&
           old.peer_host == link.peer_host && old.peer_nic == link.peer_nic && old.transport == link.transport)
         link.bytes_sent -= old.bytes_sent;
-  const std::vector<std::string> texts = gather_texts(world, traffic_json(links).dump());
+  const std::vector<std::string> texts = texts_of_all(world, traffic_json(links).dump());
   if (texts.empty()) return;
   write_json_file(path, {{"steps", steps}, {"links", merge_traffic(texts)}});
 }
@@ -114,7 +120,7 @@ void write_timeline(const std::string& path, collectives::Communicator* world, c
                    {"compute_seconds", timeline.seconds(Activity::kCompute)},
                    {"wait_seconds", timeline.seconds(Activity::kWait)},
                    {"reduce_seconds", timeline.seconds(Activity::kReduce)}}}};
-  const std::vector<std::string> texts = gather_texts(world, own.dump());
+  const std::vector<std::string> texts = texts_of_all(world, own.dump());
   if (texts.empty()) return;
   Json all{{"traceEvents", Json::array()}, {"displayTimeUnit", "ms"}};
   all["otherData"] = {{"steps", steps}, {"ranks", Json::array()}};
@@ -157,12 +163,16 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
   if (!options.timeline.empty()) write_timeline(options.timeline, world, trainer, timeline, result.steps);
 
   const bool sampling = options.sample.bytes > 0 && !result.interrupted;
-  if (!options.save.empty() || sampling) {
-    const std::vector<float> all = trainer.gather();
-    if (chief && !options.save.empty()) write_checkpoint(options.save, job.shape, all);
-    if (chief && sampling) result.sample = generate(job.shape, all, options.sample);
+  std::vector<float> all;
+  if (!options.save.empty() || sampling) all = trainer.gather();
+  // Nobody leaves while another still sends. What follows is rank 0's alone and may take longer than any rank
+  // would wait for another.
+  if (world != nullptr) world->barrier();
+  if (chief && !options.save.empty()) write_checkpoint(options.save, job.shape, all);
+  if (chief && sampling) {
+    result.shape = job.shape;
+    result.parameters = std::move(all);
   }
-  if (world != nullptr) world->barrier();  // nobody leaves while another still sends
   return result;
 }
 

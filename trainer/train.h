@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "trainer/generate.h"
@@ -39,7 +40,7 @@ struct TrainOptions {
   int timeline_steps = 2;
   std::string traffic;  ///< JSON: bytes per pair of NICs
 
-  GenerateOptions sample;  ///< bytes = 0: none
+  GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
 };
 
 /// Called on rank 0 only, except stop_requested.
@@ -51,8 +52,11 @@ struct TrainHooks {
 
 struct TrainResult {
   bool interrupted = false;
-  int steps = 0;       ///< made
-  std::string sample;  ///< on rank 0
+  int steps = 0;  ///< made
+  /// On rank 0 where a sample is wanted and no interrupt came: what generate() takes. The caller leaves the
+  /// communicator first, so that no rank waits for the text.
+  Shape shape;
+  std::vector<float> parameters;
 };
 
 /// Fills in every choice. Throws kInvalidUsage where options contradict each other, the plan or the
