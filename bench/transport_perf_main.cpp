@@ -1,5 +1,6 @@
-// Tombolo's TCP transport beside plain TCP (one stream, write and read in a loop) between two processes over
-// loopback, in turns in one run: on a shared machine only the ratio means something.
+// One of Tombolo's transports beside plain TCP (one stream, write and read in a loop) between two processes
+// of this machine, in turns in one run, and beside one thread's memcpy: on a shared machine only the ratio
+// means something. Or TCP with TLS beside TCP without.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,10 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -25,6 +30,8 @@ constexpr std::array<std::size_t, 5> kSizes{8, 8 * kKiB, 64 * kKiB, kMiB, 64 * k
 constexpr Duration kDeadline = std::chrono::seconds(120);
 
 struct Plan {
+  std::string transport = "tcp";
+  bool tls = false;  // beside the same without, instead of beside plain TCP
   int streams = 0;
   int repeats = 5;
   double bytes_per_run = 512e6;
@@ -57,8 +64,12 @@ class Tombolo final : public Way {
   Connection& connection_;
 };
 
-RouterOptions router_options(const std::string& host, const Plan& plan, const Secret& secret) {
+RouterOptions router_options(std::string host, const Plan& plan, const Secret& secret, bool tls) {
+  // Between two hosts shared memory is no way.
+  if (plan.transport == "shm") host = "both";
   RouterOptions options;
+  options.policy.transports = {plan.transport};
+  options.shm_fetch = shm_fetch_from_environment();
   topology::Nic nic;
   nic.name = "lo";
   nic.addresses = {"127.0.0.1"};
@@ -67,6 +78,7 @@ RouterOptions router_options(const std::string& host, const Plan& plan, const Se
   options.secret = secret;
   options.tcp = TcpOptions::from_environment();
   if (plan.streams != 0) options.tcp.streams = plan.streams;
+  if (plan.tls) options.tcp.tls.use = tls ? TlsUse::kOn : TlsUse::kOff;
   return options;
 }
 
@@ -79,25 +91,25 @@ std::unique_ptr<Connection> wait_for(Poll poll, std::string_view what) {
   fail(Cause::kTimeout, "{}: not connected", what);
 }
 
-std::vector<Figure> run(Connection& connection, int socket, bool leading, const Plan& plan) {
-  PlainTcp plain(socket);
+/// `beside`: what the connection is compared with.
+std::vector<Figure> run(Connection& connection, Way& beside, bool leading, const Plan& plan) {
   Tombolo ours(connection);
   std::vector<std::byte> slots(kOutstanding * kSizes.back());
   std::vector<Figure> figures(2 * kSizes.size());
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     for (int repeat = 0; repeat < plan.repeats; ++repeat) {
-      measure(plain, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i]);
+      measure(beside, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i]);
       measure(ours, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i + 1]);
     }
   }
   return figures;
 }
 
-void print(const std::vector<Figure>& figures) {
+void print(const std::vector<Figure>& figures, const char* first, const char* second) {
   std::printf("%10s | %21s | %6s | %19s | %6s | %15s\n", "", "half round trip, us", "", "throughput, GB/s",
               "", "CPU-s/GB, sender");
-  std::printf("%10s | %10s %10s | %6s | %9s %9s | %6s | %7s %7s\n", "size", "plain", "tombolo", "ratio",
-              "plain", "tombolo", "ratio", "plain", "tombolo");
+  std::printf("%10s | %10s %10s | %6s | %9s %9s | %6s | %7s %7s\n", "size", first, second, "ratio", first,
+              second, "ratio", first, second);
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     const Figure& plain = figures[2 * i];
     const Figure& ours = figures[2 * i + 1];
@@ -109,11 +121,50 @@ void print(const std::vector<Figure>& figures) {
   }
 }
 
+/// Bytes per second of one thread that copies 64 MiB, the best that one copy can be.
+double memcpy_rate(int repeats) {
+  std::vector<std::byte> from(kSizes.back(), std::byte{1}), to(from.size());
+  std::vector<double> rates;
+  for (int i = 0; i < 3 * repeats; ++i) {
+    const TimePoint begin = Clock::steady().now();
+    std::memcpy(to.data(), from.data(), from.size());
+    rates.push_back(static_cast<double>(from.size()) / to_seconds(Clock::steady().now() - begin));
+  }
+  return median(std::move(rates));
+}
+
+/// A router that listens in one process, and one that connects in another.
+struct Ends {
+  std::unique_ptr<Router> left, right;
+  std::unique_ptr<Listener> listener;
+
+  Ends(const Plan& plan, bool tls) {
+    const Secret secret = Secret::random();
+    right = std::make_unique<Router>(router_options("right", plan, secret, tls));
+    listener = right->listen();
+    left = std::make_unique<Router>(router_options("left", plan, secret, tls));
+  }
+  std::unique_ptr<Connection> accept() const {
+    return wait_for([&] { return listener->accept(); }, "accept");
+  }
+  std::unique_ptr<Connection> connect() const {
+    auto connecting = left->connect(listener->endpoint(), {});
+    auto connection = wait_for([&] { return connecting->poll(); }, "connect");
+    std::printf("%s, %s\n", connection->route().transport.c_str(), connection->route().reason.c_str());
+    return connection;
+  }
+};
+
+std::unique_ptr<Way> plain_way(int socket, Connection* without_tls) {
+  if (without_tls != nullptr) return std::make_unique<Tombolo>(*without_tls);
+  return std::make_unique<PlainTcp>(socket);
+}
+
 int lead(const Plan& plan) {
   auto [near, far] = plain_pair();
-  Secret secret = Secret::random();
-  Router right(router_options("right", plan, secret));
-  auto listener = right.listen();
+  const Ends ours(plan, plan.tls);
+  std::optional<Ends> without;
+  if (plan.tls) without.emplace(plan, false);
   pid_t child = fork();
   if (child < 0) fail_errno(errno, "fork");
   if (child == 0) {
@@ -121,8 +172,9 @@ int lead(const Plan& plan) {
     int status = 1;
     try {
       close(near);
-      auto connection = wait_for([&] { return listener->accept(); }, "accept");
-      run(*connection, far, false, plan);
+      auto connection = ours.accept();
+      auto beside = without ? without->accept() : nullptr;
+      run(*connection, *plain_way(far, beside.get()), false, plan);
       status = 0;
     } catch (const Error& error) {
       std::fprintf(stderr, "receiving process: %s\n", error.what());
@@ -130,10 +182,11 @@ int lead(const Plan& plan) {
     _exit(status);
   }
   close(far);
-  Router left(router_options("left", plan, secret));
-  auto connecting = left.connect(listener->endpoint(), {});
-  auto connection = wait_for([&] { return connecting->poll(); }, "connect");
-  print(run(*connection, near, true, plan));
+  auto connection = ours.connect();
+  auto beside = without ? without->connect() : nullptr;
+  print(run(*connection, *plain_way(near, beside.get()), true, plan), plan.tls ? "tcp" : "plain",
+        plan.tls ? "tcp+tls" : "tombolo");
+  std::printf("memcpy by one thread, 64 MiB: %.3f GB/s\n", memcpy_rate(plan.repeats) / 1e9);
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -144,14 +197,23 @@ int lead(const Plan& plan) {
 int main(int argc, char** argv) {
   Plan plan;
   CLI::App app(
-      "Tombolo's TCP transport beside plain TCP between two processes over loopback: half round trip, and "
+      "One of Tombolo's transports beside plain TCP between two processes of this machine: half round trip, "
+      "and "
       "throughput with 8 messages outstanding. Medians.");
+  app.add_option("--transport", plan.transport, "tcp (default), shm or ucx")
+      ->check(CLI::IsMember({"tcp", "shm", "ucx"}));
+  app.add_flag("--tls", plan.tls,
+               "compares TCP with TLS (by the shared secret, or TOMBOLO_TLS_CERTIFICATE) with TCP without");
   app.add_option("--streams", plan.streams, "TCP streams (default: TOMBOLO_TCP_STREAMS)")
       ->check(CLI::Range(1, 64));
   app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));
   app.add_option("--bytes", plan.bytes_per_run, "bytes per throughput measurement (16 to 50000 messages)")
       ->check(CLI::Range(1.0, 1e12));
   CLI11_PARSE(app, argc, argv);
+  if (plan.tls && plan.transport != "tcp") {
+    std::fprintf(stderr, "transport_perf: --tls is for tcp, not for %s\n", plan.transport.c_str());
+    return 1;
+  }
   try {
     return lead(plan);
   } catch (const Error& error) {

@@ -1,0 +1,107 @@
+// Several connections from one process to another, each carrying messages one way, driven by one thread as
+// NCCL's proxy thread drives the connections of its channels: what plugins and plain TCP are measured by.
+#pragma once
+
+#include <sched.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "bench/ways.h"
+#include "net_plugin/client.h"
+
+namespace tombolo::bench {
+
+/// Yields the processor in every 256th pass in which nothing moved. NCCL does so in each; on a machine with
+/// other work that would measure how long the others' time slices are.
+inline void spin_and_yield(unsigned passes) noexcept {
+  if (passes % 256 == 0) ::sched_yield();
+}
+
+/// Messages of one measurement of throughput: `count` on each of `lanes` lanes, kOutstanding of a lane in
+/// flight. `slots` has room for lanes * kOutstanding messages of `size`.
+struct Stream {
+  std::size_t lanes = 1, size = 0, count = 0;
+  std::span<std::byte> slots;
+  /// The receiving end adds the bytes of each message that has arrived; may be null.
+  std::uint64_t* received = nullptr;
+  /// What to do when nothing has moved for so many passes.
+  void (*idle)(unsigned passes) = spin_and_yield;
+  /// Asked now and then, where given. After false the sending end posts no more, and is done with what is in
+  /// flight; the receiving end, and plain TCP, are done at once.
+  std::function<bool()> go_on;
+
+  std::span<std::byte> slot(std::size_t lane, std::size_t index) const {
+    return slots.subspan((lane * kOutstanding + index % kOutstanding) * size, size);
+  }
+};
+
+/// How many passes a stream makes between two questions whether to go on.
+inline constexpr unsigned kPassesPerQuestion = 64;
+
+/// Lane and index into the first and last bytes of a message, and the check of it. Throws kInternal on
+/// another.
+void stamp(std::span<std::byte> message, std::size_t lane, std::size_t index);
+void check_stamp(std::span<const std::byte> message, std::size_t lane, std::size_t index);
+
+class Lanes {
+ public:
+  virtual ~Lanes() = default;
+  virtual std::string name() const = 0;
+  /// One message on lane 0 of each direction; returns when the buffer may be used again, or is filled.
+  virtual void send(std::span<std::byte> data) = 0;
+  virtual void receive(std::span<std::byte> buffer) = 0;
+  /// The sending end stamps every message, the receiving end checks it.
+  virtual void stream(bool sending, const Stream& stream) = 0;
+};
+
+/// A socket per lane and direction. Messages below 64 KiB are written and read several at a time, as far as
+/// kOutstanding goes: no protocol can do less. Polls.
+class PlainLanes final : public Lanes {
+ public:
+  /// `sockets` are connected to those of the other process, lane by lane. Takes them over.
+  explicit PlainLanes(std::vector<int> sockets) : sockets_(std::move(sockets)) {}
+  ~PlainLanes() override;
+  std::string name() const override { return "plain TCP"; }
+  void send(std::span<std::byte> data) override;
+  void receive(std::span<std::byte> buffer) override;
+  void stream(bool sending, const Stream& stream) override;
+
+ private:
+  std::vector<int> sockets_;
+};
+
+/// A plugin's comms, as many each way as there are lanes. Tests the oldest request of each in turn, as
+/// NCCL does.
+class PluginLanes final : public Lanes {
+ public:
+  /// `channel` is a stream socket to the other process, which constructs its end at the same time.
+  PluginLanes(std::unique_ptr<net_plugin::Client> client, std::size_t lanes, int channel);
+  ~PluginLanes() override;
+  std::string name() const override;
+  void send(std::span<std::byte> data) override;
+  void receive(std::span<std::byte> buffer) override;
+  void stream(bool sending, const Stream& stream) override;
+
+ private:
+  struct Comm {
+    void *send = nullptr, *receive = nullptr;
+  };
+  void* post(bool sending, const Comm& comm, std::span<std::byte> data);
+  bool done(void* request);
+
+  std::unique_ptr<net_plugin::Client> client_;
+  void* context_ = nullptr;
+  std::vector<Comm> comms_;
+};
+
+/// A library's newest table, or that of one version. Throws as Client::load().
+std::unique_ptr<net_plugin::Client> load_plugin(const std::string& path, int abi);
+
+}  // namespace tombolo::bench
