@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text_distance.h"
 
 namespace tombolo::tools {
@@ -31,7 +32,8 @@ constexpr const char* kFooter =
     "wrong.";
 
 void print_error(std::string_view command, std::string_view message) {
-  std::string line = fmt::format("tombolo{}{}: {}\n", command.empty() ? "" : " ", command, message);
+  std::string line =
+      fmt::format("tombolo{}{}: {}\n", command.empty() ? "" : " ", command, printable(message));
   std::fflush(stdout);
   std::fputs(line.c_str(), stderr);
 }

@@ -18,10 +18,10 @@
 namespace tombolo::tools {
 namespace {
 
-using demo::Options;
+using DemoOptions = demo::Options;
 using demo::Report;
 
-constexpr const char* kHelp =
+constexpr const char* kDemoHelp =
     "Two clusters of two hosts each are emulated on this machine. Every host has a fast NIC that reaches "
     "only "
     "its own\n"
@@ -42,7 +42,7 @@ constexpr const char* kHelp =
 
 constexpr int kSteps = 8;
 
-int run_steps(const Options& options, demo::Screen& screen, const demo::InterruptWatch& interrupts) {
+int run_steps(const DemoOptions& options, demo::Screen& screen, const demo::InterruptWatch& interrupts) {
   Deadline deadline = Deadline::after(from_seconds(options.seconds_limit));
   demo::Results results(options.out);
   Report report;
@@ -85,6 +85,7 @@ int run_steps(const Options& options, demo::Screen& screen, const demo::Interrup
   screen.step("Writing the report");
   interrupts.check();
   report.environment.demo_seconds = screen.elapsed_seconds();
+  report.files = demo::Results::names();
   results.write(report, session);
   screen.say(results.listing());
   screen.say("\n" + demo::summary(report));
@@ -92,7 +93,7 @@ int run_steps(const Options& options, demo::Screen& screen, const demo::Interrup
   return kExitOk;
 }
 
-int run(const Options& options) {
+int run_demo(const DemoOptions& options) {
   options.check();
   demo::InterruptWatch interrupts;
   demo::Screen screen(options.json ? stderr : stdout, kSteps);
@@ -115,9 +116,9 @@ int run(const Options& options) {
 }  // namespace
 
 void add_demo(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("demo", "From detection to a trained model, on two emulated clusters", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<DemoOptions>();
+  CLI::App& app = tombolo.add("demo", "From detection to a trained model, on two emulated clusters",
+                              kDemoHelp, [options] { return run_demo(*options); });
   app.add_option("--data", options->data,
                  "Text to learn from [the King James Bible of Debian's bible-kjv package]");
   app.add_option("--out", options->out, "Folder for the results")->capture_default_str();

@@ -6,13 +6,15 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "collectives/communicator.h"
-#include "probe/gather.h"
+#include "probe/pairs.h"
 #include "tools/command.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/pair.h"
 
 namespace tombolo::tools {
 namespace {
@@ -20,13 +22,22 @@ namespace {
 using doctor::Check;
 using doctor::Status;
 
-constexpr const char* kHelp =
+constexpr const char* kDoctorHelp =
     "Checks NICs, limits, the kernel's settings and the libraries that are loaded at run time; says for each "
     "what\n"
     "was seen and what to change. Inside torchrun, srun, mpirun or tombolo run it also connects every pair "
     "of\n"
-    "ranks over the real transports, and reports which way was taken and why. Exit code 1 when a check "
-    "failed.\n"
+    "ranks over the real transports, and reports which way was taken and why; a pair that cannot connect is "
+    "waited\n"
+    "for half of TOMBOLO_DEADLINE and listed with the cause. And the first rank of each host measures the "
+    "way "
+    "from\n"
+    "every NIC to those of the other hosts: whether a filter refuses or drops connections, the packets that "
+    "get\n"
+    "through, round trip, loss, buffers against rate times round trip, and how far the clocks are apart. "
+    "Exit "
+    "code 1\n"
+    "when a check failed; warnings alone leave it 0.\n"
     "\n"
     "Examples:\n"
     "  tombolo doctor\n"
@@ -34,7 +45,7 @@ constexpr const char* kHelp =
     "  tombolo run --emulate holmes --quiet -- tombolo doctor\n"
     "  tombolo doctor --json | jq '.checks[] | select(.status != \"ok\")'";
 
-struct Options {
+struct DoctorOptions {
   bool json = false;
   std::string cluster;
   std::vector<std::string> peers;
@@ -69,33 +80,113 @@ std::string host_name_of_this_process() {
   return name.data();
 }
 
-// Opens the connection to every other rank. Returns this rank's findings.
-std::vector<Check> connect_to_peers(collectives::Communicator& communicator) {
-  std::vector<Check> checks;
-  for (int peer = 0; peer < communicator.size(); ++peer) {
-    if (peer != communicator.rank()) communicator.connect_to(peer);
+Check as_check(int rank, const probe::PairResult& pair) {
+  std::string name = fmt::format("rank {} to {}", rank, pair.peer);
+  if (!pair.route) {
+    std::string to = pair.peer_host.empty() ? "" : fmt::format("no connection to {}: ", pair.peer_host);
+    return {
+        name, Status::kFailed, to + pair.error,
+        "if the two NICs are on networks that nothing joins, give them different fabrics in a cluster file "
+        "(TOMBOLO_CLUSTER); else look at addresses, routes and filters: tombolo doctor --peer"};
   }
-  communicator.barrier();
-  for (const auto& member : communicator.members()) {
-    if (member.rank == communicator.rank()) continue;
-    std::string name = fmt::format("rank {} to {}", communicator.rank(), member.rank);
-    auto route = communicator.route_to(member.rank);
-    if (!route) {
-      checks.push_back(
-          {name, Status::kFailed, fmt::format("no connection to {}", member.host), "see TOMBOLO_LOG=info"});
-      continue;
+  const transport::Route& route = *pair.route;
+  return {name,
+          Status::kOk,
+          fmt::format("{} {} to {} {}{}: {}", route.transport, route.local_nic, route.peer_host,
+                      route.peer_nic, route.emulated ? " (emulated)" : "", route.reason),
+          {}};
+}
+
+void print(const Json& check, bool with_advice = false) {
+  fmt::print("{:<8} {:<22} {}\n", check["status"].get<std::string>(), check["name"].get<std::string>(),
+             check["seen"].get<std::string>());
+  if (with_advice && check.contains("advice"))
+    fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
+}
+
+// By rank: {"rank", "host", "checks", "routes", "ways"}.
+void print_ranks(const Json& ranks) {
+  std::string advice;
+  for (const Json& rank : ranks) {
+    fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
+    for (const Json& check : rank["checks"]) {
+      // Of the machines' checks only what rank 0's own list does not say already.
+      if (rank["rank"] != 0 && check["status"] != "ok") print(check);
     }
-    checks.push_back(
-        {name,
-         Status::kOk,
-         fmt::format("{} {} to {} {}{}: {}", route->transport, route->local_nic, route->peer_host,
-                     route->peer_nic, route->emulated ? " (emulated)" : "", route->reason),
-         {}});
+    for (const Json& route : rank["routes"]) {
+      print(route);
+      if (route.contains("advice")) advice = route["advice"];
+    }
+    for (const Json& way : rank["ways"]) print(way, true);
   }
+  if (!advice.empty()) fmt::print("\n-> {}\n", advice);
+}
+
+// What the first rank of each host measures to the other hosts, and what is wrong with it.
+std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Options& engine,
+                              const topology::Machine& machine) {
+  doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
+  const doctor::Beacon beacon(mine);
+  std::vector<doctor::HostFacts> all;
+  for (const std::string& text : assembly.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
+    all.push_back(doctor::host_facts_from_json(Json::parse(text)));
+  std::vector<Check> checks = doctor::judge_hosts(mine, all);
+  const auto first_of = [&](const std::string& host) {
+    return std::ranges::find(all, host, &doctor::HostFacts::host)->rank;
+  };
+  if (first_of(mine.host) == mine.rank) {
+    std::vector<std::pair<const doctor::HostFacts*, std::future<std::vector<doctor::Way>>>> measuring;
+    for (const doctor::HostFacts& other : all) {
+      if (other.host == mine.host || first_of(other.host) != other.rank) continue;
+      measuring.emplace_back(&other, std::async(std::launch::async, [&mine, &other] {
+        return doctor::measure_ways(mine, other);
+      }));
+    }
+    for (auto& [other, ways] : measuring) {
+      for (const doctor::Way& way : ways.get()) {
+        checks.push_back(doctor::describe_way(*other, way));
+        for (Check& finding : doctor::judge_way(mine, *other, way)) checks.push_back(std::move(finding));
+      }
+    }
+  }
+  // Beacons stay until nobody asks any more.
+  assembly.gather("measured", "", engine.deadline + std::chrono::seconds(60));
   return checks;
 }
 
-int run(const Options& options) {
+// One of several ranks: rank 0 prints for all. Nothing here needs a way between two ranks but what is
+// checked.
+int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
+                   const topology::Machine& machine) {
+  auto engine = collectives::Options::from_environment();
+  probe::Assembly assembly(engine);
+  std::vector<Check> routes;
+  for (const auto& pair : probe::connect_pairs(assembly, engine))
+    routes.push_back(as_check(engine.identity.rank, pair));
+  const std::vector<Check> ways = check_ways(assembly, engine, machine);
+  Json mine{{"rank", engine.identity.rank},
+            {"host", engine.router.host.name},
+            {"checks", to_json(checks)},
+            {"routes", to_json(routes)},
+            {"ways", to_json(ways)}};
+  std::vector<std::string> all = assembly.gather("report", mine.dump(), engine.deadline);
+  if (engine.identity.rank == 0) {
+    Json ranks = Json::array();
+    for (const std::string& text : all) ranks.push_back(Json::parse(text));
+    if (options.json) {
+      fmt::print("{}\n", Json{{"ranks", ranks}}.dump(1));
+    } else {
+      print(checks);
+      print_ranks(ranks);
+    }
+    std::fflush(stdout);
+  }
+  // A rank that ends with a failure ends the others under a launcher: not before all is printed.
+  assembly.gather("printed", "", engine.deadline);
+  return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
+}
+
+int run_doctor(const DoctorOptions& options) {
   collectives::Identity identity = collectives::Identity::from_environment();
   doctor::Facts facts = doctor::gather_facts();
   std::vector<Check> checks = doctor::check_all(facts);
@@ -115,45 +206,15 @@ int run(const Options& options) {
     return any_failed(checks) ? kExitFailed : kExitOk;
   }
 
-  // One of several ranks: rank 0 prints for all.
-  auto communicator = collectives::Communicator::create(collectives::Options::from_environment());
-  std::vector<Check> routes = connect_to_peers(*communicator);
-  Json mine{{"rank", identity.rank},
-            {"host", communicator->members()[static_cast<std::size_t>(identity.rank)].host},
-            {"checks", to_json(checks)},
-            {"routes", to_json(routes)}};
-  std::vector<std::string> all = probe::gather_texts(*communicator, mine.dump());
-  if (identity.rank == 0) {
-    Json ranks = Json::array();
-    for (const std::string& text : all) ranks.push_back(Json::parse(text));
-    if (options.json) {
-      fmt::print("{}\n", Json{{"ranks", ranks}}.dump(1));
-    } else {
-      print(checks);
-      for (const Json& rank : ranks) {
-        fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
-        for (const char* list : {"checks", "routes"}) {
-          for (const Json& check : rank[list]) {
-            // Of the machines' checks only what rank 0's own list does not say already.
-            if (list == std::string_view("checks") && (rank["rank"] == 0 || check["status"] == "ok"))
-              continue;
-            fmt::print("{:<8} {:<22} {}\n", check["status"].get<std::string>(),
-                       check["name"].get<std::string>(), check["seen"].get<std::string>());
-          }
-        }
-      }
-    }
-  }
-  communicator->barrier();
-  return any_failed(checks) || any_failed(routes) ? kExitFailed : kExitOk;
+  return run_with_peers(options, checks, facts.machine);
 }
 
 }  // namespace
 
 void add_doctor(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("doctor", "Check this machine, and the way to its peers", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App& app = tombolo.add("doctor", "Check this machine, and the way to its peers", kDoctorHelp,
+                              [options] { return run_doctor(*options); });
   app.add_flag("--json", options->json, "Print JSON instead of lines");
   app.add_option("--cluster", options->cluster,
                  "Check this cluster file against the machine (default: TOMBOLO_CLUSTER)");

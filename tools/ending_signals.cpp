@@ -14,7 +14,7 @@ EndingSignals::EndingSignals() {
   ::sigemptyset(&set);
   for (int each : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, each);
   handle_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!handle_.valid()) fail_errno(errno, "signalfd");
+  if (!handle_) fail_errno(errno, "signalfd");
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);
 }
 
@@ -25,6 +25,16 @@ EndingSignals::~EndingSignals() {
 int EndingSignals::next() const noexcept {
   signalfd_siginfo info{};
   return ::read(handle_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+IgnoredPipeSignal::IgnoredPipeSignal() noexcept {
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &before_);
+}
+
+void IgnoredPipeSignal::restore() const noexcept {
+  ::sigaction(SIGPIPE, &before_, nullptr);
 }
 
 }  // namespace tombolo::tools

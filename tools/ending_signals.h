@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as something to poll(2) for.
+// SIGINT, SIGTERM and SIGHUP as something to poll(2) for; SIGPIPE as something to do without.
 #pragma once
 
 #include <signal.h>
@@ -27,6 +27,21 @@ class EndingSignals {
  private:
   sigset_t before_{};
   Descriptor handle_;
+};
+
+/// Ignores SIGPIPE in this process as long as it lives: a reader of our output that goes away (`tombolo run
+/// ... | head`) must show as an error of write(2), not end us and with us all ranks.
+class IgnoredPipeSignal {
+ public:
+  IgnoredPipeSignal() noexcept;
+  ~IgnoredPipeSignal() { restore(); }
+  IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
+  IgnoredPipeSignal& operator=(const IgnoredPipeSignal&) = delete;
+  /// What was before; in a child before exec, which would pass the ignoring on.
+  void restore() const noexcept;
+
+ private:
+  struct sigaction before_ {};
 };
 
 }  // namespace tombolo::tools

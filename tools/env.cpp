@@ -12,7 +12,7 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kEnvHelp =
     "Prints every environment variable that Tombolo reads: its type, what it is when unset, what it is now, "
     "and\n"
     "what it means. A value that cannot be used is shown with the reason and makes the exit code 1; a "
@@ -23,12 +23,12 @@ constexpr const char* kHelp =
     "  tombolo env --set                    only what is set now\n"
     "  tombolo env --json | jq '.parameters[] | select(.set)'";
 
-struct Options {
+struct EnvOptions {
   bool json = false;
   bool set_only = false;
 };
 
-int run(const Options& options) {
+int run_env(const EnvOptions& options) {
   Json json{{"parameters", Json::array()}, {"unknown", unknown_variables()}};
   Table table({"NAME", "TYPE", "DEFAULT", "NOW", "SET", "MEANING"});
   std::vector<std::string> problems;
@@ -72,9 +72,9 @@ int run(const Options& options) {
 }  // namespace
 
 void add_env(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("env", "Every environment variable: type, default, value, meaning", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<EnvOptions>();
+  CLI::App& app = tombolo.add("env", "Every environment variable: type, default, value, meaning", kEnvHelp,
+                              [options] { return run_env(*options); });
   app.add_flag("--json", options->json, "Print JSON instead of a table");
   app.add_flag("--set", options->set_only, "Only those that are set");
 }

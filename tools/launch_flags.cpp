@@ -12,7 +12,7 @@ void LaunchFlags::add_to(CLI::App& app) {
                  "Ranks to start (default: one per device of the emulated hosts, else 1)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--emulate", emulate,
-                 "holmes, two-clusters, or a spec.json: start the ranks on emulated hosts");
+                 "holmes, two-clusters, two-paths, or a spec.json: start the ranks on emulated hosts");
   app.add_option("--order", order,
                  "Which rank is on which host: block, interleaved, or h1,h2,... (default: block)");
   app.add_option("--routing", routing,

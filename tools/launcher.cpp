@@ -222,6 +222,7 @@ class Launch {
         ::dup2(out.write.get(), STDOUT_FILENO);
         ::dup2(err.write.get(), STDERR_FILENO);
         ::sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+        pipe_signal_.restore();
         ::execve(program_.c_str(), argv.data(), envp.data());
         error = errno;
       }
@@ -259,15 +260,15 @@ class Launch {
     std::vector<std::pair<Rank*, Stream*>> of;
     for (Rank& rank : ranks_) {
       for (Stream& stream : rank.streams) {
-        if (!stream.pipe.valid()) continue;
+        if (!stream.pipe) continue;
         wait.push_back({stream.pipe.get(), POLLIN, 0});
         of.emplace_back(&rank, &stream);
       }
     }
     bool all_seen = true;
     for (const Rank& rank : ranks_) {
-      if (rank.running && rank.end.valid()) wait.push_back({rank.end.get(), POLLIN, 0});
-      all_seen = all_seen && (!rank.running || rank.end.valid());
+      if (rank.running && rank.end) wait.push_back({rank.end.get(), POLLIN, 0});
+      all_seen = all_seen && (!rank.running || rank.end);
     }
     // Without a pidfd a rank's end is found by looking.
     int milliseconds = all_seen ? 1000 : 20;
@@ -340,7 +341,7 @@ class Launch {
     // Its last words may still be in the pipes.
     for (Stream& stream : rank.streams) {
       Deadline soon = Deadline::after(kDrainTime);
-      while (stream.pipe.valid() && !soon.passed()) {
+      while (stream.pipe && !soon.passed()) {
         pollfd ready{stream.pipe.get(), POLLIN, 0};
         if (::poll(&ready, 1, soon.poll_milliseconds()) > 0) read_stream(rank, stream);
       }
@@ -399,7 +400,7 @@ class Launch {
     Deadline soon = Deadline::after(kDrainTime);
     for (Rank& rank : ranks_) {
       for (Stream& stream : rank.streams) {
-        while (stream.pipe.valid()) {
+        while (stream.pipe) {
           pollfd ready{stream.pipe.get(), POLLIN, 0};
           if (::poll(&ready, 1, soon.poll_milliseconds()) <= 0) break;
           read_stream(rank, stream);
@@ -423,6 +424,7 @@ class Launch {
 
   const LaunchOptions& options_;
   EndingSignals signals_;
+  IgnoredPipeSignal pipe_signal_;
   std::string program_;
   Variables inherited_;
   std::vector<Rank> ranks_;

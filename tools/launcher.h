@@ -52,7 +52,8 @@ struct LaunchResult {
   std::vector<std::string> last_lines;  ///< of the failed rank, at most 10
 };
 
-/// Blocks until every rank has ended; nothing of them is left afterwards. While it runs, SIGINT, SIGTERM and
+/// Blocks until every rank has ended; nothing of them is left afterwards. A closed standard output does not
+/// end them. While it runs, SIGINT, SIGTERM and
 /// SIGHUP to this process are passed on to the ranks; a second one kills them. Call it from the main thread.
 /// Throws kInvalidUsage (no ranks, a host that does not exist) and kSystem (the program cannot be started).
 LaunchResult launch(const LaunchOptions& options);

@@ -13,7 +13,7 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kPerfHelp =
     "Runs <name>_perf, a benchmark with the flags and columns of nccl-tests, as it lies beside this "
     "program.\n"
     "Inside torchrun, srun, mpirun or tombolo run it is one rank of the job; with --emulate or --ranks it "
@@ -24,7 +24,7 @@ constexpr const char* kHelp =
     "  tombolo perf all_reduce --ranks 4 -- -b 8 -e 64M -f 2\n"
     "  tombolo perf all_reduce --emulate two-clusters --order interleaved -- -b 16M -e 16M -n 10";
 
-struct Options {
+struct PerfOptions {
   LaunchFlags launch;
   std::string name;
   std::vector<std::string> flags;
@@ -43,7 +43,7 @@ std::string find_benchmark(const std::string& name) {
        known.empty() ? "are none: build the folder bench/" : "is " + known);
 }
 
-int run(const Options& options) {
+int run_perf(const PerfOptions& options) {
   std::vector<std::string> program{find_benchmark(options.name)};
   program.insert(program.end(), options.flags.begin(), options.flags.end());
   if (options.launch.any()) {
@@ -63,9 +63,9 @@ int run(const Options& options) {
 }  // namespace
 
 void add_perf(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("perf", "Run a benchmark, optionally on emulated clusters", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<PerfOptions>();
+  CLI::App& app = tombolo.add("perf", "Run a benchmark, optionally on emulated clusters", kPerfHelp,
+                              [options] { return run_perf(*options); });
   options->launch.add_to(app);
   app.add_option("benchmark", options->name, "all_reduce, ...")->required();
   app.add_option("flags", options->flags, "After --: the benchmark's own flags");

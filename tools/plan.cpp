@@ -1,6 +1,7 @@
 // tombolo plan: cluster file and model to plan file.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -15,10 +16,14 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kPlanHelp =
     "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
     "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
     "simulation; the fastest wins.\n"
+    "\n"
+    "For the bundled trainer, a layout is stages x replicas x micro-batch. For Megatron-LM (--framework\n"
+    "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, and what is\n"
+    "recomputed; what is left open is chosen.\n"
     "\n"
     "Strategies:\n"
     "  holmes    clusters, sorted by NIC kind, fill whole pipeline stages, so that gradients stay on fast "
@@ -30,20 +35,25 @@ constexpr const char* kHelp =
     "  tombolo plan --cluster cluster.json --batch 32 \\\n"
     "    --model layers=8,hidden=128,heads=4,context=128,vocabulary=256 -o plan.json\n"
     "  tombolo plan --cluster cluster.json --layers 12 --width 768 --heads 12 --context 1024 \\\n"
-    "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron";
+    "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --shard-optimizer \\\n"
+    "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2";
 
-struct Options {
+struct PlanOptions {
   std::string cluster, model;
   int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 0;
   planner::Job job;
   std::string strategy = "holmes", routing = "per-peer", order;
   int ranks = 0;
   double alpha = 1.0;
+  int tensor = 0;  // open
+  std::string framework = "tombolo", schedule, recompute;
+  int chunks = 0;
   std::string output, emit;
   bool json = false;
 };
 
-planner::Job job_of(const Options& options) {
+planner::Job job_of(const PlanOptions& options) {
   planner::Job job = options.job;
   job.model = planner::parse_model(options.model);
   if (options.layers > 0) job.model.layers = options.layers;
@@ -54,7 +64,34 @@ planner::Job job_of(const Options& options) {
   if (job.model.vocabulary == 0) job.model.vocabulary = 256;  // bytes, as `tombolo train`
   if (job.model.name.empty()) job.model.name = "gpt";
   job.model.check();
+  job.framework = *planner::framework_from_name(options.framework);
+  const bool megatron = job.framework == planner::Framework::kMegatron;
+  job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
   return job;
+}
+
+/// What may vary, where the framework has it.
+void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
+  using planner::Recompute;
+  using planner::Schedule;
+  const bool megatron = job.framework == planner::Framework::kMegatron;
+  if (!options.recompute.empty())
+    plan_options.recompute = {*planner::recompute_from_name(options.recompute)};
+  else if (megatron)
+    plan_options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  auto& schedules = plan_options.schedules;
+  const auto interleave = [&] {
+    for (const int chunks : options.chunks > 0 ? std::vector{options.chunks} : std::vector{2, 4})
+      schedules.emplace_back(Schedule::kInterleaved, chunks);
+  };
+  if (options.schedule == "interleaved") {
+    interleave();
+  } else if (!options.schedule.empty()) {
+    schedules = {{*planner::schedule_from_name(options.schedule), std::max(1, options.chunks)}};
+  } else {
+    if (options.chunks <= 1) schedules = {{Schedule::kOneForwardOneBackward, 1}};
+    if (options.chunks > 1 || (megatron && options.chunks == 0)) interleave();
+  }
 }
 
 /// What the other strategy would give under the same routing, in one line for people.
@@ -75,7 +112,7 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
   }
 }
 
-int run(const Options& options) {
+int run_plan(const PlanOptions& options) {
   const auto cluster = load_cluster(options.cluster);
   const planner::Job job = job_of(options);
   planner::PlanOptions plan_options;
@@ -83,6 +120,7 @@ int run(const Options& options) {
       options.strategy == "holmes" ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
+  set_choices(options, job, plan_options);
   if (!options.order.empty() || options.ranks > 0) {
     int ranks = options.ranks;
     if (ranks == 0)
@@ -92,7 +130,8 @@ int run(const Options& options) {
   const planner::Plan plan = planner::make_plan(cluster, job, plan_options);
   if (!options.output.empty()) plan.save(options.output);
   if (options.emit == "megatron") {
-    std::cout << planner::emit_megatron(plan, cluster);
+    const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
+    std::cout << planner::emit_megatron(plan, cluster, std::filesystem::absolute(path).string());
   } else if (options.json) {
     std::cout << plan.to_json().dump(1) << '\n';
   } else {
@@ -106,9 +145,9 @@ int run(const Options& options) {
 }  // namespace
 
 void add_plan(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step", kPlanHelp,
+                              [options] { return run_plan(*options); });
   app.add_option("--cluster", options->cluster,
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
   app.add_option("--model", options->model, "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
@@ -126,6 +165,23 @@ void add_plan(CommandLine& tombolo) {
   shape("--micro-batch", options->job.micro_batch, "Rows per micro-batch; default: chosen");
   shape("--pipeline", options->job.pipeline, "Pipeline stages; default: chosen");
   shape("--data", options->job.data, "Replicas; default: chosen");
+  app.add_option("--framework", options->framework,
+                 "Who trains: tombolo (default), the bundled trainer, or megatron")
+      ->check(CLI::IsMember({"tombolo", "megatron"}));
+  shape("--tensor", options->tensor,
+        "megatron: ranks that share each layer; default: chosen, inside of hosts");
+  app.add_option(
+         "--schedule", options->schedule,
+         "megatron: 1f1b, gpipe, interleaved or zero-bubble-h1; default: 1f1b or interleaved, as is faster")
+      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
+  shape("--chunks", options->chunks, "megatron: model chunks per stage when interleaved; default: 2 or 4");
+  app.add_option("--recompute", options->recompute,
+                 "megatron: none, selective or full; default: the least with which a layout fits")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  app.add_flag("--sequence-parallel", options->job.sequence_parallel,
+               "megatron: divide along the sequence what ranks that share a layer would hold alike");
+  app.add_flag("--shard-optimizer", options->job.shard_optimizer,
+               "megatron: each replica keeps its share of the optimizer's state");
   app.add_option("--strategy", options->strategy, "holmes (default) or megatron")
       ->check(CLI::IsMember({"holmes", "megatron"}));
   app.add_option("--routing", options->routing,

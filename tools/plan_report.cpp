@@ -23,6 +23,17 @@ std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
   return "-";
 }
 
+/// "9 (0-8)", and of several model chunks each.
+std::string layers_text(const Plan& plan, int place) {
+  std::vector<std::string> chunks;
+  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+    const auto& stage = plan.stage(chunk * plan.pipeline_size() + place);
+    chunks.push_back(
+        fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
+  }
+  return fmt::format("{}", fmt::join(chunks, " + "));
+}
+
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
   Table table({"stage", "layers", "cluster", "gradients over", "pipeline over", "memory per rank", "ranks"});
   for (int stage = 0; stage < plan.pipeline_size(); ++stage) {
@@ -38,13 +49,9 @@ std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) 
       pipeline.insert(kind_of_group(plan, "pipeline", static_cast<int>(rank)));
       if (rank < plan.prediction.memory.size()) memory = std::max(memory, plan.prediction.memory[rank].total);
     }
-    const auto& layers = plan.stages[static_cast<std::size_t>(stage)];
-    table.add(
-        {std::to_string(stage),
-         fmt::format("{} ({}-{})", layers.layers, layers.first_layer, layers.first_layer + layers.layers - 1),
-         fmt::format("{}", fmt::join(clusters, ",")), fmt::format("{}", fmt::join(gradients, ",")),
-         fmt::format("{}", fmt::join(pipeline, ",")), memory > 0 ? format_size(memory) : "-",
-         fmt::format("{}", fmt::join(ranks, ", "))});
+    table.add({std::to_string(stage), layers_text(plan, stage), fmt::format("{}", fmt::join(clusters, ",")),
+               fmt::format("{}", fmt::join(gradients, ",")), fmt::format("{}", fmt::join(pipeline, ",")),
+               memory > 0 ? format_size(memory) : "-", fmt::format("{}", fmt::join(ranks, ", "))});
   }
   return table.text(terminal_width());
 }

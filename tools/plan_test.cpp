@@ -116,5 +116,27 @@ TEST_F(PlanCommand, BadInputIsNamedAndExitsWithTwo) {
   EXPECT_MENTIONS(err_, "broken.json:2: routing");
 }
 
+// The emitted script itself, with a torchrun that only tells what it was given.
+TEST_F(PlanCommand, TheEmittedScriptGivesEveryNodeTheClusterFileAndItsName) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--data", "2", "--emit", "megatron"}), kExitOk) << err_;
+  std::ofstream(file("launch.sh")) << out_;
+  std::ofstream(file("torchrun")) << "#!/bin/sh\necho \"$TOMBOLO_CLUSTER $TOMBOLO_HOST $NCCL_NET\"\n";
+  std::filesystem::permissions(file("torchrun"), std::filesystem::perms::owner_all);
+  auto launched = [&](const std::string& variables) {
+    const std::string command =
+        fmt::format("env -u TOMBOLO_HOST -u TOMBOLO_CLUSTER PATH={}:/usr/bin:/bin {} sh {} x.py 2>&1",
+                    folder_.string(), variables, file("launch.sh"));
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe));
+    return fmt::format("{}{}", text, ::pclose(pipe) == 0 ? "" : "failed");
+  };
+  EXPECT_EQ(launched("NODE_RANK=2"), file("cluster.json") + " b0 Tombolo\n");
+  EXPECT_EQ(launched("NODE_RANK=1 TOMBOLO_HOST=b1"), file("cluster.json") + " b1 Tombolo\n");
+  const std::string missing = launched("NODE_RANK=1 TOMBOLO_CLUSTER=/no/such/file");
+  EXPECT_NE(missing.find("cannot read /no/such/file"), std::string::npos) << missing;
+  EXPECT_TRUE(missing.ends_with("failed")) << missing;
+}
+
 }  // namespace
 }  // namespace tombolo::tools

@@ -16,12 +16,16 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kProbeHelp =
     "Measures, over Tombolo's own transports, latency and attained bandwidth of every pair of NICs that "
     "reach\n"
     "each other (both directions loaded at once, pairs that share no host at the same time), and what each "
     "rank\n"
-    "computes. Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan.\n"
+    "computes. Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan. NICs that "
+    "should\n"
+    "reach each other but do not are left out and told at the end: exit code 1, unless whole groups of hosts "
+    "are\n"
+    "apart; then the file gives each its own fabric.\n"
     "\n"
     "Inside torchrun, srun, mpirun or tombolo run it is one rank of the job. With --emulate or -n it starts "
     "its\n"
@@ -35,7 +39,7 @@ constexpr const char* kHelp =
 // What rank 0 says to the process that started it, so that this one can draw; no such line is ever printed.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
 
-struct Options {
+struct ProbeOptions {
   LaunchFlags launch;
   std::string out;
   bool json = false;
@@ -53,7 +57,7 @@ void draw(int done, int total) {
   std::fflush(stderr);
 }
 
-int start_ranks(const Options& options) {
+int start_ranks(const ProbeOptions& options) {
   std::vector<std::string> program{own_program(), "probe", "--seconds", fmt::format("{}", options.seconds),
                                    "--relay-progress"};
   if (!options.out.empty()) program.insert(program.end(), {"--out", options.out});
@@ -86,7 +90,7 @@ void print_facts(const topology::ClusterFile& cluster, const std::vector<double>
   }
 }
 
-int run_as_rank(const Options& options) {
+int run_as_rank(const ProbeOptions& options) {
   collectives::Options engine = collectives::Options::from_environment();
   if (engine.identity.size < 2) {
     fail(Cause::kInvalidUsage,
@@ -94,7 +98,8 @@ int run_as_rank(const Options& options) {
          "or "
          "with --emulate holmes");
   }
-  auto communicator = collectives::Communicator::create(engine);
+  probe::Assembly assembly(engine);
+  auto communicator = collectives::Communicator::create(probe::common_ground(assembly, engine));
   probe::LinkProbeOptions links;
   links.seconds_per_pair = options.seconds;
   if (options.relay_progress) {
@@ -116,7 +121,9 @@ int run_as_rank(const Options& options) {
     communicator->all_gather(mine.data(), speeds.data(), 2, collectives::DataType::kFloat64);
   }
   auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
-                                 std::move(measured), compute);
+                                 std::move(measured.links), compute);
+  std::vector<std::string> unexplained;
+  auto told = probe::separate_fabrics(cluster, measured.failures, unexplained);
   if (communicator->rank() == 0) {
     if (!options.out.empty()) cluster.save(options.out);
     if (options.json) {
@@ -134,15 +141,20 @@ int run_as_rank(const Options& options) {
     }
   }
   communicator->barrier();
-  return kExitOk;
+  if (communicator->rank() == 0) {
+    for (const std::string& each : told) fmt::print(stderr, "tombolo probe: {}\n", each);
+    for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
+  }
+  // Every rank knows, but one is enough to say so.
+  return communicator->rank() == 0 && !unexplained.empty() ? kExitFailed : kExitOk;
 }
 
 }  // namespace
 
 void add_probe(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ProbeOptions>();
   CLI::App& app = tombolo.add(
-      "probe", "Measure every link between the ranks' hosts, and what they compute", kHelp,
+      "probe", "Measure every link between the ranks' hosts, and what they compute", kProbeHelp,
       [options] { return options->launch.any() ? start_ranks(*options) : run_as_rank(*options); });
   options->launch.add_to(app);
   app.add_option("--out", options->out, "Write the cluster file with the measured links here");

@@ -11,7 +11,7 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kSimulateHelp =
     "Executes one training step of a plan event by event: the 1F1B order of every stage, transfers that\n"
     "share NICs, gradient reduction that overlaps the backward pass. Nothing is run or measured.\n"
     "\n"
@@ -20,7 +20,7 @@ constexpr const char* kHelp =
     "  tombolo simulate --plan plan.json --cluster cluster.json --trace step.json\n"
     "    (open step.json in chrome://tracing or ui.perfetto.dev)";
 
-struct Options {
+struct SimulateOptions {
   std::string plan, cluster, trace;
   bool json = false;
 };
@@ -47,7 +47,7 @@ Json to_json(const planner::Plan& plan, const planner::Simulation& simulation) {
           {"links", std::move(links)}};
 }
 
-int run(const Options& options) {
+int run_simulate(const SimulateOptions& options) {
   const auto plan = planner::Plan::load(options.plan);
   const auto cluster = load_cluster(options.cluster);
   const auto simulation = planner::simulate(plan, cluster);
@@ -66,9 +66,9 @@ int run(const Options& options) {
 }  // namespace
 
 void add_simulate(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
-  CLI::App& app = tombolo.add("simulate", "Predict a plan's training step, with a timeline", kHelp,
-                              [options] { return run(*options); });
+  auto options = std::make_shared<SimulateOptions>();
+  CLI::App& app = tombolo.add("simulate", "Predict a plan's training step, with a timeline", kSimulateHelp,
+                              [options] { return run_simulate(*options); });
   app.add_option("--plan", options->plan, "Plan file (docs/plan-file.md)")->required();
   app.add_option("--cluster", options->cluster,
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");

@@ -29,7 +29,7 @@ bool drain(int fd, std::string& into) {
 
 Descriptor as_file(std::string_view input) {
   Descriptor file(::memfd_create("input", MFD_CLOEXEC));
-  if (!file.valid()) fail_errno(errno, "memfd_create");
+  if (!file) fail_errno(errno, "memfd_create");
   while (!input.empty()) {
     ssize_t put = ::write(file.get(), input.data(), input.size());
     if (put < 0) fail_errno(errno, "writing a program's input");
@@ -40,11 +40,6 @@ Descriptor as_file(std::string_view input) {
 }
 
 }  // namespace
-
-void Descriptor::reset(int fd) noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = fd;
-}
 
 Pipe make_pipe() {
   std::array<int, 2> ends{};

@@ -13,25 +13,27 @@
 #include "collectives/bootstrap.h"
 #include "collectives/communicator.h"
 #include "tools/command.h"
+#include "trainer/placement_check.h"
 
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kTrainHelp =
     "Trains a GPT-2-shaped model (fp32, CPU) on the raw bytes of a file. Alone it is one process without "
     "any\n"
     "sockets; started by tombolo run, torchrun, srun or mpirun it is a pipeline of stages times replicas, "
     "laid out by\n"
     "a plan or by --pipeline and --replicas. Every layout sees the same rows in the same step and reports "
     "the same\n"
-    "loss. Checkpoints are llm.c's (version 3, fp32).\n"
+    "loss. With a plan, every rank must run on the host that the plan gives it. Checkpoints are llm.c's "
+    "(version 3, fp32).\n"
     "\nExamples:\n"
     "  tombolo train --data book.txt --steps 200 --sample 300\n"
     "  tombolo train --data book.txt --init model.bin --save model.bin --log steps.jsonl\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --layers 8 --pipeline 2 --replicas 2\n"
     "\nExit codes: 0 done, 1 failed, 2 bad options or files, 130 interrupted (after the step under way; "
     "--save is\n"
-    "still written). A second interrupt ends the process at once.";
+    "still written; while sampling after the byte under way). A second interrupt ends the process at once.";
 
 constexpr int kExitInterrupted = 130;
 
@@ -77,22 +79,47 @@ class ProgressLines {
   double since_ = 0;
 };
 
-int run(const trainer::TrainOptions& options) {
+void check_plan(const std::string& path, const collectives::Communicator& world,
+                collectives::Routing routing) {
+  const std::string warning =
+      trainer::check_placement(planner::Plan::load(path), path, world.members(), routing);
+  if (!warning.empty() && world.rank() == 0) fmt::print(stderr, "tombolo train: warning: {}\n", warning);
+}
+
+int run_train(const trainer::TrainOptions& options) {
   catch_interrupts();
   std::unique_ptr<collectives::Communicator> world;
   if (collectives::Identity::from_environment().size > 1) {
     trainer::resolve(options);  // refuse bad options before anybody is waited for
-    world = collectives::Communicator::create(collectives::Options::from_environment());
+    const auto engine = collectives::Options::from_environment();
+    world = collectives::Communicator::create(engine);
+    try {
+      if (!options.plan.empty()) check_plan(options.plan, *world, engine.routing);
+    } catch (const Error&) {
+      world.reset();  // all ranks come to the same verdict: take leave of them, as this is no rank's own
+                      // failure
+      throw;
+    }
   }
+  const bool chief = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
   hooks.started = print_start;
   hooks.stepped = ProgressLines(options.steps);
   hooks.stop_requested = [] { return stop_requested.load(); };
   const trainer::TrainResult result = trainer::train(options, world.get(), hooks);
-  if (!result.sample.empty()) fmt::print("--- sample ---\n{}\n", result.sample);
+  world.reset();
+  if (!result.parameters.empty()) {
+    const std::string sample =
+        trainer::generate(result.shape, result.parameters, options.sample, hooks.stop_requested);
+    fmt::print("--- sample ---\n{}\n", sample);
+    if (sample.size() < static_cast<std::size_t>(options.sample.bytes)) {
+      fmt::print(stderr, "tombolo train: interrupted after {} of {} bytes of the sample\n", sample.size(),
+                 options.sample.bytes);
+      return kExitInterrupted;
+    }
+  }
   if (!result.interrupted) return kExitOk;
-  if (!world || world->rank() == 0)
-    fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
+  if (chief) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
   return kExitInterrupted;
 }
 
@@ -100,8 +127,8 @@ int run(const trainer::TrainOptions& options) {
 
 void add_train(CommandLine& tombolo) {
   auto options = std::make_shared<trainer::TrainOptions>();
-  CLI::App& app =
-      tombolo.add("train", "Train a GPT on the bytes of a file", kHelp, [options] { return run(*options); });
+  CLI::App& app = tombolo.add("train", "Train a GPT on the bytes of a file", kTrainHelp,
+                              [options] { return run_train(*options); });
   app.add_option("--data", options->data, "Text to train on (any file; its bytes are the tokens)")
       ->required();
   app.add_option("--init", options->init, "random:SEED, or a checkpoint to start from")

@@ -8,7 +8,7 @@
 namespace tombolo::tools::demo {
 namespace {
 
-constexpr double kCell = 84, kCellHeight = 46, kLeft = 70, kTop = 42;
+constexpr double kHeatMapCell = 84, kHeatMapCellHeight = 46, kHeatMapLeft = 70, kHeatMapTop = 42;
 constexpr int kShades = 7;
 
 /// 0 for 10 Mbit/s or less, kShades - 1 for 10 Gbit/s or more, logarithmic: one scale for all NICs.
@@ -27,32 +27,34 @@ const topology::Link* find(const Report& report, const std::string& from, const 
 std::string draw_heat_map(const Report& report, const std::string& nic) {
   const auto& hosts = report.cluster.hosts;
   double side = static_cast<double>(hosts.size());
-  Svg svg(kLeft + kCell * side + 4, kTop + kCellHeight * side + 4,
+  Svg svg(kHeatMapLeft + kHeatMapCell * side + 4, kHeatMapTop + kHeatMapCellHeight * side + 4,
           fmt::format("Attained bandwidth between hosts over {}", nic));
-  svg.text(kLeft - 10, 16, "from", "tick end");
-  svg.text(kLeft, 16, "to", "tick");
+  svg.text(kHeatMapLeft - 10, 16, "from", "tick end");
+  svg.text(kHeatMapLeft, 16, "to", "tick");
   for (std::size_t row = 0; row < hosts.size(); ++row) {
-    double y = kTop + kCellHeight * static_cast<double>(row);
-    svg.text(kLeft - 10, y + kCellHeight / 2 + 4, hosts[row].name, "name end");
-    svg.text(kLeft + kCell * (static_cast<double>(row) + 0.5), kTop - 8, hosts[row].name, "name middle");
+    double y = kHeatMapTop + kHeatMapCellHeight * static_cast<double>(row);
+    svg.text(kHeatMapLeft - 10, y + kHeatMapCellHeight / 2 + 4, hosts[row].name, "name end");
+    svg.text(kHeatMapLeft + kHeatMapCell * (static_cast<double>(row) + 0.5), kHeatMapTop - 8, hosts[row].name,
+             "name middle");
     for (std::size_t column = 0; column < hosts.size(); ++column) {
-      double x = kLeft + kCell * static_cast<double>(column);
+      double x = kHeatMapLeft + kHeatMapCell * static_cast<double>(column);
       const auto* link = find(report, hosts[row].name, hosts[column].name, nic);
       if (row == column || link == nullptr) {
-        svg.rectangle(x + 1, y + 1, kCell - 2, kCellHeight - 2, "no-link",
+        svg.rectangle(x + 1, y + 1, kHeatMapCell - 2, kHeatMapCellHeight - 2, "no-link",
                       row == column ? "" : "no route: the fabrics do not reach each other", 3);
-        if (row != column) svg.text(x + kCell / 2, y + kCellHeight / 2 + 4, "no route", "tick middle");
+        if (row != column)
+          svg.text(x + kHeatMapCell / 2, y + kHeatMapCellHeight / 2 + 4, "no route", "tick middle");
         continue;
       }
       int level = shade(link->bytes_per_second);
       svg.rectangle(
-          x + 1, y + 1, kCell - 2, kCellHeight - 2, fmt::format("heat{}", level),
+          x + 1, y + 1, kHeatMapCell - 2, kHeatMapCellHeight - 2, fmt::format("heat{}", level),
           fmt::format("{} to {}: {}, {} one way", link->from_host, link->to_host,
                       format_bit_rate(link->bytes_per_second), format_seconds(link->latency_seconds)),
           3);
-      svg.text(x + kCell / 2, y + kCellHeight / 2 - 2, format_bit_rate(link->bytes_per_second),
+      svg.text(x + kHeatMapCell / 2, y + kHeatMapCellHeight / 2 - 2, format_bit_rate(link->bytes_per_second),
                fmt::format("cell middle on-heat{}", level));
-      svg.text(x + kCell / 2, y + kCellHeight / 2 + 13, format_seconds(link->latency_seconds),
+      svg.text(x + kHeatMapCell / 2, y + kHeatMapCellHeight / 2 + 13, format_seconds(link->latency_seconds),
                fmt::format("cell small middle on-heat{}", level));
     }
   }

@@ -6,28 +6,31 @@
 namespace tombolo::tools::demo {
 namespace {
 
-constexpr double kWidth = 900, kHeight = 300, kLeft = 56, kRight = 70, kTop = 14, kBottom = 36;
+constexpr double kLossWidth = 900, kLossHeight = 300, kLossLeft = 56, kLossRight = 70, kLossTop = 14,
+                 kLossBottom = 36;
 
 }  // namespace
 
 std::string draw_loss(const Report& report) {
-  Svg svg(kWidth, kHeight, "Loss by step");
+  Svg svg(kLossWidth, kLossHeight, "Loss by step");
   if (report.loss.empty()) return svg.finish();
   double top = *std::max_element(report.loss.begin(), report.loss.end());
   auto values = ticks(top, 5);
   auto steps = ticks(static_cast<double>(report.loss.size()), 8);
-  double across = (kWidth - kLeft - kRight) / steps.back();
-  double up = (kHeight - kTop - kBottom) / values.back();
-  double floor = kHeight - kBottom;
+  double across = (kLossWidth - kLossLeft - kLossRight) / steps.back();
+  double up = (kLossHeight - kLossTop - kLossBottom) / values.back();
+  double floor = kLossHeight - kLossBottom;
   for (double value : values) {
-    svg.line(kLeft, floor - value * up, kWidth - kRight, floor - value * up, value == 0 ? "axis" : "grid");
-    svg.text(kLeft - 8, floor - value * up + 4, short_number(value), "tick end");
+    svg.line(kLossLeft, floor - value * up, kLossWidth - kLossRight, floor - value * up,
+             value == 0 ? "axis" : "grid");
+    svg.text(kLossLeft - 8, floor - value * up + 4, short_number(value), "tick end");
   }
-  for (double step : steps) svg.text(kLeft + step * across, floor + 18, short_number(step), "tick middle");
-  svg.text(kWidth - kRight + 18, floor + 18, "step", "tick");
+  for (double step : steps)
+    svg.text(kLossLeft + step * across, floor + 18, short_number(step), "tick middle");
+  svg.text(kLossWidth - kLossRight + 18, floor + 18, "step", "tick");
   std::vector<std::pair<double, double>> points;
   for (std::size_t i = 0; i < report.loss.size(); ++i) {
-    points.emplace_back(kLeft + static_cast<double>(i) * across, floor - report.loss[i] * up);
+    points.emplace_back(kLossLeft + static_cast<double>(i) * across, floor - report.loss[i] * up);
   }
   svg.polyline(points, "curve");
   auto mark = [&](std::size_t step, double dx, double dy, const char* anchor) {

@@ -9,8 +9,9 @@
 namespace tombolo::tools::demo {
 namespace {
 
-constexpr double kWidth = 900, kLeft = 250, kRight = 150, kTop = 10, kRow = 46, kBar = 22;
-constexpr double kPlot = kWidth - kLeft - kRight;
+constexpr double kBarsWidth = 900, kBarsLeft = 250, kBarsRight = 150, kBarsTop = 10, kBarsRow = 46,
+                 kBarsBar = 22;
+constexpr double kBarsPlot = kBarsWidth - kBarsLeft - kBarsRight;
 
 struct Frame {
   double height = 0;
@@ -20,29 +21,29 @@ struct Frame {
 /// Grid lines, the axis and the names of the runs.
 Frame frame(Svg& svg, const Report& report, double top_value, const std::string& unit) {
   Frame out;
-  double bottom = kTop + kRow * static_cast<double>(report.runs.size());
+  double bottom = kBarsTop + kBarsRow * static_cast<double>(report.runs.size());
   out.height = bottom + 34;
   auto marks = ticks(top_value, 5);
-  out.scale = kPlot / marks.back();
+  out.scale = kBarsPlot / marks.back();
   for (double mark : marks) {
-    double x = kLeft + mark * out.scale;
-    svg.line(x, kTop, x, bottom, mark == 0 ? "axis" : "grid");
+    double x = kBarsLeft + mark * out.scale;
+    svg.line(x, kBarsTop, x, bottom, mark == 0 ? "axis" : "grid");
     svg.text(x, bottom + 16, short_number(mark), "tick middle");
   }
-  svg.text(kLeft + kPlot + 30, bottom + 16, unit, "tick");
+  svg.text(kBarsLeft + kBarsPlot + 30, bottom + 16, unit, "tick");
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    double y = kTop + kRow * static_cast<double>(i) + kRow / 2;
-    svg.text(kLeft - 12, y + 4, report.runs[i].title, "name end");
+    double y = kBarsTop + kBarsRow * static_cast<double>(i) + kBarsRow / 2;
+    svg.text(kBarsLeft - 12, y + 4, report.runs[i].title, "name end");
   }
   return out;
 }
 
 double svg_height(const Report& report) {
-  return kTop + kRow * static_cast<double>(report.runs.size()) + 34;
+  return kBarsTop + kBarsRow * static_cast<double>(report.runs.size()) + 34;
 }
 
 double bar_y(std::size_t index) {
-  return kTop + kRow * static_cast<double>(index) + (kRow - kBar) / 2;
+  return kBarsTop + kBarsRow * static_cast<double>(index) + (kBarsRow - kBarsBar) / 2;
 }
 
 std::string bar_class(std::size_t index) {
@@ -54,16 +55,16 @@ std::string bar_class(std::size_t index) {
 std::string draw_tokens(const Report& report) {
   double top = 0;
   for (const auto& run : report.runs) top = std::max(top, run.tokens_per_second);
-  Svg svg(kWidth, svg_height(report), "Tokens per second of the three runs");
+  Svg svg(kBarsWidth, svg_height(report), "Tokens per second of the three runs");
   Frame axes = frame(svg, report, top, "tokens/s");
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const auto& run = report.runs[i];
     double width = run.tokens_per_second * axes.scale;
-    svg.rectangle(kLeft, bar_y(i), width, kBar, bar_class(i),
+    svg.rectangle(kBarsLeft, bar_y(i), width, kBarsBar, bar_class(i),
                   fmt::format("{}: {:.0f} tokens/s", run.title, run.tokens_per_second), 3);
     double base = report.runs.front().tokens_per_second;
     std::string times = i == 0 || base <= 0 ? "" : fmt::format("  ({:.2f}×)", run.tokens_per_second / base);
-    svg.text(kLeft + width + 8, bar_y(i) + 16, fmt::format("{:.0f}{}", run.tokens_per_second, times),
+    svg.text(kBarsLeft + width + 8, bar_y(i) + 16, fmt::format("{:.0f}{}", run.tokens_per_second, times),
              "value");
   }
   return svg.finish();
@@ -74,18 +75,18 @@ std::string draw_predictions(const Report& report) {
   for (const auto& run : report.runs) {
     top = std::max({top, run.measured_step_seconds, run.predicted.step_seconds});
   }
-  Svg svg(kWidth, svg_height(report), "Step time, predicted and measured");
+  Svg svg(kBarsWidth, svg_height(report), "Step time, predicted and measured");
   Frame axes = frame(svg, report, top * 1e3, "ms");
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
     const auto& run = report.runs[i];
     double measured = run.measured_step_seconds * 1e3 * axes.scale;
     double predicted = run.predicted.step_seconds * 1e3 * axes.scale;
-    svg.rectangle(kLeft, bar_y(i), measured, kBar, bar_class(i),
+    svg.rectangle(kBarsLeft, bar_y(i), measured, kBarsBar, bar_class(i),
                   fmt::format("measured {}", format_seconds(run.measured_step_seconds)), 3);
-    svg.rectangle(kLeft + predicted - 2, bar_y(i) - 6, 4, kBar + 12, "mark",
+    svg.rectangle(kBarsLeft + predicted - 2, bar_y(i) - 6, 4, kBarsBar + 12, "mark",
                   fmt::format("predicted {}", format_seconds(run.predicted.step_seconds)), 2);
     svg.text(
-        kLeft + std::max(measured, predicted) + 10, bar_y(i) + 16,
+        kBarsLeft + std::max(measured, predicted) + 10, bar_y(i) + 16,
         fmt::format("{:.0f} ms, predicted {}", run.measured_step_seconds * 1e3, run.prediction_error_text()),
         "value");
   }
@@ -107,15 +108,15 @@ std::string draw_traffic(const Report& report) {
     }
     top = std::max(top, total);
   }
-  Svg svg(kWidth, svg_height(report), "Bytes per step by kind of NIC");
+  Svg svg(kBarsWidth, svg_height(report), "Bytes per step by kind of NIC");
   Frame axes = frame(svg, report, top, "MB per step");
   for (std::size_t i = 0; i < report.runs.size(); ++i) {
-    double x = kLeft;
+    double x = kBarsLeft;
     for (NicKind kind : kKinds) {
       double width = sums[i][kind] * axes.scale;
       if (width <= 0) continue;
       // A gap of two pixels keeps neighbours apart without an outline.
-      svg.rectangle(x, bar_y(i), std::max(width - 2, 0.5), kBar,
+      svg.rectangle(x, bar_y(i), std::max(width - 2, 0.5), kBarsBar,
                     fmt::format("kind-{}", topology::nic_kind_name(kind)),
                     fmt::format("{}: {:.2f} MB per step", kind_title(kind), sums[i][kind]), 2);
       x += width;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "planner/model.h"
+#include "planner/job.h"
 
 namespace tombolo::tools::demo {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/model.h"
+#include "planner/job.h"
 
 namespace tombolo::tools::demo {
 

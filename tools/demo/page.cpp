@@ -87,7 +87,7 @@ std::string placement_table(const Report& report) {
         if (!hosts.empty()) hosts += " + ";
         hosts += place.host + (host == nullptr ? "" : fmt::format(" ({})", host->cluster));
       }
-      int layers = run.plan.stages[static_cast<std::size_t>(stage)].layers;
+      int layers = run.plan.stage(stage).layers;
       rows += fmt::format("<td>{}: {} layers</td>", escape(hosts), layers);
     }
     rows += "</tr>\n";
@@ -212,6 +212,7 @@ std::string Report::to_html() const {
                "largest error of a predicted step time");
   body += tile(losses, fmt::format("loss over {} steps", loss.size()));
   body += "</div>\n";
+  for (const std::string& remark : remarks()) body += note("Note: " + remark + ".");
 
   body += section(
       "Tokens per second",

@@ -25,7 +25,7 @@ Json run_json(const Run& run) {
     ranks.push_back({{"host", place.host}, {"stage", place.stage}, {"replica", place.replica}});
   }
   Json layers = Json::array();
-  for (const auto& stage : run.plan.stages) layers.push_back(stage.layers);
+  for (const auto& stage : run.plan.stages()) layers.push_back(stage.layers);
   return {{"name", run.name},
           {"title", run.title},
           {"strategy", run.plan.strategy},
@@ -92,6 +92,29 @@ double Report::largest_prediction_error() const noexcept {
   return largest;
 }
 
+std::vector<std::string> Report::remarks() const {
+  std::vector<std::string> all;
+  for (const auto& run : runs) {
+    if (std::fabs(run.prediction_error()) <= kPredictionTolerance) continue;
+    all.push_back(fmt::format("the prediction for '{}' is off by {}, more than {:.0f} %", run.title,
+                              run.prediction_error_text(), kPredictionTolerance * 100));
+  }
+  if (speedup() < kExpectedSpeedup)
+    all.push_back(
+        fmt::format("a speedup of at least {:.1f}x was expected, not {:.2f}x", kExpectedSpeedup, speedup()));
+  if (speedup_from_placement() <= kExpectedSpeedupFromPlacement) {
+    all.push_back(fmt::format("the placement alone was expected to give more than {:.1f}x, not {:.2f}x",
+                              kExpectedSpeedupFromPlacement, speedup_from_placement()));
+  }
+  if (!all.empty()) {
+    all.emplace_back(
+        "other work on this machine during the probe or the training does this, and so do few steps: try "
+        "again "
+        "when it is idle");
+  }
+  return all;
+}
+
 Json Report::to_json() const {
   Json run_list = Json::array();
   for (const auto& run : runs) run_list.push_back(run_json(run));
@@ -111,6 +134,8 @@ Json Report::to_json() const {
           {"speedup", speedup()},
           {"speedup_from_placement", speedup_from_placement()},
           {"largest_prediction_error", largest_prediction_error()},
+          {"remarks", remarks()},
+          {"files", files},
           {"loss", loss},
           {"train_seconds", train_seconds},
           {"loss_agreement",

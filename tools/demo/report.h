@@ -62,8 +62,12 @@ struct Report {
   double train_seconds = 0;  ///< of the long run
   std::string sample;        ///< generated text
   Environment environment;
+  std::vector<std::string> files;  ///< names of all that the demo writes into its folder
 
   static constexpr double kLossTolerance = 1e-4;
+  /// What the setting is built to show on an idle machine.
+  static constexpr double kExpectedSpeedup = 1.4, kExpectedSpeedupFromPlacement = 1.1;
+  static constexpr double kPredictionTolerance = 0.25;
 
   /// Run 3 over run 1, and run 3 over run 2, in tokens per second; 0 where the runs are not there.
   double speedup() const noexcept;
@@ -74,6 +78,9 @@ struct Report {
   std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
+  /// A sentence for each figure that is not as expected, and a last one on what that may mean; empty where
+  /// all are.
+  std::vector<std::string> remarks() const;
 
   Json to_json() const;
   /// A page that needs nothing but itself: no scripts, fonts, images or addresses.

@@ -63,7 +63,7 @@ Report made_up_report() {
     run.plan.job.micro_batch = 2;
     run.plan.job.pipeline = 2;
     run.plan.job.data = 2;
-    run.plan.stages = {{0, 4}, {4, 4}};
+    run.plan.pipelines = {{{{0, 4}, {4, 4}}, 8, 1}};
     const char* order[] = {"A0", "B0", "A1", "B1"};
     for (int r = 0; r < 4; ++r)
       run.plan.ranks.push_back({order[r], 0, i == 2 ? r % 2 : r / 2, i == 2 ? r / 2 : r % 2});
@@ -103,6 +103,24 @@ TEST(DemoReport, ComputesSpeedupsFromTokensPerSecond) {
   EXPECT_NEAR(report.largest_loss_difference(), 2e-5, 1e-9);
   EXPECT_EQ(report.runs[0].prediction_error_text(), "+10 %");
   EXPECT_EQ(report.runs[1].prediction_error_text(), "-5 %");
+}
+
+TEST(DemoReport, RemarksOnWhatIsNotAsExpected) {
+  Report report = made_up_report();
+  EXPECT_TRUE(report.remarks().empty());
+  report.runs[2].predicted.step_seconds = 0.26;  // measured: 0.20
+  auto remarks = report.remarks();
+  ASSERT_EQ(remarks.size(), 2U);
+  EXPECT_EQ(remarks[0], "the prediction for 'Holmes plan' is off by +30 %, more than 25 %");
+  EXPECT_NE(remarks[1].find("other work on this machine"), std::string::npos);
+  report.runs[2].predicted.step_seconds = 0.19;
+  report.runs[2].tokens_per_second = 1.3 * report.runs[0].tokens_per_second;
+  remarks = report.remarks();
+  ASSERT_EQ(remarks.size(), 3U);
+  EXPECT_NE(remarks[0].find("not 1.30x"), std::string::npos) << remarks[0];
+  EXPECT_NE(remarks[1].find("not 1.04x"), std::string::npos) << remarks[1];
+  EXPECT_EQ(report.to_json()["remarks"], Json(remarks));
+  EXPECT_NE(report.to_html().find("not 1.30x"), std::string::npos);
 }
 
 TEST(DemoReport, HasNoSpeedupWithoutThreeRuns) {

@@ -5,7 +5,9 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 
@@ -27,6 +29,21 @@ constexpr std::array<File, 9> kFiles{{{"report.html", "the page to look at"},
                                       {"train.log", "the long run, step by step"},
                                       {"model.bin", "its weights, in llm.c's format"}}};
 
+/// What an earlier demo wrote here, by its own account.
+std::set<std::string> marked_files(const std::string& report) {
+  std::error_code ignored;
+  if (!fs::exists(report, ignored)) return {};
+  try {
+    std::set<std::string> names;
+    std::ifstream file(report);
+    const Json parsed = Json::parse(file);  // must outlive the loop over its part
+    for (const Json& name : parsed.at("files")) names.insert(name.get<std::string>());
+    return names;
+  } catch (const Json::exception&) {
+    return {};  // somebody else's
+  }
+}
+
 }  // namespace
 
 Results::Results(const std::string& folder) : folder_(folder) {
@@ -37,12 +54,25 @@ Results::Results(const std::string& folder) : folder_(folder) {
     fail(Cause::kInvalidUsage, "--out {}: not a folder that can be written to{}", folder_,
          error ? ": " + error.message() : "");
   }
+  const std::set<std::string> marked = marked_files(path("report.json"));
+  for (const File& file : kFiles) {
+    if (fs::exists(path(file.name), error) && !marked.contains(file.name)) {
+      fail(Cause::kInvalidUsage,
+           "--out {}: {} is there, and no report.json of a demo lists it as its own; move it away, or choose "
+           "another folder",
+           folder_, file.name);
+    }
+  }
   for (const File& file : kFiles) fs::remove(path(file.name), error);
 }
 
 Results::~Results() {
   std::error_code ignored;
-  if (made_ && !written_) fs::remove(folder_, ignored);  // only an empty one goes
+  if (written_) return;
+  if (begun_) {
+    for (const File& file : kFiles) fs::remove(path(file.name), ignored);
+  }
+  if (made_) fs::remove(folder_, ignored);  // only an empty one goes
 }
 
 std::string Results::path(const std::string& name) const {
@@ -50,6 +80,7 @@ std::string Results::path(const std::string& name) const {
 }
 
 void Results::write(const Report& report, const Session& session) {
+  begun_ = true;
   report.cluster.save(path("cluster.json"));
   for (const char* name :
        {"plan-one-communicator.json", "plan-per-peer.json", "plan-holmes.json", "train.log", "model.bin"}) {
@@ -65,6 +96,12 @@ void Results::write(const Report& report, const Session& session) {
   bool complete = std::fwrite(page.data(), 1, page.size(), file) == page.size();
   if (std::fclose(file) != 0 || !complete) fail_errno(errno, "writing " + path("report.html"));
   written_ = true;
+}
+
+std::vector<std::string> Results::names() {
+  std::vector<std::string> all;
+  for (const File& file : kFiles) all.emplace_back(file.name);
+  return all;
 }
 
 std::string Results::listing() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/demo/report.h"
 #include "tools/demo/session.h"
@@ -11,9 +12,10 @@ namespace tombolo::tools::demo {
 class Results {
  public:
   /// Makes the folder where it is missing, and removes results of an earlier demo from it, so that none are
-  /// mistaken for this one's. Throws kInvalidUsage when it cannot be written to.
+  /// mistaken for this one's: those that the earlier report.json lists as its own. Throws kInvalidUsage when
+  /// it cannot be written to, or holds a file of one of our names that no such report lists.
   explicit Results(const std::string& folder);
-  /// Removes the folder again if it made it and nothing was written.
+  /// Where write() did not come to its end, removes what it wrote, and the folder if this made it.
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
@@ -22,11 +24,13 @@ class Results {
   void write(const Report& report, const Session& session);
   /// Lines for people: what lies where.
   std::string listing() const;
+  /// Names of all files, for Report::files.
+  static std::vector<std::string> names();
 
  private:
   std::string path(const std::string& name) const;
   std::string folder_;
-  bool made_ = false, written_ = false;
+  bool made_ = false, begun_ = false, written_ = false;
 };
 
 }  // namespace tombolo::tools::demo

@@ -11,7 +11,7 @@ std::string stage_text(const planner::Plan& plan, int stage) {
   for (const auto& place : plan.ranks) {
     if (place.stage == stage) hosts += (hosts.empty() ? "" : "+") + place.host;
   }
-  return fmt::format("{} ({} layers)", hosts, plan.stages[static_cast<std::size_t>(stage)].layers);
+  return fmt::format("{} ({} layers)", hosts, plan.stage(stage).layers);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ std::string summary(const Report& report) {
     text += fmt::format("\nloss {:.3f} -> {:.3f} over {} steps", report.loss.front(), report.loss.back(),
                         report.loss.size());
   }
+  for (const std::string& remark : report.remarks()) text += "\nNOTE: " + remark;
   return text;
 }
 

@@ -22,8 +22,10 @@ constexpr Library kLibraries[] = {
 
 std::vector<Check> check_libraries(const Facts& facts) {
   std::vector<Check> checks;
-  bool rdma = std::any_of(facts.machine.nics.begin(), facts.machine.nics.end(),
-                          [](const auto& nic) { return topology::is_rdma(nic.kind) && !nic.emulated; });
+  // An RDMA device whose interface is used for TCP for want of the library counts too.
+  bool rdma = std::any_of(facts.machine.nics.begin(), facts.machine.nics.end(), [](const auto& nic) {
+    return (topology::is_rdma(nic.kind) || !nic.rdma_device.empty()) && !nic.emulated;
+  });
   for (const Library& library : kLibraries) {
     std::string refused = facts.load(library.file);
     bool needed = rdma && std::string_view(library.name) == "libibverbs";
@@ -37,7 +39,10 @@ std::vector<Check> check_libraries(const Facts& facts) {
   std::string no_ucx = facts.load("libucp.so.0");
   checks.push_back({"UCX",
                     Status::kOk,
-                    no_ucx.empty() ? "libucp.so.0 loads" : "libucp.so.0 is not here; no transport needs it",
+                    no_ucx.empty()
+                        ? "libucp.so.0 loads"
+                        : "libucp.so.0 is not here: the transport ucx cannot be used, which only RDMA "
+                          "NICs without working verbs need",
                     {}});
   bool gpus = !facts.machine.gpus.empty();
   for (const auto& [name, file] :

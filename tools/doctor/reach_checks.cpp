@@ -85,8 +85,8 @@ std::vector<Check> check_peer(const std::string& host, const Facts& facts) {
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
   std::string peer = numeric(list->ai_addr, list->ai_addrlen);
   // Connecting a datagram socket sends nothing, but makes the kernel choose the way.
-  tools::Descriptor socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket.valid() || ::connect(socket.get(), list->ai_addr, list->ai_addrlen) != 0) {
+  Descriptor socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket || ::connect(socket.get(), list->ai_addr, list->ai_addrlen) != 0) {
     return {{"peer " + host, Status::kFailed, fmt::format("no route to {}: {}", peer, errno_text(errno)),
              "check addresses and routes: ip route get " + peer}};
   }

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -108,11 +109,11 @@ topology::ClusterFile make_cluster(const Spec& spec, bool loopback) {
 }
 
 int bind_port(const std::string& address, int port) {
-  tools::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (!socket.valid() || ::inet_pton(AF_INET, address.c_str(), &at.sin_addr) != 1) return -1;
+  if (!socket || ::inet_pton(AF_INET, address.c_str(), &at.sin_addr) != 1) return -1;
   return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 ? port : -1;
 }
 
@@ -283,6 +284,31 @@ std::string Emulation::address(std::string_view host, std::string_view fabric) c
     }
   }
   fail(Cause::kInvalidUsage, "emulation '{}': host '{}' has no NIC on fabric '{}'", spec.name, host, fabric);
+}
+
+RelayReport Emulation::order_relay(std::size_t link, RelayOrder order) const {
+  const auto& relays = state_->holder.relays;
+  if (link >= relays.size() || !relays[link]) {
+    fail(Cause::kInvalidUsage, "emulation '{}': no relay carries link {}", state_->spec.name, link);
+  }
+  RelayReport report;
+  if (::send(relays[link].get(), &order, sizeof order, MSG_NOSIGNAL) != sizeof order) {
+    fail_errno(errno,
+               fmt::format("emulation '{}': an order to the relay of link {}", state_->spec.name, link));
+  }
+  pollfd answer{relays[link].get(), POLLIN, 0};
+  Deadline deadline = Deadline::after(std::chrono::seconds(10));
+  int ready = 0;
+  while ((ready = ::poll(&answer, 1, deadline.poll_milliseconds())) < 0 && errno == EINTR) {
+  }
+  if (ready == 0) {
+    fail(Cause::kTimeout, "emulation '{}': the relay of link {} has not answered for 10 s", state_->spec.name,
+         link);
+  }
+  if (::recv(relays[link].get(), &report, sizeof report, 0) != sizeof report) {
+    fail(Cause::kSystem, "emulation '{}': the relay of link {} has ended", state_->spec.name, link);
+  }
+  return report;
 }
 
 int Emulation::free_port(std::string_view host, std::string_view fabric) const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "tools/emulation/relay.h"
 #include "tools/emulation/spec.h"
 #include "topology/cluster_file.h"
 
@@ -75,6 +76,11 @@ class Emulation {
   /// Moves the calling process into the host's namespaces; 0, or an errno. Call it in a forked child before
   /// exec: the process must have one thread; nothing is allocated.
   int enter(std::size_t host_index) const noexcept;
+
+  /// Gives an order to the relay that carries a link (an index into spec().links), and returns what it has
+  /// counted: links with a round trip or loss have one. From one process at a time. Throws kInvalidUsage
+  /// where there is no relay, kTimeout and kSystem where it does not answer.
+  RelayReport order_relay(std::size_t link, RelayOrder order) const;
 
   /// A TCP port that is free on the host's address on `fabric`, right now. Throws kSystem.
   int free_port(std::string_view host, std::string_view fabric) const;

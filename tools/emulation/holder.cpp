@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,21 +18,21 @@
 
 #include "base/error.h"
 #include "tools/emulation/network_script.h"
+#include "tools/emulation/relay.h"
 
 namespace tombolo::emulation {
 namespace {
-
-using tools::Descriptor;
 
 constexpr auto kToolDeadline = std::chrono::seconds(20);
 constexpr int kControl = 3;  // the holder's descriptors, moved here so that all others can be closed
 constexpr int kStatus = 4;
 constexpr int kSignals = 5;
 constexpr int kHub = 6;
+constexpr int kHigh = 200;  // from here on while numbers are given
 
 bool write_file(const char* path, const std::string& text) {
   Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
-  return file.valid() && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
 // Real root stays itself: inside a user namespace it would lose its power over other users' files, which
@@ -59,8 +60,8 @@ bool leave_network_namespace() {
 
 // Moves a descriptor to a number of our choice, by way of one that is free for sure.
 void place_at(int number, int descriptor) {
-  Descriptor high(::fcntl(descriptor, F_DUPFD_CLOEXEC, 200));
-  if (!high.valid() || ::dup3(high.get(), number, O_CLOEXEC) < 0) fail_errno(errno, "placing a descriptor");
+  Descriptor high(::fcntl(descriptor, F_DUPFD_CLOEXEC, kHigh));
+  if (!high || ::dup3(high.get(), number, O_CLOEXEC) < 0) fail_errno(errno, "placing a descriptor");
 }
 
 void keep_namespace_open(int as) {
@@ -86,7 +87,32 @@ std::string require_tool(std::string_view name) {
   return *found;
 }
 
-bool build_network(const Spec& spec) {
+struct Relay {
+  pid_t pid = -1;
+  Descriptor ended;  ///< pidfd: readable when it has
+};
+
+std::vector<std::size_t> relayed_links(const Spec& spec) {
+  std::vector<std::size_t> links;
+  for (std::size_t l = 0; l < spec.links.size(); ++l) {
+    if (spec.links[l].relayed()) links.push_back(l);
+  }
+  return links;
+}
+
+// Of the links' relays, in their order: the two TAP devices of each, made in the hub.
+using Taps = std::vector<std::array<Descriptor, 2>>;
+
+Taps make_taps(const Spec& spec) {
+  Taps taps;
+  for (std::size_t link : relayed_links(spec)) {
+    auto [first, second] = link_interfaces(link);
+    taps.push_back({make_tap(first), make_tap(second)});
+  }
+  return taps;
+}
+
+bool build_network(const Spec& spec, Taps& taps) {
   std::string ip = require_tool("ip");
   std::string tc = require_tool("tc");
   bool user_namespace = leave_network_namespace();
@@ -102,6 +128,7 @@ bool build_network(const Spec& spec) {
   }
   if (::setns(kHub, CLONE_NEWNET) != 0) fail_errno(errno, "going back to the bridges' namespace");
 
+  taps = make_taps(spec);
   NetworkScript script = make_network_script(spec, paths);
   run_batch(ip, script.hub_ip, kHub);
   run_batch(tc, script.hub_tc, kHub);
@@ -112,20 +139,51 @@ bool build_network(const Spec& spec) {
   return user_namespace;
 }
 
+std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
+  std::vector<std::size_t> links = relayed_links(spec);
+  std::vector<Relay> relays;
+  const pid_t holder = ::getpid();
+  for (std::size_t r = 0; r < links.size(); ++r) {
+    const LinkSpec& link = spec.links[links[r]];
+    pid_t child = ::fork();
+    if (child < 0) fail_errno(errno, "fork");
+    if (child == 0) {
+      tools::die_with_parent(holder, SIGKILL);
+      // Of the holder's descriptors it keeps the two devices and its orders.
+      Descriptor first(::fcntl(taps[r][0].get(), F_DUPFD_CLOEXEC, kHigh));
+      Descriptor second(::fcntl(taps[r][1].get(), F_DUPFD_CLOEXEC, kHigh));
+      Descriptor orders(::fcntl(relay_descriptor(r), F_DUPFD_CLOEXEC, kHigh));
+      ::syscall(SYS_close_range, kControl, kHigh - 1, 0);
+      run_relay(first, second, orders,
+                {link.bits_per_second, link.round_trip / 2, link.loss, link.queue_bytes, 2 * r + 1});
+      ::_exit(0);
+    }
+    relays.push_back({child, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)))});
+    if (!relays.back().ended) fail_errno(errno, "pidfd_open");
+    ::close(relay_descriptor(r));  // or the relay would not see its owner go
+  }
+  return relays;
+}
+
 void say(char kind, const std::string& text) {
   std::string message = kind + text;
   [[maybe_unused]] ssize_t put = ::write(kStatus, message.data(), message.size());
 }
 
 [[noreturn]] void hold(const Spec& spec, bool namespaces, const std::string& directory, pid_t parent,
-                       int control, int status) {
+                       int control, int status, const std::vector<int>& relay_orders) {
   // A group of its own: a terminal's Ctrl-C is for the launcher to handle, not to pull the network from under
   // it.
   ::setpgid(0, 0);
-  int spare = ::fcntl(status, F_DUPFD_CLOEXEC, 200);  // `status` may be what `control` is placed over
-  ::dup3(control, kControl, O_CLOEXEC);               // EINVAL: it is there already
-  ::dup3(spare, kStatus, O_CLOEXEC);
-  ::syscall(SYS_close_range, kStatus + 1, ~0U, 0);
+  // First all out of the way, since each may be where another one goes.
+  std::vector<std::pair<int, int>> places{{control, kControl}, {status, kStatus}};
+  for (std::size_t r = 0; r < relay_orders.size(); ++r) {
+    places.emplace_back(relay_orders[r], relay_descriptor(r));
+  }
+  for (auto& [from, to] : places) from = ::fcntl(from, F_DUPFD_CLOEXEC, kHigh);
+  ::syscall(SYS_close_range, kControl, kHigh - 1, 0);
+  for (auto& [from, to] : places) ::dup3(from, to, O_CLOEXEC);
+  ::syscall(SYS_close_range, kHigh, ~0U, 0);
   sigset_t stop;
   ::sigemptyset(&stop);
   for (int each : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&stop, each);
@@ -134,8 +192,11 @@ void say(char kind, const std::string& text) {
   tools::die_with_parent(parent, SIGTERM);
 
   bool built = false;
+  std::vector<Relay> relays;
   try {
-    bool user_namespace = namespaces && build_network(spec);
+    Taps taps;
+    bool user_namespace = namespaces && build_network(spec, taps);
+    if (namespaces) relays = start_relays(spec, std::move(taps));
     tools::die_with_parent(parent, SIGTERM);
     say(user_namespace ? 'u' : 'r', "");
     built = true;
@@ -143,10 +204,14 @@ void say(char kind, const std::string& text) {
     say('e', error.what());
   }
   if (built) {
-    std::array<pollfd, 2> wait{{{kControl, POLLIN, 0}, {kSignals, POLLIN, 0}}};
+    std::vector<pollfd> wait{{kControl, POLLIN, 0}, {kSignals, POLLIN, 0}};
+    // Without its link the network is not what was asked for: better none.
+    for (const Relay& relay : relays) wait.push_back({relay.ended.get(), POLLIN, 0});
     while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {
     }
   }
+  for (const Relay& relay : relays) ::kill(relay.pid, SIGKILL);
+  for (const Relay& relay : relays) ::waitpid(relay.pid, nullptr, 0);
   std::error_code ignored;
   if (!directory.empty()) std::filesystem::remove_all(directory, ignored);
   ::_exit(0);
@@ -169,12 +234,25 @@ std::string read_status(int fd) {
 Holder start_holder(const Spec& spec, bool namespaces, const std::string& directory) {
   tools::Pipe control = tools::make_pipe();
   tools::Pipe status = tools::make_pipe();
+  std::vector<Descriptor> relays(spec.links.size());
+  std::vector<Descriptor> relay_ends;
+  for (std::size_t link : namespaces ? relayed_links(spec) : std::vector<std::size_t>{}) {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      fail_errno(errno, "socketpair");
+    relays[link].reset(ends[0]);
+    relay_ends.emplace_back(ends[1]);
+  }
   pid_t parent = ::getpid();
   pid_t child = ::fork();
   if (child < 0) fail_errno(errno, "fork");
-  if (child == 0) hold(spec, namespaces, directory, parent, control.read.get(), status.write.get());
+  if (child == 0) {
+    std::vector<int> relay_orders;
+    for (const Descriptor& end : relay_ends) relay_orders.push_back(end.get());
+    hold(spec, namespaces, directory, parent, control.read.get(), status.write.get(), relay_orders);
+  }
   status.write.reset();
-  Holder holder{child, false, std::move(control.write), std::move(status.read)};
+  Holder holder{child, false, std::move(control.write), std::move(status.read), std::move(relays)};
   // Bounded: every tool in there has a deadline, and a holder that dies ends the pipe.
   std::string answer = read_status(holder.alive.get());
   if (answer.empty() || answer[0] == 'e') {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "tools/emulation/spec.h"
 #include "tools/subprocess.h"
@@ -15,11 +16,17 @@ constexpr int namespace_descriptor(std::size_t host_index) noexcept {
   return 10 + static_cast<int>(host_index);
 }
 
+/// Under which the holder keeps the end on which the relay of its i-th relayed link takes orders.
+constexpr int relay_descriptor(std::size_t relay_index) noexcept {
+  return 100 + static_cast<int>(relay_index);
+}
+
 struct Holder {
   pid_t pid = -1;
-  bool user_namespace = false;  ///< it made one, which must be entered first
-  tools::Descriptor control;    ///< closing it ends the holder
-  tools::Descriptor alive;      ///< end of file when it has ended
+  bool user_namespace = false;     ///< it made one, which must be entered first
+  Descriptor control;              ///< closing it ends the holder
+  Descriptor alive;                ///< end of file when it has ended
+  std::vector<Descriptor> relays;  ///< by link, for orders to its relay; none where it has no relay
 };
 
 /// Forks the holder, and returns once the network is built. `directory` is removed when the holder ends in

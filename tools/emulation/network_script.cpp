@@ -14,6 +14,8 @@ constexpr unsigned kSlowPacket = 16 * 1024;
 constexpr unsigned kSlowBurst = 64 * 1024;
 // veth passes packets of 64 KiB whole, and the bucket must be larger than one.
 constexpr unsigned kFastBurst = 256 * 1024;
+// Packets that wait until the relay gets the processor; its own queue is what limits.
+constexpr int kRelayQueue = 5000;
 
 std::string shape(const std::string& interface, double bits_per_second) {
   // 50 ms of queue: what does not fit is dropped, as a switch would.
@@ -32,6 +34,10 @@ unsigned burst_bytes(double bits_per_second) noexcept {
   if (bits_per_second <= kSlowRate) return kSlowBurst;
   // At least a millisecond's worth: a timer that fires late must not cost rate.
   return std::max(kFastBurst, static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9)));
+}
+
+std::pair<std::string, std::string> link_interfaces(std::size_t link) {
+  return {fmt::format("l{}a", link), fmt::format("l{}b", link)};
 }
 
 NetworkScript make_network_script(const Spec& spec, const std::vector<std::string>& namespace_paths) {
@@ -58,6 +64,8 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
           fmt::format("link set dev {} addrgenmode none master {} up\n", port, bridge(nic.segment));
       ip += fmt::format("link set dev {} addrgenmode none\n", nic.name);
       ip += fmt::format("addr add {}/24 dev {}\n", spec.address(h, n, false), nic.name);
+      // Also where the rate is that of a link behind the NIC.
+      if (!nic.shaped) ip += limit_packets(nic.name, nic.bits_per_second);
       if (nic.shaped) {
         script.hub_ip += limit_packets(port, nic.bits_per_second);
         script.hub_tc += shape(port, nic.bits_per_second);
@@ -71,8 +79,14 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
   }
   for (std::size_t l = 0; l < spec.links.size(); ++l) {
     const LinkSpec& link = spec.links[l];
-    std::string first = fmt::format("l{}a", l);
-    std::string second = fmt::format("l{}b", l);
+    const auto [first, second] = link_interfaces(l);
+    if (link.relayed()) {
+      for (const auto& [end, segment] : {std::pair{first, link.first}, std::pair{second, link.second}}) {
+        script.hub_ip += fmt::format("link set dev {} addrgenmode none txqueuelen {} master {} up\n", end,
+                                     kRelayQueue, bridge(segment));
+      }
+      continue;
+    }
     script.hub_ip += fmt::format("link add name {} type veth peer name {}\n", first, second);
     for (const auto& [end, segment] : {std::pair{first, link.first}, std::pair{second, link.second}}) {
       script.hub_ip += fmt::format("link set dev {} addrgenmode none master {} up\n", end, bridge(segment));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/emulation/spec.h"
@@ -17,6 +18,10 @@ struct NetworkScript {
 
 /// `namespace_paths[h]` is a path by which ip, running in the hub, can open host h's network namespace.
 NetworkScript make_network_script(const Spec& spec, const std::vector<std::string>& namespace_paths);
+
+/// Names of a link's two interfaces in the hub. Where it is relayed they must be there before the script
+/// runs.
+std::pair<std::string, std::string> link_interfaces(std::size_t link);
 
 /// Bytes of a token bucket's burst for a rate. The bucket lets this much pass at once after a pause, so the
 /// smaller the truer; but it must hold the largest packet that the kernel hands down whole.

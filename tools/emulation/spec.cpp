@@ -9,6 +9,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/parse_duration.h"
+#include "base/units.h"
+#include "tools/emulation/segments.h"
 
 namespace tombolo::emulation {
 namespace {
@@ -18,6 +21,7 @@ constexpr std::size_t kMaxNics = 8;    // per host
 constexpr int kMaxTwins = 3;           // NICs of one host on one fabric: the addresses leave room for so many
 constexpr std::size_t kMaxFabrics = 250;   // one octet of the address
 constexpr std::size_t kMaxInterface = 15;  // IFNAMSIZ - 1
+constexpr std::size_t kMaxRelays = 32;     // each costs a process
 constexpr double kMinRate = 1e5;           // below 100 kbit/s one packet of 1500 bytes takes over 0.1 s
 
 bool interface_name_ok(std::string_view name) {
@@ -127,6 +131,11 @@ void validate(const Spec& spec) {
              fmt::format("the link {} - {}: a rate of at least 100kbit is needed", link.first, link.second));
     }
   }
+  auto relays = std::count_if(spec.links.begin(), spec.links.end(),
+                              [](const LinkSpec& link) { return link.relayed(); });
+  if (static_cast<std::size_t>(relays) > kMaxRelays) {
+    reject(spec, fmt::format("more than {} links with a round trip or loss", kMaxRelays));
+  }
   if (spec.fabrics().size() > kMaxFabrics) reject(spec, fmt::format("more than {} fabrics", kMaxFabrics));
   validate_links(spec);
   validate_fabrics(spec);
@@ -193,9 +202,41 @@ Spec holmes(std::string_view text) {
   return spec;
 }
 
+constexpr Duration kMaxRoundTrip = std::chrono::seconds(10);  // a relay holds what is under way
+
+Duration parse_round_trip(std::string_view text, std::string_view what) {
+  Duration round_trip = parse_duration(text, what);
+  if (round_trip > kMaxRoundTrip) fail(Cause::kInvalidUsage, "{}: '{}' is above 10 s", what, text);
+  return round_trip;
+}
+
+// "0.1%" to 0.001.
+double parse_loss(std::string_view text, std::string_view what) {
+  double percent = 0;
+  auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  if (status != std::errc{} || std::string_view(rest, text.data() + text.size()) != "%" || !(percent >= 0) ||
+      percent >= 100) {
+    fail(Cause::kInvalidUsage, "{}: '{}' is not a share of packets lost; write 0.1%, and less than 100%",
+         what, text);
+  }
+  return percent / 100;
+}
+
+// The settings that every built-in link takes.
+LinkSpec long_link(std::string_view name, std::string first, std::string second, double rate,
+                   const std::map<std::string, std::string>& values) {
+  LinkSpec link;
+  link.first = std::move(first);
+  link.second = std::move(second);
+  link.bits_per_second = rate;
+  link.round_trip = parse_round_trip(values.at("rtt"), fmt::format("emulation '{}': rtt", name));
+  link.loss = parse_loss(values.at("loss"), fmt::format("emulation '{}': loss", name));
+  return link;
+}
+
 // For measuring against the bound S / rate: fast inside each cluster, one full-duplex link between the two.
 Spec two_clusters(std::string_view text) {
-  auto values = built_in_values(text, {{"rate", "1gbit"}, {"hosts", "4"}});
+  auto values = built_in_values(text, {{"rate", "1gbit"}, {"hosts", "4"}, {"rtt", "0ms"}, {"loss", "0%"}});
   double rate = parse_bit_rate(values["rate"], "emulation 'two-clusters': rate");
   int per_cluster = even_hosts(values["hosts"], "two-clusters") / 2;
   Spec spec;
@@ -209,16 +250,63 @@ Spec two_clusters(std::string_view text) {
       spec.hosts.push_back(std::move(host));
     }
   }
-  spec.links.push_back({"A", "B", rate});
+  spec.links.push_back(long_link("two-clusters", "A", "B", rate, values));
   return spec;
 }
 
-double rate_at(const JsonCursor& cursor) {
+// Two hosts with several ways from one to the other, each with its own NIC at both ends, fabric and rate.
+Spec two_paths(std::string_view text) {
+  auto values = built_in_values(text, {{"rates", "1gbit/250mbit"}, {"rtt", "0ms"}, {"loss", "0%"}});
+  Spec spec;
+  spec.name = "two-paths";
+  spec.hosts = {{"a0", "A", 1, {}}, {"b0", "B", 1, {}}};
+  std::string_view rest = values["rates"];
+  for (std::size_t path = 0; path == 0 || !rest.empty(); ++path) {
+    std::size_t slash = std::min(rest.find('/'), rest.size());
+    double rate = parse_bit_rate(rest.substr(0, slash), "emulation 'two-paths': rates");
+    rest.remove_prefix(std::min(slash + 1, rest.size()));
+    for (HostSpec& host : spec.hosts) {
+      host.nics.push_back({fmt::format("eth{}", path), topology::NicKind::kTcp, fmt::format("path{}", path),
+                           fmt::format("path{}-{}", path, host.cluster), rate, false});
+    }
+    spec.links.push_back(long_link("two-paths", spec.hosts[0].nics.back().segment,
+                                   spec.hosts[1].nics.back().segment, rate, values));
+  }
+  return spec;
+}
+
+// A text that `parse` reads; its complaints get file, line and field.
+template <typename Parse>
+auto parsed_at(const JsonCursor& cursor, Parse parse, std::string_view what) {
   try {
-    return parse_bit_rate(cursor.text(), "rate");
+    return parse(cursor.text(), what);
   } catch (const Error& error) {
     cursor.reject(error.what());
   }
+}
+
+double rate_at(const JsonCursor& cursor) {
+  return parsed_at(cursor, parse_bit_rate, "rate");
+}
+
+LinkSpec parse_link(const JsonCursor& cursor) {
+  cursor.only({"between", "rate", "rtt", "loss", "queue"});
+  auto ends = cursor.field("between").elements();
+  if (ends.size() != 2) cursor.field("between").reject("expected the names of two segments");
+  LinkSpec link;
+  link.first = ends[0].text();
+  link.second = ends[1].text();
+  link.bits_per_second = rate_at(cursor.field("rate"));
+  if (auto rtt = cursor.optional("rtt")) link.round_trip = parsed_at(*rtt, parse_round_trip, "rtt");
+  if (auto loss = cursor.optional("loss")) link.loss = parsed_at(*loss, parse_loss, "loss");
+  if (auto queue = cursor.optional("queue")) {
+    link.queue_bytes = parsed_at(*queue, parse_size, "queue");
+    if (link.queue_bytes < 2 * kMostFrame || link.queue_bytes > kGiB) {
+      queue->reject("a queue from 132K (two of the largest packets) to 1G is needed");
+    }
+    if (!link.relayed()) queue->reject("only a link with rtt or loss has a queue of its own");
+  }
+  return link;
 }
 
 NicSpec parse_nic(const JsonCursor& cursor) {
@@ -240,26 +328,6 @@ NicSpec parse_nic(const JsonCursor& cursor) {
 
 }  // namespace
 
-double parse_bit_rate(std::string_view text, std::string_view what) {
-  double number = 0;
-  auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string suffix;
-  for (const char* at = rest; at != text.data() + text.size(); ++at) {
-    suffix += static_cast<char>(std::tolower(static_cast<unsigned char>(*at)));
-  }
-  double unit = 1;
-  if (!suffix.empty() && std::string_view("kmgt").find(suffix[0]) != std::string_view::npos) {
-    unit = suffix[0] == 'k' ? 1e3 : suffix[0] == 'm' ? 1e6 : suffix[0] == 'g' ? 1e9 : 1e12;
-    suffix.erase(0, 1);
-  }
-  bool known = suffix.empty() || suffix == "bit" || suffix == "bit/s";
-  if (status != std::errc{} || !known || !(number > 0) || number * unit > 1e15) {
-    fail(Cause::kInvalidUsage, "{}: '{}' is not a rate; write bits per second such as 100mbit or 2.5gbit",
-         what, text);
-  }
-  return number * unit;
-}
-
 Spec Spec::from_text(std::string_view text) {
   std::string_view built_in = text.substr(0, text.find(':'));
   Spec spec;
@@ -267,9 +335,11 @@ Spec Spec::from_text(std::string_view text) {
     spec = holmes(text);
   } else if (built_in == "two-clusters") {
     spec = two_clusters(text);
+  } else if (built_in == "two-paths") {
+    spec = two_paths(text);
   } else if (text.find('/') == std::string_view::npos && !text.ends_with(".json")) {
     fail(Cause::kInvalidUsage,
-         "there is no emulation '{}': the built-in ones are holmes and two-clusters; a file's "
+         "there is no emulation '{}': the built-in ones are holmes, two-clusters and two-paths; a file's "
          "name ends in .json or has a '/' in it",
          text);
   } else {
@@ -294,12 +364,7 @@ Spec Spec::parse(const JsonDocument& document) {
     spec.hosts.push_back(std::move(host));
   }
   if (auto links = root.optional("links")) {
-    for (const JsonCursor& entry : links->elements()) {
-      entry.only({"between", "rate"});
-      auto ends = entry.field("between").elements();
-      if (ends.size() != 2) entry.field("between").reject("expected the names of two segments");
-      spec.links.push_back({ends[0].text(), ends[1].text(), rate_at(entry.field("rate"))});
-    }
+    for (const JsonCursor& entry : links->elements()) spec.links.push_back(parse_link(entry));
   }
   validate(spec);
   return spec;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "topology/nic.h"
 
@@ -30,7 +32,14 @@ struct HostSpec {
 /// A full-duplex link that joins two segments.
 struct LinkSpec {
   std::string first, second;
-  double bits_per_second = 0;
+  double bits_per_second = 0;     ///< of each direction
+  Duration round_trip{};          ///< that it adds, half of it each way
+  double loss = 0;                ///< probability that a packet is lost, each direction on its own
+  std::uint64_t queue_bytes = 0;  ///< what waits for it at most, per direction; 0 = default_queue_bytes()
+  bool cuttable = false;          ///< carried by a relay also where it has neither, to be cut and restored
+
+  /// Token buckets delay and lose nothing; the rest takes a relay, which can be given orders.
+  bool relayed() const noexcept { return cuttable || round_trip > Duration::zero() || loss > 0; }
 };
 
 struct Spec {
@@ -40,7 +49,8 @@ struct Spec {
 
   /// A built-in name with optional parameters, or the path of a JSON file.
   ///   holmes[:fast=4gbit,slow=100mbit,hosts=4]     two clusters, two NICs per host
-  ///   two-clusters[:rate=1gbit,hosts=4]            one NIC per host, one shaped link between the clusters
+  ///   two-clusters[:rate=1gbit,hosts=4,rtt=0ms,loss=0%]  one NIC per host, one link between the clusters
+  ///   two-paths[:rates=1gbit/250mbit,rtt=0ms,loss=0%]    two hosts, a NIC of each on every path
   /// Throws kInvalidUsage naming what is wrong and where.
   static Spec from_text(std::string_view text);
   /// Format: docs/emulation.md. Errors name file, line and field.
@@ -58,9 +68,5 @@ struct Spec {
   /// 1).
   std::string address(std::size_t host_index, std::size_t nic_index, bool loopback) const;
 };
-
-/// "100mbit", "1gbit", "2.5G", "100000000": bits per second, powers of 1000. Throws kInvalidUsage naming
-/// `what`.
-double parse_bit_rate(std::string_view text, std::string_view what);
 
 }  // namespace tombolo::emulation

@@ -55,12 +55,41 @@ TEST(Spec, TakesParametersOfTheBuiltInOnes) {
   EXPECT_EQ(Spec::from_text("holmes:slow=50mbit").hosts[0].nics[1].bits_per_second, 5e7);
 }
 
+TEST(Spec, TakesRoundTripAndLossOfALink) {
+  Spec plain = Spec::from_text("two-clusters:hosts=2");
+  EXPECT_FALSE(plain.links.at(0).relayed());
+  Spec spec = Spec::from_text("two-clusters:hosts=2,rate=1gbit,rtt=20ms,loss=0.1%");
+  ASSERT_EQ(spec.links.size(), 1U);
+  EXPECT_TRUE(spec.links[0].relayed());
+  EXPECT_EQ(spec.links[0].round_trip, std::chrono::milliseconds(20));
+  EXPECT_DOUBLE_EQ(spec.links[0].loss, 0.001);
+  expect_in(text_message("two-clusters:rtt=20"), "'20' is not a time");
+  expect_in(text_message("two-clusters:rtt=11s"), "above 10 s");
+  expect_in(text_message("two-clusters:loss=0.1"), "'0.1' is not a share of packets lost");
+  expect_in(text_message("two-clusters:loss=100%"), "less than 100%");
+}
+
+TEST(Spec, GivesEveryPathItsNicsFabricAndRate) {
+  Spec spec = Spec::from_text("two-paths:rates=1gbit/250mbit/100mbit,rtt=4ms");
+  ASSERT_EQ(spec.hosts.size(), 2U);
+  ASSERT_EQ(spec.hosts[1].nics.size(), 3U);
+  ASSERT_EQ(spec.links.size(), 3U);
+  EXPECT_EQ(spec.hosts[0].nics[1].name, "eth1");
+  EXPECT_EQ(spec.hosts[0].nics[1].fabric, spec.hosts[1].nics[1].fabric);
+  EXPECT_NE(spec.hosts[0].nics[0].fabric, spec.hosts[0].nics[1].fabric);
+  EXPECT_EQ(spec.hosts[0].nics[1].bits_per_second, 2.5e8);
+  EXPECT_EQ(spec.links[2].bits_per_second, 1e8);
+  EXPECT_EQ(spec.links[2].first, spec.hosts[0].nics[2].segment);
+  expect_in(text_message("two-paths:rates=1gbit/quick"), "'quick' is not a rate");
+  expect_in(text_message("two-paths:rates="), "'' is not a rate");
+}
+
 TEST(Spec, SaysWhichParameterIsWrong) {
   expect_in(text_message("holmes:speed=1gbit"), "'speed=1gbit' is not one of its settings");
   expect_in(text_message("two-clusters:rate=quick"), "'quick' is not a rate");
   expect_in(text_message("two-clusters:hosts=3"), "even number");
   expect_in(text_message("two-clusters:hosts=2000"), "even number");
-  expect_in(text_message("holms"), "the built-in ones are holmes and two-clusters");
+  expect_in(text_message("holms"), "the built-in ones are holmes, two-clusters and two-paths");
   expect_in(text_message("/nowhere/spec.json"), "/nowhere/spec.json");
 }
 
@@ -119,16 +148,6 @@ TEST(Spec, RejectsNetworksThatCannotBe) {
   expect_in(parse_message(R"({"name": "none", "hosts": []})"), "no hosts");
 }
 
-TEST(BitRate, ReadsWhatPeopleWrite) {
-  EXPECT_EQ(parse_bit_rate("100mbit", "x"), 1e8);
-  EXPECT_EQ(parse_bit_rate("2.5G", "x"), 2.5e9);
-  EXPECT_EQ(parse_bit_rate("64kbit/s", "x"), 64e3);
-  EXPECT_EQ(parse_bit_rate("1000000", "x"), 1e6);
-  for (const char* wrong : {"", "fast", "-1mbit", "0", "1mbyte", "1e300g", "nan", "inf", "5 gbit"}) {
-    EXPECT_THROW(parse_bit_rate(wrong, "x"), Error) << wrong;
-  }
-}
-
 TEST(NetworkScript, ShapesBothEndsOfAShapedNicAndOfALink) {
   Spec spec = Spec::parse(JsonDocument::parse(kSmall, "spec.json"));
   NetworkScript script = make_network_script(spec, {"/ns/x", "/ns/y"});
@@ -142,6 +161,30 @@ TEST(NetworkScript, ShapesBothEndsOfAShapedNicAndOfALink) {
   expect_in(script.hub_tc, "dev l0a root tbf rate 10000000bit");
   expect_in(script.hub_tc, "dev l0b root tbf rate 10000000bit");
   expect_in(script.host_ip[1], "addr add 10.77.0.2/24 dev eth0\n");
+}
+
+TEST(Spec, ReadsLongLinksFromAFile) {
+  Spec spec = Spec::parse(JsonDocument::parse(
+      small_with(R"("rate": "10mbit")", R"("rate": "10mbit", "rtt": "30ms", "loss": "2%", "queue": "1M")"),
+      "spec.json"));
+  EXPECT_EQ(spec.links[0].round_trip, std::chrono::milliseconds(30));
+  EXPECT_DOUBLE_EQ(spec.links[0].loss, 0.02);
+  EXPECT_EQ(spec.links[0].queue_bytes, 1U << 20);
+  auto with = [&](const std::string& more) {
+    return parse_message(small_with(R"("rate": "10mbit")", R"("rate": "10mbit", )" + more));
+  };
+  expect_in(with(R"("rtt": "long")"), "spec.json:5: links[0].rtt");
+  expect_in(with(R"("loss": "all")"), "links[0].loss");
+  expect_in(with(R"("rtt": "1ms", "queue": "1K")"), "a queue from 132K");
+  expect_in(with(R"("queue": "1M")"), "only a link with rtt or loss");
+}
+
+TEST(NetworkScript, LeavesRelayedLinksToTheirRelay) {
+  Spec spec = Spec::from_text("two-clusters:hosts=2,rtt=1ms");
+  NetworkScript script = make_network_script(spec, {"/ns/x", "/ns/y"});
+  EXPECT_EQ(script.hub_ip.find("link add name l0a"), std::string::npos) << "the TAP device is there already";
+  expect_in(script.hub_ip, "link set dev l0a addrgenmode none txqueuelen");
+  EXPECT_EQ(script.hub_tc.find("l0a"), std::string::npos);
 }
 
 TEST(NetworkScript, HoldsTheLargestPacketInEveryBucket) {
