@@ -5,6 +5,7 @@ Every fenced block whose info string begins with `sh` is run as one script (bash
 repository's root, with build/bin first in PATH. A block that cannot run everywhere says what it needs in its info string:
 
     ```sh needs=gpu        skipped without an NVIDIA GPU
+    ```sh needs=tun        skipped where this user may not open /dev/net/tun
     ```sh needs=network    skipped always: it fetches something (git clone, apt-get)
     ```sh needs=example    skipped always: it shows another program's command line (a Megatron job on a cluster)
     ```sh seconds=300      may take that long (default 120)
@@ -22,7 +23,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NEEDS = {"gpu", "network", "example"}
+NEEDS = {"gpu", "tun", "network", "example"}
 
 
 def blocks(path):
@@ -61,7 +62,8 @@ def main():
                 failed += 1
                 continue
             need = options.get("needs")
-            if need in ("network", "example") or (need == "gpu" and not shutil.which("nvidia-smi")):
+            if need in ("network", "example") or (need == "gpu" and not shutil.which("nvidia-smi")) or \
+                    (need == "tun" and not os.access("/dev/net/tun", os.R_OK | os.W_OK)):
                 print(f"skipped {where}: needs {need}")
                 skipped += 1
                 continue

@@ -7,52 +7,30 @@ usage: demo_test.py TOMBOLO namespaces|loopback
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from left_behind import environment, marked, nothing_left  # noqa: E402
+
 TOMBOLO, MODE = sys.argv[1], sys.argv[2]
-SHORT = ["--compare-steps", "3", "--steps", "6", "--seconds-limit", "400"]
+# Where rates are emulated by the kernel the demo's promises are held to; else (and in the other tests) it is short.
+RATES = MODE == "namespaces"
+COMPARED = 14 if RATES else 3
+TRAINED = 60 if RATES else 6
+OPTIONS = ["--steps", str(TRAINED), "--seconds-limit", "400", *([] if RATES else ["--compare-steps", str(COMPARED)])]
+# Other work on the machine takes speed away from one run or the other; nothing makes a bad plan fast three times.
+ATTEMPTS = 5
 # Skipped, as ctest understands it.
 SKIP = 77
 
 
 def demo(folder, *more):
     return [TOMBOLO, "demo", "--emulation-mode", MODE, "--out", os.path.join(folder, "out"), *more]
-
-
-def marked(mark):
-    """Processes that carry the mark in their environment: the demo and all that it started."""
-    found = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                if mark.encode() in file.read():
-                    with open(f"/proc/{name}/cmdline", "rb") as line:
-                        found.append((int(name), line.read().replace(b"\0", b" ").decode()))
-        except OSError:
-            pass  # ended meanwhile
-    return found
-
-
-def environment(folder, mark):
-    # A folder of its own for temporary files, so that what is left shows.
-    temporary = os.path.join(folder, "tmp")
-    os.makedirs(temporary, exist_ok=True)
-    return dict(os.environ, TMPDIR=temporary, XDG_RUNTIME_DIR=temporary, TOMBOLO_TEST_MARK=mark)
-
-
-def nothing_left(folder, mark):
-    deadline = time.monotonic() + 20
-    while marked(mark) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not marked(mark), f"still running: {marked(mark)}"
-    left = os.listdir(os.path.join(folder, "tmp"))
-    assert not left, f"left behind: {left}"
 
 
 def write_text(folder):
@@ -64,9 +42,40 @@ def write_text(folder):
     return path
 
 
+def below_promise(report):
+    """What the demo promises and this report does not hold."""
+    missed = []
+    if report["speedup"] < 1.4:
+        missed.append(f"speedup {report['speedup']:.3f}")
+    if report["speedup_from_placement"] <= 1.1:
+        missed.append(f"speedup from placement {report['speedup_from_placement']:.3f}")
+    for run in report["runs"]:
+        error = run["predicted_step_seconds"] / run["measured_step_seconds"] - 1
+        if abs(error) > 0.25:
+            missed.append(f"prediction of {run['name']} off by {error:+.0%}")
+    return missed
+
+
 def test_report(folder, text):
+    """The figures are the demo's promise; everything else must hold in every attempt."""
+    for attempt in range(ATTEMPTS if RATES else 1):
+        report, shown = checked_report(folder, text)
+        missed = below_promise(report)
+        runs = ", ".join(f"{run['name']} {run['measured_step_seconds']:.3f} s (predicted "
+                         f"{run['predicted_step_seconds']:.3f} s)" for run in report["runs"])
+        print(f"attempt {attempt + 1}: speedup {report['speedup']:.2f}, from placement "
+              f"{report['speedup_from_placement']:.2f}, loss {report['loss'][0]:.2f} -> {report['loss'][-1]:.2f}; {runs}",
+              flush=True)
+        # A demo that is not as it should be says so, and only then.
+        assert bool(missed) == bool(report["remarks"]) == ("NOTE: " in shown), f"{missed}\n{report['remarks']}\n{shown}"
+        if not RATES or not missed:
+            return
+    raise AssertionError(f"in none of {ATTEMPTS} attempts; in the last: {'; '.join(missed)}")
+
+
+def checked_report(folder, text):
     mark = f"report-{os.getpid()}"
-    done = subprocess.run(demo(folder, *SHORT, "--data", text, "--json"), env=environment(folder, mark),
+    done = subprocess.run(demo(folder, *OPTIONS, "--data", text, "--json"), env=environment(folder, mark),
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=420)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
     out = os.path.join(folder, "out")
@@ -81,7 +90,7 @@ def test_report(folder, text):
         assert run["measured_step_seconds"] > 0 and run["predicted_step_seconds"] > 0
         tokens = report["model"]["global_batch"] * report["model"]["context"]
         assert abs(run["tokens_per_second"] * run["measured_step_seconds"] - tokens) < 1e-6 * tokens
-        assert len(run["loss"]) == 3 and run["links"]
+        assert len(run["loss"]) == COMPARED and run["links"]
     shared, per_peer, holmes = report["runs"]
     assert {link["from_nic"] for link in shared["links"]} == {"eth0"}, shared["links"]
     assert "fast0" in {link["from_nic"] for link in per_peer["links"]}
@@ -95,7 +104,8 @@ def test_report(folder, text):
     assert abs(report["speedup"] - speeds[2] / speeds[0]) < 1e-6
     assert abs(report["speedup_from_placement"] - speeds[2] / speeds[1]) < 1e-6
     assert report["loss_agreement"]["agree"] is True
-    assert len(report["loss"]) == 6 and report["loss"][-1] < report["loss"][0]
+    assert len(report["loss"]) == TRAINED
+    assert report["loss"][-1] < (0.75 if RATES else 1) * report["loss"][0], report["loss"]
     # The long run is the same training from the same weights.
     for long, short in zip(report["loss"], holmes["loss"]):
         assert abs(long - short) < 1e-4, (long, short)
@@ -109,7 +119,9 @@ def test_report(folder, text):
     assert "Emulated on one machine" in page and page.count("<svg") >= 10
     for name in ("cluster.json", "plan-holmes.json", "train.log", "model.bin"):
         assert os.path.getsize(os.path.join(out, name)) > 0, name
+    assert sorted(report["files"]) == sorted(os.listdir(out)), os.listdir(out)
     nothing_left(folder, mark)
+    return report, done.stderr
 
 
 def test_interrupt(folder, text):
@@ -153,6 +165,25 @@ def test_failures(folder):
         assert done.returncode == code, f"{more}: exit code {done.returncode}\n{done.stderr}"
         assert words in done.stderr, f"{more}: {done.stderr}"
         nothing_left(folder, mark)
+    # A folder with somebody else's files stays as it is; a report that lists them as a demo's gives them away.
+    out = os.path.join(folder, "out")
+    os.makedirs(out, exist_ok=True)
+    for listed, code, kept in [(None, 2, True), (["model.bin"], 2, True), (["cluster.json", "report.json"], 2, False)]:
+        for name, content in [("cluster.json", "mine"), ("notes.txt", "mine too")]:
+            with open(os.path.join(out, name), "w", encoding="ascii") as file:
+                file.write(content)
+        if listed is not None:
+            with open(os.path.join(out, "report.json"), "w", encoding="ascii") as file:
+                json.dump({"files": listed}, file)
+        mark = f"files-{os.getpid()}"
+        done = subprocess.run(demo(folder, "--data", "/does/not/exist"), env=environment(folder, mark),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        assert done.returncode == code, f"{listed}: exit code {done.returncode}\n{done.stderr}"
+        assert ("is there, and no report.json" in done.stderr) == kept, f"{listed}: {done.stderr}"
+        assert os.path.exists(os.path.join(out, "cluster.json")) == kept, listed
+        assert os.path.exists(os.path.join(out, "notes.txt")), listed
+        nothing_left(folder, mark)
+    shutil.rmtree(out)
     empty = os.path.join(folder, "empty-path")
     os.makedirs(empty, exist_ok=True)
     for tool in ("ip", "tc"):

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "probe/exchange.h"
+#include "tests/netns/on_host.h"
 #include "tests/process/process_watch.h"
 #include "tools/emulation/holder.h"
 #include "tools/launcher.h"
@@ -31,23 +32,11 @@ namespace {
 using tests::eventually;
 using tests::Folder;
 using tests::is_running;
-using tools::Descriptor;
+using tests::on_host;
 namespace fs = std::filesystem;
 
 std::unique_ptr<Emulation> start(std::string_view spec) {
   return Emulation::start(Spec::from_text(spec), {Mode::kNamespaces, {}});
-}
-
-// Runs `action` in a process on the emulated host; its result must fit an exit code.
-int on_host(const Emulation& emulation, std::size_t host, const std::function<int()>& action) {
-  pid_t child = ::fork();
-  if (child == 0) {
-    int refused = emulation.enter(host);
-    ::_exit(refused != 0 ? 200 : action());
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return tools::exit_code_of(status);
 }
 
 // errno of connecting to a port where nobody listens: ECONNREFUSED means the host was reached.
@@ -190,7 +179,7 @@ int in_process(const std::function<int()>& action) {
 
 void write_text(const char* path, const std::string& text) {
   Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
-  if (!file.valid() || ::write(file.get(), text.data(), text.size()) < 0) fail_errno(errno, path);
+  if (!file || ::write(file.get(), text.data(), text.size()) < 0) fail_errno(errno, path);
 }
 
 TEST(Emulation, NeedsNoRoot) {
@@ -363,7 +352,9 @@ double measured_bits_per_second(const Emulation& emulation, std::size_t left, st
   return rate;
 }
 
-// The best of a few: a busy machine takes time away from both ends, and nothing adds to the rate.
+// The best of a few: a busy machine takes time away from both ends (and a slow timer tick keeps a small token
+// bucket from being used up), and nothing adds to the rate. So the bound from above is tight, that from below
+// wide.
 double best_bits_per_second(const Emulation& emulation, std::size_t left, std::size_t right,
                             const std::string& nic, double enough) {
   double best = 0;
@@ -377,7 +368,8 @@ TEST(Emulation, GivesTheDeclaredRateToTheProductsOwnTransport) {
   auto emulation = start("holmes");
   double slow = best_bits_per_second(*emulation, 0, 2, "eth0", 0.9e8);
   RecordProperty("eth0_mbit", static_cast<int>(slow / 1e6));
-  EXPECT_NEAR(slow, 1e8, 0.15e8);
+  EXPECT_LT(slow, 1.1e8);
+  EXPECT_GT(slow, 0.7e8);
   double fast = best_bits_per_second(*emulation, 0, 1, "fast0", 5e8);
   RecordProperty("fast0_mbit", static_cast<int>(fast / 1e6));
   EXPECT_GT(fast, 4 * slow);
@@ -389,7 +381,8 @@ TEST(Emulation, ShapesTheLinkBetweenTwoClusters) {
   double across = best_bits_per_second(*emulation, 1, 3, "eth0", 1.8e8);
   double inside = best_bits_per_second(*emulation, 0, 1, "eth0", 5e8);
   fmt::print("across {:.1f} Mbit/s, inside {:.1f} Mbit/s\n", across / 1e6, inside / 1e6);
-  EXPECT_NEAR(across, 2e8, 0.3e8);
+  EXPECT_LT(across, 2.2e8);
+  EXPECT_GT(across, 1.4e8);
   EXPECT_GT(inside, 2 * across);
 }
 

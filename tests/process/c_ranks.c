@@ -1,8 +1,10 @@
 /* One rank, in C, over the public interface. "all": checks every function, exit code 0. "loop": says "ready"
  * after some all-reduces and goes on until one fails; then prints why and exits with the result code plus
- * 100. */
+ * 100. "id RANK SIZE FILE": as "all", but the ranks meet by a unique id, which rank 0 leaves in the file. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <tombolo/tombolo.h>
 
 enum { kCount = 1001, kMostRanks = 16 };
@@ -82,11 +84,46 @@ static int errors(void) {
   return 0;
 }
 
+static tomboloResult_t meet_by_id(int own, int ranks, const char* path) {
+  tomboloUniqueId id;
+  tomboloResult_t result;
+  char temporary[4096];
+  const struct timespec pause = {0, 5000000};
+  FILE* file = NULL;
+  int tries;
+  memset(&id, 0, sizeof(id));
+  if (own == 0) {
+    result = tomboloGetUniqueId(&id);
+    if (result != tomboloSuccess) return result;
+    snprintf(temporary, sizeof(temporary), "%s.new", path);
+    file = fopen(temporary, "w");
+    if (file == NULL || fwrite(&id, sizeof(id), 1, file) != 1 || fclose(file) != 0 ||
+        rename(temporary, path) != 0) {
+      return tomboloSystemError;
+    }
+  } else {
+    for (tries = 0; file == NULL && tries < 12000; ++tries) { /* a minute */
+      file = fopen(path, "r");
+      if (file == NULL) nanosleep(&pause, NULL);
+    }
+    if (file == NULL) return tomboloTimeout;
+    if (fread(&id, sizeof(id), 1, file) != 1) return tomboloSystemError;
+    fclose(file);
+  }
+  return tomboloCommInitRank(&comm, ranks, id, own);
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "all";
   static float data[100000];
   long turn;
-  tomboloResult_t result = tomboloCommInitFromEnvironment(&comm);
+  tomboloResult_t result;
+  if (strcmp(mode, "id") == 0 && argc == 5) {
+    result = meet_by_id(atoi(argv[2]), atoi(argv[3]), argv[4]);
+    mode = "all";
+  } else {
+    result = tomboloCommInitFromEnvironment(&comm);
+  }
   if (result != tomboloSuccess) {
     fprintf(stderr, "%s\n", tomboloGetLastError(NULL));
     return 100 + (int)result;

@@ -9,8 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,28 +39,39 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
+using Variables = std::map<std::string, std::string>;
+
 /// One child with its output. Killed, by its id, and reaped at the latest when this ends.
 class Rank {
  public:
-  Rank(int rank, int size, int port, const char* mode,
-       const std::vector<std::pair<std::string, std::string>>& more) {
+  /// As a launcher starts it; `more` replaces variables of the same names.
+  Rank(int rank, int size, int port, const char* mode, const Variables& more)
+      : Rank({mode}, replaced({{"RANK", std::to_string(rank)},
+                               {"WORLD_SIZE", std::to_string(size)},
+                               {"LOCAL_RANK", std::to_string(rank)},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", std::to_string(port)},
+                               {"TOMBOLO_SECRET", "process test"}},
+                              more)) {}
+  Rank(std::vector<std::string> words, const Variables& variables) {
     int pipe[2];
     EXPECT_EQ(0, ::pipe2(pipe, O_CLOEXEC));
-    std::vector<std::string> environment{
-        "RANK=" + std::to_string(rank),        "WORLD_SIZE=" + std::to_string(size),
-        "LOCAL_RANK=" + std::to_string(rank),  "MASTER_ADDR=127.0.0.1",
-        "MASTER_PORT=" + std::to_string(port), "TOMBOLO_SECRET=process test"};
-    for (const auto& [name, value] : more) environment.push_back(name + "=" + value);
-    std::vector<char*> pointers;
-    for (auto& one : environment) pointers.push_back(one.data());
-    pointers.push_back(nullptr);
-    std::string program = TOMBOLO_C_RANKS, argument = mode;
-    char* arguments[] = {program.data(), argument.data(), nullptr};
+    std::vector<std::string> environment;
+    for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
+    const auto pointers_to = [](std::vector<std::string>& texts) {
+      std::vector<char*> pointers;
+      for (auto& one : texts) pointers.push_back(one.data());
+      pointers.push_back(nullptr);
+      return pointers;
+    };
+    const std::string program = TOMBOLO_C_RANKS;
+    words.insert(words.begin(), program);
+    const auto arguments = pointers_to(words), pointers = pointers_to(environment);
     process_ = ::fork();
     if (process_ == 0) {
       ::dup2(pipe[1], 1);
       ::dup2(pipe[1], 2);
-      ::execve(program.c_str(), arguments, pointers.data());
+      ::execve(program.c_str(), arguments.data(), pointers.data());
       ::_exit(127);
     }
     ::close(pipe[1]);
@@ -101,6 +115,10 @@ class Rank {
   const std::string& text() const { return text_; }
 
  private:
+  static Variables replaced(Variables variables, const Variables& more) {
+    for (const auto& [name, value] : more) variables[name] = value;
+    return variables;
+  }
   bool read_some(Clock::time_point deadline) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     pollfd one{output_, POLLIN, 0};
@@ -117,8 +135,7 @@ class Rank {
   std::string text_;
 };
 
-std::vector<std::unique_ptr<Rank>> start(int size, const char* mode,
-                                         const std::vector<std::pair<std::string, std::string>>& more = {}) {
+std::vector<std::unique_ptr<Rank>> start(int size, const char* mode, const Variables& more = {}) {
   const int port = free_port();
   std::vector<std::unique_ptr<Rank>> ranks;
   for (int rank = 0; rank < size; ++rank)
@@ -179,8 +196,7 @@ TEST(MissingRank, IsNamed) {
 
 TEST(Environment, IsCheckedBeforeAnythingIsTried) {
   const int port = free_port();
-  const auto expect_rejected = [&](int rank, const std::vector<std::pair<std::string, std::string>>& odd,
-                                   const std::string& name) {
+  const auto expect_rejected = [&](int rank, const Variables& odd, const std::string& name) {
     Rank one(rank, 2, port, "all", odd);
     EXPECT_EQ(one.wait(Clock::now() + kPatience), 100 + tomboloInvalidUsage) << name;
     EXPECT_NE(one.text().find(name), std::string::npos) << one.text();
@@ -213,6 +229,121 @@ TEST(CppInterface, MeetsByAUniqueId) {
     });
   }
   for (auto& thread : threads) thread.join();
+}
+
+// torchrun users set no secret: the ranks still meet, and the data connections have one of their own.
+TEST(CInterface, WorksWithoutASecret) {
+  auto ranks = start(3, "all", {{"TOMBOLO_SECRET", ""}});
+  const auto deadline = Clock::now() + kPatience;
+  for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
+}
+
+// As under mpirun or in a batch script that has its own idea of ranks: who meets by an id reads none of it.
+TEST(UniqueId, WorksWhateverLaunchersVariablesSay) {
+  const Variables contradictory[] = {
+      {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}},
+      {{"WORLD_SIZE", "8"}},
+      {{"RANK", "9"}, {"WORLD_SIZE", "8"}, {"MASTER_PORT", "many"}, {"SLURM_PROCID", "0"}},
+      {{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_NODELIST", "node["}}};
+  int number = 0;
+  for (const Variables& variables : contradictory) {
+    const std::string path =
+        testing::TempDir() + "tombolo_id_" + std::to_string(::getpid()) + "_" + std::to_string(number++);
+    std::vector<std::unique_ptr<Rank>> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.push_back(
+          std::make_unique<Rank>(std::vector<std::string>{"id", std::to_string(rank), "2", path}, variables));
+    }
+    const auto deadline = Clock::now() + kPatience;
+    for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
+    ::unlink(path.c_str());
+  }
+}
+
+// Two ranks, each a thread with a communicator of its own id for every letter.
+template <typename Body>
+void run_pair(int communicators, const Body& body) {
+  std::vector<tomboloUniqueId> ids(static_cast<std::size_t>(communicators));
+  for (auto& id : ids) ASSERT_EQ(tomboloGetUniqueId(&id), tomboloSuccess) << tomboloGetLastError(nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<tomboloComm_t> all;
+      for (const auto& id : ids) {
+        all.push_back(nullptr);
+        EXPECT_EQ(tomboloCommInitRank(&all.back(), 2, id, rank), tomboloSuccess)
+            << tomboloGetLastError(nullptr);
+        if (all.back() == nullptr) return;
+      }
+      body(all, rank);
+      for (const auto one : all) EXPECT_EQ(tomboloCommDestroy(one), tomboloSuccess);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+constexpr std::size_t kLarge = std::size_t{8} << 20;  // more than leaves while it is started
+
+// The buffers of a group are free after its end, also where it failed in the middle (a sanitizer sees more).
+TEST(Group, EndsAllThatItStartedBeforeItReturnsAFailure) {
+  run_pair(2, [](const std::vector<tomboloComm_t>& all, int rank) {
+    const auto fine = all[0], broken = all[1];
+    EXPECT_EQ(tomboloCommAbort(broken), tomboloSuccess);
+    {
+      std::vector<char> out(kLarge, static_cast<char>('a' + rank)), in(kLarge), odd(100);
+      tomboloGroupStart();
+      EXPECT_EQ(tomboloSend(out.data(), out.size(), tomboloInt8, 1 - rank, fine), tomboloSuccess);
+      EXPECT_EQ(tomboloSend(odd.data(), odd.size(), tomboloInt8, 1 - rank, broken), tomboloSuccess);
+      EXPECT_EQ(tomboloRecv(in.data(), in.size(), tomboloInt8, 1 - rank, fine), tomboloSuccess);
+      EXPECT_EQ(tomboloAllReduce(odd.data(), odd.data(), odd.size(), tomboloInt8, tomboloSum, broken),
+                tomboloSuccess);
+      EXPECT_EQ(tomboloGroupEnd(), tomboloAborted) << tomboloGetLastError(nullptr);
+      EXPECT_EQ(std::count(in.begin(), in.end(), static_cast<char>('a' + 1 - rank)),
+                static_cast<std::ptrdiff_t>(kLarge));
+    }
+    int sum = 1;  // and nothing is left that would write to what was freed
+    EXPECT_EQ(tomboloAllReduce(&sum, &sum, 1, tomboloInt32, tomboloSum, fine), tomboloSuccess);
+    EXPECT_EQ(sum, 2);
+  });
+}
+
+TEST(Group, RefusesWrongArgumentsAtOnceAndKeepsTheRest) {
+  run_pair(1, [](const std::vector<tomboloComm_t>& all, int rank) {
+    std::vector<char> out(kLarge, static_cast<char>('a' + rank)), in(kLarge);
+    tomboloGroupStart();
+    EXPECT_EQ(tomboloSend(out.data(), out.size(), tomboloInt8, 1 - rank, all[0]), tomboloSuccess);
+    EXPECT_EQ(tomboloRecv(in.data(), in.size(), tomboloInt8, 1 - rank, all[0]), tomboloSuccess);
+    EXPECT_EQ(tomboloAllReduce(out.data(), out.data() + 1, 9, tomboloInt8, tomboloSum, all[0]),
+              tomboloInvalidUsage);
+    EXPECT_EQ(tomboloReduce(out.data(), in.data(), 9, tomboloInt8, tomboloSum, 2, all[0]),
+              tomboloInvalidUsage);
+    EXPECT_EQ(tomboloAllToAll(out.data(), out.data(), 9, tomboloInt8, all[0]), tomboloInvalidUsage);
+    EXPECT_EQ(tomboloGroupEnd(), tomboloSuccess) << tomboloGetLastError(nullptr);
+    EXPECT_EQ(in.back(), 'a' + 1 - rank);
+  });
+}
+
+TEST(Group, OfARankAloneGivesItsBuffersBackWhereMessagesDoNotMatch) {
+  tomboloUniqueId id;
+  tomboloComm_t alone;
+  ASSERT_EQ(tomboloGetUniqueId(&id), tomboloSuccess);
+  ASSERT_EQ(tomboloCommInitRank(&alone, 1, id, 0), tomboloSuccess) << tomboloGetLastError(nullptr);
+  const auto exchange = [&](std::size_t sent, std::size_t received) {
+    std::vector<char> out(sent, 'x'), in(received);
+    tomboloGroupStart();
+    tomboloSend(out.data(), sent, tomboloInt8, 0, alone);
+    tomboloRecv(in.data(), received, tomboloInt8, 0, alone);
+    const auto result = tomboloGroupEnd();
+    EXPECT_EQ(in.back(), result == tomboloSuccess ? 'x' : '\0');
+    return result;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(exchange(10, 20), tomboloInvalidUsage);
+    EXPECT_NE(std::string(tomboloGetLastError(nullptr)).find("10 bytes"), std::string::npos)
+        << tomboloGetLastError(nullptr);
+    EXPECT_EQ(exchange(20, 20), tomboloSuccess) << tomboloGetLastError(nullptr);
+  }
+  EXPECT_EQ(tomboloCommDestroy(alone), tomboloSuccess);
 }
 
 TEST(CppInterface, RejectsADamagedUniqueId) {

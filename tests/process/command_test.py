@@ -7,11 +7,13 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 TOMBOLO, SOURCES = sys.argv[1], pathlib.Path(sys.argv[2])
 ROOMS = ["base", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools"]
@@ -72,6 +74,60 @@ class Topo(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         nic, = json.loads(done.stdout)["nics"]
         self.assertEqual((nic["name"], nic["kind"], nic["rate_gbps"]), ("mlx5_0/1", "infiniband", 400))
+
+    def test_tells_distances_and_pictures_of_a_recorded_machine(self):
+        tree = str(SOURCES / "topology/recorded/gpu-server.tree")
+        machine = json.loads(tombolo("topo", "--root", tree, "--format", "json").stdout)
+        labels = machine["distances"]["devices"]
+        cells = dict(zip(labels, machine["distances"]["cells"]))
+        self.assertEqual(cells["GPU0"][labels.index("ib0")], "PIX")
+        self.assertEqual(cells["GPU0"][labels.index("ib3")], "SYS")
+        table = tombolo("topo", "--root", tree).stdout
+        for label in labels:
+            self.assertRegex(table, rf"(?m)^{label}  +{' +'.join(cells[label])} ")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "topo.xml")
+            done = tombolo("topo", "--root", tree, "--format", "nccl-xml", "-o", path)
+            self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+            system = xml.etree.ElementTree.parse(path).getroot()
+        self.assertEqual(system.tag, "system")
+        self.assertEqual(len(system.findall(".//gpu")), 4)
+        self.assertTrue(tombolo("topo", "--root", tree, "--format", "dot").stdout.startswith("graph machine {"))
+
+    @unittest.skipUnless(shutil.which("dot"), "Graphviz is not installed")
+    def test_draws_every_recorded_machine(self):
+        for tree in sorted((SOURCES / "topology/recorded").glob("*.tree")):
+            done = tombolo("topo", "--root", str(tree), "--format", "svg")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), tree)
+            self.assertTrue(xml.etree.ElementTree.fromstring(done.stdout).tag.endswith("svg"), tree)
+
+    def test_says_what_to_install_for_a_picture(self):
+        done = tombolo("topo", "--format", "svg", PATH="/nonexistent")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("apt-get install graphviz", done.stderr)
+
+    def test_says_which_nics_of_other_hosts_can_be_reached(self):
+        recorded = SOURCES / "topology/recorded"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "other.json")
+            tombolo("topo", "--root", str(recorded / "roce-v2.tree"), "--cluster-out", path)
+            arguments = ["topo", "--root", str(recorded / "roce-vlan.tree"), "--reach", path]
+            table = tombolo(*arguments).stdout
+            pairs = json.loads(tombolo(*arguments, "--json").stdout)["reach"]
+            self.assertEqual(tombolo(*arguments, "--format", "dot").returncode, 2)
+        answers = {(pair["from"], pair["to"]): (pair["by"], pair["reaches"]) for pair in pairs}
+        self.assertEqual(answers["eno1", "roce-host/eno1"], ("tcp", "yes"))
+        self.assertEqual(answers["ens7np0.100", "roce-host/ens3f0np0"], ("roce", "no"))
+        self.assertEqual(len(answers), 4)
+        self.assertRegex(table, r"(?m)^eno1 +roce-host +eno1 +tcp +yes +")
+
+    def test_names_the_line_of_a_recorded_tree_that_it_cannot_read(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".tree") as tree:
+            tree.write("/sys/a = 1\nnonsense\n")
+            tree.flush()
+            done = tombolo("topo", "--root", tree.name)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"{tree.name}:2: expected", done.stderr)
 
     def test_names_a_root_that_is_not_there(self):
         done = tombolo("topo", "--root", "/no/such/folder")

@@ -188,6 +188,37 @@ INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
                          ::testing::Values(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143},
                                            std::pair{SIGKILL, 137}));
 
+TEST(RunCommand, AReaderThatGoesAwayLeavesTheRanksToFinish) {
+  Folder folder;
+  const std::string f = folder.path().string();
+  auto done = run_program(
+      {"/bin/sh", "-c",
+       fmt::format("({} run -n 2 --env F={} -- sh -c 'echo first; while [ ! -e $F/go ]; do sleep 0.01; done; "
+                   "echo second; echo third; touch $F/$$'; echo $? > {}/code) | {{ head -n 1; exec <&-; "
+                   "touch {}/go; }}",
+                   TOMBOLO_PROGRAM, f, f, f)},
+      "", std::chrono::seconds(30));
+  EXPECT_EQ(done.exit_code, 0) << done.error;
+  EXPECT_TRUE(done.output == "[0] first\n" || done.output == "[1] first\n") << done.output;
+  int code = -1;
+  std::ifstream(folder.path() / "code") >> code;
+  EXPECT_EQ(code, 0) << done.error;
+  EXPECT_EQ(folder.pids().size(), 2U);
+}
+
+TEST(Launcher, GivesRanksTheSignalsItWasGivenItself) {
+  auto ignored = [](std::string_view line) {
+    return std::stoull(std::string(line.substr(line.rfind('\t') + 1)), nullptr, 16) & (1ULL << (SIGPIPE - 1));
+  };
+  std::ifstream status("/proc/self/status");
+  std::string own;
+  while (std::getline(status, own) && !own.starts_with("SigIgn:")) {
+  }
+  auto lines = sorted_lines(script(1, "grep SigIgn /proc/$$/status"));
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(ignored(lines[0]), ignored(own)) << lines[0];
+}
+
 TEST(RunCommand, PrefixesEveryLineWithItsRank) {
   auto done = run_program({TOMBOLO_PROGRAM, "run", "-n", "2", "--", "sh", "-c", "echo hello; echo there"}, "",
                           std::chrono::seconds(30));

@@ -3,11 +3,13 @@
 #include <poll.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "tests/process/net_harness.h"
@@ -37,12 +39,30 @@ std::set<std::string> descriptors() {
   return open;
 }
 
-bool is_mapped(const std::string& library) {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    if (line.find(library) != line.npos) return true;
+/// Threads of this process by number and name. A sanitizer's runtime may keep some of its own, so there only
+/// the plugin's are listed.
+std::set<std::string> threads_here() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr bool kOnlyOurs = true;
+#else
+  constexpr bool kOnlyOurs = false;
+#endif
+  std::set<std::string> threads;
+  for (const std::string& number : entries("/proc/self/task")) {
+    std::ifstream file("/proc/self/task/" + number + "/comm");
+    std::string name;
+    if (!std::getline(file, name)) continue;  // it has just ended
+    if (!kOnlyOurs || name.starts_with("tombolo")) threads.insert(number + " " + name);
   }
-  return false;
+  return threads;
+}
+
+/// Of the library, in this process.
+std::size_t mappings_of(const std::string& library) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t count = 0;
+  for (std::string line; std::getline(maps, line);) count += line.find(library) != line.npos ? 1 : 0;
+  return count;
 }
 
 /// One message over a connection of this process to itself: what a job of two ranks in one process does.
@@ -79,12 +99,12 @@ void talk_to_self(Client& plugin, void* context) {
 TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
   // In a process of its own, so that nothing else opens or maps anything.
   Peer peer([](Channel&) {
-    auto threads = entries("/proc/self/task");
+    auto threads = threads_here();
     auto open = descriptors();
     for (int round = 0; round < 3; ++round) {
       {
         auto plugin = Client::load(plugin_path(), GetParam());
-        REQUIRE(is_mapped("libnccl-net-tombolo"));
+        REQUIRE(mappings_of("libnccl-net-tombolo") > 0);
         void *context = nullptr, *abandoned = nullptr, *listen_comm = nullptr;
         REQUIRE(plugin->init(&context, 1, keep_log) == abi::kSuccess);
         talk_to_self(*plugin, context);
@@ -96,12 +116,67 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
         REQUIRE(plugin->close_listen(listen_comm) == abi::kSuccess);
         REQUIRE(plugin->finalize(context) == abi::kSuccess);
       }
-      REQUIRE(entries("/proc/self/task") == threads);
-      REQUIRE(descriptors() == open);
+      REQUIRE_EQ(threads_here(), threads);
+      REQUIRE_EQ(descriptors(), open);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-      REQUIRE(!is_mapped("libnccl-net-tombolo"));
+      REQUIRE(mappings_of("libnccl-net-tombolo") == 0);
 #endif
     }
+  });
+  EXPECT_NO_THROW(peer.join());
+}
+
+// Alike for every version of the ABI.
+TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
+  Peer peer([](Channel&) {
+    ::setenv("TOMBOLO_TLS", "on", 1);
+    ::setenv("TOMBOLO_TRANSPORTS", "tcp", 1);
+    auto threads = threads_here();
+    auto open = descriptors();
+    std::size_t mapped = 0;
+    for (int round = 0; round < 3; ++round) {
+      // OpenSSL keeps things for every thread that used it; this one lives on when the plugin is gone.
+      std::atomic<bool> talked = false, unloaded = false;
+      bool encrypted = false, ended = false;
+      std::string failure;
+      std::thread user;
+      {
+        auto plugin = Client::load(plugin_path(), kNewestAbi);
+        void* context = nullptr;
+        REQUIRE(plugin->init(&context, 1, keep_log) == abi::kSuccess);
+        talk_to_self(*plugin, context);
+        user = std::thread([&] {
+          try {
+            talk_to_self(*plugin, context);
+          } catch (const std::exception& error) {
+            failure = error.what();
+          }
+          talked = true;
+          talked.notify_all();
+          unloaded.wait(false);
+        });
+        talked.wait(false);
+        for (const std::string& line : take_log()) encrypted |= line.find("tcp+tls") != line.npos;
+        ended = plugin->finalize(context) == abi::kSuccess;
+      }
+      unloaded = true;
+      unloaded.notify_all();
+      user.join();
+      REQUIRE(failure == "");
+      REQUIRE(encrypted);
+      REQUIRE(ended);
+      // A thread that was joined may still be listed for a moment.
+      for (const auto until = Deadline::after(std::chrono::seconds(10));
+           (threads_here() != threads || descriptors() != open) && !until.passed();)
+        std::this_thread::yield();
+      REQUIRE_EQ(threads_here(), threads);
+      REQUIRE_EQ(descriptors(), open);
+      // It may stay, as OpenSSL wants it; but once, however often it is loaded.
+      if (round == 0) mapped = mappings_of("libnccl-net-tombolo");
+      REQUIRE(mappings_of("libnccl-net-tombolo") == mapped);
+    }
+    // With whatever runs at exit, which a peer leaves out otherwise.
+    std::exit(0);
   });
   EXPECT_NO_THROW(peer.join());
 }

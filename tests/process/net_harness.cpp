@@ -30,6 +30,16 @@ void require(bool condition, const char* text, const char* file, int line) {
   throw std::runtime_error(message);
 }
 
+void require_equal(const std::set<std::string>& seen, const std::set<std::string>& wanted, const char* text,
+                   const char* file, int line) {
+  std::string differences;
+  for (const std::string& one : seen)
+    if (!wanted.contains(one)) differences += "\n  too much: " + one;
+  for (const std::string& one : wanted)
+    if (!seen.contains(one)) differences += "\n  missing: " + one;
+  require(differences.empty(), (text + differences).c_str(), file, line);
+}
+
 Channel::~Channel() {
   ::close(descriptor_);
 }

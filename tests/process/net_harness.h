@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ inline constexpr Duration kPatience = std::chrono::seconds(30);
 /// Throws std::runtime_error with file and line; usable in the peer too, where googletest's macros are not.
 #define REQUIRE(condition) ::tombolo::net_plugin::test::require((condition), #condition, __FILE__, __LINE__)
 void require(bool condition, const char* text, const char* file, int line);
+
+/// Throws naming what only one of two sets of texts has.
+#define REQUIRE_EQ(seen, wanted) \
+  ::tombolo::net_plugin::test::require_equal((seen), (wanted), #seen " == " #wanted, __FILE__, __LINE__)
+void require_equal(const std::set<std::string>& seen, const std::set<std::string>& wanted, const char* text,
+                   const char* file, int line);
 
 /// What NCCL's bootstrap is to NCCL: carries handles, and lets the processes wait for each other.
 class Channel {

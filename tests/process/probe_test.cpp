@@ -83,7 +83,8 @@ TEST_F(Probe, MeasuresEveryPairOfNicsOfOneFabricAlikeOnAllRanks) {
         last_total = total;
       };
     }
-    auto links = probe_links(each, probe);
+    auto [links, failures] = probe_links(each, probe);
+    EXPECT_TRUE(failures.empty());
     std::lock_guard lock(mutex);
     by_rank[each.identity.rank] = std::move(links);
   });
@@ -134,6 +135,18 @@ TEST_F(Probe, MeasuresComputeAndDescribesTheCluster) {
     EXPECT_EQ(cluster.find_host("b1")->devices.at(0).flops_per_second, 0);
     auto made = describe(*communicator, each.router.host, std::nullopt, {}, result);
     EXPECT_EQ(made.hosts.size(), 2U);
+    communicator->barrier();
+  });
+}
+
+TEST_F(Probe, HostsThatWereDetectedNeedNoCluster) {
+  on_all({"a0", "b0"}, [&](const collectives::Options& given) {
+    collectives::Options each = given;
+    each.router.host.cluster.clear();
+    auto communicator = collectives::Communicator::create(each);
+    auto cluster = describe(*communicator, each.router.host, std::nullopt, {}, {});
+    ASSERT_EQ(cluster.hosts.size(), 2U);
+    for (const auto& host : cluster.hosts) EXPECT_EQ(host.cluster, "A") << host.name;
     communicator->barrier();
   });
 }

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -156,6 +158,109 @@ TEST_F(Train, BadFilesAndOptionsAreNamed) {
   ASSERT_EQ(shell(train("--steps 0 --save " + path("model"))).exit_code, 0);
   expect_failure(program() + " train --data " + path("text") + " --layers 5 --init " + path("model"), 2,
                  {"contradicts", "model"});
+}
+
+// One plan for two ranks on the hosts of the Holmes setting, as tombolo plan writes it.
+class TrainWithAPlan : public Train {
+ protected:
+  void write_plan(const std::string& more) {
+    const Finished cluster =
+        shell(program() + " run -n 1 --quiet --emulate holmes --emulation-mode loopback --env F=" +
+              path("cluster.json") + " -- sh -c 'cp $TOMBOLO_CLUSTER $F'");
+    ASSERT_EQ(cluster.exit_code, 0) << cluster.output;
+    // Plans need measured links; any figures do here.
+    Json file = json("cluster.json");
+    for (const Json& from : file["hosts"])
+      for (const Json& to : file["hosts"])
+        if (from["name"] != to["name"])
+          file["links"].push_back({{"from", from["name"].get<std::string>() + "/eth0"},
+                                   {"to", to["name"].get<std::string>() + "/eth0"},
+                                   {"bytes_per_second", 1e7},
+                                   {"latency_seconds", 1e-4}});
+    for (Json& host : file["hosts"]) host["devices"][0]["flops_per_second"] = 1e10;
+    std::ofstream(path("cluster.json")) << file;
+    const Finished planned =
+        shell(program() + " plan --cluster " + path("cluster.json") +
+              " --layers 4 --width 32 --heads 2 --context 32 --batch 8 --pipeline 2 --data 1 "
+              "-n 2 --order a0,b0 -o " +
+              path("plan") + " " + more);
+    ASSERT_EQ(planned.exit_code, 0) << planned.output;
+  }
+  std::string ranks(const std::string& flags) const {
+    return program() + " run -n 2 " + flags + " -- " + train("--steps 2 --plan " + path("plan"));
+  }
+  static std::string on(const std::string& order) {
+    return "--emulate holmes --emulation-mode loopback --order " + order;
+  }
+};
+
+TEST_F(TrainWithAPlan, RanksOnThePlannedHostsTrain) {
+  write_plan("");
+  const Finished finished = shell(ranks(on("a0,b0")));
+  EXPECT_EQ(finished.exit_code, 0) << finished.output;
+  EXPECT_EQ(finished.output.find("train: warning"), std::string::npos) << finished.output;
+}
+
+TEST_F(TrainWithAPlan, AMisplacedRankIsNamedWithTheRemedy) {
+  write_plan("");
+  expect_failure(ranks(on("b0,a0")), 2, {"plan", "rank 0 on host 'a0'", "runs on 'b0'", "--order a0,b0"});
+  expect_failure(ranks(on("a0,b1")), 2, {"rank 1 on host 'b0'", "runs on 'b1'", "TOMBOLO_HOST"});
+}
+
+TEST_F(TrainWithAPlan, AnotherRoutingIsRefused) {
+  write_plan("--routing shared");
+  expect_failure(ranks(on("a0,b0")), 2, {"routing 'shared'", "TOMBOLO_ROUTING=shared"});
+  EXPECT_EQ(shell(ranks(on("a0,b0") + " --routing shared")).exit_code, 0);
+}
+
+TEST_F(TrainWithAPlan, OneMachineThatThePlanDoesNotNameTrainsWithAWarningOfRankZero) {
+  write_plan("--routing shared");
+  const Finished finished = shell(ranks(""));
+  EXPECT_EQ(finished.exit_code, 0) << finished.output;
+  const std::size_t at = finished.output.find("[0] tombolo train: warning: plan " + path("plan"));
+  EXPECT_NE(at, std::string::npos) << finished.output;
+  EXPECT_EQ(finished.output.find("train: warning", at + 25), std::string::npos) << finished.output;
+}
+
+TEST_F(Train, ASampleMayTakeLongerThanAnyRankWaitsForAnother) {
+  constexpr double kDeadline = 4;
+  const auto seconds_of = [&](const std::string& command) {
+    const auto start = std::chrono::steady_clock::now();
+    const Finished finished = shell(command);
+    EXPECT_EQ(finished.exit_code, 0) << command << "\n" << finished.output;
+    EXPECT_NE(finished.output.find("--- sample ---"), std::string::npos) << finished.output;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const std::string large = program() + " train --data " + path("text") +
+                            " --layers 4 --width 128 --heads 4 --context 128 --batch 2 --steps 0 ";
+  // How many bytes take about twice the deadline; the start of the process is in the shorter run alone.
+  const double start = seconds_of(large + "--sample 1");
+  const double some = seconds_of(large + "--sample 201") - start;
+  const int bytes = static_cast<int>(200 * 2 * kDeadline / std::max(some, 0.01));
+  const double all = seconds_of("TOMBOLO_DEADLINE=" + std::to_string(kDeadline) + " " + program() +
+                                " run -n 2 -- " + large + "--pipeline 2 --sample " + std::to_string(bytes));
+  EXPECT_GT(all, kDeadline) << "nothing was shown";
+}
+
+TEST_F(Train, AnInterruptEndsASampleAndPrintsWhatThereIs) {
+  const std::string command =
+      train("--steps 1 --sample 100000000 --save " + path("model") + " > " + path("out"));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command + " 2>&1").c_str(), nullptr);
+    ::_exit(127);
+  }
+  EXPECT_TRUE(eventually([&] { return bytes("model").size() > 1024; }));
+  ::kill(child, SIGINT);
+  int status = 0;
+  const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; });
+  if (!ended) ::kill(child, SIGKILL);
+  ASSERT_TRUE(ended) << "it samples on";
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_NE(bytes("out").find("--- sample ---"), std::string::npos);
+  EXPECT_NE(bytes("out").find("of the sample"), std::string::npos);
 }
 
 TEST_F(Train, AnInterruptEndsTheRunAfterTheStepAndKeepsTheCheckpoint) {

@@ -1,0 +1,22 @@
+// A file that people write: whatever is wrong with it is said, and never believed.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "topology/cluster_file.h"
+
+using namespace tombolo;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  topology::ClusterFile file;
+  try {
+    file = topology::ClusterFile::parse(JsonDocument::parse(fuzz::text_of(data, size), "input"));
+  } catch (const Error& error) {
+    FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
+    return 0;
+  }
+  // What was accepted is accepted again as we write it.
+  const std::string text = file.to_json().dump();
+  (void)topology::ClusterFile::parse(JsonDocument::parse(text, "output"));
+  return 0;
+}

@@ -1,0 +1,44 @@
+// The messages before a stream is trusted; the first byte of an input says which.
+#include "base/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "transport/tcp/handshake.h"
+
+using namespace tombolo;
+using namespace tombolo::transport::tcp;
+
+namespace {
+
+template <typename Message>
+void read(std::span<const std::byte> bytes) {
+  Message message;
+  try {
+    message = Message::decode(bytes);
+  } catch (const Error& error) {
+    FUZZ_CHECK(error.cause() == Cause::kRemote);
+    return;
+  }
+  const auto once = message.encode();
+  FUZZ_CHECK(once.size() == Message::kBytes);
+  FUZZ_CHECK(Message::decode(once).encode() == once);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const auto bytes = fuzz::bytes_of(data + 1, size - 1);
+  switch (data[0] % 4) {
+    case 0:
+      read<Hello>(bytes);
+      break;
+    case 1:
+      read<Reply>(bytes);
+      break;
+    case 2:
+      read<Finish>(bytes);
+      break;
+    default:
+      if (bytes.size() >= Preamble::kBytes) (void)Preamble::decode(bytes.first<Preamble::kBytes>());
+  }
+  return 0;
+}

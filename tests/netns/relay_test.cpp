@@ -1,0 +1,284 @@
+// Long and lossy links, measured: round trip, rate, losses, cuts; that the bytes stay right; and that nothing
+// stays of the relay.
+#include "tools/emulation/relay.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/netns/on_host.h"
+#include "tests/process/process_watch.h"
+#include "tools/emulation/holder.h"
+
+namespace tombolo::emulation {
+namespace {
+
+using tests::eventually;
+using tests::is_running;
+using tests::socket_on;
+using tests::tcp_between;
+
+std::unique_ptr<Emulation> start(const std::string& spec) {
+  return Emulation::start(Spec::from_text(spec), {Mode::kNamespaces, {}});
+}
+
+double seconds_since(TimePoint begin) {
+  return to_seconds(Clock::steady().now() - begin);
+}
+
+bool ping(const Descriptor& from, const Descriptor& to) {
+  char byte = 'p';
+  return ::send(from.get(), &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(to.get(), &byte, 1, 0) == 1 &&
+         ::send(to.get(), &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(from.get(), &byte, 1, 0) == 1;
+}
+
+// `bytes` of a pattern from one end to the other, read by a thread that compares; bits per second, negative
+// where something was wrong.
+double carry(const Descriptor& from, const Descriptor& to, std::size_t bytes, unsigned seed) {
+  auto block_of = [&](std::size_t block) {
+    std::array<std::uint64_t, 8192> words;
+    std::mt19937_64 random(seed * 1'000'003ULL + block);
+    const std::uint64_t first = random();
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = first * (2 * i + 1);
+    return words;
+  };
+  const std::size_t blocks = (bytes + sizeof block_of(0) - 1) / sizeof block_of(0);
+  bool good = true;
+  const TimePoint begin = Clock::steady().now();
+  std::thread reader([&] {
+    std::array<std::uint64_t, 8192> got;
+    for (std::size_t block = 0; block < blocks && good; ++block) {
+      good = ::recv(to.get(), got.data(), sizeof got, MSG_WAITALL) == sizeof got && got == block_of(block);
+    }
+  });
+  for (std::size_t block = 0; block < blocks && good; ++block) {
+    auto words = block_of(block);
+    auto* at = reinterpret_cast<const char*>(words.data());
+    for (std::size_t left = sizeof words; left > 0 && good;) {
+      ssize_t put = ::send(from.get(), at, left, MSG_NOSIGNAL);
+      if (put <= 0) break;
+      at += put;
+      left -= static_cast<std::size_t>(put);
+    }
+  }
+  reader.join();
+  return good ? static_cast<double>(blocks * sizeof block_of(0)) * 8 / seconds_since(begin) : -1;
+}
+
+TEST(Relay, AddsTheRoundTripThatWasAskedFor) {
+  auto emulation = start("two-clusters:hosts=2,rtt=20ms");
+  auto [near, far] = tcp_between(*emulation, 0, 1, "");
+  std::vector<double> trips;
+  for (int i = 0; i < 30; ++i) {
+    const TimePoint begin = Clock::steady().now();
+    ASSERT_TRUE(ping(near, far));
+    trips.push_back(seconds_since(begin));
+  }
+  // A busy machine only adds: the least shows the line.
+  double least = *std::ranges::min_element(trips);
+  fmt::print("round trip {:.2f} ms\n", least * 1e3);
+  EXPECT_GE(least, 0.020);
+  EXPECT_LT(least, 0.024);
+}
+
+TEST(Relay, GivesTheRateThatWasAskedFor) {
+  auto emulation = start("two-clusters:hosts=2,rate=100mbit,rtt=10ms");
+  double best = 0;
+  for (int attempt = 0; attempt < 5 && best < 0.9e8; ++attempt) {
+    auto [near, far] = tcp_between(*emulation, 0, 1, "");
+    double bits = carry(near, far, 8'000'000, 1);
+    ASSERT_GT(bits, 0) << "wrong bytes";
+    best = std::max(best, bits);
+  }
+  fmt::print("{:.1f} of 100 Mbit/s\n", best / 1e6);
+  // TCP's share is 95.6 %; a slow start of several round trips is in it. Nothing exceeds the line.
+  EXPECT_GT(best, 0.75e8);
+  EXPECT_LT(best, 1.0e8);
+}
+
+TEST(Relay, LosesSinglePacketsOfATcpStreamAndKeepsItsBytesRight) {
+  auto emulation = start("two-clusters:hosts=2,rtt=2ms,loss=1%");
+  auto [near, far] = tcp_between(*emulation, 0, 1, "");
+  ASSERT_GT(carry(near, far, 40'000'000, 2), 0) << "wrong bytes";
+  ASSERT_GT(carry(far, near, 10'000'000, 3), 0) << "wrong bytes";
+  auto report = emulation->order_relay(0, RelayOrder::kReport);
+  const LineCounters& there = report.directions[0];
+  double sent = static_cast<double>(there.packets + there.lost);
+  fmt::print("{} of {:.0f} packets lost, {} found the queue full\n", there.lost, sent, there.overflowed);
+  EXPECT_GT(sent, 40e6 / 1448);  // segments, not super-packets
+  EXPECT_NEAR(static_cast<double>(there.lost), 0.01 * sent, 7 * std::sqrt(0.01 * sent));
+  EXPECT_GT(report.directions[1].lost, 0U);
+}
+
+TEST(Relay, LosesDatagramsAtTheRateAskedForAndNoOthers) {
+  constexpr double kLoss = 0.02;
+  constexpr std::uint64_t kBatch = 250, kBatches = 80;
+  // Packets that the kernels send themselves meanwhile: requests for addresses and routers, for some seconds.
+  constexpr std::uint64_t kOthers = 40;
+  auto emulation = start("two-clusters:hosts=2,rtt=2ms,loss=2%");
+  Descriptor near = socket_on(*emulation, 0, SOCK_DGRAM | SOCK_NONBLOCK);
+  Descriptor far = socket_on(*emulation, 1, SOCK_DGRAM | SOCK_NONBLOCK);
+  sockaddr_in there = tests::bind_to(far, emulation->address("b0", ""));
+  ASSERT_EQ(::connect(near.get(), reinterpret_cast<sockaddr*>(&there), sizeof there), 0);
+  // The address resolution's own packets may get lost: it asks again.
+  std::uint64_t word = ~0ULL;
+  ASSERT_TRUE(eventually([&] {
+    ::send(near.get(), &word, sizeof word, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return ::recv(far.get(), &word, sizeof word, 0) == sizeof word;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (::recv(far.get(), &word, sizeof word, 0) > 0) {
+  }
+  auto before = emulation->order_relay(0, RelayOrder::kReport).directions[0];
+  auto passed = [&] {
+    auto now = emulation->order_relay(0, RelayOrder::kReport).directions[0];
+    return std::pair{now.packets - before.packets, now.lost - before.lost};
+  };
+  std::uint64_t received = 0, next = 0, last_word = 0;
+  for (std::uint64_t batch = 1; batch <= kBatches; ++batch) {
+    for (std::uint64_t i = 0; i < kBatch; ++i) {
+      word = ++next;
+      ASSERT_EQ(::send(near.get(), &word, sizeof word, 0), static_cast<ssize_t>(sizeof word));
+    }
+    ASSERT_TRUE(eventually([&] { return passed().first + passed().second >= batch * kBatch; }));
+    ASSERT_TRUE(eventually([&] {
+      while (::recv(far.get(), &word, sizeof word, 0) > 0) {
+        EXPECT_GT(word, last_word) << "out of order, or twice";
+        last_word = word;
+        ++received;
+      }
+      return received + kOthers >= passed().first;
+    }));
+  }
+  auto lost = passed().second;
+  fmt::print("{} of {} datagrams lost, {} received\n", lost, kBatch * kBatches, received);
+  double expected = kLoss * kBatch * kBatches;
+  EXPECT_NEAR(static_cast<double>(lost), expected, 7 * std::sqrt(expected));
+  EXPECT_NEAR(static_cast<double>(received + lost), static_cast<double>(kBatch * kBatches), kOthers);
+}
+
+TEST(Relay, StopsEverythingWhileCutAndCarriesOnAfterwards) {
+  auto emulation = start("two-clusters:hosts=2,rtt=2ms");
+  auto [near, far] = tcp_between(*emulation, 0, 1, "");
+  ASSERT_TRUE(ping(near, far));
+  emulation->order_relay(0, RelayOrder::kCut);
+  char byte = 'c';
+  ASSERT_EQ(::send(near.get(), &byte, 1, 0), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(::recv(far.get(), &byte, 1, MSG_DONTWAIT), -1);
+  auto report = emulation->order_relay(0, RelayOrder::kRestore);
+  EXPECT_GT(report.directions[0].cut, 0U);
+  // TCP sends it again.
+  EXPECT_EQ(::recv(far.get(), &byte, 1, 0), 1);
+  EXPECT_THROW(emulation->order_relay(1, RelayOrder::kCut), Error);
+  auto bucket = start("two-clusters:hosts=2");
+  EXPECT_THROW(bucket->order_relay(0, RelayOrder::kReport), Error) << "a token bucket takes no orders";
+}
+
+TEST(Relay, CutsOneOfTwoPathsAndLeavesTheOther) {
+  auto emulation = start("two-paths:rates=1gbit/250mbit,rtt=2ms");
+  EXPECT_EQ(emulation->cluster().hosts[0].nics[1].rate_bits_per_second, 250'000'000U);
+  auto [near0, far0] = tcp_between(*emulation, 0, 1, "path0");
+  auto [near1, far1] = tcp_between(*emulation, 0, 1, "path1");
+  ASSERT_TRUE(ping(near0, far0));
+  ASSERT_TRUE(ping(near1, far1));
+  emulation->order_relay(1, RelayOrder::kCut);
+  ASSERT_TRUE(ping(near0, far0));
+  char byte = 'c';
+  ASSERT_EQ(::send(near1.get(), &byte, 1, 0), 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(::recv(far1.get(), &byte, 1, MSG_DONTWAIT), -1);
+  ASSERT_TRUE(ping(near0, far0));
+}
+
+// Processes whose parent is the holder, or that share its namespace after it: found by their network.
+std::vector<pid_t> processes_in_network_of(pid_t pid) {
+  namespace fs = std::filesystem;
+  std::vector<pid_t> found;
+  std::error_code status;
+  auto network = fs::read_symlink(fmt::format("/proc/{}/ns/net", pid), status);
+  for (const auto& process : fs::directory_iterator("/proc", status)) {
+    std::string name = process.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (fs::read_symlink(process.path() / "ns/net", status) == network && !status && std::stoi(name) != pid) {
+      found.push_back(std::stoi(name));
+    }
+  }
+  return found;
+}
+
+TEST(Relay, EndsWithItsHolderHoweverThatEnds) {
+  auto emulation = start("two-paths:rtt=2ms");
+  auto relays = processes_in_network_of(emulation->holder());
+  ASSERT_EQ(relays.size(), 2U);
+  emulation.reset();
+  for (pid_t relay : relays) EXPECT_FALSE(is_running(relay)) << relay;
+
+  emulation = start("two-paths:rtt=2ms");
+  relays = processes_in_network_of(emulation->holder());
+  ASSERT_EQ(relays.size(), 2U);
+  ::kill(emulation->holder(), SIGKILL);
+  for (pid_t relay : relays) EXPECT_TRUE(eventually([&] { return !is_running(relay); })) << relay;
+}
+
+TEST(Relay, TakesTheEmulationWithItWhenItIsKilled) {
+  auto emulation = start("two-paths:rtt=2ms");
+  auto relays = processes_in_network_of(emulation->holder());
+  ASSERT_EQ(relays.size(), 2U);
+  ::kill(relays[0], SIGKILL);
+  EXPECT_TRUE(eventually([&] { return !is_running(relays[1]) && !is_running(emulation->holder()); }));
+  EXPECT_FALSE(std::filesystem::exists(emulation->directory()));
+}
+
+TEST(Relay, SaysWhatItNeedsWhereTheUserMayNotHaveIt) {
+  pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (::geteuid() != 0 || ::setgroups(0, nullptr) != 0 || ::setresgid(kNobody, kNobody, kNobody) != 0 ||
+        ::setresuid(kNobody, kNobody, kNobody) != 0) {
+      ::_exit(77);
+    }
+    ::setenv("TMPDIR", "/tmp", 1);
+    if (!why_no_namespaces().empty()) ::_exit(77);
+    bool may = ::access("/dev/net/tun", R_OK | W_OK) == 0;
+    try {
+      auto emulation = start("two-clusters:hosts=2,rtt=2ms");
+      ::_exit(may && emulation->order_relay(0, RelayOrder::kReport).directions[0].lost == 0 ? 0 : 2);
+    } catch (const Error& error) {
+      fmt::print("{}\n", error.what());
+      std::fflush(stdout);
+      bool named = std::string(error.what()).find("/dev/net/tun") != std::string::npos;
+      ::_exit(!may && named && error.cause() == Cause::kUnsupported ? 0 : 3);
+    }
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (tools::exit_code_of(status) == 77) GTEST_SKIP() << "not root, or no user namespaces for ordinary users";
+  EXPECT_EQ(tools::exit_code_of(status), 0);
+}
+
+}  // namespace
+}  // namespace tombolo::emulation
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  std::string refused = tombolo::emulation::why_no_namespaces();
+  if (refused.empty() && ::access("/dev/net/tun", R_OK | W_OK) != 0)
+    refused = "/dev/net/tun may not be opened";
+  if (!refused.empty()) {
+    fmt::print("skipped: {}\n", refused);
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Bad input at the command: a message that names what is wrong, a non-zero exit code, nothing left behind.
+
+usage: bad_input_test.py TOMBOLO [unittest arguments]
+"""
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from left_behind import environment, nothing_left  # noqa: E402
+
+TOMBOLO = sys.argv[1]
+USAGE, FAILED = 2, 1
+SEED = int(os.environ.get("SEED", random.SystemRandom().randrange(2**32)))
+
+
+class BadInput(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.folder = self.scratch.name
+        self.mark = f"{self.id()}-{os.getpid()}"
+        self.text = self.write("text.txt", "sand and sea and island and bar\n" * 200)
+
+    def tearDown(self):
+        nothing_left(self.folder, self.mark)
+        self.scratch.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        return self.path(name)
+
+    def start(self, *arguments, **variables):
+        return subprocess.Popen([TOMBOLO, *arguments], env=environment(self.folder, self.mark, **variables),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+
+    def run_it(self, *arguments, **variables):
+        process = self.start(*arguments, **variables)
+        try:
+            out, error = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.fail(f"{arguments} did not end")
+        return process.returncode, out, error
+
+    def refuses(self, arguments, *words, code=USAGE, **variables):
+        got, _, error = self.run_it(*arguments, **variables)
+        self.assertEqual(got, code, f"{arguments}: {error}")
+        for word in words:
+            self.assertIn(word, error, arguments)
+
+    def cluster(self):
+        nic = {"name": "eth0", "kind": "tcp", "rate_gbps": 1, "addresses": ["127.0.0.1"]}
+        names = ("a0", "a1", "b0", "b1")
+        links = [{"from": f"{a}/eth0", "to": f"{b}/eth0", "bytes_per_second": 1e8, "latency_seconds": 1e-4}
+                 for a in names for b in names if a != b]
+        return {"tombolo_cluster": 1, "links": links, "hosts": [
+            {"name": name, "cluster": name[0], "nics": [nic],
+             "devices": [{"name": "cpu", "kind": "cpu", "flops_per_second": 1e10, "memory_bytes": 2**30}]} for name in names]}
+
+    JOB = ["--layers", "4", "--width", "32", "--heads", "2", "--context", "16", "--batch", "4"]
+
+    def plan(self, cluster_path, *more):
+        return ["plan", "--cluster", cluster_path, *self.JOB, *more]
+
+    # ---- files
+
+    def test_cluster_file(self):
+        self.refuses(self.plan(self.path("none.json")), "none.json", "No such file")
+        self.refuses(self.plan(self.write("half.json", '{"tombolo_cluster": 1,\n "hosts": [')), "half.json:2: ")
+        self.refuses(self.plan(self.write("empty.json", "")), "empty.json")
+        wrong = self.cluster()
+        wrong["hosts"][1]["nics"][0]["rate_gbps"] = -4
+        self.refuses(self.plan(self.write("rate.json", json.dumps(wrong, indent=1))), "rate.json:", "rate_gbps")
+        wrong = self.cluster()
+        wrong["hosts"][2]["name"] = "a0"
+        self.refuses(self.plan(self.write("twice.json", json.dumps(wrong, indent=1))), "twice.json", "a0")
+        self.refuses(["probe", "--no-compute"], "none.json", TOMBOLO_CLUSTER=self.path("none.json"), RANK="0",
+                     WORLD_SIZE="1")
+
+    def test_plan_file(self):
+        cluster = self.write("cluster.json", json.dumps(self.cluster()))
+        for command in (["simulate", "--cluster", cluster], ["train", "--data", self.text]):
+            self.refuses([*command, "--plan", self.path("none.json")], "none.json", "No such file")
+            self.refuses([*command, "--plan", self.write("half.json", '{"tombolo_plan": 1')], "half.json:1: ")
+            self.refuses([*command, "--plan", cluster], "cluster.json")
+        self.assertEqual(self.run_it(*self.plan(cluster, "-o", self.path("plan.json")))[0], 0)
+        self.refuses(["train", "--data", self.text, "--plan", self.path("plan.json")], "takes 4 ranks", "tombolo run -n 4")
+
+    def test_checkpoint(self):
+        good = self.path("model.bin")
+        shape = ["--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2"]
+        code, _, error = self.run_it("train", "--data", self.text, *shape, "--steps", "0", "--save", good)
+        self.assertEqual(code, 0, error)
+        with open(good, "rb") as file:
+            content = file.read()
+
+        def refuses(name, bad, *words):
+            self.refuses(["train", "--data", self.text, "--steps", "1", "--init", self.write(name, bad)], name, *words)
+
+        self.refuses(["train", "--data", self.text, "--init", self.path("none.bin")], "none.bin", "No such file")
+        refuses("magic.bin", struct.pack("<i", 7) + content[4:], "7")
+        refuses("version.bin", content[:4] + struct.pack("<i", 99) + content[8:], "99")
+        refuses("short.bin", content[:-5])
+        refuses("long.bin", content + b"12345")
+        refuses("header.bin", content[:100])
+        refuses("huge.bin", content[:8] + struct.pack("<iiii", *[2**31 - 1] * 4) + content[24:])
+        refuses("negative.bin", content[:8] + struct.pack("<iiii", -1, -1, -1, -1) + content[24:])
+
+    def test_data_file(self):
+        self.refuses(["train", "--data", self.path("none.txt")], "none.txt", "No such file")
+        self.refuses(["train", "--data", self.folder], self.folder, "not a regular file")
+        self.refuses(["train", "--data", self.write("empty.txt", "")], "empty.txt", "too few")
+        self.refuses(["train", "--data", self.write("beyond.txt", b"\xff" * 9000), "--vocabulary", "128"], "beyond.txt",
+                     "255")
+
+    def test_damaged_files_never_crash_anything(self):
+        cluster = json.dumps(self.cluster(), indent=1).encode()
+        cluster_path = self.write("cluster.json", cluster)
+        self.assertEqual(self.run_it(*self.plan(cluster_path, "-o", self.path("plan.json")))[0], 0)
+        with open(self.path("plan.json"), "rb") as file:
+            plan = file.read()
+        generator = random.Random(SEED)
+        for _ in range(60):
+            content, which = generator.choice([(cluster, "cluster"), (plan, "plan")])
+            bad = bytearray(content)
+            for _ in range(generator.randint(1, 4)):
+                at = generator.randrange(len(bad))
+                change = generator.randrange(4)
+                if change == 0:
+                    bad[at] = generator.randrange(256)
+                elif change == 1:
+                    del bad[at:at + generator.randint(1, 40)]
+                elif change == 2:
+                    bad[at:at] = generator.choice([b"-", b"9" * 30, b"null", b"[" * 200, b"1e999", b'"', b"\0"])
+                else:
+                    del bad[at:]
+                bad = bad or bytearray(b"{")
+            path = self.write("bad.json", bytes(bad))
+            command = self.plan(path) if which == "cluster" else ["simulate", "--cluster", cluster_path, "--plan", path]
+            code, _, error = self.run_it(*command)
+            self.assertIn(code, (0, FAILED, USAGE), f"seed {SEED}: {error}\n{bytes(bad)}")
+            if code != 0:
+                self.assertRegex(error, r"^tombolo (plan|simulate): ", f"seed {SEED}")
+
+    # ---- ranks
+
+    def rank(self, number, port, secret="sesame", size=2):
+        return self.start("train", "--data", self.text, "--steps", "1", "--replicas", "2", RANK=str(number),
+                          WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), TOMBOLO_SECRET=secret,
+                          TOMBOLO_DEADLINE="3")
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return probe.getsockname()[1]
+
+    def ends(self, process):
+        begin = time.monotonic()
+        _, error = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - begin, 30)
+        self.assertEqual(process.returncode, FAILED, error)
+        return error
+
+    def test_a_rank_that_never_arrives_is_named(self):
+        error = self.ends(self.rank(0, self.free_port()))
+        self.assertIn("rank 1 of 2 did not arrive", error)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            error = self.ends(self.start("train", "--data", self.text, "--replicas", "2", RANK="0", WORLD_SIZE="2",
+                                         MASTER_ADDR="127.0.0.1", TOMBOLO_PORT=str(port), TOMBOLO_DEADLINE="3"))
+        self.assertIn(str(port), error)
+        self.assertIn("in use", error)
+
+    def test_a_wrong_secret_is_refused_on_both_ends(self):
+        port = self.free_port()
+        first, second = self.rank(0, port), self.rank(1, port, secret="wrong")
+        self.assertIn("TOMBOLO_SECRET", self.ends(second))
+        self.assertIn("rank 1 of 2 did not arrive", self.ends(first))
+
+    # ---- emulation
+
+    def test_without_namespaces_the_demand_for_them_fails_and_auto_says_so(self):
+        # A user namespace in which no network namespace may be made: as in a locked-down container.
+        forbid = ["unshare", "--user", "--map-root-user", "sh", "-c",
+                  'echo 0 > /proc/sys/user/max_net_namespaces && exec "$@"', "sh"]
+        if subprocess.run([*forbid, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("user namespaces are not permitted here")
+        for mode, wanted in (("namespaces", FAILED), ("auto", 0)):
+            done = subprocess.run([*forbid, TOMBOLO, "run", "--emulate", "holmes", "--emulation-mode", mode, "--", "true"],
+                                  env=environment(self.folder, self.mark), capture_output=True, text=True, timeout=60,
+                                  check=False)
+            self.assertEqual(done.returncode, wanted, done.stderr)
+            self.assertIn("namespace", done.stdout + done.stderr)
+            nothing_left(self.folder, self.mark)
+
+    def test_an_emulation_that_makes_no_sense(self):
+        self.refuses(["run", "--emulate", "nonsense", "--", "true"], "nonsense")
+        self.refuses(["run", "--emulate", "holmes:fast=-1gbit", "--", "true"], "fast")
+        self.refuses(["run", "--emulate", self.path("none.json"), "--", "true"], "none.json")
+        self.refuses(["run", "--emulate", self.write("bad.json", '{"name": 3}'), "--", "true"], "bad.json")
+
+    def test_an_interrupt_while_ranks_run(self):
+        process = self.start("run", "--emulate", "holmes", "--", "sh", "-c", "echo ready; sleep 300")
+        try:
+            self.assertIn("ready", process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.communicate()
+        self.assertEqual(process.returncode, 130)
+
+
+if __name__ == "__main__":
+    print(f"SEED={SEED}", flush=True)
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

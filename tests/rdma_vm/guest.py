@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Runs inside the virtual machine: everything that is tested over RDMA there, one named case after the other.
+
+usage: guest.py BUILD RESULTS [GROUP...]
+
+Writes RESULTS/cases.json: {"group": [{"name", "ok", "seconds", "text"}]}, again after every case, so that whatever
+stops the machine leaves what was found out. TOMBOLO_TEST_RDMA and the network are network.sh's.
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+BUILD, RESULTS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+BIN = BUILD / "bin"
+WORK = pathlib.Path("/tmp/rdma_vm")
+# An emulated processor on a busy machine is slow; nothing here waits for this unless it hangs.
+PATIENCE = 300
+CASES = {}
+
+
+def record(group, name, ok, seconds, text=""):
+    CASES.setdefault(group, []).append({"name": name, "ok": ok, "seconds": round(seconds, 1), "text": text[-6000:]})
+    partial = RESULTS / "cases.new"
+    partial.write_text(json.dumps(CASES, indent=1))
+    partial.rename(RESULTS / "cases.json")
+
+
+def run(command, environment=None, patience=PATIENCE):
+    """(exit code, output)."""
+    done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience, check=False)
+    return done.returncode, done.stdout.decode(errors="replace")
+
+
+def case(group, name, body):
+    begin = time.monotonic()
+    try:
+        body()
+        record(group, name, True, time.monotonic() - begin)
+    except Exception as error:  # pylint: disable=broad-except  # whatever it is, the case failed and the next is run
+        record(group, name, False, time.monotonic() - begin, str(error) or repr(error))
+
+
+def googletest(group, program, filters, environment=None):
+    """Every test of the program as a case of its own. They are reported as they end: a hang names itself."""
+    begin = time.monotonic()
+    command = [str(BIN / program), f"--gtest_filter={filters}", "--gtest_color=no"]
+    with subprocess.Popen(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        text, seen, now = "", 0, time.monotonic()
+        for line in process.stdout:
+            text += line
+            ended = re.match(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+)(?:, where .*)? \(\d+ ms\)$", line.strip())
+            if re.match(r"\[ RUN ", line):
+                text, now = "", time.monotonic()
+            elif ended:
+                seen += 1
+                passed = ended.group(1) == "OK"
+                record(group, ended.group(2), passed, time.monotonic() - now, "" if passed else text)
+    if process.returncode != 0 or seen == 0:
+        record(group, f"{program} as a whole", False, time.monotonic() - begin,
+               f"exit code {process.returncode} after {seen} tests\n{text}")
+
+
+def cluster_file(name, left_kind="roce", right_kind="roce", require=False):
+    """Two hosts on one machine, each with one RDMA NIC and one Ethernet NIC."""
+    def host(host_name, side, last, kind):
+        rail = {"name": f"{side}0", "kind": kind, "fabric": "fast", "address": f"10.77.0.{last}", "rate_gbps": 100}
+        if kind == "roce":
+            rail["rdma_device"] = f"rxe{side}0"
+        else:
+            rail.pop("fabric")
+        ethernet = {"name": f"e{side}", "kind": "tcp", "address": f"10.78.0.{last}", "rate_gbps": 10}
+        return {"name": host_name, "cluster": "A", "nics": [rail, ethernet], "devices": [{"name": "cpu", "kind": "cpu"}]}
+    file = {"tombolo_cluster": 1,
+            "hosts": [host("left", "a", 1, left_kind), host("right", "b", 2, right_kind)]}
+    if require:
+        file["require"] = "rdma"
+    path = WORK / f"{name}.json"
+    path.write_text(json.dumps(file))
+    return path
+
+
+def ranks(program, cluster, environment=None, patience=PATIENCE):
+    """The program as rank 0 on host left and rank 1 on host right: (exit codes, outputs)."""
+    ranks.port = getattr(ranks, "port", 29400) + 1
+    started = []
+    for rank, host in enumerate(["left", "right"]):
+        own = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": str(ranks.port), "TOMBOLO_SECRET": "the virtual machine's", "TOMBOLO_LOG": "info",
+               "TOMBOLO_CLUSTER": str(cluster), "TOMBOLO_HOST": host, **(environment or {})}
+        log = open(WORK / f"rank{rank}.log", "w+", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
+        started.append((subprocess.Popen([str(word) for word in program], env={**os.environ, **own},  # pylint: disable=consider-using-with
+                                         stdout=log, stderr=subprocess.STDOUT), log))
+    until = time.monotonic() + patience
+    codes, outputs = [], []
+    for process, _ in started:
+        try:
+            codes.append(process.wait(max(1, until - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            codes.append(f"killed after {patience} s")
+    for _, log in started:
+        log.seek(0)
+        outputs.append(log.read())
+        log.close()
+    return codes, outputs
+
+
+def expect(condition, *what):
+    if not condition:
+        raise AssertionError("\n".join(str(one) for one in what))
+
+
+def all_reduce():
+    cluster = cluster_file("all_reduce", require=True)
+
+    def exact(types, operations, variables):
+        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "4", "-e", "1M", "-f", "64", "-n", "1", "-w", "1",
+                                "-d", types, "-o", operations], cluster, variables)
+        expect(codes == [0, 0], codes, *outputs)
+        expect("Out of bounds values : 0 OK" in outputs[0], outputs[0])
+        expect("rdma" in outputs[0] + outputs[1] and "queue pair(s) for payload over rxe" in outputs[0] + outputs[1],
+               "the log names no RDMA connection", *outputs)
+
+    case("all_reduce", "the sum of every type is exact over one queue pair", lambda: exact("all", "sum", {}))
+    case("all_reduce", "every operation is exact over four queue pairs, nothing copied",
+         lambda: exact("float", "all", {"TOMBOLO_RDMA_QPS": "4", "TOMBOLO_RDMA_EAGER": "0"}))
+
+
+def trainer():
+    text = WORK / "text"
+    text.write_text("".join(f"In the beginning was line {line * 7919 % 1000}.\n" for line in range(800)))
+    cluster = cluster_file("trainer")
+
+    def losses(transport, layout):
+        log = WORK / f"{transport}.jsonl"
+        codes, outputs = ranks([BIN / "tombolo", "train", "--data", text, "--layers", "2", "--width", "32", "--heads",
+                                "2", "--context", "32", "--batch", "8", "--lr", "0.003", "--steps", "5", "--log", log,
+                                *layout], cluster, {"TOMBOLO_TRANSPORTS": transport})
+        expect(codes == [0, 0], codes, *outputs)
+        expect((f": {transport}" in outputs[0] + outputs[1]), f"no line names {transport}", *outputs)
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+
+    def same(layout):
+        over_rdma, over_tcp = losses("rdma", layout), losses("tcp", layout)
+        expect(len(over_rdma) == 5 and over_rdma == over_tcp, over_rdma, over_tcp)
+
+    case("trainer", "two stages lose the same over RDMA as over TCP", lambda: same(["--pipeline", "2"]))
+    case("trainer", "two replicas lose the same over RDMA as over TCP", lambda: same(["--replicas", "2"]))
+
+
+def choice():
+    def unlike():
+        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "1K", "-e", "64K", "-f", "8", "-n", "1", "-w", "0"],
+                               cluster_file("unlike", right_kind="tcp"))
+        expect(codes == [0, 0], codes, *outputs)
+        expect("0 OK" in outputs[0], outputs[0])
+        expect("queue pair" not in outputs[0] + outputs[1], *outputs)
+
+    def forbidden():
+        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "1K", "-e", "64K", "-f", "8", "-n", "1", "-w", "0"],
+                               cluster_file("forbidden"), {"TOMBOLO_TRANSPORTS": "tcp"})
+        expect(codes == [0, 0], codes, *outputs)
+        expect("TOMBOLO_TRANSPORTS does not allow rdma" in outputs[0] + outputs[1], *outputs)
+
+    def required():
+        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "1K", "-e", "64K", "-f", "8", "-n", "1", "-w", "0"],
+                               cluster_file("required", require=True), {"TOMBOLO_TRANSPORTS": "tcp"})
+        expect(0 not in codes, codes, *outputs)
+        expect("TOMBOLO_TRANSPORTS does not allow rdma" in outputs[0] + outputs[1], *outputs)
+
+    case("choice", "an RDMA NIC and a plain one meet over Ethernet", unlike)
+    case("choice", "where the environment forbids RDMA the log says so", forbidden)
+    case("choice", "where the cluster file requires RDMA its absence is an error with the reason", required)
+
+
+def plugin():
+    # Both processes of these tests are on one host: it has both ends of a rail, and only RDMA is allowed.
+    nics = [{"name": f"{side}0", "kind": "roce", "fabric": "fast", "rdma_device": f"rxe{side}0",
+             "address": f"10.77.0.{last}", "rate_gbps": 100} for side, last in (("a", 1), ("b", 2))]
+    path = WORK / "plugin.json"
+    path.write_text(json.dumps({"tombolo_cluster": 1, "hosts": [
+        {"name": "both", "cluster": "A", "nics": nics, "devices": [{"name": "cpu", "kind": "cpu"}]}]}))
+    googletest("plugin", "net_conformance", PLUGIN_TESTS,
+               {"TOMBOLO_CLUSTER": str(path), "TOMBOLO_HOST": "both", "TOMBOLO_TRANSPORTS": "rdma"})
+
+
+# The oldest and the newest ABI; all are run over TCP and shared memory outside. Two tests bring cluster files of their
+# own, which have nothing to do with the network here.
+PLUGIN_TESTS = ("Abi/*/v6:Abi/*/v12:"
+                "-*EveryConnectionChoosesItsOwnTransport*:*AForbiddenFallbackToTcpIsAnErrorThatSaysWhy*")
+
+GROUPS = {
+    "conformance": lambda: googletest("conformance", "test_transport", "Verbs/*"),
+    "verbs": lambda: googletest("verbs", "test_rdma_vm", "*"),
+    "plugin": plugin,
+    "all_reduce": all_reduce,
+    "trainer": trainer,
+    "choice": choice,
+}
+
+
+def main():
+    WORK.mkdir(parents=True, exist_ok=True)
+    for name in sys.argv[3:] or GROUPS:
+        GROUPS[name]()
+        sys.stdout.flush()
+
+
+main()
