@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds into build/, runs the tests.
 #   ./test.sh                  everything that this machine can run
-#   ./test.sh -L unit          only tests with that label: unit, process, netns, parity, docs, lint
+#   ./test.sh -L unit          only tests with that label: unit, process, demo, netns, rdma_vm, parity, docs, lint
 #   ./test.sh -R transport     only tests whose name matches
 #   ./test.sh --preset asan    with AddressSanitizer and UBSan (build-asan/); tsan, debug likewise
 # Other options go to ctest. What a machine lacks (namespaces, a GPU) is skipped with a notice.
@@ -24,11 +24,14 @@ scripts/dependencies.sh test
 scripts/build.sh "$preset"
 
 # Address-space randomisation beyond 28 bits breaks gcc 12's ThreadSanitizer.
-run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error)
+# Those that measure run alone (RUN_SERIAL).
+run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error --parallel "$(nproc)")
 [ "$preset" = tsan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
 # gcc 13's fake stack misaligns the 64-byte vectors of the trainer's kernels.
 export ASAN_OPTIONS="detect_stack_use_after_return=0 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"
+# What failed is all that a long log need say.
+export GTEST_BRIEF=${GTEST_BRIEF:-1}
 echo "==> Testing ($folder)"
 exec "${run[@]}" "${options[@]}"

@@ -9,6 +9,7 @@ find_package(OpenSSL 3 REQUIRED)
 find_path(TOMBOLO_FMT_INCLUDE fmt/format.h REQUIRED)
 find_path(TOMBOLO_HWLOC_INCLUDE hwloc.h REQUIRED)  # the library itself is loaded at run time
 find_path(TOMBOLO_VERBS_INCLUDE infiniband/verbs.h REQUIRED)  # likewise
+find_path(TOMBOLO_UCX_INCLUDE ucp/api/ucp.h REQUIRED)  # likewise
 
 if(TOMBOLO_TESTS)
   find_package(GTest REQUIRED)

@@ -8,11 +8,13 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config ccache
-  libboost-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev
+  libboost-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev libucx0
   libopenblas-pthread-dev libgtest-dev
   iproute2 bible-kjv bible-kjv-text)
-test=(python3 python3-torch)
-lint=(clang-format clang-tidy)
+test=(python3 python3-torch python3-prometheus-client curl nftables
+  graphviz  # tombolo topo --format svg
+  qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
+lint=(clang-format clang-tidy clang libclang-rt-dev)
 
 case "${1:-build}" in
   build) wanted=("${build[@]}") ;;
