@@ -124,6 +124,36 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   }
 }
 
+// In the middle of a frame, where no goodbye can be said; acknowledgements of what came before meet a closed
+// socket, and its answer must not take what still waits for receives.
+TEST_P(Closing, DeliversWhatCameBeforeAnUnfinishedFrame) {
+  constexpr std::uint64_t kMessages = 6;
+  Router right(test::router_options("right", streams(1)));
+  RawPeer peer(right, 1);
+  for (std::uint64_t i = 0; i < kMessages; ++i) {
+    FrameHeader header{FrameType::kChunk, GoodbyeReason::kClosed, 100, i, 100, 0};
+    header.flags = kUrgentFlag;
+    peer.say(0, header, 100);
+  }
+  peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 100, kMessages, 100, 0}, 50);
+  peer.sockets.clear();
+  std::vector<std::byte> buffer(100);
+  std::size_t bytes = 0;
+  for (std::uint64_t i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(finish(*peer.connection, peer.connection->post_receive(buffer), bytes), Outcome::kDone)
+        << "message " << i << ": " << peer.connection->error()->what();
+    ASSERT_EQ(bytes, 100U);
+    ASSERT_EQ(buffer, std::vector<std::byte>(100, std::byte{0x33}));
+    std::ranges::fill(buffer, std::byte{0});
+    // So that the next acknowledgement cannot be sent.
+    for (int look = 0; look < 20 && i < 2; ++look) {
+      peer.connection->progress();
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }
+  ASSERT_EQ(finish(*peer.connection, peer.connection->post_receive(buffer), bytes), Outcome::kFailed);
+}
+
 TEST_P(Closing, WithoutAGoodbyeIsCalledVanished) {
   Router right(test::router_options("right", streams(1)));
   RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));

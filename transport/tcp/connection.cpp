@@ -341,7 +341,8 @@ bool TcpConnection::send_all() noexcept {
 }
 
 /// After a write failed. A peer that closed does not take this end's acknowledgements any more; what it said
-/// before waits for receives to be posted.
+/// before waits for receives to be posted. In the middle of a frame, as where its kernel took no more, it
+/// could say no goodbye on this stream.
 bool TcpConnection::all_was_said(std::size_t index) noexcept {
   for (std::size_t read = 1; read != 0;) {
     read = receiver_.read(index, SIZE_MAX).read;
@@ -351,7 +352,7 @@ bool TcpConnection::all_was_said(std::size_t index) noexcept {
       return false;
     }
   }
-  return receiver_.rest_ends_with_goodbye(index);
+  return receiver_.rest_reaches_the_end(index);
 }
 
 bool TcpConnection::receive_all() noexcept {

@@ -235,7 +235,7 @@ void Receiver::scan(Stream& stream) noexcept {
     }
     auto header = decode(bytes);
     if (header && header->type == FrameType::kGoodbye)
-      stream.goodbye_ahead = header->reason == GoodbyeReason::kClosed;
+      stream.end_ahead = header->reason == GoodbyeReason::kClosed;
     if (!header || header->type == FrameType::kGoodbye) return;
     if (header->type == FrameType::kFinal) take_frame(stream, *header);
     take_ack(stream, header->ack);
@@ -243,9 +243,9 @@ void Receiver::scan(Stream& stream) noexcept {
   }
 }
 
-bool Receiver::rest_ends_with_goodbye(std::size_t index) noexcept {
+bool Receiver::rest_reaches_the_end(std::size_t index) noexcept {
   read_ahead(index, SIZE_MAX);
-  return streams_[index].blocked && streams_[index].goodbye_ahead;
+  return streams_[index].blocked && streams_[index].end_ahead;
 }
 
 Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexcept {
@@ -264,7 +264,8 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
     ssize_t got = stream.io.read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // How it ended is seen when its turn comes.
+      // How it ended is seen when its turn comes. A stream that broke is reset; it does not end in order.
+      stream.end_ahead |= got == 0;
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
       return result;
     }

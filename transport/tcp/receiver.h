@@ -58,8 +58,8 @@ class Receiver {
   }
   bool ended(std::size_t stream) const noexcept { return streams_[stream].ended; }
   /// Reads all that the kernel has behind a chunk that waits for its receive. True where the peer's goodbye
-  /// is among it: it closed after it had said all, which is still to be delivered.
-  bool rest_ends_with_goodbye(std::size_t stream) noexcept;
+  /// is among it, or its end in order: it closed after it had said all, which is still to be delivered.
+  bool rest_reaches_the_end(std::size_t stream) noexcept;
   /// The peer said goodbye on it.
   bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
 
@@ -116,7 +116,7 @@ class Receiver {
     std::size_t left = 0;     // of the chunk
     bool blocked = false;     // header waits for its receive to be posted
     bool ended = false, goodbye = false;
-    bool goodbye_ahead = false;       // it was seen behind what waits
+    bool end_ahead = false;           // goodbye, or the peer's end in order, was seen behind what waits
     bool any = false;                 // a chunk came before that was no replay
     std::uint64_t last_sequence = 0;  // of it
     std::uint64_t last_offset = 0;    // likewise
