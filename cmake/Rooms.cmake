@@ -4,9 +4,11 @@
 add_library(tombolo_flags INTERFACE)
 target_compile_options(tombolo_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow
   $<$<BOOL:${TOMBOLO_WERROR}>:-Werror>)
-# Where files are compiled together, every one is an included one.
+# Files are compiled in batches (CMAKE_UNITY_BUILD in the presets): most of the time goes into the headers that they
+# share. Every one is an included one then; and gcc 12 sees overlaps in std::string's sums that are not there (PR 105651).
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(tombolo_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  target_compile_options(tombolo_flags INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-restrict>")
 endif()
 target_include_directories(tombolo_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 if(TOMBOLO_SANITIZE)
@@ -20,15 +22,6 @@ if(TOMBOLO_SANITIZE)
   endif()
   target_link_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE})
 endif()
-
-# Compiles a target's files in batches: most of the time goes into the headers that they share.
-function(tombolo_together TARGET)
-  set_target_properties(${TARGET} PROPERTIES UNITY_BUILD ON)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # gcc 12 sees overlaps in std::string's sums that are not there (PR 105651).
-    target_compile_options(${TARGET} PRIVATE -Wno-subobject-linkage -Wno-restrict)
-  endif()
-endfunction()
 
 function(tombolo_room NAME)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;LINK;EXCLUDE" ${ARGN})
@@ -45,10 +38,6 @@ function(tombolo_room NAME)
   if(sources)
     add_library(tombolo_${NAME} STATIC ${sources})
     target_link_libraries(tombolo_${NAME} PUBLIC tombolo_flags ${below} ${ROOM_LINK})
-    # clang-tidy reads the others, file by file.
-    if(TOMBOLO_TOGETHER AND NOT NAME MATCHES "^(base|topology|transport|net_plugin)$")
-      tombolo_together(tombolo_${NAME})
-    endif()
   else()
     add_library(tombolo_${NAME} INTERFACE)
     target_link_libraries(tombolo_${NAME} INTERFACE tombolo_flags ${below} ${ROOM_LINK})
@@ -56,7 +45,6 @@ function(tombolo_room NAME)
   if(TOMBOLO_TESTS AND tests)
     add_executable(test_${NAME} ${tests})
     target_link_libraries(test_${NAME} PRIVATE tombolo_${NAME} GTest::gtest GTest::gtest_main)
-    tombolo_together(test_${NAME})
     if(TOMBOLO_SANITIZE)
       # Halves the time to compile them; what they test is optimised.
       target_compile_options(test_${NAME} PRIVATE -O0)
