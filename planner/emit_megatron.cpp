@@ -2,66 +2,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
-#include <tuple>
 
 #include "base/error.h"
-#include "planner/planner.h"
+#include "planner/emitters.h"
+#include "planner/launch_nodes.h"
 
 namespace tombolo::planner {
 
 namespace {
-
-/// How Megatron numbers its ranks: by stage and then replica (its default order, tp-cp-ep-dp-pp), or by
-/// replica and then stage (--use-tp-pp-dp-mapping).
-enum class Mapping { kStagesOutermost, kReplicasOutermost };
-
-struct Node {
-  std::string host;
-  std::vector<int> devices;  ///< in the order of Megatron's ranks
-};
-
-/// The nodes in the order that `mapping` needs, each contiguous; empty where a host's ranks are not.
-std::vector<Node> nodes_of(const Plan& plan, Mapping mapping) {
-  std::vector<const RankPlace*> order;
-  for (const RankPlace& place : plan.ranks) order.push_back(&place);
-  std::sort(order.begin(), order.end(), [mapping](const RankPlace* a, const RankPlace* b) {
-    return mapping == Mapping::kStagesOutermost
-               ? std::tuple(a->stage, a->replica, a->tensor) < std::tuple(b->stage, b->replica, b->tensor)
-               : std::tuple(a->replica, a->stage, a->tensor) < std::tuple(b->replica, b->stage, b->tensor);
-  });
-  std::vector<Node> nodes;
-  std::set<std::string> seen;
-  for (const RankPlace* place : order) {
-    if (nodes.empty() || nodes.back().host != place->host) {
-      if (!seen.insert(place->host).second) return {};
-      nodes.push_back({place->host, {}});
-    }
-    nodes.back().devices.push_back(place->device);
-  }
-  const bool equal = std::all_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return node.devices.size() == nodes.front().devices.size();
-  });
-  return equal ? nodes : std::vector<Node>{};
-}
-
-/// Hosts in the order of their first stage, for a plan that no mapping expresses.
-std::vector<Node> nearest_nodes(const Plan& plan) {
-  std::map<std::string, std::pair<int, int>> first;
-  std::map<std::string, std::vector<int>> devices;
-  for (const RankPlace& place : plan.ranks) {
-    const auto at = std::pair(place.stage, place.replica);
-    const auto [known, added] = first.emplace(place.host, at);
-    if (!added) known->second = std::min(known->second, at);
-    devices[place.host].push_back(place.device);
-  }
-  std::vector<Node> nodes;
-  for (const auto& [host, place] : first) nodes.push_back({host, devices[host]});
-  std::sort(nodes.begin(), nodes.end(),
-            [&](const Node& a, const Node& b) { return first[a.host] < first[b.host]; });
-  return nodes;
-}
 
 std::string layout_text(const Plan& plan) {
   std::string text;
@@ -90,78 +38,6 @@ std::string first_last_arguments(const std::vector<Stage>& stages) {
   return text;
 }
 
-/// The Ethernet NIC that all hosts have under one name, for the frameworks' own sockets.
-std::string common_ethernet(const Plan& plan, const topology::ClusterFile& cluster) {
-  std::map<std::string, std::set<std::string>> hosts_with;
-  std::set<std::string> hosts;
-  for (const RankPlace& place : plan.ranks) {
-    hosts.insert(place.host);
-    if (const topology::Host* host = cluster.find_host(place.host))
-      for (const auto& nic : host->nics)
-        if (nic.kind == topology::NicKind::kTcp) hosts_with[nic.name].insert(place.host);
-  }
-  for (const auto& [nic, with] : hosts_with)
-    if (with == hosts) return nic;
-  return {};
-}
-
-std::string master_address(const std::string& name, const topology::ClusterFile& cluster) {
-  if (const topology::Host* host = cluster.find_host(name))
-    for (const auto& nic : host->nics)
-      if (nic.kind == topology::NicKind::kTcp && !nic.addresses.empty()) return nic.addresses.front();
-  return name;
-}
-
-/// torchrun gives local rank i device i; nodes whose devices are not 0, 1, 2, ... need them renumbered.
-std::string visible_devices(const std::vector<Node>& nodes) {
-  std::string cases;
-  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
-    bool plain = true;
-    for (std::size_t i = 0; i < nodes[rank].devices.size(); ++i)
-      plain &= nodes[rank].devices[i] == static_cast<int>(i);
-    if (!plain)
-      cases +=
-          fmt::format("  {}) export CUDA_VISIBLE_DEVICES={} ;;\n", rank, fmt::join(nodes[rank].devices, ","));
-  }
-  return cases.empty() ? cases : "case \"$NODE_RANK\" in\n" + cases + "esac\n";
-}
-
-/// For sh: nothing in it is expanded.
-std::string shell_quoted(std::string_view text) {
-  std::string out(1, '\'');
-  for (const char one : text) {
-    if (one == '\'')
-      out += "'\\''";
-    else
-      out += one;
-  }
-  out += '\'';
-  return out;
-}
-
-/// The cluster file for the plugin on every node, and the node's name in it where the machine has another.
-std::string cluster_variables(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
-                              const std::string& cluster_path) {
-  std::string names, cases;
-  for (const topology::Host& host : cluster.hosts)
-    names += fmt::format("{}{}", names.empty() ? "" : "|", shell_quoted(host.name));
-  for (std::size_t rank = 0; rank < nodes.size(); ++rank)
-    cases += fmt::format("    {}) export TOMBOLO_HOST={} ;;\n", rank, shell_quoted(nodes[rank].host));
-  return fmt::format(
-      "# The plugin takes NICs and fabrics from the plan's cluster file: it must lie on every node.\n"
-      "if [ -z \"$TOMBOLO_CLUSTER\" ]; then TOMBOLO_CLUSTER={}; fi\n"
-      "export TOMBOLO_CLUSTER\n"
-      "if [ ! -r \"$TOMBOLO_CLUSTER\" ]; then echo \"$0: cannot read $TOMBOLO_CLUSTER; copy the plan's "
-      "cluster "
-      "file to this node and set TOMBOLO_CLUSTER to its path\" >&2; exit 2; fi\n"
-      "# This node's name in that file, where its host name is another.\n"
-      "if [ -z \"$TOMBOLO_HOST\" ]; then case \"$(uname -n)\" in\n"
-      "  {}) ;;\n"
-      "  *) case \"$NODE_RANK\" in\n{}  esac ;;\n"
-      "esac; fi\n",
-      shell_quoted(cluster_path), names, cases);
-}
-
 /// What Megatron-LM has no words for; empty where it has all.
 std::string beyond_megatron(const Plan& plan) {
   if (!plan.uniform())
@@ -187,10 +63,15 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
 
   if (const std::string why = beyond_megatron(plan); !why.empty())
     fail(Cause::kUnsupported, "Megatron-LM cannot express this plan: {}", why);
+  // torchrun numbers a node's processes in a row, and Megatron counts on as many on each.
+  const auto usable = [&](Numbering numbering) {
+    std::vector<Node> found = nodes_of(plan, numbering);
+    return equally_large(found) ? found : std::vector<Node>{};
+  };
+  std::vector<Node> nodes = usable(Numbering::kStagesOutermost);
   bool outermost_replicas = false;
-  std::vector<Node> nodes = nodes_of(plan, Mapping::kStagesOutermost);
   if (nodes.empty()) {
-    nodes = nodes_of(plan, Mapping::kReplicasOutermost);
+    nodes = usable(Numbering::kReplicasOutermost);
     outermost_replicas = !nodes.empty();
   }
   if (nodes.empty()) {
@@ -202,31 +83,18 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
         "the\n"
         "# nearest: hosts in the order of their first stage.\n";
   }
-  out += "#\n# Node ranks; each cluster's nodes are next to each other, so that whole stages stay inside:\n";
-  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
-    const topology::Host* host = cluster.find_host(nodes[rank].host);
-    out += fmt::format("#   NODE_RANK={}  {}{}  devices {}\n", rank, nodes[rank].host,
-                       host ? fmt::format("  (cluster {})", host->cluster) : "",
-                       fmt::join(nodes[rank].devices, ","));
-  }
-  out += "\nexport NCCL_NET_PLUGIN=libnccl-net-tombolo.so\nexport NCCL_NET=Tombolo\n";
-  out += cluster_variables(nodes, cluster, cluster_path);
-  if (plan.routing == "shared")
-    out += "# The plan assumes one NIC kind for all; the plugin routes per peer, which is no slower.\n";
-  if (const std::string nic = common_ethernet(plan, cluster); !nic.empty())
-    out += fmt::format("export NCCL_SOCKET_IFNAME={0}\nexport GLOO_SOCKET_IFNAME={0}\n", nic);
-  else
-    out +=
-        "# NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME: set them on each node to its Ethernet NIC; no name is "
-        "common.\n";
-  out += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + visible_devices(nodes) + "\n";
+  out += "#\n# Node ranks; each cluster's nodes are next to each other, so that whole stages stay inside:\n" +
+         node_comments(nodes, cluster, "NODE_RANK=") + '\n' + common_environment(plan, cluster) +
+         cluster_environment(nodes, cluster, cluster_path, "$NODE_RANK") +
+         "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + visible_devices(nodes, "$NODE_RANK", false) +
+         processes_of_node(nodes) + '\n';
 
   std::vector<std::string> arguments;
   const auto add = [&]<typename... Values>(fmt::format_string<Values...> text, Values&&... values) {
     arguments.push_back(fmt::format(text, std::forward<Values>(values)...));
   };
-  add("torchrun --rdzv-backend static --nnodes {} --nproc-per-node {} --node-rank \"$NODE_RANK\"",
-      nodes.size(), nodes.front().devices.size());
+  add("torchrun --rdzv-backend static --nnodes {} --nproc-per-node \"$PROCESSES\" --node-rank \"$NODE_RANK\"",
+      nodes.size());
   add("--master-addr {} --master-port 29500 \"$@\"", master_address(nodes.front().host, cluster));
   add("--tensor-model-parallel-size {} --pipeline-model-parallel-size {}", job.tensor, plan.pipeline_size());
   add("--num-layers {} --hidden-size {} --num-attention-heads {}", model.layers, model.hidden, model.heads);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "planner/launch.h"
 #include "planner/planner.h"
 #include "planner/testing.h"
 
@@ -17,7 +18,7 @@ topology::ClusterFile islands(int devices) {
 }
 
 std::string emit(const Plan& plan, const topology::ClusterFile& cluster) {
-  return emit_megatron(plan, cluster, "/shared/it's here/cluster.json");
+  return emit(Launcher::kMegatron, plan, cluster, "/shared/it's here/cluster.json");
 }
 
 #define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
@@ -31,13 +32,14 @@ TEST(EmitMegatron, WritesNodesInTheOrderThatFillsWholeStages) {
   EXPECT_MENTIONS(text, "NODE_RANK=0  a0  (cluster a)");
   EXPECT_MENTIONS(text, "NODE_RANK=1  a1  (cluster a)");
   EXPECT_MENTIONS(text, "NODE_RANK=2  b0  (cluster b)");
-  EXPECT_MENTIONS(text, "torchrun --rdzv-backend static --nnodes 4 --nproc-per-node 1");
+  EXPECT_MENTIONS(
+      text, "PROCESSES=1\n\nexec torchrun --rdzv-backend static --nnodes 4 --nproc-per-node \"$PROCESSES\"");
   EXPECT_MENTIONS(text, "--pipeline-model-parallel-size 2");
   EXPECT_MENTIONS(text, "--num-layers 8 --hidden-size 64 --num-attention-heads 4");
   EXPECT_MENTIONS(text, "--micro-batch-size 2 --global-batch-size 16");
   EXPECT_MENTIONS(text, "NCCL_NET_PLUGIN=libnccl-net-tombolo.so");
   EXPECT_MENTIONS(text, "NCCL_NET=Tombolo");
-  EXPECT_MENTIONS(text, "NCCL_SOCKET_IFNAME=eth");
+  EXPECT_MENTIONS(text, "NCCL_SOCKET_IFNAME='eth'");
   EXPECT_SILENT_ON(text, "--pipeline-model-parallel-layout");
   EXPECT_SILENT_ON(text, "--use-tp-pp-dp-mapping");
   EXPECT_SILENT_ON(text, "NOT EXPRESSIBLE");
@@ -61,7 +63,7 @@ TEST(EmitMegatron, PutsReplicasOutermostWhereAHostHoldsAWholePipeline) {
   Plan plan = simple_plan(small_model(8), {"a0", "b0", "a0", "b0"}, 2, 2, 4);
   const std::string text = emit(plan, islands(2));
   EXPECT_MENTIONS(text, "--use-tp-pp-dp-mapping");
-  EXPECT_MENTIONS(text, "--nnodes 2 --nproc-per-node 2");
+  EXPECT_MENTIONS(text, "PROCESSES=2\n\nexec torchrun --rdzv-backend static --nnodes 2");
   EXPECT_MENTIONS(text, "NODE_RANK=1  b0");
   EXPECT_SILENT_ON(text, "NOT EXPRESSIBLE");
 }

@@ -37,9 +37,4 @@ struct PlanOptions {
 /// fit, returns the fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
 
-/// A shell script for every node: environment and arguments for Megatron-LM, with comments on what it cannot
-/// express. `cluster_path` is where nodes find the cluster file unless TOMBOLO_CLUSTER says otherwise.
-std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster,
-                          const std::string& cluster_path);
-
 }  // namespace tombolo::planner

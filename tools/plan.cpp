@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/launch.h"
 #include "planner/planner.h"
 #include "tools/cluster_option.h"
 #include "tools/command.h"
@@ -129,9 +130,9 @@ int run_plan(const PlanOptions& options) {
   }
   const planner::Plan plan = planner::make_plan(cluster, job, plan_options);
   if (!options.output.empty()) plan.save(options.output);
-  if (options.emit == "megatron") {
+  if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
-    std::cout << planner::emit_megatron(plan, cluster, std::filesystem::absolute(path).string());
+    std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
   } else if (options.json) {
     std::cout << plan.to_json().dump(1) << '\n';
   } else {
@@ -195,9 +196,11 @@ void add_plan(CommandLine& tombolo) {
       ->check(CLI::PositiveNumber);
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here");
   auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");
-  app.add_option("--emit", options->emit,
-                 "megatron: print launch arguments for Megatron-LM instead of a report")
-      ->check(CLI::IsMember({"megatron"}))
+  app.add_option(
+         "--emit", options->emit,
+         "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
+         "or mpi")
+      ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
       ->excludes(json);
 }
 
