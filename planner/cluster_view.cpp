@@ -108,6 +108,12 @@ std::optional<NicKind> ClusterView::kind_between(int from, int to) const {
   return pair->kind;
 }
 
+std::optional<std::pair<int, int>> ClusterView::nics_between(int from, int to) const {
+  const auto pair = choose(from, to);
+  if (!pair) return std::nullopt;
+  return std::pair(pair->from, pair->to);
+}
+
 const Path& ClusterView::path(int from, int to) const {
   const auto known = paths_.find({from, to});
   if (known != paths_.end()) return known->second;

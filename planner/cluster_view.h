@@ -38,6 +38,9 @@ class ClusterView {
   const Path& path(int from, int to) const;
   /// What `path` would choose by kind alone; nothing where no NICs reach each other. Needs no link.
   std::optional<topology::NicKind> kind_between(int from, int to) const;
+  /// The NICs that routing takes, as indices in the hosts' lists; nothing where none reach each other. Needs
+  /// no link.
+  std::optional<std::pair<int, int>> nics_between(int from, int to) const;
   /// The best of a NIC's links in one direction, bytes per second: what the NIC itself can do at least.
   double egress(int host, int nic) const;
   double ingress(int host, int nic) const;

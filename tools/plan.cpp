@@ -12,6 +12,7 @@
 #include "tools/cluster_option.h"
 #include "tools/command.h"
 #include "tools/launcher.h"
+#include "tools/plan_changes.h"
 #include "tools/plan_report.h"
 
 namespace tombolo::tools {
@@ -38,7 +39,11 @@ constexpr const char* kPlanHelp =
     "  tombolo plan --cluster cluster.json --layers 12 --width 768 --heads 12 --context 1024 \\\n"
     "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron\n"
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --shard-optimizer \\\n"
-    "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2";
+    "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2\n"
+    "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
+    "    --what-if 'lose b1' --what-if 'link A B 10Gbit 2ms; speed b0 0.5'\n"
+    "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
+    "    --model layers=8,hidden=128,heads=4,context=128 --batch 32";
 
 struct PlanOptions {
   std::string cluster, model;
@@ -51,6 +56,9 @@ struct PlanOptions {
   std::string framework = "tombolo", schedule, recompute;
   int chunks = 0;
   std::string output, emit;
+  std::vector<std::string> what_if;
+  std::string running;
+  double steps_left = 1000;
   bool json = false;
 };
 
@@ -128,7 +136,22 @@ int run_plan(const PlanOptions& options) {
       for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
     plan_options.rank_hosts = map_ranks(options.order, cluster.hosts, ranks);
   }
-  const planner::Plan plan = planner::make_plan(cluster, job, plan_options);
+  planner::Plan plan;
+  std::string changes;
+  if (options.running.empty()) {
+    plan = planner::make_plan(cluster, job, plan_options);
+  } else {
+    planner::Replan next =
+        planner::replan(cluster, planner::Plan::load(options.running), job, plan_options, options.steps_left);
+    changes = describe_replan(next, options.steps_left) + '\n';
+    plan = std::move(next.plan);
+  }
+  if (!options.what_if.empty()) {
+    const auto scenarios = play(options.what_if, plan, cluster, job, plan_options);
+    std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
+                               : describe_scenarios(plan, scenarios));
+    return kExitOk;
+  }
   if (!options.output.empty()) plan.save(options.output);
   if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
@@ -136,7 +159,7 @@ int run_plan(const PlanOptions& options) {
   } else if (options.json) {
     std::cout << plan.to_json().dump(1) << '\n';
   } else {
-    std::cout << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
+    std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
               << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
   }
   if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
@@ -193,6 +216,20 @@ void add_plan(CommandLine& tombolo) {
   shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
   app.add_option("--alpha", options->alpha,
                  "holmes: favour faster clusters by a little more than their share")
+      ->check(CLI::PositiveNumber);
+  app.add_option(
+         "--what-if", options->what_if,
+         "Instead of the plan, what it would be if the cluster changed; repeat for several. Changes, with "
+         "\";\" "
+         "between them: \"lose NAME\", \"link FROM TO RATE [LATENCY]\", \"speed NAME FACTOR\"; a NAME is a "
+         "host or a cluster")
+      ->type_name("CHANGES")
+      ->allow_extra_args(false);
+  app.add_option("--running", options->running,
+                 "Plan file that runs now: keep it, or say what moves to the new one and after how many "
+                 "steps that pays");
+  app.add_option("--steps-left", options->steps_left, "With --running: steps that the new plan has to pay in")
+      ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here");
   auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");

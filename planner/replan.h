@@ -1,0 +1,45 @@
+// From a plan that runs to the next: what has to move, how long that takes, and whether it pays.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace tombolo::planner {
+
+/// What changing from one plan to another takes: parameters and optimizer state of the layers that a device
+/// does not hold yet.
+struct Moving {
+  struct Part {
+    std::string from, to;  ///< hosts; `from` empty: nobody holds it any more, the checkpoint does
+    std::uint64_t bytes = 0;
+    double seconds = 0;  ///< alone on its way
+  };
+  std::vector<Part> parts;  ///< one per pair of hosts; within a host they count as bytes, but take no time
+  std::uint64_t bytes = 0, checkpoint_bytes = 0;
+  /// All at once: the longest that a host sends or receives. Without what comes from the checkpoint.
+  double seconds = 0;
+};
+
+/// Layers, the embedding and the output projection, each taken from the nearest host that holds it under
+/// `from` and is still in `cluster`. Bytes per parameter: the value, Adam's two moments, and a master copy
+/// where values are smaller than 4 bytes (memory.h); of a sharded optimizer its share.
+Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterFile& cluster);
+
+struct Replan {
+  Plan plan;                ///< what should run now
+  Moving moving;            ///< from the running plan to it
+  bool keep = false;        ///< it is the running plan
+  double running_step = 0;  ///< predicted for the running plan on this cluster; 0 = it cannot run
+  std::string why_not;      ///< why it cannot
+  double steps_to_pay = 0;  ///< after so many steps the move has paid; 0 where it stays or has to move
+};
+
+/// `running` on a cluster that may have changed: it goes on, or gives way to the plan that takes the least
+/// for the next `steps` steps, moving included. Throws kInvalidUsage as make_plan() does where nothing fits.
+Replan replan(const topology::ClusterFile& cluster, const Plan& running, const Job& job,
+              const PlanOptions& options, double steps);
+
+}  // namespace tombolo::planner
