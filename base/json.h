@@ -87,5 +87,7 @@ class JsonCursor {
 /// Writes `json`, indented by one space, via a temporary file and rename, so that a reader never sees half a
 /// file. Throws kSystem.
 void write_json_file(const std::string& path, const Json& json);
+/// The same, for text as it is.
+void write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace tombolo

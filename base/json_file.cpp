@@ -29,7 +29,10 @@ int write_and_close(int fd, std::string_view text) {
 }  // namespace
 
 void write_json_file(const std::string& path, const Json& json) {
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  write_text_file(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+void write_text_file(const std::string& path, std::string_view text) {
   std::error_code ignored;
   auto status = std::filesystem::status(path, ignored);
   if (std::filesystem::is_directory(status)) {

@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/launcher.h"
 #include "tools/plan_changes.h"
+#include "tools/plan_page.h"
 #include "tools/plan_report.h"
 
 namespace tombolo::tools {
@@ -55,7 +56,7 @@ struct PlanOptions {
   int tensor = 0;  // open
   std::string framework = "tombolo", schedule, recompute;
   int chunks = 0;
-  std::string output, emit;
+  std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
   double steps_left = 1000;
@@ -153,6 +154,10 @@ int run_plan(const PlanOptions& options) {
     return kExitOk;
   }
   if (!options.output.empty()) plan.save(options.output);
+  if (!options.report.empty())
+    write_text_file(options.report,
+                    plan_page(plan, cluster, planner::simulate(plan, cluster),
+                              comparison(cluster, job, plan_options, plan.prediction.step_seconds)));
   if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
     std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
@@ -162,6 +167,7 @@ int run_plan(const PlanOptions& options) {
     std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
               << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
   }
+  if (!options.report.empty()) std::cerr << "report written to " << options.report << '\n';
   if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
   return kExitOk;
 }
@@ -232,6 +238,9 @@ void add_plan(CommandLine& tombolo) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here");
+  app.add_option("--report", options->report,
+                 "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
+      ->type_name("FILE");
   auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");
   app.add_option(
          "--emit", options->emit,

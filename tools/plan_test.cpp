@@ -54,6 +54,58 @@ class PlanCommand : public ::testing::Test {
 
 #define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
+TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("plan.html")}), kExitOk) << err_;
+  std::ifstream in(file("plan.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url(", "nan"})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* part :
+       {"Why this plan", "One step, rank by rank", "Memory per rank", "Traffic per link and step",
+        "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
+        "For comparison, strategy megatron"})
+    EXPECT_MENTIONS(page, part);
+  // One bar of computing forward per micro-batch, and rank.
+  std::size_t bars = 0;
+  for (auto at = page.find("t-forward\""); at != std::string::npos; at = page.find("t-forward\"", at + 1))
+    ++bars;
+  const auto plan = [&] {
+    EXPECT_EQ(run_plan({"--pipeline", "2", "--json"}), kExitOk);
+    return planner::Plan::parse(JsonDocument::parse(out_, "stdout"));
+  }();
+  EXPECT_EQ(bars, plan.ranks.size() * static_cast<std::size_t>(plan.micro_batches()));
+  EXPECT_NE(run_plan({"--report", "/nonexistent/plan.html"}), kExitOk);
+  EXPECT_MENTIONS(err_, "/nonexistent/plan.html");
+}
+
+TEST_F(PlanCommand, PlaysWhatIf) {
+  ASSERT_EQ(run_plan({"--what-if", "lose b1", "--what-if", "link a b 10Gbit; speed a0 2"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "(as it is)");
+  EXPECT_MENTIONS(out_, "cannot run");
+  EXPECT_MENTIONS(out_, "link a b 10Gbit; speed a0 2");
+  ASSERT_EQ(run_plan({"--json", "--what-if", "link a b 10Gbit"}), kExitOk) << err_;
+  const Json list = Json::parse(out_);
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
+  EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);
+  EXPECT_MENTIONS(err_, "neither a host");
+}
+
+TEST_F(PlanCommand, GoesOnFromARunningPlan) {
+  ASSERT_EQ(run_plan({"-o", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--running", file("plan.json")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "The running plan goes on");
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  std::erase_if(cluster.hosts, [](const auto& host) { return host.name == "b1"; });
+  std::erase_if(cluster.links,
+                [](const auto& link) { return link.from_host == "b1" || link.to_host == "b1"; });
+  cluster.save(file("cluster.json"));
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "-o", file("next.json")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "The running plan cannot go on: the cluster file has no host \"b1\"");
+  EXPECT_MENTIONS(out_, "What moves: ");
+  for (const auto& place : planner::Plan::load(file("next.json")).ranks) EXPECT_NE(place.host, "b1");
+}
+
 TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--order", "interleaved", "-o", file("plan.json")}), kExitOk)
       << err_;

@@ -3,7 +3,7 @@
 
 #include "base/units.h"
 #include "tools/demo/charts.h"
-#include "tools/demo/svg.h"
+#include "tools/page/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -19,10 +19,6 @@ std::string draw_traffic(const Report& report);
 /// Attained bandwidth from host to host over NICs named `nic`.
 std::string draw_heat_map(const Report& report, const std::string& nic);
 
-/// One step of one run on a scale of `seconds`: per rank a row of computing and a row of network.
-std::string draw_timeline(const Run& run, const std::vector<planner::Span>& spans, double seconds,
-                          const std::string& label);
-
 /// Loss by step.
 std::string draw_loss(const Report& report);
 

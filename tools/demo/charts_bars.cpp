@@ -4,7 +4,8 @@
 
 #include "base/units.h"
 #include "tools/demo/charts.h"
-#include "tools/demo/svg.h"
+#include "tools/page/html.h"
+#include "tools/page/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -4,32 +4,13 @@
 
 #include "base/units.h"
 #include "tools/demo/charts.h"
-#include "tools/demo/page_style.h"
 #include "tools/demo/report.h"
-#include "tools/demo/svg.h"
+#include "tools/page/html.h"
+#include "tools/page/svg.h"
+#include "tools/page/timeline.h"
 
 namespace tombolo::tools::demo {
 namespace {
-
-std::string tile(const std::string& value, const std::string& text) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escape(value), escape(text));
-}
-
-std::string legend(const std::vector<std::pair<std::string, std::string>>& entries) {
-  std::string out = "<div class=\"legend\">";
-  for (const auto& [variable, name] : entries) {
-    out += fmt::format("<span><i style=\"background: var(--{})\"></i>{}</span>", variable, escape(name));
-  }
-  return out + "</div>\n";
-}
-
-std::string section(const std::string& title, const std::string& body) {
-  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", escape(title), body);
-}
-
-std::string note(const std::string& text) {
-  return fmt::format("<p class=\"note\">{}</p>\n", escape(text));
-}
 
 std::string emulation_notice(const Report& report) {
   std::string how = report.environment.emulation == "namespaces"
@@ -136,10 +117,10 @@ std::string heat_maps(const Report& report) {
                        draw_heat_map(report, name));
   }
   return out + "</div>\n" +
-         legend({{"heat0", "below 27 Mbit/s"},
-                 {"heat2", "100 Mbit/s"},
-                 {"heat4", "1 Gbit/s"},
-                 {"heat6", "over 3.7 Gbit/s"}});
+         html_legend({{"heat0", "below 27 Mbit/s"},
+                      {"heat2", "100 Mbit/s"},
+                      {"heat4", "1 Gbit/s"},
+                      {"heat6", "over 3.7 Gbit/s"}});
 }
 
 std::string timelines(const Report& report) {
@@ -151,17 +132,18 @@ std::string timelines(const Report& report) {
     reach(run.predicted.spans);
     reach(run.measured);
   }
-  std::string out = legend({{"forward", "forward"},
-                            {"backward", "backward"},
-                            {"optimizer", "optimizer"},
-                            {"transfer", "activations and their gradients"},
-                            {"reduce", "all-reduce of the weights' gradients"}});
+  std::string out = html_legend({{"forward", "forward"},
+                                 {"backward", "backward"},
+                                 {"optimizer", "optimizer"},
+                                 {"transfer", "activations and their gradients"},
+                                 {"reduce", "all-reduce of the weights' gradients"}});
   for (const auto& run : report.runs) {
-    out += fmt::format("<h3>{}: predicted</h3>\n{}", escape(run.title),
-                       draw_timeline(run, run.predicted.spans, longest, run.title + ", predicted timeline"));
+    out += fmt::format(
+        "<h3>{}: predicted</h3>\n{}", escape(run.title),
+        draw_timeline(run.plan, run.predicted.spans, longest, run.title + ", predicted timeline"));
     if (run.measured.empty()) continue;
     out += fmt::format("<h3>{}: measured</h3>\n{}", escape(run.title),
-                       draw_timeline(run, run.measured, longest, run.title + ", measured timeline"));
+                       draw_timeline(run.plan, run.measured, longest, run.title + ", measured timeline"));
   }
   return out;
 }
@@ -206,55 +188,54 @@ std::string Report::to_html() const {
   if (cluster.emulated) body += emulation_notice(*this);
   std::string losses = loss.empty() ? "none" : fmt::format("{:.2f} → {:.2f}", loss.front(), loss.back());
   body += "<div class=\"tiles\">\n";
-  body += tile(fmt::format("{:.2f}×", speedup()), "as fast as one communicator over the NIC kind all share");
-  body += tile(fmt::format("{:.2f}×", speedup_from_placement()), "of that from the placement alone");
-  body += tile(fmt::format("{:.0f} %", std::round(largest_prediction_error() * 100)),
-               "largest error of a predicted step time");
-  body += tile(losses, fmt::format("loss over {} steps", loss.size()));
-  body += "</div>\n";
-  for (const std::string& remark : remarks()) body += note("Note: " + remark + ".");
-
-  body += section(
-      "Tokens per second",
-      draw_tokens(*this) + note("The same steps from the same initial weights; the losses of the three " +
-                                loss_agreement() + "."));
-  body += section("Where the ranks went", placement_table(*this));
   body +=
-      section("Predicted against measured",
-              draw_predictions(*this) +
-                  legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
-                  note("The prediction comes from the event simulator, fed with the measured links and the "
-                       "measured speed of computing, before any step was run."));
-  body += section(
+      html_tile(fmt::format("{:.2f}×", speedup()), "as fast as one communicator over the NIC kind all share");
+  body += html_tile(fmt::format("{:.2f}×", speedup_from_placement()), "of that from the placement alone");
+  body += html_tile(fmt::format("{:.0f} %", std::round(largest_prediction_error() * 100)),
+                    "largest error of a predicted step time");
+  body += html_tile(losses, fmt::format("loss over {} steps", loss.size()));
+  body += "</div>\n";
+  for (const std::string& remark : remarks()) body += html_note("Note: " + remark + ".");
+
+  body +=
+      html_section("Tokens per second",
+                   draw_tokens(*this) +
+                       html_note("The same steps from the same initial weights; the losses of the three " +
+                                 loss_agreement() + "."));
+  body += html_section("Where the ranks went", placement_table(*this));
+  body += html_section(
+      "Predicted against measured",
+      draw_predictions(*this) +
+          html_legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
+          html_note("The prediction comes from the event simulator, fed with the measured links and the "
+                    "measured speed of computing, before any step was run."));
+  body += html_section(
       "Bytes per step",
       draw_traffic(*this) +
-          legend(
+          html_legend(
               {{"infiniband", "InfiniBand (emulated)"}, {"roce", "RoCE (emulated)"}, {"tcp", "Ethernet"}}) +
-          note("Payload counted by the communicators, both directions. Gradients are far larger than "
-               "activations: the holmes placement keeps them inside a cluster.") +
+          html_note("Payload counted by the communicators, both directions. Gradients are far larger than "
+                    "activations: the holmes placement keeps them inside a cluster.") +
           traffic_table(*this));
+  body += html_section(
+      "What the links gave",
+      html_note("Attained bandwidth and one-way latency from row to column, both directions at once.") +
+          heat_maps(*this) + hosts_table(*this));
   body +=
-      section("What the links gave",
-              note("Attained bandwidth and one-way latency from row to column, both directions at once.") +
-                  heat_maps(*this) + hosts_table(*this));
-  body += section("One step, rank by rank",
-                  note("Upper row of a rank: computing; lower row: network. All on one scale of time. "
-                       "Measured are computing "
-                       "and all-reduces of one step; what a rank waits for shows as a gap.") +
-                      timelines(*this));
-  body += section(
+      html_section("One step, rank by rank",
+                   html_note("Upper row of a rank: computing; lower row: network. All on one scale of time. "
+                             "Measured are computing "
+                             "and all-reduces of one step; what a rank waits for shows as a gap.") +
+                       timelines(*this));
+  body += html_section(
       "Loss", draw_loss(*this) +
-                  note(fmt::format("{} steps on {} in {}, with the fastest of the three.", loss.size(), data,
-                                   format_seconds(train_seconds))) +
+                  html_note(fmt::format("{} steps on {} in {}, with the fastest of the three.", loss.size(),
+                                        data, format_seconds(train_seconds))) +
                   (sample.empty() ? std::string()
                                   : fmt::format("<h3>What it writes after these steps</h3>\n<pre>{}</pre>\n",
                                                 escape(sample))));
-  body += section("How it was measured", environment_list(*this));
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" "
-      "content=\"width=device-width, initial-scale=1\"/>\n<title>Tombolo demo</title>\n<style>{}</style>\n"
-      "</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
-      kPageStyle, body);
+  body += html_section("How it was measured", environment_list(*this));
+  return html_page("Tombolo demo", body);
 }
 
 }  // namespace tombolo::tools::demo

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/page/html.h"
+#include "tools/page/timeline.h"
+
 namespace tombolo::tools::demo {
 namespace {
 
@@ -198,24 +201,6 @@ Json Report::to_chrome_trace() const {
     add(run.title + " (measured)", run, run.measured);
   }
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
-}
-
-bool is_transfer(const planner::Span& span) noexcept {
-  return span.name != "forward" && span.name != "backward" && span.name != "optimizer";
-}
-
-std::string kind_title(topology::NicKind kind) {
-  switch (kind) {
-    case topology::NicKind::kInfiniBand:
-      return "InfiniBand";
-    case topology::NicKind::kRoce:
-      return "RoCE";
-    case topology::NicKind::kIwarp:
-      return "iWARP";
-    case topology::NicKind::kTcp:
-      return "Ethernet";
-  }
-  return "unknown";
 }
 
 double median(std::vector<double> values) {

@@ -89,12 +89,6 @@ struct Report {
   Json to_chrome_trace() const;
 };
 
-/// "InfiniBand", "RoCE", "iWARP", "Ethernet": as people say it.
-std::string kind_title(topology::NicKind kind);
-
-/// True for what the network does, false for what the processor does.
-bool is_transfer(const planner::Span& span) noexcept;
-
 /// The middle value, or the mean of the two middle ones; 0 of nothing.
 double median(std::vector<double> values);
 

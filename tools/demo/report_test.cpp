@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tools/demo/svg.h"
+#include "tools/page/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

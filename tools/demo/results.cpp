@@ -90,11 +90,7 @@ void Results::write(const Report& report, const Session& session) {
   }
   write_json_file(path("trace.json"), report.to_chrome_trace());
   write_json_file(path("report.json"), report.to_json());
-  std::FILE* file = std::fopen(path("report.html").c_str(), "we");
-  if (file == nullptr) fail_errno(errno, "creating " + path("report.html"));
-  std::string page = report.to_html();
-  bool complete = std::fwrite(page.data(), 1, page.size(), file) == page.size();
-  if (std::fclose(file) != 0 || !complete) fail_errno(errno, "writing " + path("report.html"));
+  write_text_file(path("report.html"), report.to_html());
   written_ = true;
 }
 

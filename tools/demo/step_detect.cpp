@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "tools/demo/steps.h"
+#include "tools/page/html.h"
 #include "tools/table.h"
 
 namespace tombolo::tools::demo {

@@ -1,6 +1,6 @@
 #include "base/units.h"
 #include "tools/demo/steps.h"
-#include "tools/demo/svg.h"
+#include "tools/page/svg.h"
 #include "tools/table.h"
 
 namespace tombolo::tools::demo {

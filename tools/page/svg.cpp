@@ -1,8 +1,8 @@
-#include "tools/demo/svg.h"
+#include "tools/page/svg.h"
 
 #include <cmath>
 
-namespace tombolo::tools::demo {
+namespace tombolo::tools {
 namespace {
 
 std::string title_of(std::string_view tip) {
@@ -111,4 +111,4 @@ std::string Svg::finish() const {
   return text_ + "</svg>\n";
 }
 
-}  // namespace tombolo::tools::demo
+}  // namespace tombolo::tools

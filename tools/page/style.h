@@ -1,7 +1,7 @@
-// The style sheet of report.html.
+// The style sheet of the pages.
 #pragma once
 
-namespace tombolo::tools::demo {
+namespace tombolo::tools {
 
 inline constexpr const char kPageStyle[] = R"css(
 :root { color-scheme: light dark;
@@ -9,6 +9,8 @@ inline constexpr const char kPageStyle[] = R"css(
   --axis: #b9b8b0; --edge: #e2e1dc; --bar: #a9b4c2; --best: #2a6fc9; --mark: #10100f;
   --infiniband: #2a78d6; --roce: #1baf7a; --iwarp: #4a3aa7; --tcp: #e0702c;
   --forward: #2a78d6; --backward: #1a9c8a; --optimizer: #6a55c8; --reduce: #e0702c; --transfer: #e5ac17;
+  --weights: #8cc9c0; --m-parameters: #2a78d6; --m-gradients: #1a9c8a; --m-optimizer: #6a55c8;
+  --m-activations: #e5ac17; --m-buffers: #a9b4c2;
   --heat0: #e3eefb; --heat1: #c4dcf7; --heat2: #9cc4f0; --heat3: #6ba5e5; --heat4: #3f86d6; --heat5: #2364b0;
   --heat6: #123f78; --on-pale: #10100f; --on-deep: #ffffff; --warn-back: #fff4dc; --warn-edge: #e2b550; }
 @media (prefers-color-scheme: dark) { :root {
@@ -16,6 +18,8 @@ inline constexpr const char kPageStyle[] = R"css(
   --axis: #55544e; --edge: #33332f; --bar: #5d6b7c; --best: #4c95ec; --mark: #f4f4f0;
   --infiniband: #4c95ec; --roce: #22b481; --iwarp: #9085e9; --tcp: #e58448;
   --forward: #4c95ec; --backward: #25ad9a; --optimizer: #9085e9; --reduce: #e58448; --transfer: #d9a51c;
+  --weights: #1b6f64; --m-parameters: #4c95ec; --m-gradients: #25ad9a; --m-optimizer: #9085e9;
+  --m-activations: #d9a51c; --m-buffers: #5d6b7c;
   --heat0: #16263a; --heat1: #173454; --heat2: #1b4675; --heat3: #225c9c; --heat4: #3579c4; --heat5: #68a5e8;
   --heat6: #a9cffa; --on-pale: #f4f4f0; --on-deep: #10100f; --warn-back: #2f2817; --warn-edge: #7c6426; } }
 * { box-sizing: border-box; }
@@ -48,7 +52,10 @@ svg .value { fill: var(--soft); }
 .kind-iwarp { fill: var(--iwarp); } .kind-tcp { fill: var(--tcp); }
 .t-forward { fill: var(--forward); } .t-backward { fill: var(--backward); }
 .t-optimizer { fill: var(--optimizer); } .t-all-reduce { fill: var(--reduce); }
-.t-transfer { fill: var(--transfer); }
+.t-transfer { fill: var(--transfer); } .t-weights { fill: var(--weights); }
+.m-parameters { fill: var(--m-parameters); } .m-gradients { fill: var(--m-gradients); }
+.m-optimizer { fill: var(--m-optimizer); } .m-activations { fill: var(--m-activations); }
+.m-buffers { fill: var(--m-buffers); }
 .curve { fill: none; stroke: var(--best); stroke-width: 2; stroke-linejoin: round; }
 .dot { fill: var(--best); stroke: var(--card); stroke-width: 2; }
 .heat0 { fill: var(--heat0); } .heat1 { fill: var(--heat1); } .heat2 { fill: var(--heat2); }
@@ -76,4 +83,4 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 20px; margi
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 )css";
 
-}  // namespace tombolo::tools::demo
+}  // namespace tombolo::tools

@@ -1,4 +1,4 @@
-// Small pieces of SVG and HTML text. Colours are classes and variables of the page's style sheet (page.cpp),
+// Small pieces of SVG and HTML text. Colours are classes and variables of the page's style sheet (style.h),
 // so that one drawing reads well in light and in dark.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 
-namespace tombolo::tools::demo {
+namespace tombolo::tools {
 
 /// For text and attribute values: & < > " ', and control characters that neither HTML nor XML can hold.
 std::string escape(std::string_view text);
@@ -43,4 +43,4 @@ class Svg {
   std::string text_;
 };
 
-}  // namespace tombolo::tools::demo
+}  // namespace tombolo::tools

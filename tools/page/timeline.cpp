@@ -1,10 +1,11 @@
+#include "tools/page/timeline.h"
+
 #include <algorithm>
 
 #include "base/units.h"
-#include "tools/demo/charts.h"
-#include "tools/demo/svg.h"
+#include "tools/page/svg.h"
 
-namespace tombolo::tools::demo {
+namespace tombolo::tools {
 namespace {
 
 constexpr double kTimelineWidth = 900, kTimelineLeft = 190, kTimelineRight = 20, kTimelineTop = 6,
@@ -14,14 +15,20 @@ constexpr double kTimelineLane = kTimelineBar + 2 + kTimelineThin + kTimelineGap
 std::string span_class(const std::string& name) {
   if (name == "forward" || name == "backward" || name == "optimizer" || name == "all-reduce")
     return "t-" + name;
+  if (name == "weight gradients") return "t-weights";
   return "t-transfer";
 }
 
 }  // namespace
 
-std::string draw_timeline(const Run& run, const std::vector<planner::Span>& spans, double seconds,
+bool is_transfer(const planner::Span& span) noexcept {
+  return span.name != "forward" && span.name != "backward" && span.name != "weight gradients" &&
+         span.name != "optimizer";
+}
+
+std::string draw_timeline(const planner::Plan& plan, const std::vector<planner::Span>& spans, double seconds,
                           const std::string& label) {
-  double lanes = static_cast<double>(run.plan.ranks.size());
+  double lanes = static_cast<double>(plan.ranks.size());
   double bottom = kTimelineTop + lanes * kTimelineLane;
   Svg svg(kTimelineWidth, bottom + 26, label);
   auto marks = ticks(seconds * 1e3, 8);
@@ -33,15 +40,15 @@ std::string draw_timeline(const Run& run, const std::vector<planner::Span>& span
     svg.text(x, bottom + 16, last ? short_number(mark) + " ms" : short_number(mark),
              last ? "tick end" : "tick middle");
   }
-  for (std::size_t rank = 0; rank < run.plan.ranks.size(); ++rank) {
-    const auto& place = run.plan.ranks[rank];
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const auto& place = plan.ranks[rank];
     double y = kTimelineTop + static_cast<double>(rank) * kTimelineLane;
     svg.text(kTimelineLeft - 12, y + 11, fmt::format("rank {} on {}", rank, place.host), "name end");
     svg.text(kTimelineLeft - 12, y + 25, fmt::format("stage {}, replica {}", place.stage, place.replica),
              "tick end");
   }
   for (const auto& span : spans) {
-    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= run.plan.ranks.size()) continue;
+    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= plan.ranks.size()) continue;
     bool transfer = is_transfer(span);
     double y = kTimelineTop + span.rank * kTimelineLane + (transfer ? kTimelineBar + 2 : 0);
     double begin = kTimelineLeft + span.begin_seconds * 1e3 * scale;
@@ -56,4 +63,4 @@ std::string draw_timeline(const Run& run, const std::vector<planner::Span>& span
   return svg.finish();
 }
 
-}  // namespace tombolo::tools::demo
+}  // namespace tombolo::tools
