@@ -29,9 +29,9 @@ using WorkerOrder = std::vector<int>;
 /// edge of any stage's ring. (Pipette's own cost has the first stage's ring only.)
 double dedication_seconds(const DedicationCosts& costs, int stages, int replicas, const WorkerOrder& order);
 
-/// Simulated annealing from `order` (swap, reverse, move a segment; Pipette's moves), then descent by swaps
+/// Simulated annealing from `order` (swap, reverse, move one), several runs, each then descending by swaps
 /// until none helps. Never worse than `order`. Deterministic: the same arguments give the same order.
-/// `rounds` of annealing cost about 0.1 us x workers each.
+/// `rounds` of annealing cost about 0.1 us each for tens of workers, more with sqrt(workers).
 WorkerOrder dedicate(const DedicationCosts& costs, int stages, int replicas, WorkerOrder order, int rounds,
                      std::uint64_t seed = 1);
 

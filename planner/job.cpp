@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "planner/index.h"
 
 namespace tombolo::planner {
 
@@ -29,6 +30,12 @@ auto value_in(const Names& names, std::string_view name) noexcept
   return std::nullopt;
 }
 
+/// Parameters that one of `tensor` ranks holds.
+std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
+  const auto ranks = static_cast<std::uint64_t>(tensor);
+  return (kind.parameters - kind.replicated_parameters + ranks - 1) / ranks + kind.replicated_parameters;
+}
+
 }  // namespace
 
 std::string_view recompute_name(Recompute recompute) noexcept {
@@ -47,6 +54,27 @@ std::optional<Framework> framework_from_name(std::string_view name) noexcept {
   return value_in(kFrameworks, name);
 }
 
+std::uint64_t Job::layer_parameters(int first, int count, int sharers) const {
+  if (!profile || profile->kinds.empty())
+    return static_cast<std::uint64_t>(count) * model.layer_parameters(sharers);
+  std::uint64_t sum = 0;
+  for (int layer = first; layer < first + count; ++layer) {
+    const Profile::Kind* kind = profile->find_kind(profile->kind_of(layer));
+    sum += kind && kind->parameters > 0 ? share_of(*kind, sharers) : model.layer_parameters(sharers);
+  }
+  return sum;
+}
+
+std::uint64_t Job::embedding_parameters(int sharers) const {
+  const Profile::Kind* kind = profile ? profile->find_kind(Profile::kEmbedding) : nullptr;
+  return kind && kind->parameters > 0 ? share_of(*kind, sharers) : model.embedding_parameters(sharers);
+}
+
+double Job::boundary_bytes(int layer) const {
+  const Profile::Kind* kind = profile ? profile->find_kind(profile->kind_of(layer)) : nullptr;
+  return kind && kind->output_bytes > 0 ? kind->output_bytes : model.boundary_bytes();
+}
+
 void Job::check() const {
   model.check();
   if (global_batch < 1)
@@ -63,6 +91,11 @@ void Job::check() const {
          schedule_name(schedule),
          schedule == Schedule::kInterleaved ? "interleaving takes at least 2"
                                             : "only interleaved takes more than 1");
+  if (blocking_sends && schedule == Schedule::kInterleaved)
+    fail(Cause::kUnsupported,
+         "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
+         "the first for the last; take another schedule");
+  if (profile) profile->check(model.layers);
   if (framework != Framework::kTombolo) return;
   const auto lacks = [](std::string_view what) {
     fail(Cause::kUnsupported, "job: the bundled trainer has no {}; plan for framework megatron", what);
@@ -71,6 +104,7 @@ void Job::check() const {
   if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
   if (recompute != Recompute::kNone) lacks("recomputation");
   if (shard_optimizer) lacks("sharded optimizer");
+  if (blocking_sends) lacks("blocking sends");
 }
 
 }  // namespace tombolo::planner

@@ -1,10 +1,12 @@
 // How a model is to be trained.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "planner/model.h"
+#include "planner/profile.h"
 #include "planner/schedule.h"
 
 namespace tombolo::planner {
@@ -39,13 +41,24 @@ struct Job {
       false;  ///< what tensor-parallel ranks would hold alike is divided along the sequence
   bool shard_optimizer = false;   ///< each replica keeps its share of the optimizer's state (ZeRO-1)
   bool overlap_gradients = true;  ///< reduced while the backward pass goes on
+  bool blocking_sends = false;    ///< neither end of a transfer between stages computes meanwhile, as with
+                                  ///< plain NCCL send/receive
+  bool fp32_gradients = true;     ///< Megatron-LM; the bundled trainer has those of the model
   Framework framework = Framework::kTombolo;
+  /// Measured times of the layers; none: by FLOPs. Not part of the plan file.
+  std::shared_ptr<const Profile> profile = {};
 
   /// Bytes of one gradient as it is kept and reduced: the trainer's own value; Megatron-LM accumulates in
-  /// fp32.
+  /// fp32 unless told not to.
   int gradient_bytes() const noexcept {
-    return framework == Framework::kMegatron ? 4 : model.bytes_per_value;
+    return framework == Framework::kMegatron && fp32_gradients ? 4 : model.bytes_per_value;
   }
+  /// Parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
+  std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
+  /// As Model::embedding_parameters(), or as the profile says.
+  std::uint64_t embedding_parameters(int sharers = 1) const;
+  /// As Model::boundary_bytes(): what `layer` gives to the next, per row.
+  double boundary_bytes(int layer) const;
   /// Throws kInvalidUsage naming what contradicts: tensor degrees that do not divide the heads, sequence
   /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
   /// cannot do (the bundled trainer: 1F1B alone, no tensor parallelism, no recomputation, no sharded

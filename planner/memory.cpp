@@ -1,5 +1,7 @@
 #include "planner/memory.h"
 
+#include <algorithm>
+
 #include "planner/index.h"
 #include "planner/schedule.h"
 
@@ -56,6 +58,25 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
           static_cast<std::uint64_t>(tokens * until_weights)};
 }
 
+/// The most that any device was seen to keep; 0 where none was measured.
+std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int rows, int tensor) {
+  std::uint64_t most = 0;
+  for (const Profile::Measurement& one : profile.measurements)
+    if (one.kind == kind && one.tensor == tensor && one.times.kept_bytes > 0)
+      if (const auto times = profile.times(one.device, kind, tensor, rows))
+        most = std::max(most, times->kept_bytes);
+  return most;
+}
+
+/// As layer_activation_bytes(), or as measured where nothing is computed again. Which of its bytes only the
+/// weights' gradients need a profile does not tell, so all are kept for these.
+HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
+  if (job.profile && job.recompute == Recompute::kNone)
+    if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
+      return {kept, kept};
+  return layer_activation_bytes(job, rows, tensor);
+}
+
 /// What a chunk with these layers holds for one micro-batch.
 HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& stage, bool first, bool last) {
   const Job& job = plan.job;
@@ -63,9 +84,17 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   const Sizes sizes(model, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
   const auto tensor = static_cast<std::uint64_t>(stage.tensor);
-  const HeldBytes layer = layer_activation_bytes(job, pipeline.micro_batch, stage.tensor);
-  const auto layers = static_cast<std::uint64_t>(stage.layers);
-  HeldBytes held{layers * layer.until_backward, layers * layer.until_weights};
+  HeldBytes held;
+  for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i) {
+    const HeldBytes layer = held_by_layer(job, i, pipeline.micro_batch, stage.tensor);
+    held.until_backward += layer.until_backward;
+    held.until_weights += layer.until_weights;
+    if (job.profile) continue;
+    const auto layers = static_cast<std::uint64_t>(stage.layers);  // all alike
+    held.until_backward *= layers;
+    held.until_weights *= layers;
+    break;
+  }
   std::uint64_t more = 0;
   if (job.framework == Framework::kTombolo) {
     more = sizes.boundary;  // the input
@@ -75,7 +104,10 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
     const std::uint64_t sequence = job.sequence_parallel ? tensor : 1;
     if (first) more += static_cast<std::uint64_t>(dropout_masks(model)) * sizes.boundary / sequence;
     // The final norm's input, the projection's, and the logits, for the loss in fp32.
-    if (last) more += 2 * value * sizes.boundary / sequence + 4 * sizes.logits / tensor;
+    const std::uint64_t head = 2 * value * sizes.boundary / sequence + 4 * sizes.logits / tensor;
+    const std::uint64_t kept =
+        job.profile ? measured_bytes(*job.profile, Profile::kHead, pipeline.micro_batch, stage.tensor) : 0;
+    if (last) more += kept > 0 ? kept : head;
   }
   held.until_backward += more;
   held.until_weights += more;
@@ -92,10 +124,17 @@ HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
 }
 
 std::uint64_t place_parameters(const Plan& plan, int replica, int place) {
-  const int places = plan.pipeline_size(replica);
+  const Job& job = plan.job;
+  const int places = plan.pipeline_size(replica), tensor = plan.stage(place, replica).tensor;
+  const bool first = place == 0, last = place == places - 1;
   // The projection counts on the last chunk; where it shares the rank with the embedding, both are one stage.
-  std::uint64_t parameters = plan.job.model.stage_parameters(
-      plan.layers_at(place, replica), place == 0, place == places - 1, plan.stage(place, replica).tensor);
+  std::uint64_t parameters = job.model.stage_parameters(0, false, last, tensor);
+  if (first && last && job.model.tied_embeddings) parameters -= job.model.token_embedding_parameters(tensor);
+  if (first) parameters += job.embedding_parameters(tensor);
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const Stage& stage = plan.stages(replica)[at(chunk * places + place)];
+    parameters += job.layer_parameters(stage.first_layer, stage.layers, tensor);
+  }
   return parameters;
 }
 
@@ -143,6 +182,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int place) {
           layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor)).until_backward;
     }
   }
+  if (job.profile) memory.buffers += job.profile->overhead_bytes;
   memory.total =
       memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
   return memory;

@@ -16,7 +16,7 @@ namespace tombolo::planner {
 ///    each chunk, and where the last layers are, of the final norm and the logits
 ///  * buffers: the bundled trainer's, what one backward pass works in, three boundary gradients (one being
 ///    computed with, one being sent, one arriving), and one more input, so that the next can arrive;
-///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32
+///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32; a profile's overhead
 RankMemory rank_memory(const Plan& plan, int replica, int place);
 
 /// By rank.

@@ -30,7 +30,8 @@ Value named(const JsonCursor& at, std::optional<Value> (*from_name)(std::string_
 
 void parse_job(const JsonCursor& at, Job& job) {
   at.only({"global_batch", "micro_batch", "pipeline", "data", "tensor", "schedule", "chunks", "recompute",
-           "sequence_parallel", "shard_optimizer", "overlap_gradients", "framework"});
+           "sequence_parallel", "shard_optimizer", "overlap_gradients", "blocking_sends", "fp32_gradients",
+           "framework"});
   job.global_batch = whole(at.field("global_batch"), 1);
   job.micro_batch = whole(at.field("micro_batch"), 1, job.global_batch);
   job.pipeline = whole(at.field("pipeline"), 1);
@@ -44,6 +45,8 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
   if (const auto field = at.optional("shard_optimizer")) job.shard_optimizer = field->boolean();
   if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
+  if (const auto field = at.optional("blocking_sends")) job.blocking_sends = field->boolean();
+  if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
     job.framework = named(*field, framework_from_name, "tombolo or megatron");
   try {
@@ -215,6 +218,8 @@ Json job_to_json(const Job& job) {
   if (job.sequence_parallel) json["sequence_parallel"] = true;
   if (job.shard_optimizer) json["shard_optimizer"] = true;
   if (!job.overlap_gradients) json["overlap_gradients"] = false;
+  if (job.blocking_sends) json["blocking_sends"] = true;
+  if (!job.fp32_gradients) json["fp32_gradients"] = false;
   if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
   return json;
 }

@@ -99,7 +99,15 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
       const std::vector<int>& ranks = places[at(replica)][at(place)];
       const PlaceCosts costs = place_costs(plan, view, ranks);
       const bool last = place + 1 == plan.pipeline_size(replica);
-      const PassSeconds pass = costs.stage(plan.layers_at(place, replica), last);
+      PassSeconds pass;
+      for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+        const int stage = chunk * plan.pipeline_size(replica) + place;
+        const PassSeconds part =
+            costs.stage(pipeline.stages[at(stage)], stage == 0, last && chunk + 1 == plan.job.chunks);
+        pass.forward += part.forward;
+        pass.backward_input += part.backward_input;
+        pass.backward_weights += part.backward_weights;
+      }
       const double seconds = pass.both();
       optimizer = std::max(optimizer, costs.optimizer);
       if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))

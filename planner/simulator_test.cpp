@@ -29,7 +29,7 @@ Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int ra
   const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
   const PassSeconds seconds =
       place_costs(plan, view, {rank})
-          .stage(plan.layers_at(place.stage), place.stage + 1 == plan.pipeline_size());
+          .stage(plan.stage(place.stage), place.stage == 0, place.stage + 1 == plan.pipeline_size());
   return {seconds.forward, seconds.backward()};
 }
 
@@ -208,6 +208,50 @@ TEST(Simulator, NamesWhatTheClusterFileLacks) {
   EXPECT_NE(message().find("hosts a0 and a1 must talk"), std::string::npos) << message();
 }
 
+TEST(Simulator, BlockingSendsAddThemselvesToTheComputing) {
+  auto cluster = make_cluster({{"a", 2}}, 1e6);
+  Plan plan = simple_plan(without_head(2), {"a0", "a1"}, 2, 1, 2);
+  const double c = plan.job.model.boundary_bytes() / 1e6;
+  for (auto& host : cluster.hosts) host.devices[0].flops_per_second = 1e18;
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model.tied_embeddings = false;
+  const Times one = stage_times(plan, cluster, 0);
+  const double computing = 3 * (one.forward + one.backward);
+  ASSERT_LT(computing, 0.01 * c);
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * c, 0.02 * c)
+      << "an activation; the next, while its gradient comes back; the other gradient";
+  plan.job.blocking_sends = true;
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 4 * c, 0.02 * c) << "the two in the middle take turns";
+  for (auto& host : cluster.hosts) host.devices[0].flops_per_second *= computing / c;
+  const Times slow = stage_times(plan, cluster, 0);
+  EXPECT_NEAR(simulate(plan, cluster).step_seconds, 3 * (slow.forward + slow.backward) + 4 * c, 0.01 * c);
+}
+
+TEST(Simulator, EveryTensorRankGetsItsOwnCopyUnlessTheSequenceIsDivided) {
+  const auto cluster = make_cluster({{"a", 2, 2}}, 1e9);
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 2);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.tensor = 2;
+  for (Stage& stage : plan.pipelines[0].stages) stage.tensor = 2;
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a0", 1, 0, 0, 1}, {"a1", 0, 1, 0, 0}, {"a1", 1, 1, 0, 1}};
+  const double embedding = static_cast<double>(plan.job.model.token_embedding_parameters()) * 4;
+  const double boundary = plan.job.model.boundary_bytes();
+  EXPECT_DOUBLE_EQ(bytes_between(simulate(plan, cluster), "a0", "a1"), 2 * 2 * boundary + embedding);
+  plan.job.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(bytes_between(simulate(plan, cluster), "a0", "a1"), 2 * boundary + embedding);
+}
+
+TEST(Simulator, GpusOfAHostHaveLinksOfTheirOwn) {
+  auto cluster = make_cluster({{"a", 1, 4}}, 1e9);
+  for (auto& device : cluster.hosts[0].devices) device.flops_per_second = 1e18;
+  cluster.links.push_back({"a0", "eth", "a0", "eth", 1e6, 0, true});
+  Plan plan = simple_plan(without_head(2), {"a0", "a0", "a0", "a0"}, 2, 2, 1);
+  plan.job.model.tied_embeddings = false;
+  const double shared = simulate(plan, cluster).step_seconds;
+  for (auto& device : cluster.hosts[0].devices) device.kind = topology::DeviceKind::kGpu;
+  EXPECT_LT(simulate(plan, cluster).step_seconds, 0.6 * shared);
+}
+
 TEST(ChromeTrace, HasOneEventPerSpanInMicroseconds) {
   const auto cluster = make_cluster({{"a", 2}}, 1e6, 1e-4);
   const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 3);
@@ -237,7 +281,7 @@ double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chu
   plan.pipelines =
       equal_pipelines(plan.job, to_stages(std::vector<int>(static_cast<std::size_t>(stages * chunks), 1)));
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
-  one = place_costs(plan, view, {0}).stage(chunks, false);
+  one = place_costs(plan, view, {0}).stage({0, chunks}, true, false);
   return simulate(plan, cluster).step_seconds;
 }
 

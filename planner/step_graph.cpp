@@ -29,6 +29,8 @@ struct Worker {
     std::vector<Activity> forward, backward_first, backward_last;  // by micro-batch
   };
   std::vector<Chunk> chunks;
+  std::map<Activity, Activity> before, after;     // first activity of each operation, last one of the one
+                                                  // before; and the other way round (blocking sends)
   std::vector<Activity> reduced;                  // must have ended before its gradients are final
   Activity embedding_ready = FluidEngine::kNone;  // the tied embedding's gradient, summed over replicas
 };
@@ -116,9 +118,11 @@ class Builder {
       Worker::Chunk& chunk = worker.chunks[at(operation.chunk)];
       const Stage& stage = stage_of(worker, operation.chunk);
       const bool last_stage = &stage == &pipeline.stages.back();
-      const PassSeconds seconds = worker.costs.stage(stage.layers, last_stage);
+      const PassSeconds seconds = worker.costs.stage(stage, stage.first_layer == 0, last_stage);
+      const Activity ended = previous;
       if (operation.kind == Kind::kForward) {
         chunk.forward[at(i)] = append(seconds.forward);
+        note_turn(worker, ended, chunk.forward[at(i)]);
         bar(Bar::Kind::kForward, worker, i, chunk.forward[at(i)], chunk.forward[at(i)]);
         continue;
       }
@@ -128,6 +132,7 @@ class Builder {
                                                                    : seconds.backward_weights;
       const auto [first, last] = completes ? append_last(worker, stage, operation.kind, append)
                                            : std::pair(previous = append(work), previous);
+      note_turn(worker, ended, first);
       if (operation.kind == Kind::kBackwardWeights) {
         bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
         continue;
@@ -137,6 +142,12 @@ class Builder {
       bar(Bar::Kind::kBackward, worker, i, first, last);
     }
     worker.reduced.push_back(previous);
+  }
+
+  void note_turn(Worker& worker, Activity ended, Activity begun) const {
+    if (!plan_.job.blocking_sends || ended == FluidEngine::kNone) return;
+    worker.before[begun] = ended;
+    worker.after[ended] = begun;
   }
 
   /// The operation that completes a chunk's gradients, layer by layer from the last to the first; the output
@@ -151,7 +162,8 @@ class Builder {
     Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
     if (last_stage) first = append(seconds(worker.costs.head));
     for (int layer = stage.first_layer + stage.layers - 1; layer >= stage.first_layer; --layer) {
-      last = append(seconds(worker.costs.layer));
+      last =
+          append(seconds(worker.costs.of_layer(layer)) + (layer == 0 ? seconds(worker.costs.embedding) : 0));
       if (first == FluidEngine::kNone) first = last;
       layer_ready_[at(worker.replica)][at(layer)] = last;
     }
@@ -168,12 +180,29 @@ class Builder {
     return place->second;
   }
 
+  int sharers(const Worker& worker) const { return plan_.stage(worker.place, worker.replica).tensor; }
+
+  /// What leaves (`out`) or reaches the GPUs of a place inside their host.
+  Resource port(const Worker& worker, bool out) {
+    const auto [place, added] = ports_.try_emplace({worker.rank, out}, 0);
+    if (added)
+      place->second =
+          engine().add_resource(view_.path(worker.host, worker.host).bytes_per_second * sharers(worker));
+    return place->second;
+  }
+
   /// A transfer without its latency; returns the activity of its bytes.
   Activity add_flow(const Worker& from_worker, const Worker& to_worker, double bytes) {
     const int from = from_worker.host, to = to_worker.host;
     const Path& path = view_.path(from, to);
     if (path.inside_host) {
       if (path.bytes_per_second <= 0) return engine().add_delay(0);
+      const RankPlace& source = plan_.ranks[at(from_worker.rank)];
+      if (view_.host(from).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
+        // GPUs have links of their own; those of one place send together.
+        const double rate = path.bytes_per_second * std::min(sharers(from_worker), sharers(to_worker));
+        return engine().add(bytes, rate, {port(from_worker, true), port(to_worker, false)});
+      }
       const auto [pair, added] = pairs_.try_emplace({from, -1, to, -1}, 0);
       if (added) pair->second = engine().add_resource(path.bytes_per_second);
       return engine().add(bytes, path.bytes_per_second, {pair->second});
@@ -198,23 +227,47 @@ class Builder {
     const Worker &before = workers[at(stage % places)], &after = workers[at((stage + 1) % places)];
     const Worker::Chunk &source = before.chunks[at(stage / places)],
                         &target = after.chunks[at((stage + 1) / places)];
-    const double bytes = model_.boundary_bytes() * pipeline.micro_batch;
+    const Stage& sending = plan_.stages(replica)[at(stage)];
+    const int copies = std::max(sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
+    // Every tensor-parallel rank needs its own copy, unless each holds but its part of the sequence.
+    const double bytes = plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
+                         pipeline.micro_batch * (plan_.job.sequence_parallel ? 1 : copies);
     const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
-                          Activity& previous) {
+                          Activity& previous) -> Activity {
       const Activity flow = add_flow(from, to, bytes);
       const Activity arrival = engine().add_delay(latency(from, to));
       engine().order(produced, flow);
       if (previous != FluidEngine::kNone) engine().order(previous, flow);
       engine().order(flow, arrival);
       engine().order(arrival, consumer);
+      if (plan_.job.blocking_sends) {
+        // The receiver takes part once it has nothing before this to compute, and the sender goes on when
+        // all is sent.
+        if (const auto turn = to.before.find(consumer); turn != to.before.end())
+          engine().order(turn->second, flow);
+        if (const auto turn = from.after.find(produced); turn != from.after.end())
+          engine().order(flow, turn->second);
+      }
       bar(Bar::Kind::kSend, from, i, flow, arrival);
-      previous = flow;
+      return previous = flow;
     };
     Activity previous_activation = FluidEngine::kNone, previous_gradient = FluidEngine::kNone;
+    std::vector<Activity> activations;
+    std::map<Activity, Activity> gradient_after;  // by the operation that produced it
     for (int i = 0; i < pipeline.micro_batches(); ++i) {
-      send(before, after, i, source.forward[at(i)], target.forward[at(i)], previous_activation);
-      send(after, before, i, target.backward_last[at(i)], source.backward_first[at(i)], previous_gradient);
+      activations.push_back(
+          send(before, after, i, source.forward[at(i)], target.forward[at(i)], previous_activation));
+      const Activity produced = target.backward_last[at(i)];
+      gradient_after[produced] =
+          send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
     }
+    if (!plan_.job.blocking_sends) return;
+    // Two that meet to exchange do one after the other: activations, then the gradient that was computed
+    // before.
+    for (int i = 0; i < pipeline.micro_batches(); ++i)
+      if (const auto turn = after.before.find(target.forward[at(i)]); turn != after.before.end())
+        if (const auto gradient = gradient_after.find(turn->second); gradient != gradient_after.end())
+          engine().order(activations[at(i)], gradient->second);
   }
 
   Worker& owner(int replica, int layer) {
@@ -273,13 +326,13 @@ class Builder {
       bytes = 0;
     };
     for (int layer = last_layer; layer >= first_layer; --layer) {
-      parameters = static_cast<double>(model_.layer_parameters());
+      parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1));
       if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
       bytes += parameters * value;
       if (layer == 0) {
         // After the layers, unless the bucket is full already: then in one of its own.
         if (bytes >= bucket_bytes_) reduce(layer);
-        bytes += static_cast<double>(model_.embedding_parameters()) * value;
+        bytes += static_cast<double>(plan_.job.embedding_parameters()) * value;
       }
       if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
     }
@@ -352,10 +405,10 @@ class Builder {
     for (const Gather& gather : gathers_) {
       const Activity begin = engine().add_delay(0);
       for (const Worker* worker : gather.owners) engine().order(updated[worker], begin);
-      double parameters =
-          (gather.last_layer - gather.first_layer + 1.0) * static_cast<double>(model_.layer_parameters());
+      double parameters = static_cast<double>(
+          plan_.job.layer_parameters(gather.first_layer, gather.last_layer - gather.first_layer + 1));
       if (gather.last_layer == model_.layers - 1) parameters += head_parameters(*gather.owners.front());
-      if (gather.first_layer == 0) parameters += static_cast<double>(model_.embedding_parameters());
+      if (gather.first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
       add_phases(gather.owners, gather.all_reduce, 0.5 * parameters * model_.bytes_per_value,
                  0.5 * gather.all_reduce.rounds, begin);
     }
@@ -382,6 +435,7 @@ class Builder {
   Resource processor_ = FluidEngine::kNone;
   std::map<std::tuple<int, int, bool>, Resource> nics_;
   std::map<std::tuple<int, int, int, int>, Resource> pairs_;
+  std::map<std::pair<int, bool>, Resource> ports_;
   std::map<std::tuple<int, int, int, int>, double> bytes_;
   std::map<std::string, int> islands_;
   StepGraph graph_;
