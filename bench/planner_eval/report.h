@@ -1,0 +1,56 @@
+// What the planner's evaluation shows: wanted beside seen.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace tombolo::bench {
+
+class EvaluationReport {
+ public:
+  /// Begins a section; lines and notes go to the latest.
+  void section(std::string title);
+  /// One figure. `met` says whether `seen` is within `wanted`.
+  void line(std::string name, std::string wanted, std::string seen, bool met);
+  /// What a figure rests on, or that data are missing.
+  void note(std::string text);
+
+  bool all_met() const noexcept { return all_met_; }
+  std::string table() const;
+  std::string markdown() const;
+  nlohmann::json json() const;
+
+ private:
+  struct Line {
+    std::string name, wanted, seen;
+    bool met = true;
+  };
+  struct Section {
+    std::string title;
+    std::vector<Line> lines;
+    std::vector<std::string> notes;
+  };
+  std::vector<Section> sections_;
+  bool all_met_ = true;
+};
+
+/// Spearman's rank correlation; equal values share their mean rank. In [-1, 1].
+double rank_correlation(const std::vector<double>& one, const std::vector<double>& other);
+double mean_absolute_error(const std::vector<double>& predicted, const std::vector<double>& measured);
+
+struct EvaluationOptions {
+  std::string data;              ///< folder of the measurements
+  double annealing_seconds = 5;  ///< that Pipette's annealing gets
+  bool details = false;          ///< every run of the measurements, not only sums
+};
+
+/// Each evaluates the planner on one source of facts.
+void evaluate_pipette(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
+
+}  // namespace tombolo::bench

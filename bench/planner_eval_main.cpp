@@ -1,0 +1,82 @@
+// Holds the planner against measurements that others published: wanted beside seen.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/planner_eval/report.h"
+
+namespace {
+
+using namespace tombolo::bench;
+
+constexpr const char* kHelp =
+    "Holds the planner against published measurements and prints wanted beside seen.\n"
+    "\n"
+    "The measurements are no part of the repository: --data names their folder (or TOMBOLO_PLANNER_DATA; "
+    "else\n"
+    "../shared/data/planner). What is not there is skipped with a notice.\n"
+    "\n"
+    "Examples:\n"
+    "  planner_eval\n"
+    "  planner_eval --only sailor --details\n"
+    "  planner_eval --check --markdown docs/results/planner_eval.md";
+
+const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>>& sections() {
+  static const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>> all{
+      {"amp", evaluate_amp},
+      {"holmes", evaluate_holmes},
+      {"pipette", evaluate_pipette},
+      {"sailor", evaluate_sailor},
+  };
+  return all;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  EvaluationOptions options;
+  const char* folder = std::getenv("TOMBOLO_PLANNER_DATA");
+  options.data = folder != nullptr ? folder : "../shared/data/planner";
+  std::vector<std::string> only;
+  std::string markdown;
+  bool json = false, check = false;
+  CLI::App app(kHelp, "planner_eval");
+  app.add_option("--data", options.data, "Folder of the measurements")->capture_default_str();
+  app.add_option("--seconds", options.annealing_seconds, "What Pipette's annealing gets for each layout")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--only", only, "Sections to run: amp, holmes, pipette, sailor (default: all)")
+      ->check(CLI::IsMember({"amp", "holmes", "pipette", "sailor"}));
+  app.add_flag("--details", options.details, "Print every measured run");
+  app.add_option("--markdown", markdown, "Also write the tables to this file");
+  app.add_flag("--json", json, "Print JSON");
+  app.add_flag("--check", check, "Exit with 1 where a bound is missed");
+  CLI11_PARSE(app, argc, argv);
+
+  EvaluationReport report;
+  for (const auto& [name, evaluate] : sections())
+    if (only.empty() || std::ranges::find(only, name) != only.end()) evaluate(options, report);
+  if (json)
+    std::cout << report.json().dump(1) << '\n';
+  else
+    std::cout << report.table();
+  if (!markdown.empty()) {
+    std::ofstream file(markdown);
+    file << "# The planner against published measurements\n\nWritten by `planner_eval`; the measurements "
+            "themselves are no part of the repository.\n\n"
+         << report.markdown();
+    file.close();
+    if (!file) tombolo::fail(tombolo::Cause::kSystem, "cannot write {}", markdown);
+  }
+  return check && !report.all_met() ? 1 : 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "planner_eval: %s\n", error.what());
+  return 2;
+}
