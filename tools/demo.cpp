@@ -74,6 +74,7 @@ int run_steps(const DemoOptions& options, demo::Screen& screen, const demo::Inte
   // A launcher that knows nothing of clusters deals its ranks out in turns: A B A B.
   auto rank_hosts = map_ranks("interleaved", report.cluster.hosts, 4);
   demo::plan(session, rank_hosts, report);
+  if (options.more_plans) demo::plan_more(session, rank_hosts, report);
 
   screen.step(fmt::format("Training {} steps in each of the three ways", options.compare_steps));
   demo::compare(session, rank_hosts, text.path, report);
@@ -126,6 +127,9 @@ void add_demo(CommandLine& tombolo) {
       ->capture_default_str();
   app.add_option("--steps", options->steps, "Training steps with the fastest of the three")
       ->capture_default_str();
+  app.add_flag(
+      "--more-plans", options->more_plans,
+      "Also hold the predictions for five other plans of the same job against measurement (a minute more)");
   app.add_option("--seconds-limit", options->seconds_limit, "Give up after so many seconds")
       ->capture_default_str();
   app.add_option("--emulation-mode", options->emulation_mode,

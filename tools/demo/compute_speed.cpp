@@ -16,6 +16,7 @@ namespace {
 // As many micro-batches as the first of two stages holds: what one leaves in the caches is gone when its
 // backward pass comes, and a single layer that stays in them would look a fifth faster than the trainer is.
 constexpr int kInFlight = 2;
+constexpr auto kBudget = std::chrono::milliseconds(700);
 
 std::unique_ptr<trainer::StageCompute> make_stage(const planner::Job& job) {
   trainer::StageOptions options;
@@ -102,6 +103,22 @@ ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget) {
   speed.all_flops_per_second = measure_stages(job, job.pipeline * job.data, budget * 3 / 2);
   speed.update_bytes_per_second = measure_update(job, budget / 3);
   return speed;
+}
+
+topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Job& job,
+                                 ComputeSpeed* measured) {
+  const ComputeSpeed speed = measure_compute_speed(job, kBudget);
+  std::vector<std::string> hosts;
+  for (auto& host : cluster.hosts) {
+    hosts.push_back(host.name);
+    for (auto& device : host.devices) {
+      device.flops_per_second = speed.alone_flops_per_second;
+      device.memory_bytes_per_second = speed.update_bytes_per_second;
+    }
+  }
+  cluster.shared_processor = topology::SharedProcessor{hosts, speed.effective_cores()};
+  if (measured != nullptr) *measured = speed;
+  return cluster;
 }
 
 }  // namespace tombolo::tools::demo

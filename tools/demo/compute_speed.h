@@ -19,4 +19,9 @@ struct ComputeSpeed {
 /// about three times `budget`.
 ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget);
 
+/// The cluster with that speed in each device, all of which share this machine's processor. `measured` may be
+/// null.
+topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Job& job,
+                                 ComputeSpeed* measured = nullptr);
+
 }  // namespace tombolo::tools::demo

@@ -14,6 +14,7 @@ struct Options {
   int steps = 200;             ///< of the long run
   double seconds_limit = 600;  ///< for everything
   std::string emulation_mode = "auto";
+  bool more_plans = false;  ///< also hold the predictions for five other plans against measurement
   bool json = false;
 
   /// Of the compared steps: left out of the medians, because the first ones open connections and warm caches.

@@ -148,6 +148,25 @@ std::string timelines(const Report& report) {
   return out;
 }
 
+std::string other_plans(const Report& report) {
+  std::vector<const Run*> all;
+  for (const auto* runs : {&report.runs, &report.more})
+    for (const Run& run : *runs) all.push_back(&run);
+  std::stable_sort(all.begin(), all.end(), [](const Run* a, const Run* b) {
+    return a->measured_step_seconds < b->measured_step_seconds;
+  });
+  std::vector<std::vector<std::string>> rows;
+  for (const Run* run : all)
+    rows.push_back({run->title, fmt::format("{} × {}", run->plan.pipeline_size(), run->plan.data_size()),
+                    std::to_string(run->plan.job.micro_batch), format_seconds(run->predicted.step_seconds),
+                    format_seconds(run->measured_step_seconds), run->prediction_error_text()});
+  return html_table({"Plan", "Stages × replicas", "Micro-batch", "Predicted step", "Measured step", "Off by"},
+                    rows, 2) +
+         html_note(report.order_as_predicted()
+                       ? "Fastest first; the predicted order is the measured one."
+                       : "Fastest first; the predicted order is not the measured one.");
+}
+
 std::string environment_list(const Report& report) {
   const auto& e = report.environment;
   std::string out = "<dl>\n";
@@ -209,6 +228,7 @@ std::string Report::to_html() const {
           html_legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
           html_note("The prediction comes from the event simulator, fed with the measured links and the "
                     "measured speed of computing, before any step was run."));
+  if (!more.empty()) body += html_section("Other plans of the same job", other_plans(*this));
   body += html_section(
       "Bytes per step",
       draw_traffic(*this) +

@@ -91,8 +91,21 @@ std::string Report::loss_agreement() const {
 
 double Report::largest_prediction_error() const noexcept {
   double largest = 0;
-  for (const auto& run : runs) largest = std::max(largest, std::fabs(run.prediction_error()));
+  for (const auto* list : {&runs, &more})
+    for (const auto& run : *list) largest = std::max(largest, std::fabs(run.prediction_error()));
   return largest;
+}
+
+bool Report::order_as_predicted(double tie) const {
+  std::vector<const Run*> all;
+  for (const auto* list : {&runs, &more})
+    for (const Run& run : *list) all.push_back(&run);
+  for (const Run* a : all)
+    for (const Run* b : all)
+      if (a->measured_step_seconds * (1 + tie) < b->measured_step_seconds &&
+          a->predicted.step_seconds >= b->predicted.step_seconds)
+        return false;
+  return true;
 }
 
 std::vector<std::string> Report::remarks() const {
@@ -121,6 +134,8 @@ std::vector<std::string> Report::remarks() const {
 Json Report::to_json() const {
   Json run_list = Json::array();
   for (const auto& run : runs) run_list.push_back(run_json(run));
+  Json more_list = Json::array();
+  for (const auto& run : more) more_list.push_back(run_json(run));
   Json model = Json::object();
   if (!runs.empty()) {
     const auto& job = runs.front().plan.job;
@@ -137,6 +152,8 @@ Json Report::to_json() const {
           {"speedup", speedup()},
           {"speedup_from_placement", speedup_from_placement()},
           {"largest_prediction_error", largest_prediction_error()},
+          {"more_runs", more_list},
+          {"order_as_predicted", order_as_predicted()},
           {"remarks", remarks()},
           {"files", files},
           {"loss", loss},

@@ -58,6 +58,7 @@ struct Report {
   double together_flops_per_second = 0;  ///< a rank while all compute
   int warm_up_steps = 0;
   std::vector<Run> runs;     ///< three, in the order they are told
+  std::vector<Run> more;     ///< other plans of the same job (--more-plans); may be empty
   std::vector<double> loss;  ///< by step, of the long run
   double train_seconds = 0;  ///< of the long run
   std::string sample;        ///< generated text
@@ -78,6 +79,9 @@ struct Report {
   std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
+  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one. Two whose
+  /// measurements differ by less than `tie` count as equal.
+  bool order_as_predicted(double tie = 0.02) const;
   /// A sentence for each figure that is not as expected, and a last one on what that may mean; empty where
   /// all are.
   std::vector<std::string> remarks() const;

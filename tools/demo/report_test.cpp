@@ -164,6 +164,26 @@ TEST(DemoReport, PageNeedsNothingFromOutsideAndSaysItIsEmulated) {
   EXPECT_EQ(page.find("nan"), std::string::npos);
 }
 
+TEST(DemoReport, HoldsTheOrderOfAllPlansAgainstTheMeasuredOne) {
+  Report report = made_up_report();
+  EXPECT_EQ(report.to_html().find("Other plans of the same job"), std::string::npos);
+  auto other = report.runs[2];
+  other.name = other.title = "another";
+  other.measured_step_seconds = report.runs[2].measured_step_seconds * 1.2;
+  other.predicted.step_seconds = report.runs[2].predicted.step_seconds * 1.2;
+  report.more.push_back(other);
+  EXPECT_TRUE(report.order_as_predicted());
+  EXPECT_NE(report.to_html().find("the predicted order is the measured one"), std::string::npos);
+  EXPECT_EQ(report.to_json().at("more_runs").size(), 1U);
+  // Predicted to be the fastest, but it is not.
+  report.more[0].predicted.step_seconds = report.runs[2].predicted.step_seconds * 0.5;
+  EXPECT_FALSE(report.order_as_predicted());
+  EXPECT_GT(report.largest_prediction_error(), 0.3);
+  // Measured the same within the tie: either order will do.
+  report.more[0].measured_step_seconds = report.runs[2].measured_step_seconds * 1.01;
+  EXPECT_TRUE(report.order_as_predicted());
+}
+
 TEST(DemoReport, WritesThePageForTheWellFormednessCheck) {
   const char* path = std::getenv("TOMBOLO_TEST_PAGE");
   if (path == nullptr) GTEST_SKIP() << "TOMBOLO_TEST_PAGE is not set";

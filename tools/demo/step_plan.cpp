@@ -1,5 +1,6 @@
 #include "base/units.h"
 #include "planner/planner.h"
+#include "tools/demo/compute_speed.h"
 #include "tools/demo/steps.h"
 #include "tools/table.h"
 
@@ -45,6 +46,40 @@ void plan(const Session& session, const std::vector<std::string>& rank_hosts, Re
     session.interrupts.check();
   }
   session.screen.say(table.text(0));
+}
+
+void plan_more(const Session& session, const std::vector<std::string>& rank_hosts, Report& report) {
+  struct Other {
+    const char *name, *title;
+    planner::Strategy strategy;
+    int pipeline, data, micro_batch;
+  };
+  constexpr Other kOthers[] = {
+      {"holmes-4-stages", "Holmes, 4 stages", planner::Strategy::kHolmes, 4, 1, 2},
+      {"order-4-stages", "Launcher's order, 4 stages", planner::Strategy::kMegatron, 4, 1, 2},
+      {"4-replicas", "4 replicas", planner::Strategy::kMegatron, 1, 4, 2},
+      {"holmes-micro-1", "Holmes, micro-batches of 1", planner::Strategy::kHolmes, 2, 2, 1},
+      {"holmes-micro-4", "Holmes, micro-batches of 4", planner::Strategy::kHolmes, 2, 2, 4}};
+  for (const Other& other : kOthers) {
+    planner::Job job = demo_job();
+    job.pipeline = other.pipeline;
+    job.data = other.data;
+    job.micro_batch = other.micro_batch;
+    // Other shapes use the caches otherwise, so that their speed is another.
+    const topology::ClusterFile cluster = with_speed(report.cluster, job);
+    planner::PlanOptions options;
+    options.strategy = other.strategy;
+    options.rank_hosts = rank_hosts;
+    Run run;
+    run.name = other.name;
+    run.title = other.title;
+    run.plan = planner::make_plan(cluster, job, options);
+    run.predicted = planner::simulate(run.plan, cluster);
+    run.plan.save(session.file(fmt::format("plan-{}.json", other.name)));
+    session.screen.line("{:<28} predicted {}", run.title, format_seconds(run.predicted.step_seconds));
+    report.more.push_back(std::move(run));
+    session.interrupts.check();
+  }
 }
 
 }  // namespace tombolo::tools::demo

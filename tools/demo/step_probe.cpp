@@ -12,7 +12,6 @@ namespace {
 
 // Long enough for a token bucket's burst (256 KiB at 100 Mbit/s is 20 ms) to be a small part of it.
 constexpr const char* kSecondsPerMeasurement = "0.5";
-constexpr auto kComputeBudget = std::chrono::milliseconds(700);
 
 // How `tombolo probe` tells the process that started it how far it is.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
@@ -39,18 +38,12 @@ void probe(const Session& session, Report& report) {
   session.screen.say(bandwidth_matrix(report.cluster));
 
   session.interrupts.check();
-  ComputeSpeed speed = measure_compute_speed(demo_job(), kComputeBudget);
+  ComputeSpeed speed;
+  report.cluster = with_speed(std::move(report.cluster), demo_job(), &speed);
   int ranks = static_cast<int>(hosts.size());
   report.alone_flops_per_second = speed.alone_flops_per_second;
   report.together_flops_per_second =
       std::min(speed.all_flops_per_second / ranks, speed.alone_flops_per_second);
-  for (auto& host : report.cluster.hosts) {
-    for (auto& device : host.devices) {
-      device.flops_per_second = speed.alone_flops_per_second;
-      device.memory_bytes_per_second = speed.update_bytes_per_second;
-    }
-  }
-  report.cluster.shared_processor = topology::SharedProcessor{hosts, speed.effective_cores()};
   session.screen.line("the model's stages: {:.1f} GFLOP/s for one alone; {} at once are worth {:.2f} of it",
                       speed.alone_flops_per_second / 1e9, ranks, speed.effective_cores());
 }

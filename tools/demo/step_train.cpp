@@ -106,35 +106,38 @@ const Run& fastest(const Report& report) {
   });
 }
 
+/// Trains the compared steps by the run's plan and fills in what was measured.
+void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
+             const Report& report, Run& run) {
+  const int steps = session.options.compare_steps;
+  const int traced = steps - 1;
+  const std::string timeline = session.file(run.name + ".timeline");
+  Training training{
+      run,
+      fmt::format("training with '{}'", run.title),
+      run.name,
+      steps,
+      {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps", "1"}};
+  Trained trained = train(session, rank_hosts, text, report, training);
+  run.loss = trained.log.loss;
+  run.step_seconds = trained.log.step_seconds;
+  run.measured_step_seconds =
+      median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()});
+  run.tokens_per_second = run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
+  read_traffic(session.file(run.name + ".traffic"), run);
+  run.measured = parse_timeline(read_file(timeline), timeline);
+  session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}", run.title,
+                      format_seconds(run.measured_step_seconds), format_seconds(run.predicted.step_seconds),
+                      run.tokens_per_second, run.loss.front(), run.loss.back());
+}
+
 }  // namespace
 
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report) {
-  int steps = session.options.compare_steps;
   report.warm_up_steps = session.options.warm_up();
-  for (Run& run : report.runs) {
-    int traced = steps - 1;
-    std::string timeline = session.file(run.name + ".timeline");
-    Training training{
-        run,
-        fmt::format("training with '{}'", run.title),
-        run.name,
-        steps,
-        {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps", "1"}};
-    Trained trained = train(session, rank_hosts, text, report, training);
-    run.loss = trained.log.loss;
-    run.step_seconds = trained.log.step_seconds;
-    run.measured_step_seconds =
-        median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()});
-    run.tokens_per_second =
-        run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
-    read_traffic(session.file(run.name + ".traffic"), run);
-    run.measured = parse_timeline(read_file(timeline), timeline);
-    session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}",
-                        run.title, format_seconds(run.measured_step_seconds),
-                        format_seconds(run.predicted.step_seconds), run.tokens_per_second, run.loss.front(),
-                        run.loss.back());
-  }
+  for (auto* runs : {&report.runs, &report.more})
+    for (Run& run : *runs) measure(session, rank_hosts, text, report, run);
   double difference = report.largest_loss_difference();
   if (difference > Report::kLossTolerance) {
     fail(Cause::kInternal,

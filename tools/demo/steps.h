@@ -21,7 +21,12 @@ void probe(const Session& session, Report& report);
 /// The three ways to run the same job, with predictions: fills in report.runs up to `predicted`.
 void plan(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
-/// Trains the same few steps in each of the three ways; fills in what was measured.
+/// Five other plans of the same job, with the speed of their own stages measured: fills in report.more up to
+/// `predicted`.
+void plan_more(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
+
+/// Trains the same few steps in each of the three ways, and by each of the other plans; fills in what was
+/// measured.
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report);
 

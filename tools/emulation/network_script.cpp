@@ -7,11 +7,12 @@
 namespace tombolo::emulation {
 namespace {
 
-// Below this rate packets are kept to 16 KiB, so that the bucket can be small: at 100 Mbit/s a bucket of 256
-// KiB would give away 21 ms, one of 64 KiB gives 5 ms. Above it the cost of smaller packets would show.
+// Below this rate packets are kept to 16 KiB, so that the bucket can be small: what it holds passes at once
+// after a pause, at 100 Mbit/s 21 ms of 256 KiB and 5 ms of 64 KiB, half of a message of 128 KiB. Above it
+// the cost of smaller packets would show.
 constexpr double kSlowRate = 5e8;
 constexpr unsigned kSlowPacket = 16 * 1024;
-constexpr unsigned kSlowBurst = 64 * 1024;
+constexpr unsigned kSlowBurst = 20 * 1024;
 // veth passes packets of 64 KiB whole, and the bucket must be larger than one.
 constexpr unsigned kFastBurst = 256 * 1024;
 // Packets that wait until the relay gets the processor; its own queue is what limits.
@@ -31,9 +32,9 @@ std::string limit_packets(const std::string& interface, double bits_per_second) 
 }  // namespace
 
 unsigned burst_bytes(double bits_per_second) noexcept {
-  if (bits_per_second <= kSlowRate) return kSlowBurst;
   // At least a millisecond's worth: a timer that fires late must not cost rate.
-  return std::max(kFastBurst, static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9)));
+  const auto millisecond = static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9));
+  return std::max(bits_per_second <= kSlowRate ? kSlowBurst : kFastBurst, millisecond);
 }
 
 std::pair<std::string, std::string> link_interfaces(std::size_t link) {
