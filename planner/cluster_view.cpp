@@ -15,36 +15,13 @@ namespace {
 using topology::Nic;
 using topology::NicKind;
 
-std::string link_key(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
-                     std::string_view to_nic) {
-  return fmt::format("{}\n{}\n{}\n{}", from_host, from_nic, to_host, to_nic);
-}
-
 }  // namespace
 
 ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
                          const std::vector<std::string>& hosts)
-    : cluster_(cluster), routing_(routing), shares_processor_(cluster.hosts.size(), false) {
+    : cluster_(cluster), routing_(routing), shares_processor_(cluster.hosts.size(), false), links_(cluster) {
   if (routing != "per-peer" && routing != "shared")
     fail(Cause::kInvalidUsage, "routing is \"{}\", expected \"per-peer\" or \"shared\"", routing);
-  for (std::size_t h = 0; h < cluster.hosts.size(); ++h) {
-    const auto& host = cluster.hosts[h];
-    hosts_by_name_[host.name] = static_cast<int>(h);
-    egress_.emplace_back(host.nics.size(), 0.0);
-    ingress_.emplace_back(host.nics.size(), 0.0);
-    for (std::size_t n = 0; n < host.nics.size(); ++n)
-      nics_[host.name + '\n' + host.nics[n].name] = static_cast<int>(n);
-  }
-  for (const topology::Link& link : cluster.links) {
-    links_[link_key(link.from_host, link.from_nic, link.to_host, link.to_nic)] = &link;
-    const auto from = nics_.find(link.from_host + '\n' + link.from_nic);
-    const auto to = nics_.find(link.to_host + '\n' + link.to_nic);
-    if (from == nics_.end() || to == nics_.end() || link.from_host == link.to_host) continue;
-    double& out = egress_[at(host_index(link.from_host))][at(from->second)];
-    double& in = ingress_[at(host_index(link.to_host))][at(to->second)];
-    out = std::max(out, link.bytes_per_second);
-    in = std::max(in, link.bytes_per_second);
-  }
   if (cluster.shared_processor)
     for (const std::string& name : cluster.shared_processor->hosts)
       shares_processor_[at(host_index(name))] = true;
@@ -56,8 +33,7 @@ ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view 
 }
 
 int ClusterView::host_index(std::string_view name) const {
-  const auto found = hosts_by_name_.find(name);
-  if (found != hosts_by_name_.end()) return found->second;
+  if (const auto found = links_.host_index(name)) return *found;
   std::vector<std::string> names;
   for (const auto& host : cluster_.hosts) names.push_back(host.name);
   fail(Cause::kInvalidUsage, "the cluster file has no host \"{}\"; it has {}", name, fmt::join(names, ", "));
@@ -121,13 +97,14 @@ const Path& ClusterView::path(int from, int to) const {
   const auto &source = host(from), &target = host(to);
   if (from == to) {
     path.inside_host = true;
-    for (const auto& nic : source.nics) {
-      path.kind = std::min(path.kind, nic.kind);
-      const auto link = links_.find(link_key(source.name, nic.name, source.name, nic.name));
-      if (link == links_.end()) continue;
-      path.bytes_per_second = std::max(path.bytes_per_second, link->second->bytes_per_second);
-      path.latency_seconds = link->second->latency_seconds;
+    for (int nic = 0; at(nic) < source.nics.size(); ++nic) {
+      path.kind = std::min(path.kind, source.nics[at(nic)].kind);
+      const auto link = links_.find(from, nic, from, nic);
+      if (!link) continue;
+      path.bytes_per_second = std::max(path.bytes_per_second, link->bytes_per_second);
+      path.latency_seconds = link->latency_seconds;
     }
+    if (source.device_bytes_per_second > 0) path.bytes_per_second = source.device_bytes_per_second;
     return paths_.emplace(std::pair(from, to), path).first->second;
   }
   const auto pair = choose(from, to);
@@ -140,29 +117,18 @@ const Path& ClusterView::path(int from, int to) const {
          shared_kind_
              ? fmt::format(" (shared routing allows only {})", topology::nic_kind_name(*shared_kind_))
              : "");
-  const std::string& from_nic = source.nics[at(pair->from)].name;
-  const std::string& to_nic = target.nics[at(pair->to)].name;
-  const auto link = links_.find(link_key(source.name, from_nic, target.name, to_nic));
-  if (link == links_.end())
+  const auto link = links_.find(from, pair->from, to, pair->to);
+  if (!link)
     fail(Cause::kInvalidUsage,
          "the cluster file has no link from {}/{} to {}/{}, over which this plan sends; measure it (tombolo "
-         "probe) "
-         "or declare it under \"links\"",
-         source.name, from_nic, target.name, to_nic);
+         "probe), or declare it under \"links\" or, for all NICs of a fabric, under \"fabrics\"",
+         source.name, source.nics[at(pair->from)].name, target.name, target.nics[at(pair->to)].name);
   path.from_nic = pair->from;
   path.to_nic = pair->to;
   path.kind = pair->kind;
-  path.bytes_per_second = link->second->bytes_per_second;
-  path.latency_seconds = link->second->latency_seconds;
+  path.bytes_per_second = link->bytes_per_second;
+  path.latency_seconds = link->latency_seconds;
   return paths_.emplace(std::pair(from, to), path).first->second;
-}
-
-double ClusterView::egress(int host, int nic) const {
-  return egress_[at(host)][at(nic)];
-}
-
-double ClusterView::ingress(int host, int nic) const {
-  return ingress_[at(host)][at(nic)];
 }
 
 const topology::Device& ClusterView::device(int host_index, int device) const {

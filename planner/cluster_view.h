@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "topology/cluster_file.h"
+#include "topology/link_table.h"
 
 namespace tombolo::planner {
 
@@ -17,7 +18,7 @@ struct Path {
   bool inside_host = false;        ///< no NIC is involved
   int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists
   topology::NicKind kind = topology::NicKind::kTcp;
-  double bytes_per_second = 0;  ///< 0 inside a host without a link of its own: costs nothing
+  double bytes_per_second = 0;  ///< 0 inside a host that does not say what it attains: costs nothing
   double latency_seconds = 0;
 };
 
@@ -42,8 +43,8 @@ class ClusterView {
   /// no link.
   std::optional<std::pair<int, int>> nics_between(int from, int to) const;
   /// The best of a NIC's links in one direction, bytes per second: what the NIC itself can do at least.
-  double egress(int host, int nic) const;
-  double ingress(int host, int nic) const;
+  double egress(int host, int nic) const { return links_.egress(host, nic); }
+  double ingress(int host, int nic) const { return links_.ingress(host, nic); }
   /// Attained FLOP/s. Throws kInvalidUsage where it is unknown, saying how to find out.
   double flops_per_second(int host, int device) const;
   /// Attained bytes/s of a device's memory; 0 = unknown.
@@ -67,10 +68,7 @@ class ClusterView {
   std::string routing_;
   std::optional<topology::NicKind> shared_kind_;
   std::vector<bool> shares_processor_;
-  std::map<std::string, const topology::Link*, std::less<>> links_;
-  std::map<std::string, int, std::less<>> nics_;  // "host\nnic" -> index
-  std::map<std::string, int, std::less<>> hosts_by_name_;
-  std::vector<std::vector<double>> egress_, ingress_;  // by host, by NIC
+  topology::LinkTable links_;
   mutable std::map<std::pair<int, int>, Path> paths_;  // found so far
 };
 

@@ -112,7 +112,8 @@ void lose(topology::ClusterFile& cluster, const Change& change) {
 }
 
 void link_one_way(topology::ClusterFile& cluster, const topology::Host& from, const topology::Nic& from_nic,
-                  const topology::Host& to, const topology::Nic& to_nic, const Change& change) {
+                  const topology::Host& to, const topology::Nic& to_nic, const topology::LinkTable& links,
+                  const Change& change) {
   for (topology::Link& link : cluster.links) {
     if (link.from_host != from.name || link.from_nic != from_nic.name || link.to_host != to.name ||
         link.to_nic != to_nic.name)
@@ -122,13 +123,18 @@ void link_one_way(topology::ClusterFile& cluster, const topology::Host& from, co
     link.measured = false;
     return;
   }
-  cluster.links.push_back({from.name, from_nic.name, to.name, to_nic.name, change.bytes_per_second,
-                           std::max(0.0, change.latency_seconds), false});
+  double latency = std::max(0.0, change.latency_seconds);
+  if (const auto usual = links.find(from.name, from_nic.name, to.name, to_nic.name);
+      usual && change.latency_seconds < 0)
+    latency = usual->latency_seconds;  // the fabric's
+  cluster.links.push_back(
+      {from.name, from_nic.name, to.name, to_nic.name, change.bytes_per_second, latency, false});
 }
 
 void link(topology::ClusterFile& cluster, const Change& change) {
   const topology::ClusterFile before = cluster;
   const ClusterView view(before, "per-peer", {});
+  const topology::LinkTable links(before);
   const auto tails = hosts_named(before, change.name), heads = hosts_named(before, change.to);
   std::size_t linked = 0;
   for (const std::size_t tail : tails) {
@@ -144,8 +150,8 @@ void link(topology::ClusterFile& cluster, const Change& change) {
              from.name, to.name);
       const auto& out = from.nics[static_cast<std::size_t>(nics->first)];
       const auto& in = to.nics[static_cast<std::size_t>(nics->second)];
-      link_one_way(cluster, from, out, to, in, change);
-      link_one_way(cluster, to, in, from, out, change);
+      link_one_way(cluster, from, out, to, in, links, change);
+      link_one_way(cluster, to, in, from, out, links, change);
       ++linked;
     }
   }

@@ -6,6 +6,7 @@
 #include "planner/planner.h"
 #include "planner/replan.h"
 #include "planner/testing.h"
+#include "topology/link_table.h"
 
 namespace tombolo::planner {
 namespace {
@@ -14,12 +15,12 @@ using testing::make_cluster;
 using testing::small_model;
 using topology::NicKind;
 
-topology::ClusterFile two_islands() {
+topology::ClusterFile islands_to_change() {
   return make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e7, 1e-3);
 }
 
 topology::ClusterFile changed(const std::string& text) {
-  return with_changes(two_islands(), parse_changes(text));
+  return with_changes(islands_to_change(), parse_changes(text));
 }
 
 void expect_refused(const std::string& text, const std::string& part) {
@@ -43,25 +44,26 @@ TEST(WhatIf, LosesAHostWithItsLinks) {
 TEST(WhatIf, SetsTheLinkThatRoutingTakesInBothDirections) {
   const auto cluster = changed("link a b 8Mbit 5ms");
   for (const auto& [from, to] : {std::pair{"a1", "b0"}, std::pair{"b0", "a1"}}) {
-    const auto* link = cluster.find_link(from, "eth", to, "eth");
-    ASSERT_NE(link, nullptr);
+    const auto link = topology::LinkTable(cluster).find(from, "eth", to, "eth");
+    ASSERT_TRUE(link);
     EXPECT_DOUBLE_EQ(link->bytes_per_second, 1e6);
     EXPECT_DOUBLE_EQ(link->latency_seconds, 5e-3);
     EXPECT_FALSE(link->measured);
   }
   // Inside an island the fast NIC is the one that routing takes, and the latency stays.
   const auto inside = changed("link a0 a1 80Gbit");
-  EXPECT_DOUBLE_EQ(inside.find_link("a0", "fast", "a1", "fast")->bytes_per_second, 1e10);
-  EXPECT_DOUBLE_EQ(inside.find_link("a0", "eth", "a1", "eth")->bytes_per_second, 1e7);
+  EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "fast", "a1", "fast")->bytes_per_second, 1e10);
+  EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "eth", "a1", "eth")->bytes_per_second, 1e7);
 }
 
 TEST(WhatIf, AddsALinkThatTheFileDoesNotHave) {
-  auto cluster = two_islands();
+  auto cluster = islands_to_change();
   std::erase_if(cluster.links,
                 [](const auto& link) { return link.from_host == "a0" && link.to_host == "b0"; });
   const auto with = with_changes(cluster, parse_changes("link a0 b0 1Gbit"));
-  ASSERT_NE(with.find_link("a0", "eth", "b0", "eth"), nullptr);
-  EXPECT_DOUBLE_EQ(with.find_link("a0", "eth", "b0", "eth")->bytes_per_second, 1.25e8);
+  const auto link = topology::LinkTable(with).find("a0", "eth", "b0", "eth");
+  ASSERT_TRUE(link);
+  EXPECT_DOUBLE_EQ(link->bytes_per_second, 1.25e8);
 }
 
 TEST(WhatIf, ChangesSpeedsAndTakesSeveralChangesInTurn) {
@@ -81,7 +83,7 @@ TEST(WhatIf, NamesWhatItCannotRead) {
   expect_refused("link a0 a0 1Gbit", "one host only");
   expect_refused("speed a -1", "factor");
   expect_refused("speed a 1x", "factor");
-  auto islands = two_islands();
+  auto islands = islands_to_change();
   islands.hosts[0].nics.pop_back();  // no Ethernet
   EXPECT_THROW(with_changes(islands, parse_changes("link a0 b0 1Gbit")), Error);
 }
@@ -91,7 +93,7 @@ Job job() {
 }
 
 TEST(Replan, KeepsAPlanThatNothingBeats) {
-  const auto cluster = two_islands();
+  const auto cluster = islands_to_change();
   const Plan running = make_plan(cluster, job(), {});
   const Replan next = replan(cluster, running, job(), {}, 1e9);
   EXPECT_TRUE(next.keep);
@@ -100,7 +102,7 @@ TEST(Replan, KeepsAPlanThatNothingBeats) {
 }
 
 TEST(Replan, LeavesALostHostAndCountsWhatMoves) {
-  const auto cluster = two_islands();
+  const auto cluster = islands_to_change();
   const Plan running = make_plan(cluster, job(), {});
   const auto left = with_changes(cluster, parse_changes("lose b1"));
   const Replan next = replan(left, running, job(), {}, 100);
@@ -132,7 +134,7 @@ TEST(Replan, MovesEveryParameterWithItsMomentsOnce) {
 }
 
 TEST(Replan, MovesOnlyWhereItPaysWithinTheStepsThatAreLeft) {
-  const auto cluster = two_islands();
+  const auto cluster = islands_to_change();
   // A poor plan: neighbours of the pipeline in different islands.
   PlanOptions poor;
   poor.strategy = Strategy::kMegatron;

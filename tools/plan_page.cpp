@@ -10,6 +10,7 @@
 #include "tools/page/html.h"
 #include "tools/page/svg.h"
 #include "tools/page/timeline.h"
+#include "topology/link_table.h"
 
 namespace tombolo::tools {
 namespace {
@@ -134,6 +135,7 @@ std::string links_html(const topology::ClusterFile& cluster, const Simulation& s
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   constexpr std::size_t kMostRows = 200;
+  const topology::LinkTable attained_by(cluster);
   std::vector<std::vector<std::string>> rows;
   for (const auto& link : sorted) {
     if (rows.size() == kMostRows) break;
@@ -141,7 +143,7 @@ std::string links_html(const topology::ClusterFile& cluster, const Simulation& s
     if (const auto* host = cluster.find_host(link.from_host))
       for (const auto& nic : host->nics)
         if (nic.name == link.from_nic) kind = kind_title(nic.kind);
-    if (const auto* attained = cluster.find_link(link.from_host, link.from_nic, link.to_host, link.to_nic))
+    if (const auto attained = attained_by.find(link.from_host, link.from_nic, link.to_host, link.to_nic))
       share =
           fmt::format("{:.0f} %", 100 * link.bytes / attained->bytes_per_second / simulation.step_seconds);
     rows.push_back({link.from_host + "/" + link.from_nic, link.to_host + "/" + link.to_nic, kind,

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "tools/table.h"
+#include "topology/link_table.h"
 
 namespace tombolo::tools {
 namespace {
@@ -58,13 +59,14 @@ std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) 
 
 std::string link_table(const topology::ClusterFile& cluster, const Simulation& simulation) {
   if (simulation.links.empty()) return "Nothing is sent between hosts.\n";
+  const topology::LinkTable links(cluster);
   Table table({"from", "to", "kind", "bytes per step", "at least"});
   for (const auto& link : simulation.links) {
     std::string kind = "-", least = "-";
     if (const auto* host = cluster.find_host(link.from_host))
       for (const auto& nic : host->nics)
         if (nic.name == link.from_nic) kind = topology::nic_kind_name(nic.kind);
-    if (const auto* attained = cluster.find_link(link.from_host, link.from_nic, link.to_host, link.to_nic))
+    if (const auto attained = links.find(link.from_host, link.from_nic, link.to_host, link.to_nic))
       least = format_seconds(link.bytes / attained->bytes_per_second);
     table.add({link.from_host + "/" + link.from_nic, link.to_host + "/" + link.to_nic, kind,
                format_size(static_cast<std::uint64_t>(link.bytes)), least});

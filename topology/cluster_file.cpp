@@ -12,15 +12,6 @@ const Host* ClusterFile::find_host(std::string_view name) const noexcept {
   return found != hosts.end() ? &*found : nullptr;
 }
 
-const Link* ClusterFile::find_link(std::string_view from_host, std::string_view from_nic,
-                                   std::string_view to_host, std::string_view to_nic) const noexcept {
-  auto found = std::find_if(links.begin(), links.end(), [&](const Link& link) {
-    return link.from_host == from_host && link.from_nic == from_nic && link.to_host == to_host &&
-           link.to_nic == to_nic;
-  });
-  return found != links.end() ? &*found : nullptr;
-}
-
 std::vector<std::string> ClusterFile::clusters() const {
   std::vector<std::string> names;
   for (const Host& host : hosts) {

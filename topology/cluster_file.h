@@ -26,6 +26,8 @@ struct Device {
   double memory_bytes_per_second = 0;  ///< attained; 0 = unknown
   std::optional<int> numa_node;
   std::string pci_path;  ///< GPUs
+
+  friend bool operator==(const Device&, const Device&) = default;
 };
 
 struct Host {
@@ -33,6 +35,8 @@ struct Host {
   std::string cluster;          ///< name of the island it belongs to, "A"
   std::vector<Nic> nics;        ///< usable ones, best kind first
   std::vector<Device> devices;  ///< one per rank that the host takes
+  /// Attained between two devices of the host, one direction (NVLink, PCIe, shared memory); 0 = unknown
+  double device_bytes_per_second = 0;
 };
 
 /// One direction between two NICs, as measured (or declared, measured = false).
@@ -41,6 +45,16 @@ struct Link {
   double bytes_per_second = 0;
   double latency_seconds = 0;
   bool measured = false;
+};
+
+/// What any two NICs on a fabric attain, one direction, where no link says otherwise; never more than either
+/// NIC's nominal rate. With clusters only from NICs of the one to NICs of the other, which goes before an
+/// entry without.
+struct FabricDefault {
+  std::string fabric;                    ///< empty = the one that all plain Ethernet shares
+  std::string from_cluster, to_cluster;  ///< both or neither
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
 };
 
 /// Hosts that in truth share processors (an emulation): `cores` cores serve all devices of `hosts`, and a
@@ -57,6 +71,7 @@ struct ClusterFile {
   std::string note;  ///< for people; "emulated on one machine" and the like
   std::vector<Host> hosts;
   std::vector<Link> links;
+  std::vector<FabricDefault> fabrics;
   std::optional<SharedProcessor> shared_processor;
   /// Pairs of fabrics between which nothing passes although both are of one kind.
   std::vector<std::pair<std::string, std::string>> unreachable;
@@ -64,15 +79,14 @@ struct ClusterFile {
   std::string require;
 
   /// Throws kInvalidUsage naming file, line and field: unknown or missing fields, duplicate hosts or NICs,
-  /// links to NICs that do not exist, values out of range, a version this build does not read.
+  /// links to NICs that do not exist, values out of range or at odds with each other, a version this build
+  /// does not read. A device with a "count" comes back as that many.
   static ClusterFile load(const std::string& path);
   static ClusterFile parse(const JsonDocument& document);
   Json to_json() const;
   void save(const std::string& path) const;
 
   const Host* find_host(std::string_view name) const noexcept;
-  const Link* find_link(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
-                        std::string_view to_nic) const noexcept;
   /// Island names in order of first appearance.
   std::vector<std::string> clusters() const;
 };

@@ -2,35 +2,22 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/text_distance.h"
 #include "topology/cluster_file.h"
+#include "topology/cluster_file_fabrics.h"
+#include "topology/fields.h"
 #include "topology/routes.h"
 
 namespace tombolo::topology {
 namespace {
 
-constexpr double kMaximumGbps = 1e6;  // a petabit per second; keeps bit/s exact in 64 bits
 constexpr int kMaximumMtu = 1 << 20;
 constexpr int kMaximumNuma = 4096;
-
-/// A name that can be part of "host/nic" in a link and of a log line.
-std::string name_of(const JsonCursor& cursor, bool slash_allowed) {
-  std::string name = cursor.text();
-  bool plain = !name.empty() && name.size() <= 255 && std::all_of(name.begin(), name.end(), [&](char c) {
-    return static_cast<unsigned char>(c) > ' ' && c != '\x7f' && (slash_allowed || c != '/');
-  });
-  if (!plain) {
-    cursor.reject(fmt::format("expected a name without blanks{}, found \"{}\"",
-                              slash_allowed ? "" : " and without '/'", name.substr(0, 40)));
-  }
-  return name;
-}
+constexpr int kMaximumDevices = 1024;  // of one entry
 
 std::string address_of(const JsonCursor& cursor) {
   std::string text = cursor.text();
@@ -122,12 +109,7 @@ Nic nic_of(const JsonCursor& cursor) {
   nic.addresses = addresses_of(cursor);
   nic.networks = prefixes_of(cursor, "networks");
   nic.routes = prefixes_of(cursor, "routes");
-  if (auto value = cursor.optional("rate_gbps")) {
-    double gbps = value->positive_number();
-    if (gbps > kMaximumGbps)
-      value->reject(fmt::format("expected at most {} Gbit/s, found {}", kMaximumGbps, gbps));
-    nic.rate_bits_per_second = static_cast<std::uint64_t>(std::llround(gbps * 1e9));
-  }
+  if (auto value = cursor.optional("rate_gbps")) nic.rate_bits_per_second = rate_of(*value);
   if (auto value = cursor.optional("mtu")) nic.mtu = static_cast<int>(value->integer(68, kMaximumMtu));
   nic.numa_node = numa_of(cursor);
   if (auto value = cursor.optional("emulated")) nic.emulated = value->boolean();
@@ -152,9 +134,9 @@ Nic nic_of(const JsonCursor& cursor) {
   return nic;
 }
 
-Device device_of(const JsonCursor& cursor) {
-  cursor.only({"name", "kind", "flops_per_second", "memory_bytes", "memory_bytes_per_second", "numa_node",
-               "pci_path"});
+void devices_of(const JsonCursor& cursor, std::vector<Device>& devices) {
+  cursor.only({"name", "kind", "count", "flops_per_second", "memory_bytes", "memory_bytes_per_second",
+               "numa_node", "pci_path"});
   Device device;
   device.name = cursor.field("name").text();
   device.kind = cursor.field("kind").choice({"cpu", "gpu"}) == 0 ? DeviceKind::kCpu : DeviceKind::kGpu;
@@ -165,11 +147,17 @@ Device device_of(const JsonCursor& cursor) {
   }
   device.numa_node = numa_of(cursor);
   if (auto value = cursor.optional("pci_path")) device.pci_path = value->text();
-  return device;
+  std::int64_t count = 1;
+  if (auto value = cursor.optional("count")) count = value->integer(1, kMaximumDevices);
+  if (count > 1 && !device.pci_path.empty()) {
+    cursor.field("count").reject(fmt::format(
+        "{} devices cannot be at one \"pci_path\"; list them one by one, or leave the path out", count));
+  }
+  devices.insert(devices.end(), static_cast<std::size_t>(count), device);
 }
 
 Host host_of(const JsonCursor& cursor) {
-  cursor.only({"name", "cluster", "nics", "devices"});
+  cursor.only({"name", "cluster", "nics", "devices", "device_bytes_per_second"});
   Host host;
   host.name = name_of(cursor.field("name"), false);
   host.cluster = name_of(cursor.field("cluster"), true);
@@ -183,34 +171,15 @@ Host host_of(const JsonCursor& cursor) {
   }
   std::stable_sort(host.nics.begin(), host.nics.end(),
                    [](const Nic& a, const Nic& b) { return a.kind < b.kind; });
-  for (const auto& element : cursor.field("devices").elements()) host.devices.push_back(device_of(element));
+  for (const auto& element : cursor.field("devices").elements()) devices_of(element, host.devices);
+  if (auto value = cursor.optional("device_bytes_per_second")) {
+    host.device_bytes_per_second = bandwidth_of(*value);
+  }
   return host;
 }
 
 /// Hosts and their NICs by name, for checking references.
 using Names = std::map<std::string, std::set<std::string>, std::less<>>;
-
-std::string suggestion(std::string_view name, const std::vector<std::string_view>& known) {
-  if (auto nearest = nearest_name(name, known)) return fmt::format("; did you mean \"{}\"?", *nearest);
-  constexpr std::size_t kShown = 16;
-  std::string list = fmt::format(
-      "{}", fmt::join(known.begin(),
-                      known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kShown)), ", "));
-  return fmt::format("; known: {}{}", list, known.size() > kShown ? ", ..." : "");
-}
-
-template <typename Names>
-std::vector<std::string_view> views(const Names& names) {
-  std::vector<std::string_view> all;
-  for (const auto& entry : names) {
-    if constexpr (requires { entry.first; }) {
-      all.push_back(entry.first);
-    } else {
-      all.push_back(entry);
-    }
-  }
-  return all;
-}
 
 void check_host(const JsonCursor& cursor, const std::string& host, const Names& names) {
   if (!names.contains(host)) {
@@ -240,8 +209,8 @@ Link link_of(const JsonCursor& cursor, const Names& names) {
   Link link;
   std::tie(link.from_host, link.from_nic) = end_of(cursor.field("from"), names);
   std::tie(link.to_host, link.to_nic) = end_of(cursor.field("to"), names);
-  link.bytes_per_second = cursor.field("bytes_per_second").positive_number();
-  link.latency_seconds = cursor.field("latency_seconds").number_at_least(0);
+  link.bytes_per_second = bandwidth_of(cursor.field("bytes_per_second"));
+  link.latency_seconds = latency_of(cursor.field("latency_seconds"));
   if (auto value = cursor.optional("measured")) link.measured = value->boolean();
   return link;
 }
@@ -285,8 +254,8 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
     version.reject(
         fmt::format("this build reads version {} of the cluster file, found version {}", kVersion, found));
   }
-  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "shared_processor", "unreachable",
-             "require"});
+  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "fabrics", "shared_processor",
+             "unreachable", "require"});
 
   ClusterFile file;
   if (auto value = root.optional("emulated")) file.emulated = value->boolean();
@@ -298,12 +267,10 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
   for (const auto& element : hosts.elements()) {
     file.hosts.push_back(host_of(element));
     const Host& host = file.hosts.back();
-    auto& nics = names[host.name];
-    if (&host != file.find_host(host.name)) {
-      element.field("name").reject(fmt::format("there is already a host \"{}\"", host.name));
-    }
+    auto [nics, is_new] = names.try_emplace(host.name);
+    if (!is_new) element.field("name").reject(fmt::format("there is already a host \"{}\"", host.name));
     for (const Nic& nic : host.nics) {
-      nics.insert(nic.name);
+      nics->second.insert(nic.name);
       fabrics.insert(nic.fabric);
     }
   }
@@ -320,6 +287,7 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
       file.links.push_back(std::move(link));
     }
   }
+  if (auto value = root.optional("fabrics")) file.fabrics = fabrics_of(*value, file.hosts);
   if (auto value = root.optional("shared_processor")) file.shared_processor = shared_of(*value, names);
   if (auto value = root.optional("unreachable")) {
     for (const auto& element : value->elements())

@@ -10,6 +10,8 @@
 #include <random>
 #include <sstream>
 
+#include "topology/link_table.h"
+
 namespace tombolo::topology {
 namespace {
 
@@ -65,11 +67,18 @@ TEST(ClusterFile, ReadsTheDocumentedExample) {
   EXPECT_EQ(file.hosts[0].nics.at(1).addresses, std::vector<std::string>{"192.168.7.10"});
   EXPECT_EQ(file.hosts[1].nics.at(0).rdma_port, 1);
   EXPECT_EQ(file.hosts[0].devices.at(0).kind, DeviceKind::kGpu);
-  const Link* link = file.find_link("a0", "eno1", "b0", "eno1");
-  ASSERT_NE(link, nullptr);
+  EXPECT_EQ(file.hosts[0].device_bytes_per_second, 4.5e11);
+  ASSERT_EQ(file.hosts[1].devices.size(), 4U);
+  EXPECT_EQ(file.hosts[1].devices[0], file.hosts[1].devices[3]);
+  const LinkTable links(file);
+  const auto link = links.find("a0", "eno1", "b0", "eno1");
+  ASSERT_TRUE(link);
   EXPECT_DOUBLE_EQ(link->bytes_per_second, 1.17e9);
   EXPECT_TRUE(link->measured);
-  EXPECT_EQ(file.find_link("a0", "eno1", "b0", "ens3f0"), nullptr);
+  EXPECT_FALSE(links.find("a0", "eno1", "b0", "ens3f0"));
+  ASSERT_EQ(file.fabrics.size(), 2U);
+  EXPECT_EQ(file.fabrics[0].fabric, "ib-A");
+  EXPECT_EQ(file.fabrics[1].to_cluster, "B");
   EXPECT_NE(file.find_host("b0"), nullptr);
   EXPECT_EQ(file.find_host("b1"), nullptr);
   EXPECT_EQ(file.require, "rdma");
@@ -81,17 +90,22 @@ TEST(ClusterFile, ComesBackUnchangedThroughJson) {
   json["emulated"] = true;
   json["shared_processor"] = {{"hosts", {"a0", "b0"}}, {"cores", 2}};
   json["hosts"][1]["nics"][1]["rate_gbps"] = 0.1;
+  json["fabrics"][1]["bytes_per_second"] = 1.2e7;
   json["hosts"][1]["nics"][1]["role"] = "vlan";
   json["hosts"][1]["nics"][1]["state"] = "unknown";
   ClusterFile first = parse(json);
   EXPECT_EQ(first.hosts[1].nics[1].rate_bits_per_second, 100'000'000U);
   ClusterFile second = parse(first.to_json());
   EXPECT_EQ(first.to_json(), second.to_json());
-  for (const char* field : {"emulated", "note", "links", "shared_processor", "unreachable", "require"}) {
+  for (const char* field :
+       {"emulated", "note", "links", "fabrics", "shared_processor", "unreachable", "require"}) {
     EXPECT_EQ(first.to_json()[field], json[field]) << field;
   }
   EXPECT_EQ(first.to_json()["hosts"][0]["nics"][0], json["hosts"][0]["nics"][0]);
-  EXPECT_EQ(first.to_json()["hosts"][0]["devices"], json["hosts"][0]["devices"]);
+  for (int host : {0, 1}) {
+    EXPECT_EQ(first.to_json()["hosts"][host]["devices"], json["hosts"][host]["devices"]);
+  }
+  EXPECT_EQ(first.to_json()["hosts"][0]["device_bytes_per_second"], 4.5e11);
 }
 
 TEST(ClusterFile, PutsTheBestKindFirst) {
@@ -137,6 +151,27 @@ TEST(ClusterFile, NamesLineAndFieldOfEachMistake) {
   expect_error(with("/shared_processor", {{"hosts", {"a9"}}, {"cores", 2}}), "no host \"a9\"");
   expect_error(with("/shared_processor", {{"hosts", {"a0"}}, {"cores", 0}}), "cores: expected a number > 0");
   expect_error(with("/tombolo_cluster", 2), "reads version 1 of the cluster file, found version 2");
+  expect_error(with("/hosts/1/devices/0/count", 0), "count: expected an integer from 1 to 1024");
+  expect_error(with("/hosts/0/devices/0/count", 8), "8 devices cannot be at one \"pci_path\"");
+  expect_error(with("/hosts/0/device_bytes_per_second", -1),
+               "device_bytes_per_second: expected a number > 0");
+  expect_error(with("/fabrics/0/name", "ib-X"),
+               "fabrics[0].name: no NIC is on a fabric \"ib-X\"; did you mean");
+  expect_error(with("/fabrics/0/bytes_per_second", 2e11),
+               "fabrics[0].bytes_per_second: 200000000000 bytes per second are more than the fastest NIC");
+  expect_error(with("/fabrics/0/bytes_per_second", 1e300), "expected at most");
+  expect_error(with("/fabrics/0/bytes_per_second", -1), "bytes_per_second: expected a number > 0");
+  expect_error(with("/fabrics/0/latency_seconds", 1e9), "latency_seconds: expected at most 3600 seconds");
+  expect_error(with("/fabrics/0/rate", 1), "fabrics[0].rate: unknown field");
+  expect_error(with("/fabrics/0/to_cluster", "B"), "fabrics[0].to_cluster: give both");
+  expect_error(with("/fabrics/1/to_cluster", "C"), "fabrics[1].to_cluster: there is no cluster \"C\"");
+  expect_error(with("/fabrics/1/name", "ib-A"), "no NIC of cluster \"B\" is on fabric \"ib-A\"");
+  expect_error(with("/fabrics/2", good["fabrics"][1]), "from cluster \"A\" to \"B\" is given twice");
+  expect_error(with("/fabrics/2", good["fabrics"][0]), "fabric \"ib-A\" is given twice");
+  Json no_ethernet = good;
+  no_ethernet["links"] = Json::array();
+  for (int host : {0, 1}) no_ethernet["hosts"][host]["nics"].erase(1);
+  expect_error(no_ethernet, "fabrics[1]: without \"name\"");
   Json no_device = good;
   no_device["hosts"][0]["nics"][0].erase("rdma_device");
   expect_error(no_device, "needs \"rdma_device\"");

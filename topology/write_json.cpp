@@ -47,11 +47,32 @@ Json device_json(const Device& device) {
 
 namespace {
 
+/// Whether one entry with a count may stand for both.
+bool same(const Device& a, const Device& b) {
+  return a.pci_path.empty() && a == b;
+}
+
 Json host_json(const Host& host) {
   Json json{
       {"name", host.name}, {"cluster", host.cluster}, {"nics", Json::array()}, {"devices", Json::array()}};
   for (const Nic& nic : host.nics) json["nics"].push_back(nic_json(nic));
-  for (const Device& device : host.devices) json["devices"].push_back(device_json(device));
+  for (std::size_t first = 0, next = 0; first < host.devices.size(); first = next) {
+    next = first + 1;
+    while (next < host.devices.size() && same(host.devices[first], host.devices[next])) ++next;
+    json["devices"].push_back(device_json(host.devices[first]));
+    if (next - first > 1) json["devices"].back()["count"] = next - first;
+  }
+  if (host.device_bytes_per_second > 0) json["device_bytes_per_second"] = host.device_bytes_per_second;
+  return json;
+}
+
+Json fabric_json(const FabricDefault& fabric) {
+  Json json{{"bytes_per_second", fabric.bytes_per_second}, {"latency_seconds", fabric.latency_seconds}};
+  if (!fabric.fabric.empty()) json["name"] = fabric.fabric;
+  if (!fabric.from_cluster.empty()) {
+    json["from_cluster"] = fabric.from_cluster;
+    json["to_cluster"] = fabric.to_cluster;
+  }
   return json;
 }
 
@@ -70,6 +91,7 @@ Json ClusterFile::to_json() const {
   if (!note.empty()) json["note"] = note;
   for (const Host& host : hosts) json["hosts"].push_back(host_json(host));
   for (const Link& link : links) json["links"].push_back(link_json(link));
+  for (const FabricDefault& fabric : fabrics) json["fabrics"].push_back(fabric_json(fabric));
   if (shared_processor) {
     json["shared_processor"] = {{"hosts", shared_processor->hosts}, {"cores", shared_processor->cores}};
   }

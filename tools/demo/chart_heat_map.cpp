@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "tools/demo/charts.h"
 #include "tools/page/svg.h"
+#include "topology/link_table.h"
 
 namespace tombolo::tools::demo {
 namespace {
@@ -17,15 +18,11 @@ int shade(double bytes_per_second) {
   return std::clamp(static_cast<int>(std::floor(decades * kShades / 3)), 0, kShades - 1);
 }
 
-const topology::Link* find(const Report& report, const std::string& from, const std::string& to,
-                           const std::string& nic) {
-  return report.cluster.find_link(from, nic, to, nic);
-}
-
 }  // namespace
 
 std::string draw_heat_map(const Report& report, const std::string& nic) {
   const auto& hosts = report.cluster.hosts;
+  const topology::LinkTable links(report.cluster);
   double side = static_cast<double>(hosts.size());
   Svg svg(kHeatMapLeft + kHeatMapCell * side + 4, kHeatMapTop + kHeatMapCellHeight * side + 4,
           fmt::format("Attained bandwidth between hosts over {}", nic));
@@ -38,8 +35,8 @@ std::string draw_heat_map(const Report& report, const std::string& nic) {
              "name middle");
     for (std::size_t column = 0; column < hosts.size(); ++column) {
       double x = kHeatMapLeft + kHeatMapCell * static_cast<double>(column);
-      const auto* link = find(report, hosts[row].name, hosts[column].name, nic);
-      if (row == column || link == nullptr) {
+      const auto link = links.find(hosts[row].name, nic, hosts[column].name, nic);
+      if (row == column || !link) {
         svg.rectangle(x + 1, y + 1, kHeatMapCell - 2, kHeatMapCellHeight - 2, "no-link",
                       row == column ? "" : "no route: the fabrics do not reach each other", 3);
         if (row != column)
@@ -49,7 +46,7 @@ std::string draw_heat_map(const Report& report, const std::string& nic) {
       int level = shade(link->bytes_per_second);
       svg.rectangle(
           x + 1, y + 1, kHeatMapCell - 2, kHeatMapCellHeight - 2, fmt::format("heat{}", level),
-          fmt::format("{} to {}: {}, {} one way", link->from_host, link->to_host,
+          fmt::format("{} to {}: {}, {} one way", hosts[row].name, hosts[column].name,
                       format_bit_rate(link->bytes_per_second), format_seconds(link->latency_seconds)),
           3);
       svg.text(x + kHeatMapCell / 2, y + kHeatMapCellHeight / 2 - 2, format_bit_rate(link->bytes_per_second),

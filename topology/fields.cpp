@@ -1,0 +1,63 @@
+#include "topology/fields.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text_distance.h"
+
+namespace tombolo::topology {
+namespace {
+
+constexpr double kMaximumGbps = 1e6;  // a petabit per second; keeps bit/s exact in 64 bits
+constexpr double kMaximumBytesPerSecond = kMaximumGbps * 1e9 / 8;
+constexpr double kMaximumLatency = 3600;  // seconds
+
+}  // namespace
+
+std::string name_of(const JsonCursor& cursor, bool slash_allowed) {
+  std::string name = cursor.text();
+  bool plain = !name.empty() && name.size() <= 255 && std::all_of(name.begin(), name.end(), [&](char c) {
+    return static_cast<unsigned char>(c) > ' ' && c != '\x7f' && (slash_allowed || c != '/');
+  });
+  if (!plain) {
+    cursor.reject(fmt::format("expected a name without blanks{}, found \"{}\"",
+                              slash_allowed ? "" : " and without '/'", name.substr(0, 40)));
+  }
+  return name;
+}
+
+double bandwidth_of(const JsonCursor& cursor) {
+  const double value = cursor.positive_number();
+  if (value > kMaximumBytesPerSecond) {
+    cursor.reject(
+        fmt::format("expected at most {} bytes per second, found {}", kMaximumBytesPerSecond, value));
+  }
+  return value;
+}
+
+double latency_of(const JsonCursor& cursor) {
+  const double value = cursor.number_at_least(0);
+  if (value > kMaximumLatency)
+    cursor.reject(fmt::format("expected at most {} seconds, found {}", kMaximumLatency, value));
+  return value;
+}
+
+std::uint64_t rate_of(const JsonCursor& cursor) {
+  const double gbps = cursor.positive_number();
+  if (gbps > kMaximumGbps)
+    cursor.reject(fmt::format("expected at most {} Gbit/s, found {}", kMaximumGbps, gbps));
+  return static_cast<std::uint64_t>(std::llround(gbps * 1e9));
+}
+
+std::string suggestion(std::string_view name, const std::vector<std::string_view>& known) {
+  if (auto nearest = nearest_name(name, known)) return fmt::format("; did you mean \"{}\"?", *nearest);
+  constexpr std::size_t kShown = 16;
+  std::string list = fmt::format(
+      "{}", fmt::join(known.begin(),
+                      known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kShown)), ", "));
+  return fmt::format("; known: {}{}", list, known.size() > kShown ? ", ..." : "");
+}
+
+}  // namespace tombolo::topology
