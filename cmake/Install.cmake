@@ -10,6 +10,7 @@ install(TARGETS tombolo_shared EXPORT TomboloTargets
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS nccl-net-tombolo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/tombolo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY library DESTINATION ${CMAKE_INSTALL_DATADIR}/tombolo FILES_MATCHING PATTERN "*.json")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tombolo)
 install(EXPORT TomboloTargets NAMESPACE Tombolo:: DESTINATION ${package_dir})

@@ -117,8 +117,7 @@ void Model::check() const {
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
 }
 
-Model parse_model(std::string_view text) {
-  Model model;
+Model parse_model(std::string_view text, Model model) {
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto comma = rest.find(',');

@@ -61,8 +61,8 @@ struct Model {
 
 /// "layers=8,hidden=128,heads=4,context=128,vocabulary=256" (also width= for hidden=, name=, kv_heads=,
 /// feed_forward=, bytes= per value, and gated=, learned_positions=, tied_embeddings=, biases= with yes or
-/// no). Fields that are not named keep their defaults; Model::check() finds the missing. Throws
+/// no). Fields that are not named stay as in `model`; Model::check() finds the missing. Throws
 /// kInvalidUsage.
-Model parse_model(std::string_view text);
+Model parse_model(std::string_view text, Model model = {});
 
 }  // namespace tombolo::planner

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/launch.h"
+#include "planner/model_library.h"
 #include "planner/planner.h"
 #include "tools/cluster_option.h"
 #include "tools/command.h"
@@ -41,6 +42,8 @@ constexpr const char* kPlanHelp =
     "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron\n"
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --shard-optimizer \\\n"
     "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model gpt3-7.5b\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model llama3-8b,context=4096\n"
     "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
     "    --what-if 'lose b1' --what-if 'link A B 10Gbit 2ms; speed b0 0.5'\n"
     "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
@@ -65,7 +68,7 @@ struct PlanOptions {
 
 planner::Job job_of(const PlanOptions& options) {
   planner::Job job = options.job;
-  job.model = planner::parse_model(options.model);
+  job.model = planner::resolve_model(options.model);
   if (options.layers > 0) job.model.layers = options.layers;
   if (options.width > 0) job.model.hidden = options.width;
   if (options.heads > 0) job.model.heads = options.heads;
@@ -180,7 +183,10 @@ void add_plan(CommandLine& tombolo) {
                               [options] { return run_plan(*options); });
   app.add_option("--cluster", options->cluster,
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
-  app.add_option("--model", options->model, "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
+  app.add_option(
+      "--model", options->model,
+      "A name from `tombolo library models`, or a file FILE.json with a shape; after it, or alone, "
+      "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
   const auto shape = [&](const char* flag, int& value, const char* text) {
     app.add_option(flag, value, text)->check(CLI::PositiveNumber);
   };

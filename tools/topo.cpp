@@ -1,4 +1,6 @@
 // tombolo topo: what is on this machine.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +12,7 @@
 #include "tools/table.h"
 #include "topology/detect.h"
 #include "topology/distance.h"
+#include "topology/fleet.h"
 #include "topology/graphviz.h"
 #include "topology/nccl_xml.h"
 #include "topology/reach.h"
@@ -33,6 +36,9 @@ constexpr const char* kTopoHelp =
     "  tombolo topo --format dot | dot -Tpng -o topo.png\n"
     "  tombolo topo --cluster-out host.json    a cluster file with this host, to edit or to merge with "
     "others'\n"
+    "  tombolo topo --fleet fleet.json --cluster-out cluster.json\n"
+    "                                          a cluster file for machines that are only described "
+    "(docs/fleet-file.md)\n"
     "  tombolo topo --reach host.json          which NICs of those hosts can be expected to reach which "
     "here\n"
     "  tombolo topo --root recorded/           a recorded tree of /sys instead of this machine\n"
@@ -48,6 +54,7 @@ struct TopoOptions {
   std::string cluster_out;
   std::string cluster = "A";
   std::string reach;
+  std::string fleet;
 };
 
 std::string kind_of(const topology::Nic& nic) {
@@ -211,7 +218,59 @@ void write_text(const std::string& path, const std::string& text) {
   if (std::fclose(file) != 0 || !wrote) fail_errno(wrote ? errno : error, fmt::format("writing {}", path));
 }
 
+/// Clusters of a file, and what any pair of their NICs attains.
+std::string fleet_text(const topology::ClusterFile& file) {
+  Table clusters({"CLUSTER", "HOSTS", "DEVICES OF EACH", "NICS OF EACH"});
+  for (const std::string& name : file.clusters()) {
+    const topology::Host* first = nullptr;
+    std::size_t hosts = 0;
+    for (const topology::Host& host : file.hosts) {
+      if (host.cluster != name) continue;
+      if (hosts++ == 0) first = &host;
+    }
+    std::vector<std::string> devices, nics;
+    for (std::size_t at = 0, next = 0; at < first->devices.size(); at = next) {
+      while (next < first->devices.size() && first->devices[next] == first->devices[at]) ++next;
+      const auto& device = first->devices[at];
+      devices.push_back(
+          fmt::format("{} {} of {:.4g} TFLOP/s", next - at, device.name, device.flops_per_second / 1e12));
+    }
+    for (const topology::Nic& nic : first->nics) {
+      nics.push_back(
+          fmt::format("{} {}", nic.name, format_bit_rate(static_cast<double>(nic.rate_bits_per_second) / 8)));
+    }
+    clusters.add({name, std::to_string(hosts), fmt::format("{}", fmt::join(devices, ", ")),
+                  fmt::format("{}", fmt::join(nics, ", "))});
+  }
+  Table links({"FABRIC", "FROM", "TO", "ATTAINED", "ONE WAY"});
+  for (const topology::FabricDefault& each : file.fabrics) {
+    links.add({each.fabric.empty() ? "plain Ethernet" : each.fabric, each.from_cluster, each.to_cluster,
+               format_bit_rate(each.bytes_per_second), format_seconds(each.latency_seconds)});
+  }
+  return clusters.text(terminal_width()) + "\n" + links.text(terminal_width());
+}
+
+int run_fleet(const TopoOptions& options) {
+  if (options.format != "table")
+    fail(Cause::kInvalidUsage, "--fleet goes with tables and JSON, not with --format {}", options.format);
+  const auto file = topology::expand_fleet(JsonDocument::load(options.fleet), topology::Library::load());
+  if (!options.cluster_out.empty()) file.save(options.cluster_out);
+  std::string text = fleet_text(file);
+  if (options.json) {
+    text = file.to_json().dump(1) + "\n";
+  } else if (!options.cluster_out.empty()) {
+    text += fmt::format("\nCluster file written to {}\n", options.cluster_out);
+  }
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_text(options.output, text);
+  }
+  return kExitOk;
+}
+
 int run_topo(const TopoOptions& options) {
+  if (!options.fleet.empty()) return run_fleet(options);
   const std::string format = options.json ? "json" : options.format;
   if (!options.reach.empty() && format != "table" && format != "json")
     fail(Cause::kInvalidUsage, "--reach goes with tables and JSON, not with --format {}", format);
@@ -268,12 +327,20 @@ void add_topo(CommandLine& tombolo) {
   format->check(CLI::IsMember(kFormats))->capture_default_str();
   app.add_flag("--json", options->json, "Print JSON instead of tables, as --format json")->excludes(format);
   app.add_option("-o,--output", options->output, "Write to this file instead of standard output");
-  app.add_option("--root", options->root,
-                 "Read a recorded tree (DIR/sys/class/net/..., or one .tree file) instead of this machine");
-  app.add_option(
+  auto* root = app.add_option(
+      "--root", options->root,
+      "Read a recorded tree (DIR/sys/class/net/..., or one .tree file) instead of this machine");
+  auto* reach = app.add_option(
       "--reach", options->reach,
       "Also say which NICs of this cluster file's other hosts can be expected to reach which here");
-  app.add_option("--cluster-out", options->cluster_out, "Also write a cluster file with this one host");
+  app.add_option(
+         "--fleet", options->fleet,
+         "Expand this fleet file (docs/fleet-file.md) instead of looking at a machine; --json prints the "
+         "cluster file")
+      ->excludes(root)
+      ->excludes(reach);
+  app.add_option("--cluster-out", options->cluster_out,
+                 "Also write a cluster file with this one host, or with the fleet");
   app.add_option("--cluster", options->cluster, "Name of the cluster in that file")->capture_default_str();
 }
 

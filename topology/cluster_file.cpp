@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "topology/library.h"
+
 namespace tombolo::topology {
 
 const Host* ClusterFile::find_host(std::string_view name) const noexcept {
@@ -43,7 +45,7 @@ std::optional<ClusterFile> cluster_file_from_environment() {
 }
 
 const std::vector<const Parameter*>& topology_parameters() {
-  static const std::vector<const Parameter*> all{&kClusterParameter, &kHostParameter};
+  static const std::vector<const Parameter*> all{&kClusterParameter, &kHostParameter, &kLibraryParameter};
   return all;
 }
 

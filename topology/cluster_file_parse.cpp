@@ -49,11 +49,6 @@ std::vector<std::string> prefixes_of(const JsonCursor& nic, std::string_view fie
   return all;
 }
 
-NicKind kind_of(const JsonCursor& cursor) {
-  constexpr NicKind kKinds[] = {NicKind::kInfiniBand, NicKind::kRoce, NicKind::kIwarp, NicKind::kTcp};
-  return kKinds[cursor.choice({"infiniband", "roce", "iwarp", "tcp"})];
-}
-
 NicRole role_of(const JsonCursor& cursor) {
   constexpr NicRole kRoles[] = {NicRole::kPhysical, NicRole::kVirtualFunction, NicRole::kBond,
                                 NicRole::kVlan,     NicRole::kVirtual,         NicRole::kContainerBridge,
@@ -140,10 +135,10 @@ void devices_of(const JsonCursor& cursor, std::vector<Device>& devices) {
   Device device;
   device.name = cursor.field("name").text();
   device.kind = cursor.field("kind").choice({"cpu", "gpu"}) == 0 ? DeviceKind::kCpu : DeviceKind::kGpu;
-  if (auto value = cursor.optional("flops_per_second")) device.flops_per_second = value->positive_number();
-  if (auto value = cursor.optional("memory_bytes")) device.memory_bytes = value->positive_number();
+  if (auto value = cursor.optional("flops_per_second")) device.flops_per_second = flops_of(*value);
+  if (auto value = cursor.optional("memory_bytes")) device.memory_bytes = memory_of(*value);
   if (auto value = cursor.optional("memory_bytes_per_second")) {
-    device.memory_bytes_per_second = value->positive_number();
+    device.memory_bytes_per_second = memory_speed_of(*value);
   }
   device.numa_node = numa_of(cursor);
   if (auto value = cursor.optional("pci_path")) device.pci_path = value->text();

@@ -13,6 +13,16 @@ namespace {
 constexpr double kMaximumGbps = 1e6;  // a petabit per second; keeps bit/s exact in 64 bits
 constexpr double kMaximumBytesPerSecond = kMaximumGbps * 1e9 / 8;
 constexpr double kMaximumLatency = 3600;  // seconds
+// A hundred times what any device has today.
+constexpr double kMaximumFlops = 1e18;
+constexpr double kMaximumMemory = 1e15;
+constexpr double kMaximumMemorySpeed = 1e15;
+
+double bounded(const JsonCursor& cursor, double high, const char* unit) {
+  const double value = cursor.positive_number();
+  if (value > high) cursor.reject(fmt::format("expected at most {} {}, found {}", high, unit, value));
+  return value;
+}
 
 }  // namespace
 
@@ -29,12 +39,19 @@ std::string name_of(const JsonCursor& cursor, bool slash_allowed) {
 }
 
 double bandwidth_of(const JsonCursor& cursor) {
-  const double value = cursor.positive_number();
-  if (value > kMaximumBytesPerSecond) {
-    cursor.reject(
-        fmt::format("expected at most {} bytes per second, found {}", kMaximumBytesPerSecond, value));
-  }
-  return value;
+  return bounded(cursor, kMaximumBytesPerSecond, "bytes per second");
+}
+
+double flops_of(const JsonCursor& cursor) {
+  return bounded(cursor, kMaximumFlops, "FLOP/s");
+}
+
+double memory_of(const JsonCursor& cursor) {
+  return bounded(cursor, kMaximumMemory, "bytes");
+}
+
+double memory_speed_of(const JsonCursor& cursor) {
+  return bounded(cursor, kMaximumMemorySpeed, "bytes per second");
 }
 
 double latency_of(const JsonCursor& cursor) {
@@ -49,6 +66,11 @@ std::uint64_t rate_of(const JsonCursor& cursor) {
   if (gbps > kMaximumGbps)
     cursor.reject(fmt::format("expected at most {} Gbit/s, found {}", kMaximumGbps, gbps));
   return static_cast<std::uint64_t>(std::llround(gbps * 1e9));
+}
+
+NicKind kind_of(const JsonCursor& cursor) {
+  constexpr NicKind kKinds[] = {NicKind::kInfiniBand, NicKind::kRoce, NicKind::kIwarp, NicKind::kTcp};
+  return kKinds[cursor.choice({"infiniband", "roce", "iwarp", "tcp"})];
 }
 
 std::string suggestion(std::string_view name, const std::vector<std::string_view>& known) {

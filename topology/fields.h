@@ -7,15 +7,21 @@
 #include <vector>
 
 #include "base/json.h"
+#include "topology/nic.h"
 
 namespace tombolo::topology {
 
 /// A name that can be part of "host/nic" in a link and of a log line.
 std::string name_of(const JsonCursor& cursor, bool slash_allowed);
-/// Bytes per second, attained.
+/// Bytes per second, attained between two ends.
 double bandwidth_of(const JsonCursor& cursor);
+/// A device's FLOP/s, bytes of memory, and bytes per second from it.
+double flops_of(const JsonCursor& cursor);
+double memory_of(const JsonCursor& cursor);
+double memory_speed_of(const JsonCursor& cursor);
 /// Seconds, one way.
 double latency_of(const JsonCursor& cursor);
+NicKind kind_of(const JsonCursor& cursor);
 /// Gbit/s, as bits per second.
 std::uint64_t rate_of(const JsonCursor& cursor);
 

@@ -12,6 +12,8 @@ for file in bin/tombolo bin/all_reduce_perf include/tombolo/tombolo.h include/to
   [ -e "$work/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 "$work/prefix/bin/tombolo" --version
+# The library is the installed one.
+"$work/prefix/bin/tombolo" library | grep -F "$work/prefix"
 
 echo "== find_package(Tombolo)"
 cmake -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/configure.log"

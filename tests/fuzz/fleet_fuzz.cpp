@@ -1,0 +1,26 @@
+// A file that people write: whatever is wrong with it is said, and what is expanded is a cluster file that
+// reads back.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "topology/fleet.h"
+
+using namespace tombolo;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const topology::Library library = topology::Library::load();
+  topology::ClusterFile file;
+  try {
+    file = topology::expand_fleet(JsonDocument::parse(fuzz::text_of(data, size), "input"), library);
+  } catch (const Error& error) {
+    FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
+    return 0;
+  }
+  FUZZ_CHECK(!file.hosts.empty());
+  constexpr std::size_t kSmall =
+      256;  // writing a large one takes longer than finding something with it is worth
+  if (file.hosts.size() > kSmall) return 0;
+  (void)topology::ClusterFile::parse(JsonDocument::parse(file.to_json().dump(), "output"));
+  return 0;
+}

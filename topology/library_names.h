@@ -1,0 +1,45 @@
+// Names of the entries of a library file: found however they are spelt, never two alike.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace tombolo::topology {
+
+/// Letter case, blanks and signs do not count ("A100 80g" is "a100-80G"), but '.' and '+' do.
+class LibraryNames {
+ public:
+  /// Reads "name" and "aliases" of the next entry; returns the name. Throws kInvalidUsage where an earlier
+  /// entry has one of them.
+  std::string add(const JsonCursor& entry);
+
+  /// Index of the entry, in the order of adding.
+  std::optional<std::size_t> find(std::string_view name) const;
+  /// The name or alias most like it, where one is near.
+  std::optional<std::string> nearest(std::string_view name) const;
+
+ private:
+  struct Spelling {
+    std::size_t entry;
+    std::string text;
+  };
+  void insert(const JsonCursor& at, const std::string& text);
+
+  std::map<std::string, Spelling, std::less<>> keys_;
+  std::size_t size_ = 0;
+};
+
+/// Path of a file of the library: in the folder of TOMBOLO_LIBRARY, else beside the running program where it
+/// was installed or built. Throws kInvalidUsage naming the places where it is not.
+std::string library_file(std::string_view name);
+
+/// A file's root, its version checked and the text of "note" read over. Throws kInvalidUsage.
+JsonCursor library_root(const JsonDocument& document);
+
+}  // namespace tombolo::topology
