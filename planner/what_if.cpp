@@ -107,6 +107,13 @@ void lose(topology::ClusterFile& cluster, const Change& change) {
   std::erase_if(cluster.links,
                 [&](const topology::Link& link) { return gone(link.from_host) || gone(link.to_host); });
   if (cluster.shared_processor) std::erase_if(cluster.shared_processor->hosts, gone);
+  const auto clusters = cluster.clusters();
+  const auto unknown = [&](const std::string& name) {
+    return !name.empty() && std::ranges::find(clusters, name) == clusters.end();
+  };
+  std::erase_if(cluster.fabrics, [&](const topology::FabricDefault& fabric) {
+    return unknown(fabric.from_cluster) || unknown(fabric.to_cluster);
+  });
   if (cluster.hosts.empty())
     fail(Cause::kInvalidUsage, "what-if: without \"{}\" the cluster file has no host left", change.name);
 }
