@@ -30,10 +30,9 @@ constexpr const char* kHelp =
 
 const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>>& sections() {
   static const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>> all{
-      {"amp", evaluate_amp},
-      {"holmes", evaluate_holmes},
-      {"pipette", evaluate_pipette},
-      {"sailor", evaluate_sailor},
+      {"amp", evaluate_amp},         {"flashflex", evaluate_flashflex}, {"holmes", evaluate_holmes},
+      {"pipette", evaluate_pipette}, {"random", evaluate_random},       {"sailor", evaluate_sailor},
+      {"scale", evaluate_scale},
   };
   return all;
 }
@@ -52,8 +51,15 @@ int main(int argc, char** argv) try {
   app.add_option("--seconds", options.annealing_seconds, "What Pipette's annealing gets for each layout")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--only", only, "Sections to run: amp, holmes, pipette, sailor (default: all)")
-      ->check(CLI::IsMember({"amp", "holmes", "pipette", "sailor"}));
+  app.add_option("--only", only,
+                 "Sections to run: amp, flashflex, holmes, pipette, random, sailor, scale (default: all)")
+      ->check(CLI::IsMember({"amp", "flashflex", "holmes", "pipette", "random", "sailor", "scale"}));
+  app.add_option("--trials", options.trials, "Random larger clusters; a quarter as many small ones")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "Of the random clusters")->capture_default_str();
+  app.add_option("--scale", options.most_ranks, "Time plans for up to so many GPUs: 64, 1024, 8192")
+      ->capture_default_str();
   app.add_flag("--details", options.details, "Print every measured run");
   app.add_option("--markdown", markdown, "Also write the tables to this file");
   app.add_flag("--json", json, "Print JSON");

@@ -7,9 +7,12 @@
 
 namespace tombolo::planner {
 
-/// Seconds over the link from one worker to another, row-major: entry from x workers + to.
+/// Seconds over the link from one worker to another, row-major: entry from x workers + to; or where `sites`
+/// are given, from one site to another: entry from x number of sites + to.
 struct DedicationCosts {
   int workers = 0;
+  std::vector<int> sites;           ///< of each worker; empty: each is a site of its own
+  int site_count = 0;               ///< where `sites` are given
   std::vector<double> activations;  ///< of all the micro-batches that pay for a hop one after the other
   std::vector<double> gradients;    ///< a stage's gradients over one edge of the ring of its replicas
 
@@ -18,7 +21,13 @@ struct DedicationCosts {
 
  private:
   std::size_t index(int from, int to) const {
-    return static_cast<std::size_t>(from) * static_cast<std::size_t>(workers) + static_cast<std::size_t>(to);
+    if (sites.empty())
+      return static_cast<std::size_t>(from) * static_cast<std::size_t>(workers) +
+             static_cast<std::size_t>(to);
+    const auto site = [this](int worker) {
+      return static_cast<std::size_t>(sites[static_cast<std::size_t>(worker)]);
+    };
+    return site(from) * static_cast<std::size_t>(site_count) + site(to);
   }
 };
 

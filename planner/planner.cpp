@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/layer_split.h"
 #include "planner/memory.h"
 #include "planner/search.h"
+#include "planner/strategies.h"
 
 namespace tombolo::planner {
 
@@ -94,6 +96,27 @@ int most_layers(const SearchContext& context, const Candidate& candidate) {
        format_size(memory.buffers), fmt::join(remedies, ", or "));
 }
 
+constexpr std::array<std::pair<Strategy, std::string_view>, 5> kStrategies{
+    {{Strategy::kMegatron, "megatron"},
+     {Strategy::kHolmes, "holmes"},
+     {Strategy::kPipette, "pipette"},
+     {Strategy::kFlashFlex, "flashflex"},
+     {Strategy::kAuto, "auto"}}};
+
+/// What the prediction assumes.
+void note_conditions(const SearchContext& context, Plan& plan) {
+  if (const auto kind = context.view.shared_kind())
+    plan.notes.push_back(fmt::format("shared routing: everything over {}, the best kind that all ranks share",
+                                     topology::nic_kind_name(*kind)));
+  bool unknown = false;
+  for (const Slot& slot : context.slots)
+    unknown |= context.view.host(slot.host).devices[static_cast<std::size_t>(slot.device)].memory_bytes <= 0;
+  if (unknown)
+    plan.notes.push_back(
+        "the cluster file does not say how much memory every device has: that was not checked");
+  if (context.view.cluster().emulated) plan.notes.push_back("the cluster is emulated");
+}
+
 void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std::size_t fitting,
              std::size_t simulated, bool inside_kinds) {
   const Job& job = plan.job;
@@ -125,40 +148,15 @@ void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std:
         "ranks in launcher order (rank r: stage r / data, replica r % data), equal layers: Megatron's "
         "default");
   }
-  if (const auto kind = context.view.shared_kind())
-    plan.notes.push_back(fmt::format("shared routing: everything over {}, the best kind that all ranks share",
-                                     topology::nic_kind_name(*kind)));
-  bool unknown = false;
-  for (const Slot& slot : context.slots)
-    unknown |= context.view.host(slot.host).devices[static_cast<std::size_t>(slot.device)].memory_bytes <= 0;
-  if (unknown)
-    plan.notes.push_back(
-        "the cluster file does not say how much memory every device has: that was not checked");
-  if (context.view.cluster().emulated) plan.notes.push_back("the cluster is emulated");
+  note_conditions(context, plan);
 }
 
-}  // namespace
-
-std::string_view strategy_name(Strategy strategy) noexcept {
-  return strategy == Strategy::kMegatron ? "megatron" : "holmes";
-}
-
-Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options) {
-  check_job(job, options);
-  const ClusterView all(cluster, "per-peer", {});
-  const std::vector<Slot> slots = launcher_slots(all, options.rank_hosts);
-  std::vector<std::string> hosts;
-  for (const Slot& slot : slots) {
-    const std::string& name = all.host(slot.host).name;
-    if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(name);
-  }
-  const ClusterView view(cluster, options.routing, hosts);
-  const SearchContext context{view, all, slots, options};
-
+/// `megatron` and `holmes`: every layout that divides, by its own rule.
+Plan grid_plan(const SearchContext& context, const Job& job) {
   Candidates found = enumerate(context, job);
   std::vector<Candidate>& candidates = found.all;
   if (candidates.empty())
-    fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", slots.size(),
+    fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", context.slots.size(),
          fmt::join(found.excluded, "; "));
   const std::size_t layouts = candidates.size();
   if (std::none_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.missing_bytes == 0; }))
@@ -166,7 +164,7 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   std::erase_if(candidates, [](const Candidate& candidate) { return candidate.missing_bytes > 0; });
   const std::size_t fitting = candidates.size();
   // Holmes keeps gradient groups inside one NIC kind wherever some layout that fits does.
-  if (options.strategy == Strategy::kHolmes &&
+  if (context.options.strategy == Strategy::kHolmes &&
       std::any_of(candidates.begin(), candidates.end(), [](const auto& c) { return c.groups_inside_kinds; }))
     std::erase_if(candidates, [](const Candidate& candidate) { return !candidate.groups_inside_kinds; });
 
@@ -177,7 +175,7 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   for (Candidate& candidate : candidates) {
     Prediction& prediction = candidate.plan.prediction;
     if (best && candidate.bound >= best->plan.prediction.step_seconds) continue;
-    const Simulation simulation = simulate(candidate.plan, view, {.spans = false});
+    const Simulation simulation = simulate(candidate.plan, context.view, {.spans = false});
     ++simulated;
     prediction.step_seconds = simulation.step_seconds;
     prediction.bubble_fraction = simulation.bubble_fraction;
@@ -185,10 +183,107 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
     if (!best || prediction.step_seconds < best->plan.prediction.step_seconds * (1 - 1e-9)) best = &candidate;
   }
   Plan plan = std::move(best->plan);
+  explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
+  return plan;
+}
+
+/// Of a search that found nothing, what would make it find something is what the grids say.
+Plan searched_plan(const SearchContext& context, const Job& job) {
+  std::optional<Plan> plan = context.options.strategy == Strategy::kPipette ? pipette_plan(context, job)
+                                                                            : flashflex_plan(context, job);
+  if (plan) {
+    note_conditions(context, *plan);
+    return std::move(*plan);
+  }
+  PlanOptions options = context.options;
+  options.strategy = Strategy::kHolmes;
+  grid_plan({context.view, context.kinds_view, context.slots, options}, job);
+  fail(Cause::kInvalidUsage,
+       "strategy {} finds no plan that fits; holmes does. Take that, or leave more open (pipeline, data, "
+       "tensor, "
+       "micro-batch)",
+       strategy_name(context.options.strategy));
+}
+
+Plan plan_by(Strategy strategy, const SearchContext& context, const Job& job) {
+  PlanOptions options = context.options;
+  options.strategy = strategy;
+  const SearchContext one{context.view, context.kinds_view, context.slots, options};
+  return strategy == Strategy::kMegatron || strategy == Strategy::kHolmes ? grid_plan(one, job)
+                                                                          : searched_plan(one, job);
+}
+
+/// The best of the others, then better still.
+Plan auto_plan(const SearchContext& context, const Job& job) {
+  constexpr double kMostLayouts = 2e5;
+  std::optional<Plan> best;
+  std::optional<Error> why;
+  std::vector<std::string> others;
+  for (const Strategy strategy :
+       {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette, Strategy::kFlashFlex}) {
+    try {
+      Plan plan = plan_by(strategy, context, job);
+      others.push_back(
+          fmt::format("{} {}", strategy_name(strategy), format_seconds(plan.prediction.step_seconds)));
+      if (!best || plan.prediction.step_seconds < best->prediction.step_seconds) best = std::move(plan);
+    } catch (const Error& error) {
+      if (!why) why = error;
+    }
+  }
+  const double layouts = layouts_in_all(context, job);
+  const bool exhaustive = layouts <= kMostLayouts;
+  if (!best && !exhaustive) throw Error(*why);
+  if (exhaustive) {
+    const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
+    if (auto plan = exhaustive_plan(context, job, limit)) best = std::move(*plan);
+    if (!best) throw Error(*why);
+  } else {
+    const auto ranks = static_cast<std::int64_t>(context.slots.size());
+    best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
+  }
+  best->strategy = strategy_name(Strategy::kAuto);
+  best->notes.insert(
+      best->notes.begin(),
+      fmt::format("{}; per step: {}",
+                  exhaustive ? "the best of all layouts"
+                             : "the best of the strategies, then changed as long as it got faster",
+                  others.empty() ? "no strategy has a plan" : fmt::format("{}", fmt::join(others, ", "))));
+  return std::move(*best);
+}
+
+}  // namespace
+
+std::string_view strategy_name(Strategy strategy) noexcept {
+  for (const auto& [one, name] : kStrategies)
+    if (one == strategy) return name;
+  return "?";
+}
+
+std::optional<Strategy> strategy_from_name(std::string_view name) noexcept {
+  for (const auto& [one, its_name] : kStrategies)
+    if (its_name == name) return one;
+  return std::nullopt;
+}
+
+Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& wanted) {
+  check_job(job, wanted);
+  PlanOptions options = wanted;
+  options.uneven_replicas &= job.framework != Framework::kTombolo;
+  const ClusterView all(cluster, "per-peer", {});
+  const std::vector<Slot> slots = launcher_slots(all, options.rank_hosts);
+  std::vector<std::string> hosts;
+  for (const Slot& slot : slots) {
+    const std::string& name = all.host(slot.host).name;
+    if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(name);
+  }
+  const ClusterView view(cluster, options.routing, hosts);
+  const SearchContext context{view, all, slots, options};
+
+  Plan plan =
+      options.strategy == Strategy::kAuto ? auto_plan(context, job) : plan_by(options.strategy, context, job);
   plan.prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / plan.prediction.step_seconds;
   plan.groups = groups_of(plan, view);
-  explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
   return plan;
 }
 

@@ -1,6 +1,7 @@
 // Cluster + model -> plan. Pure functions: no sockets, no clocks.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,10 +15,15 @@
 namespace tombolo::planner {
 
 enum class Strategy {
-  kMegatron,  ///< ranks in launcher order, equal layers
-  kHolmes,    ///< clusters sorted by NIC kind fill whole stages, layers by attained speed
+  kMegatron,   ///< ranks in launcher order, equal layers
+  kHolmes,     ///< clusters sorted by NIC kind fill whole stages, layers by attained speed
+  kPipette,    ///< equal stages, workers placed by what the links between them attain
+  kFlashFlex,  ///< replicas of their own shapes: stages, tensor degrees, layers, rows
+  kAuto,       ///< the best of all the others, and from there by moves; of few ranks exhaustive
 };
+/// "megatron", "holmes", "pipette", "flashflex", "auto".
 std::string_view strategy_name(Strategy strategy) noexcept;
+std::optional<Strategy> strategy_from_name(std::string_view name) noexcept;
 
 struct PlanOptions {
   Strategy strategy = Strategy::kHolmes;
@@ -31,6 +37,8 @@ struct PlanOptions {
   std::vector<Recompute> recompute;
   /// Which schedules are tried, each with its model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
+  /// Whether replicas may differ, where the strategy has it; the bundled trainer's must be alike anyway.
+  bool uneven_replicas = true;
 };
 
 /// Tries every allowed (pipeline, data, tensor, schedule, micro-batch), drops those whose memory does not

@@ -26,6 +26,8 @@ std::vector<int> layers_of(const Placement& placement, const Job& job, const Pla
   std::vector<int> one;
   if (options.strategy == Strategy::kMegatron) {
     one.assign(at(job.pipeline), layers / job.pipeline);
+  } else if (options.strategy == Strategy::kPipette) {
+    one = split_by_speed(layers, {1.0}, {job.pipeline}, 1);
   } else {
     std::vector<double> speeds;
     std::vector<int> stages;
@@ -86,43 +88,6 @@ void fit_layers(const ClusterView& view, Plan& plan) {
   plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
 }
 
-/// Two truths about any schedule: a place's ranks compute all their micro-batches, after the first has passed
-/// the stages before and before the last has gone back through them; and shared cores do all their work.
-double lower_bound(const Plan& plan, const ClusterView& view) {
-  double bound = 0, on_shared = 0, optimizer = 0;
-  const auto places = plan.places();
-  for (int replica = 0; replica < plan.data_size(); ++replica) {
-    const Pipeline& pipeline = plan.pipelines[at(replica)];
-    const double micro_batches = pipeline.micro_batches();
-    double before = 0;
-    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
-      const std::vector<int>& ranks = places[at(replica)][at(place)];
-      const PlaceCosts costs = place_costs(plan, view, ranks);
-      const bool last = place + 1 == plan.pipeline_size(replica);
-      PassSeconds pass;
-      for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-        const int stage = chunk * plan.pipeline_size(replica) + place;
-        const PassSeconds part =
-            costs.stage(pipeline.stages[at(stage)], stage == 0, last && chunk + 1 == plan.job.chunks);
-        pass.forward += part.forward;
-        pass.backward_input += part.backward_input;
-        pass.backward_weights += part.backward_weights;
-      }
-      const double seconds = pass.both();
-      optimizer = std::max(optimizer, costs.optimizer);
-      if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))
-        on_shared += static_cast<double>(ranks.size()) * (micro_batches * seconds + costs.optimizer);
-      // With several chunks the stages before are passed in parts.
-      bound = std::max(bound, micro_batches * seconds + (plan.job.chunks == 1 ? before : 0));
-      before += plan.job.schedule == Schedule::kZeroBubbleH1 ? pass.forward + pass.backward_input : seconds;
-    }
-  }
-  bound += optimizer;
-  if (view.cluster().shared_processor)
-    bound = std::max(bound, on_shared / view.cluster().shared_processor->cores);
-  return bound;
-}
-
 /// What does not fit is a candidate too, with what it lacks.
 Candidate assign(const SearchContext& context, const Job& job, const Placement& placement) {
   Candidate candidate;
@@ -132,15 +97,11 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   plan.job = job;
   plan.ranks = placement.ranks;
   plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options), job));
-  if (context.options.strategy != Strategy::kMegatron && job.chunks == 1) fit_layers(context.view, plan);
+  if (context.options.strategy == Strategy::kHolmes && job.chunks == 1) fit_layers(context.view, plan);
   plan.prediction.memory = memory_by_rank(plan);
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const std::uint64_t missing =
-        missing_on(context.view, plan.ranks[rank], plan.prediction.memory[rank].total);
-    if (missing <= candidate.missing_bytes) continue;
-    candidate.missing_bytes = missing;
-    candidate.missing_rank = static_cast<int>(rank);
-  }
+  const Missing missing = missing_memory(plan, context.view);
+  candidate.missing_bytes = missing.bytes;
+  candidate.missing_rank = missing.rank;
   candidate.groups_inside_kinds = placement.groups_inside_kinds;
   return candidate;
 }
@@ -221,6 +182,51 @@ std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, in
 
 }  // namespace
 
+double lower_bound(const Plan& plan, const ClusterView& view) {
+  double bound = 0, on_shared = 0, optimizer = 0;
+  const auto places = plan.places();
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    const Pipeline& pipeline = plan.pipelines[at(replica)];
+    const double micro_batches = pipeline.micro_batches();
+    double before = 0;
+    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
+      const std::vector<int>& ranks = places[at(replica)][at(place)];
+      const PlaceCosts costs = place_costs(plan, view, ranks);
+      const bool last = place + 1 == plan.pipeline_size(replica);
+      PassSeconds pass;
+      for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+        const int stage = chunk * plan.pipeline_size(replica) + place;
+        const PassSeconds part =
+            costs.stage(pipeline.stages[at(stage)], stage == 0, last && chunk + 1 == plan.job.chunks);
+        pass.forward += part.forward;
+        pass.backward_input += part.backward_input;
+        pass.backward_weights += part.backward_weights;
+      }
+      const double seconds = pass.both();
+      optimizer = std::max(optimizer, costs.optimizer);
+      if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))
+        on_shared += static_cast<double>(ranks.size()) * (micro_batches * seconds + costs.optimizer);
+      // With several chunks the stages before are passed in parts.
+      bound = std::max(bound, micro_batches * seconds + (plan.job.chunks == 1 ? before : 0));
+      before += plan.job.schedule == Schedule::kZeroBubbleH1 ? pass.forward + pass.backward_input : seconds;
+    }
+  }
+  bound += optimizer;
+  if (view.cluster().shared_processor)
+    bound = std::max(bound, on_shared / view.cluster().shared_processor->cores);
+  return bound;
+}
+
+Missing missing_memory(const Plan& plan, const ClusterView& view) {
+  Missing most;
+  const std::vector<RankMemory> memory = memory_by_rank(plan);
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    if (const std::uint64_t missing = missing_on(view, plan.ranks[rank], memory[rank].total);
+        missing > most.bytes)
+      most = {missing, static_cast<int>(rank)};
+  return most;
+}
+
 std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed) {
   const auto& device = view.host(view.host_index(place.host)).devices[at(place.device)];
   if (device.memory_bytes <= 0) return 0;
@@ -233,7 +239,7 @@ Candidates enumerate(const SearchContext& context, const Job& job) {
   check_fixed(job, ranks);
   auto schedules = context.options.schedules;
   if (schedules.empty()) schedules = {{job.schedule, job.chunks}};
-  const bool megatron = context.options.strategy == Strategy::kMegatron;
+  const bool sorted = context.options.strategy == Strategy::kHolmes;
   Candidates found;
   for (const int tensor : tensor_degrees(context, job, ranks))
     for (const int pipeline : divisors(ranks / tensor)) {
@@ -253,8 +259,8 @@ Candidates enumerate(const SearchContext& context, const Job& job) {
           continue;
         }
         if (!placement)
-          placement = megatron ? place_in_launcher_order(context.kinds_view, context.slots, grid)
-                               : place_by_nic_kind(context.kinds_view, context.slots, grid);
+          placement = sorted ? place_by_nic_kind(context.kinds_view, context.slots, grid)
+                             : place_in_launcher_order(context.kinds_view, context.slots, grid);
         // Of an open choice only what stays inside of hosts.
         if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
         add_candidates(context, one, *placement, found);

@@ -38,6 +38,18 @@ struct SearchContext {
 /// kInvalidUsage when what the job fixes contradicts the number of ranks.
 Candidates enumerate(const SearchContext& context, const Job& job);
 
+/// Two truths about any schedule, in seconds: a place's ranks compute all their micro-batches, after the
+/// first has passed the stages before and before the last has gone back through them; and shared cores do all
+/// their work.
+double lower_bound(const Plan& plan, const ClusterView& view);
+
+struct Missing {
+  std::uint64_t bytes = 0;  ///< 0 where everything fits
+  int rank = -1;
+};
+/// Of the rank that lacks most.
+Missing missing_memory(const Plan& plan, const ClusterView& view);
+
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
 std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed);
 

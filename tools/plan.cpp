@@ -34,6 +34,12 @@ constexpr const char* kPlanHelp =
     "NICs\n"
     "            and only the pipeline crosses; layers by attained speed\n"
     "  megatron  ranks in the launcher's order, equal layers: Megatron-LM's default\n"
+    "  pipette   equal stages, ranks placed by what the links between them attain\n"
+    "  flashflex replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
+    "            bundled trainer, whose replicas must be alike, it chooses among those)\n"
+    "  auto      the best of these, then changed as long as it gets faster; of up to 6 ranks, and not too "
+    "many\n"
+    "            layers and rows, the best of all layouts\n"
     "\n"
     "Examples:\n"
     "  tombolo plan --cluster cluster.json --batch 32 \\\n"
@@ -110,9 +116,9 @@ void set_choices(const PlanOptions& options, const planner::Job& job, planner::P
 /// What the other strategy would give under the same routing, in one line for people.
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
-  const bool holmes = options.strategy == planner::Strategy::kHolmes;
-  options.strategy = holmes ? planner::Strategy::kMegatron : planner::Strategy::kHolmes;
-  const std::string name = holmes ? "megatron (the default order)" : "holmes";
+  const bool default_order = options.strategy == planner::Strategy::kMegatron;
+  options.strategy = default_order ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
     const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
     if (other < step_seconds)
@@ -129,8 +135,7 @@ int run_plan(const PlanOptions& options) {
   const auto cluster = load_cluster(options.cluster);
   const planner::Job job = job_of(options);
   planner::PlanOptions plan_options;
-  plan_options.strategy =
-      options.strategy == "holmes" ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  plan_options.strategy = *planner::strategy_from_name(options.strategy);
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
   set_choices(options, job, plan_options);
@@ -218,8 +223,8 @@ void add_plan(CommandLine& tombolo) {
                "megatron: divide along the sequence what ranks that share a layer would hold alike");
   app.add_flag("--shard-optimizer", options->job.shard_optimizer,
                "megatron: each replica keeps its share of the optimizer's state");
-  app.add_option("--strategy", options->strategy, "holmes (default) or megatron")
-      ->check(CLI::IsMember({"holmes", "megatron"}));
+  app.add_option("--strategy", options->strategy, "holmes (default), megatron, pipette, flashflex or auto")
+      ->check(CLI::IsMember({"holmes", "megatron", "pipette", "flashflex", "auto"}));
   app.add_option("--routing", options->routing,
                  "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
       ->check(CLI::IsMember({"per-peer", "shared"}));

@@ -44,6 +44,9 @@ double mean_absolute_error(const std::vector<double>& predicted, const std::vect
 struct EvaluationOptions {
   std::string data;              ///< folder of the measurements
   double annealing_seconds = 5;  ///< that Pipette's annealing gets
+  int trials = 200;              ///< random clusters; a quarter as many small ones
+  unsigned seed = 1;             ///< of these
+  int most_ranks = 1024;         ///< of the clusters whose planning is timed
   bool details = false;          ///< every run of the measurements, not only sums
 };
 
@@ -51,6 +54,9 @@ struct EvaluationOptions {
 void evaluate_pipette(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_flashflex(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_random(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
 
 }  // namespace tombolo::bench

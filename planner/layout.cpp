@@ -1,0 +1,119 @@
+#include "planner/layout.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "planner/index.h"
+#include "planner/memory.h"
+#include "planner/simulator.h"
+
+namespace tombolo::planner {
+
+bool Layout::uniform() const {
+  const Replica& first = replicas.front();
+  return std::ranges::all_of(replicas, [&](const Replica& one) {
+    return one.rows == first.rows && one.micro_batch == first.micro_batch &&
+           std::ranges::equal(one.places, first.places, [&](const Place& a, const Place& b) {
+             return a.layers == b.layers && a.ranks.size() == b.ranks.size() &&
+                    a.ranks.size() == first.places.front().ranks.size();
+           });
+  });
+}
+
+Layout layout_of(const Plan& plan) {
+  Layout layout;
+  layout.schedule = plan.job.schedule;
+  layout.chunks = plan.job.chunks;
+  layout.recompute = plan.job.recompute;
+  const auto places = plan.places();
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    const Pipeline& pipeline = plan.pipelines[at(replica)];
+    Layout::Replica& one = layout.replicas.emplace_back();
+    one.rows = pipeline.rows;
+    one.micro_batch = pipeline.micro_batch;
+    for (int place = 0; place < plan.pipeline_size(replica); ++place)
+      one.places.push_back({places[at(replica)][at(place)], plan.stage(place, replica).layers});
+  }
+  return layout;
+}
+
+Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout) {
+  Plan plan;
+  plan.strategy = strategy_name(context.options.strategy);
+  plan.routing = context.options.routing;
+  plan.job = job;
+  plan.job.schedule = layout.schedule;
+  plan.job.chunks = layout.chunks;
+  plan.job.recompute = layout.recompute;
+  const Layout::Replica& first = layout.replicas.front();
+  plan.job.pipeline = static_cast<int>(first.places.size());
+  plan.job.data = static_cast<int>(layout.replicas.size());
+  plan.job.tensor = static_cast<int>(first.places.front().ranks.size());
+  plan.job.micro_batch = first.micro_batch;
+  bool shared = false;
+  plan.ranks.resize(context.slots.size());
+  for (std::size_t replica = 0; replica < layout.replicas.size(); ++replica) {
+    const Layout::Replica& one = layout.replicas[replica];
+    Pipeline pipeline;
+    pipeline.rows = one.rows;
+    pipeline.micro_batch = one.micro_batch;
+    int next = 0;
+    for (int chunk = 0; chunk < layout.chunks; ++chunk)
+      for (const Layout::Place& place : one.places) {
+        pipeline.stages.push_back({next, place.layers, static_cast<int>(place.ranks.size())});
+        next += place.layers;
+      }
+    plan.pipelines.push_back(std::move(pipeline));
+    for (std::size_t stage = 0; stage < one.places.size(); ++stage) {
+      const std::vector<int>& ranks = one.places[stage].ranks;
+      shared |= ranks.size() > 1;
+      for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
+        const Slot& slot = context.slots[at(ranks[tensor])];
+        plan.ranks[at(ranks[tensor])] = {context.view.host(slot.host).name, slot.device,
+                                         static_cast<int>(stage), static_cast<int>(replica),
+                                         static_cast<int>(tensor)};
+      }
+    }
+  }
+  plan.job.sequence_parallel = job.sequence_parallel && plan.job.tensor > 1 && shared;
+  return plan;
+}
+
+bool Scorer::sound(const Layout& layout) const {
+  int rows = 0;
+  for (const Layout::Replica& replica : layout.replicas) {
+    if (replica.micro_batch < 1 || replica.rows < 1 || replica.rows % replica.micro_batch != 0) return false;
+    rows += replica.rows;
+    int layers = 0;
+    for (const Layout::Place& place : replica.places) {
+      if (place.layers < 1 || job_.model.heads % static_cast<int>(place.ranks.size()) != 0) return false;
+      layers += place.layers * layout.chunks;
+    }
+    if (layers != job_.model.layers) return false;
+    if (layout.chunks > 1 &&
+        (replica.places.size() < 2 ||
+         replica.rows / replica.micro_batch % static_cast<int>(replica.places.size()) != 0))
+      return false;
+  }
+  return rows == job_.global_batch && (context_.options.uneven_replicas || layout.uniform());
+}
+
+double Scorer::seconds(const Layout& layout, double limit) {
+  if (!sound(layout)) return kNever;
+  const Plan plan = plan_of(context_, job_, layout);
+  if (limit < kNever && lower_bound(plan, context_.view) >= limit) return kNever;
+  if (missing_memory(plan, context_.view).bytes > 0) return kNever;
+  ++simulated_;
+  return simulate(plan, context_.view, {.spans = false}).step_seconds;
+}
+
+Plan Scorer::plan(const Layout& layout) const {
+  Plan plan = plan_of(context_, job_, layout);
+  const Simulation simulation = simulate(plan, context_.view, {.spans = false});
+  plan.prediction.memory = memory_by_rank(plan);
+  plan.prediction.step_seconds = simulation.step_seconds;
+  plan.prediction.bubble_fraction = simulation.bubble_fraction;
+  return plan;
+}
+
+}  // namespace tombolo::planner

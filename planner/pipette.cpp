@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <cmath>
+
+#include "planner/dedication.h"
+#include "planner/index.h"
+#include "planner/memory.h"
+#include "planner/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// The candidate's tensor-parallel groups in the order of their places.
+struct Workers {
+  std::vector<std::vector<int>> ranks;
+  DedicationCosts costs;
+};
+
+double seconds_over(const ClusterView& view, int from, int to, double bytes) {
+  const Path& path = view.path(from, to);
+  return (path.bytes_per_second > 0 ? bytes / path.bytes_per_second : 0) + path.latency_seconds;
+}
+
+Workers workers_of(const SearchContext& context, const Plan& plan) {
+  Workers workers;
+  const Job& job = plan.job;
+  const auto places = plan.places();
+  for (int stage = 0; stage < job.pipeline; ++stage)
+    for (int replica = 0; replica < job.data; ++replica)
+      workers.ranks.push_back(places[at(replica)][at(stage)]);
+  // Of every `pipeline` micro-batches one pays for the hops: Pipette's hidden critical path.
+  const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
+  const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
+  const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
+                           static_cast<double>(job.model.layer_parameters()) * job.model.layers /
+                           job.pipeline;
+  DedicationCosts& costs = workers.costs;
+  costs.workers = static_cast<int>(workers.ranks.size());
+  std::vector<int> site_of(context.view.cluster().hosts.size(), -1), hosts;
+  for (const auto& ranks : workers.ranks) {
+    const int host = context.slots[at(ranks.front())].host;
+    if (site_of[at(host)] < 0) {
+      site_of[at(host)] = static_cast<int>(hosts.size());
+      hosts.push_back(host);
+    }
+    costs.sites.push_back(site_of[at(host)]);
+  }
+  costs.site_count = static_cast<int>(hosts.size());
+  for (const int from : hosts)
+    for (const int to : hosts) {
+      costs.activations.push_back(seconds_over(context.view, from, to, activations));
+      costs.gradients.push_back(seconds_over(context.view, from, to, gradients));
+    }
+  return workers;
+}
+
+/// Puts the workers where the search wants them.
+Plan dedicated(const SearchContext& context, const Plan& plan, int rounds) {
+  Workers workers = workers_of(context, plan);
+  WorkerOrder order(workers.ranks.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  order = dedicate(workers.costs, plan.job.pipeline, plan.job.data, std::move(order), rounds);
+  Plan result = plan;
+  for (int stage = 0; stage < plan.job.pipeline; ++stage)
+    for (int replica = 0; replica < plan.job.data; ++replica) {
+      const auto& ranks = workers.ranks[at(order[at(stage * plan.job.data + replica)])];
+      for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
+        RankPlace& place = result.ranks[at(ranks[tensor])];
+        place.stage = stage;
+        place.replica = replica;
+        place.tensor = static_cast<int>(tensor);
+      }
+    }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
+  constexpr int kRounds = 2000, kFinalRounds = 50'000;
+  std::vector<Candidate> candidates = enumerate(context, job).all;
+  std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
+  std::ranges::stable_sort(candidates, {}, &Candidate::bound);
+  std::optional<Plan> best;
+  const auto consider = [&](Plan plan) {
+    if (missing_memory(plan, context.view).bytes > 0) return;  // devices may differ
+    if (best && lower_bound(plan, context.view) >= best->prediction.step_seconds) return;
+    const Simulation simulation = simulate(plan, context.view, {.spans = false});
+    if (best && simulation.step_seconds >= best->prediction.step_seconds * (1 - 1e-9)) return;
+    plan.prediction.step_seconds = simulation.step_seconds;
+    plan.prediction.bubble_fraction = simulation.bubble_fraction;
+    best = std::move(plan);
+  };
+  for (Candidate& candidate : candidates) {
+    // Where devices differ, another order may have a lower bound; equal stages make that no gain.
+    if (best && candidate.bound >= best->prediction.step_seconds) continue;
+    Plan placed = dedicated(context, candidate.plan, kRounds);
+    consider(std::move(candidate.plan));
+    consider(std::move(placed));
+  }
+  if (best) {
+    Plan longer = dedicated(context, *best, kFinalRounds);
+    consider(std::move(longer));
+    best->prediction.memory = memory_by_rank(*best);
+    best->notes.push_back("workers placed by what the links between them attain, stages equal");
+  }
+  return best;
+}
+
+}  // namespace tombolo::planner
