@@ -67,13 +67,30 @@ class Exhaustive {
         if (!free && &pipeline != &structure.front()) break;
         layers *= choose(job_.model.layers - 1, static_cast<int>(pipeline.size()) - 1);
       }
-      double rows = 0;
-      for (const int size : micro_batches_)
-        if (job_.global_batch % size == 0)
-          rows += free ? choose(job_.global_batch / size - 1, replicas - 1) : 1;
-      sum += layers * rows;
+      sum += layers * (free ? shares_in_all(replicas) : static_cast<double>(micro_batches_.size()));
     }
     return sum * static_cast<double>(schedules_.size() * recomputes_.size());
+  }
+
+  /// Ways to give every replica rows and a micro-batch that divides them.
+  double shares_in_all(int replicas) const {
+    std::vector<double> ways(at(job_.global_batch) + 1, 0);
+    ways[0] = 1;
+    for (int replica = 0; replica < replicas; ++replica) {
+      std::vector<double> next(ways.size(), 0);
+      for (int had = 0; had <= job_.global_batch; ++had)
+        for (int rows = 1; had + rows <= job_.global_batch && ways[at(had)] > 0; ++rows)
+          next[at(had + rows)] += ways[at(had)] * static_cast<double>(sizes_for(rows).size());
+      ways = std::move(next);
+    }
+    return ways.back();
+  }
+
+  std::vector<int> sizes_for(int rows) const {
+    std::vector<int> sizes;
+    for (const int size : micro_batches_)
+      if (rows % size == 0) sizes.push_back(size);
+    return sizes;
   }
 
   std::optional<Plan> search() {
@@ -100,21 +117,20 @@ class Exhaustive {
     add_pipeline(used, structure);
   }
 
-  /// The next pipeline has the lowest rank that is left, anywhere in its order.
+  /// Pipelines in every order: gradients go round a ring in it.
   void add_pipeline(std::vector<bool>& used, Structure& structure) {
-    const auto first = std::ranges::find(used, false);
-    if (first == used.end()) {
+    if (std::ranges::find(used, false) == used.end()) {
       keep(structure);
       return;
     }
     structure.emplace_back();
-    extend(used, structure, static_cast<int>(first - used.begin()));
+    extend(used, structure);
     structure.pop_back();
   }
 
-  /// Adds one more group to the last pipeline, or closes it where it has `needed`.
-  void extend(std::vector<bool>& used, Structure& structure, int needed) {
-    if (used[at(needed)]) add_pipeline(used, structure);
+  /// Adds one more group to the last pipeline, or closes it.
+  void extend(std::vector<bool>& used, Structure& structure) {
+    if (!structure.back().empty()) add_pipeline(used, structure);
     std::vector<int> left;
     for (std::size_t rank = 0; rank < used.size(); ++rank)
       if (!used[rank]) left.push_back(static_cast<int>(rank));
@@ -125,7 +141,7 @@ class Exhaustive {
       if (!may_share(group)) continue;
       for (const int rank : group) used[at(rank)] = true;
       structure.back().push_back(group);
-      extend(used, structure, needed);
+      extend(used, structure);
       structure.back().pop_back();
       for (const int rank : group) used[at(rank)] = false;
     }
@@ -161,7 +177,6 @@ class Exhaustive {
       }
       names.push_back(std::move(name));
     }
-    // In the order of the pipelines: gradients go round a ring in it.
     std::string all;
     for (const std::string& name : names) all += name + '/';
     if (seen_.insert(all).second) structures_.push_back(structure);
@@ -169,17 +184,33 @@ class Exhaustive {
 
   void try_rows(const Structure& structure) {
     const int replicas = static_cast<int>(structure.size());
-    for (const int size : micro_batches_) {
-      if (job_.global_batch % size != 0) continue;
-      const int all = job_.global_batch / size;
-      if (all < replicas) continue;
-      if (!context_.options.uneven_replicas) {
-        if (all % replicas == 0) try_layers(structure, size, std::vector<int>(at(replicas), all / replicas));
-        continue;
-      }
-      for (const std::vector<int>& shares : compositions(all, replicas)) try_layers(structure, size, shares);
+    rows_.assign(structure.size(), {});
+    if (context_.options.uneven_replicas) {
+      share_rows(structure, 0, job_.global_batch);
+      return;
+    }
+    if (job_.global_batch % replicas != 0) return;
+    for (const int size : sizes_for(job_.global_batch / replicas)) {
+      std::ranges::fill(rows_, Share{job_.global_batch / replicas, size});
+      try_layers(structure);
     }
   }
+
+  void share_rows(const Structure& structure, std::size_t replica, int left) {
+    const int others = static_cast<int>(structure.size() - replica) - 1;
+    for (int rows = others == 0 ? std::max(1, left) : 1; rows + others <= left; ++rows)
+      for (const int size : sizes_for(rows)) {
+        rows_[replica] = {rows, size};
+        if (others == 0)
+          try_layers(structure);
+        else
+          share_rows(structure, replica + 1, left - rows);
+      }
+  }
+
+  struct Share {
+    int rows = 0, micro_batch = 0;
+  };
 
   /// One split of the layers of one pipeline, with its lower bound.
   struct Split {
@@ -187,24 +218,24 @@ class Exhaustive {
     std::vector<int> layers;
   };
 
-  void try_layers(const Structure& structure, int rows, const std::vector<int>& micro_batches) {
+  void try_layers(const Structure& structure) {
     const int layers = job_.model.layers / layout_.chunks;
     std::vector<std::vector<Split>> splits;
     for (std::size_t replica = 0; replica < structure.size(); ++replica) {
       auto& some = splits.emplace_back();
       for (std::vector<int>& split : compositions(layers, static_cast<int>(structure[replica].size()))) {
-        const double bound = bound_of(structure[replica], split, rows, micro_batches[replica]);
+        const double bound = bound_of(structure[replica], split, rows_[replica]);
         if (bound < best_seconds_) some.push_back({bound, std::move(split)});
       }
       std::ranges::stable_sort(some, {}, &Split::bound);
       if (some.empty()) return;
     }
     layout_.replicas.assign(structure.size(), {});
-    combine(structure, rows, micro_batches, splits, 0);
+    combine(structure, splits, 0);
   }
 
-  void combine(const Structure& structure, int rows, const std::vector<int>& micro_batches,
-               const std::vector<std::vector<Split>>& splits, std::size_t replica) {
+  void combine(const Structure& structure, const std::vector<std::vector<Split>>& splits,
+               std::size_t replica) {
     if (replica == structure.size()) {
       const double seconds = scorer_.seconds(layout_, best_seconds_);
       if (seconds >= best_seconds_) return;
@@ -222,21 +253,21 @@ class Exhaustive {
         if (split.layers != same) continue;
       }
       Layout::Replica& one = layout_.replicas[replica];
-      one.rows = rows * micro_batches[replica];
-      one.micro_batch = rows;
+      one.rows = rows_[replica].rows;
+      one.micro_batch = rows_[replica].micro_batch;
       one.places.clear();
       for (std::size_t place = 0; place < split.layers.size(); ++place)
         one.places.push_back({structure[replica][place], split.layers[place]});
-      combine(structure, rows, micro_batches, splits, replica + 1);
+      combine(structure, splits, replica + 1);
     }
   }
 
   /// What lower_bound() says of one pipeline, without a plan.
-  double bound_of(const std::vector<Group>& pipeline, const std::vector<int>& split, int rows,
-                  int micro_batches) {
+  double bound_of(const std::vector<Group>& pipeline, const std::vector<int>& split, const Share& share) {
+    const double micro_batches = share.rows / share.micro_batch;
     double bound = 0, before = 0;
     for (std::size_t place = 0; place < pipeline.size(); ++place) {
-      const PassSeconds& layer = layer_seconds(pipeline[place], rows);
+      const PassSeconds& layer = layer_seconds(pipeline[place], share.micro_batch);
       const double layers = split[place] * layout_.chunks;
       const double seconds = layers * layer.both();
       bound = std::max(bound, micro_batches * seconds + (layout_.chunks == 1 ? before : 0));
@@ -284,6 +315,7 @@ class Exhaustive {
   std::vector<std::pair<Schedule, int>> schedules_;
   std::vector<Recompute> recomputes_;
   std::vector<int> micro_batches_;
+  std::vector<Share> rows_;  // by replica
   std::set<std::string> seen_;
   std::vector<Structure> structures_;
   std::map<std::string, PassSeconds> layer_seconds_;

@@ -116,7 +116,6 @@ class Everything {
     }
     for (int share = 1; share <= left; ++share)
       for (int micro_batch = 1; micro_batch <= share; ++micro_batch) {
-        if (replica > 0 && micro_batch != layout.replicas[0].micro_batch) continue;
         if (share % micro_batch != 0) continue;
         layout.replicas[replica].rows = share;
         layout.replicas[replica].micro_batch = micro_batch;

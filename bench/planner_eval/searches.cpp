@@ -161,8 +161,7 @@ class Everything {
  private:
   void cut(const std::vector<int>& order, std::size_t next, Layout& layout) {
     if (next == order.size()) {
-      // A pipeline's place in the ring of gradients matters only up to where the ring begins.
-      if (layout.replicas.front().places.front().ranks.front() >= 0) share(layout, 0, job_.global_batch);
+      share(layout, 0, job_.global_batch);
       return;
     }
     for (std::size_t size = 1; next + size <= order.size(); ++size) {
@@ -191,8 +190,7 @@ class Everything {
     }
     for (int rows = 1; rows <= left; ++rows)
       for (int micro_batch = 1; micro_batch <= rows; ++micro_batch) {
-        if (rows % micro_batch != 0 || (replica > 0 && micro_batch != layout.replicas[0].micro_batch))
-          continue;
+        if (rows % micro_batch != 0) continue;
         layout.replicas[replica].rows = rows;
         layout.replicas[replica].micro_batch = micro_batch;
         share(layout, replica + 1, left - rows);
