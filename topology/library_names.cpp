@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <limits>
+#include <set>
 
 #include "base/text_distance.h"
 #include "topology/library.h"
@@ -73,12 +74,12 @@ std::string library_file(std::string_view name) {
     folders.push_back(program / TOMBOLO_LIBRARY_FROM_BIN);        // as installed
     folders.push_back(program / ".." / "share/tombolo/library");  // as built
   }
-  std::vector<std::string> tried;
+  std::set<std::string> tried;
   for (const fs::path& folder : folders) {
     const fs::path path = (folder / name).lexically_normal();
     std::error_code ignored;
     if (fs::exists(path, ignored)) return path.string();
-    tried.push_back(path.string());
+    tried.insert(path.string());
   }
   fail(Cause::kInvalidUsage,
        "the library's file {} is not found; looked for {}. Set {} to the folder that holds it", name,
