@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include "base/error.h"
 #include "probe/exchange.h"
 #include "probe/gather.h"
 #include "probe/lanes.h"
 #include "probe/probe.h"
+#include "probe/shared_links.h"
 
 namespace tombolo::probe {
 namespace {
@@ -112,6 +114,73 @@ std::vector<std::vector<Meeting>> timetable(const std::vector<LedHost>& hosts) {
   return steps;
 }
 
+// Disjoint pairs of hosts of two clusters, over one fabric: the first is measured alone, then all at once.
+struct LoadPlan {
+  LoadSample there, back;
+  std::vector<Meeting> pairs;
+};
+
+// Time is per two clusters, whatever the number of hosts; more pairs than this tell nothing new.
+constexpr std::size_t kPairsAtOnce = 8;
+
+std::vector<topology::NicName> members(const std::vector<LedHost>& hosts,
+                                       const std::vector<std::size_t>& cluster, const topology::Nic& like) {
+  std::vector<topology::NicName> all;
+  for (const std::size_t host : cluster) {
+    for (const topology::Nic& nic : hosts[host].host.nics) {
+      const bool carries = nic.usable && !nic.addresses.empty();
+      if (carries && nic.kind == like.kind && nic.fabric == like.fabric)
+        all.push_back({hosts[host].host.name, nic.name});
+    }
+  }
+  return all;
+}
+
+void add_pair(LoadPlan& plan, const std::vector<LedHost>& hosts, const Meeting& meeting) {
+  double nominal = 0;
+  for (const topology::Nic& nic :
+       {hosts[meeting.left].host.nics[meeting.left_nic], hosts[meeting.right].host.nics[meeting.right_nic]}) {
+    const double rate = static_cast<double>(nic.rate_bits_per_second) / 8;
+    nominal = nominal == 0 || rate == 0 ? std::max(nominal, rate) : std::min(nominal, rate);
+  }
+  plan.pairs.push_back(meeting);
+  plan.there.nominal.push_back(nominal);
+  plan.back.nominal.push_back(nominal);
+}
+
+// Every rank makes the same list.
+std::vector<LoadPlan> load_plans(const std::vector<LedHost>& hosts) {
+  std::map<std::string, std::vector<std::size_t>> clusters;
+  for (std::size_t h = 0; h < hosts.size(); ++h) clusters[hosts[h].host.cluster].push_back(h);
+  std::vector<LoadPlan> plans;
+  for (auto first = clusters.begin(); first != clusters.end(); ++first) {
+    for (auto second = std::next(first); second != clusters.end(); ++second) {
+      std::map<std::pair<topology::NicKind, std::string>, LoadPlan> by_fabric;
+      const std::size_t count = std::min({first->second.size(), second->second.size(), kPairsAtOnce});
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t left = first->second[i], right = second->second[i];
+        for (auto [left_nic, right_nic] : lanes(hosts[left].host, hosts[right].host)) {
+          const topology::Nic& nic = hosts[left].host.nics[left_nic];
+          LoadPlan& plan = by_fabric[{nic.kind, nic.fabric}];
+          if (!plan.pairs.empty() && plan.pairs.back().left == left) continue;  // one NIC of a host
+          if (plan.pairs.empty()) {
+            plan.there.from_cluster = plan.back.to_cluster = first->first;
+            plan.there.to_cluster = plan.back.from_cluster = second->first;
+            plan.there.fabric = plan.back.fabric = nic.fabric;
+            plan.there.from = plan.back.to = members(hosts, first->second, nic);
+            plan.there.to = plan.back.from = members(hosts, second->second, nic);
+          }
+          add_pair(plan, hosts, {left, right, left_nic, right_nic});
+        }
+      }
+      for (auto& [fabric, plan] : by_fabric) {
+        if (plan.pairs.size() > 1) plans.push_back(std::move(plan));
+      }
+    }
+  }
+  return plans;
+}
+
 class LinkProbe {
  public:
   LinkProbe(Communicator& communicator, const collectives::Options& options, const LinkProbeOptions& probe)
@@ -131,19 +200,38 @@ class LinkProbe {
       endpoints_.push_back(decode_ports(text));
     }
     auto steps = timetable(hosts_);
-    int total = 0;
-    for (const auto& step : steps) total += static_cast<int>(step.size());
+    auto plans = load_plans(hosts_);
+    for (const auto& step : steps) total_ += static_cast<int>(step.size());
+    for (const LoadPlan& plan : plans) total_ += 1 + static_cast<int>(plan.pairs.size());
 
-    // By meeting: left to right rate, right to left rate, latency. One rank knows each; a sum spreads them,
-    // so that every rank has the same bits.
-    std::vector<double> results(static_cast<std::size_t>(total) * 3, 0.0);
-    std::vector<std::string> troubles(static_cast<std::size_t>(total));  // by meeting; empty = measured
+    ProbedLinks probed = as_links(steps, play_all(ports, leads, steps));
+    std::erase_if(plans, [&](const LoadPlan& plan) {
+      return std::ranges::any_of(plan.pairs, [&](const Meeting& pair) { return has_failed(probed, pair); });
+    });
+    probed.shared = find_shared(ports, leads, std::move(plans));
+    if (communicator_.rank() == 0 && probe_.progress) probe_.progress(total_, total_);
+    return probed;
+  }
+
+ private:
+  // Of meetings in the order of their steps.
+  struct Played {
+    std::vector<double> results;        // left to right rate, right to left rate, latency
+    std::vector<std::string> troubles;  // empty = measured
+  };
+
+  Played play_all(std::vector<Port>& ports, bool leads, const std::vector<std::vector<Meeting>>& steps) {
+    std::size_t meetings = 0;
+    for (const auto& step : steps) meetings += step.size();
+    // One rank knows each result; a sum spreads them, so that every rank has the same bits.
+    Played played{std::vector<double>(meetings * 3, 0.0), std::vector<std::string>(meetings)};
+    auto& [results, troubles] = played;
     std::size_t index = 0;
     for (const auto& step : steps) {
       std::string trouble;
       const std::size_t first = index;
       for (const Meeting& meeting : step) {
-        const std::uint64_t label = index;
+        const auto label = static_cast<std::uint64_t>(done_++);
         double* result = &results[3 * index++];
         if (!leads || (meeting.left != mine_ && meeting.right != mine_)) continue;
         try {
@@ -156,16 +244,50 @@ class LinkProbe {
         }
       }
       spread(trouble, step, &troubles[first]);
-      if (communicator_.rank() == 0 && probe_.progress) probe_.progress(static_cast<int>(index), total);
+      if (communicator_.rank() == 0 && probe_.progress) probe_.progress(done_, total_);
     }
     if (!results.empty()) {
       communicator_.all_reduce(results.data(), results.data(), results.size(),
                                collectives::DataType::kFloat64, collectives::ReduceOp::kSum);
     }
-    return as_links(steps, results, troubles);
+    return played;
   }
 
- private:
+  std::vector<topology::SharedLink> find_shared(std::vector<Port>& ports, bool leads,
+                                                std::vector<LoadPlan> plans) {
+    std::vector<std::vector<Meeting>> steps;
+    for (const LoadPlan& plan : plans) {
+      steps.push_back({plan.pairs.front()});
+      steps.push_back(plan.pairs);
+    }
+    const Played played = play_all(ports, leads, steps);
+    std::vector<topology::SharedLink> shared;
+    std::size_t index = 0;
+    for (LoadPlan& plan : plans) {
+      const std::size_t alone = index, end = alone + 1 + plan.pairs.size();
+      bool complete = true;
+      for (; index < end; ++index) complete = complete && played.troubles[index].empty();
+      if (!complete) continue;
+      for (LoadSample* sample : {&plan.there, &plan.back}) {
+        const std::size_t way = sample == &plan.there ? 0 : 1;
+        sample->alone = played.results[3 * alone + way];
+        for (std::size_t at = alone + 1; at < end; ++at)
+          sample->together.push_back(played.results[3 * at + way]);
+        if (auto link = find_shared_link(*sample)) shared.push_back(*std::move(link));
+      }
+    }
+    return shared;
+  }
+
+  bool has_failed(const ProbedLinks& probed, const Meeting& pair) const {
+    const topology::Host &left = hosts_[pair.left].host, &right = hosts_[pair.right].host;
+    return std::ranges::any_of(probed.failures, [&](const LinkFailure& failure) {
+      const bool there = failure.from_host == left.name && failure.to_host == right.name;
+      const bool back = failure.from_host == right.name && failure.to_host == left.name;
+      return there || back;
+    });
+  }
+
   Measured play(std::vector<Port>& ports, const Meeting& meeting, std::uint64_t label) {
     bool left = meeting.left == mine_;
     const LedHost& peer = hosts_[left ? meeting.right : meeting.left];
@@ -222,8 +344,8 @@ class LinkProbe {
     }
   }
 
-  ProbedLinks as_links(const std::vector<std::vector<Meeting>>& steps, const std::vector<double>& results,
-                       const std::vector<std::string>& troubles) const {
+  ProbedLinks as_links(const std::vector<std::vector<Meeting>>& steps, const Played& played) const {
+    const auto& [results, troubles] = played;
     ProbedLinks probed;
     std::size_t index = 0;
     for (const auto& step : steps) {
@@ -253,6 +375,7 @@ class LinkProbe {
   Communicator& communicator_;
   std::vector<LedHost> hosts_;
   std::size_t mine_ = 0;
+  int done_ = 0, total_ = 0;                                                // meetings
   std::vector<std::vector<std::optional<transport::Endpoint>>> endpoints_;  // by rank, by NIC
 };
 

@@ -30,12 +30,14 @@ struct LinkFailure {
 struct ProbedLinks {
   std::vector<topology::Link> links;
   std::vector<LinkFailure> failures;  ///< each pair once; neither direction is among the links
+  std::vector<topology::SharedLink> shared;
 };
 
 /// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
-/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. A pair that does not
-/// connect is given up after 10 s (less with a short Options::deadline), and the rest goes on. The same on
-/// every rank.
+/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Then, for each two
+/// clusters and fabric, one pair alone and up to eight disjoint pairs at once: links that they share. A pair
+/// that does not connect is given up after 10 s (less with a short Options::deadline), and the rest goes on.
+/// The same on every rank.
 ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
 /// The same over a communicator that is there already; its own routes need not be those of `options`.
 ProbedLinks probe_links(collectives::Communicator& communicator, const collectives::Options& options,

@@ -19,9 +19,11 @@ namespace {
 constexpr const char* kProbeHelp =
     "Measures, over Tombolo's own transports, latency and attained bandwidth of every pair of NICs that "
     "reach\n"
-    "each other (both directions loaded at once, pairs that share no host at the same time), and what each "
-    "rank\n"
-    "computes. Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan. NICs that "
+    "each other (both directions loaded at once, pairs that share no host at the same time), then loads "
+    "several "
+    "pairs\n"
+    "between two clusters at once to find links that they share, and measures what each rank computes. "
+    "Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan. NICs that "
     "should\n"
     "reach each other but do not are left out and told at the end: exit code 1, unless whole groups of hosts "
     "are\n"
@@ -81,6 +83,10 @@ void print_facts(const topology::ClusterFile& cluster, const std::vector<double>
                  const std::vector<collectives::Member>& members) {
   if (cluster.emulated) fmt::print("{}\n", cluster.note);
   fmt::print("\n{}", bandwidth_matrix(cluster));
+  for (const topology::SharedLink& link : cluster.shared_links) {
+    fmt::print("shared: {}, {} for {} NICs together\n", link.name, format_bit_rate(link.bytes_per_second),
+               link.from.size());
+  }
   if (speeds.empty()) return;
   fmt::print("float32 matrix products, one core per rank:\n");
   for (const auto& member : members) {
@@ -122,6 +128,7 @@ int run_as_rank(const ProbeOptions& options) {
   }
   auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
                                  std::move(measured.links), compute);
+  cluster.shared_links = std::move(measured.shared);
   std::vector<std::string> unexplained;
   auto told = probe::separate_fabrics(cluster, measured.failures, unexplained);
   if (communicator->rank() == 0) {

@@ -210,6 +210,30 @@ Link link_of(const JsonCursor& cursor, const Names& names) {
   return link;
 }
 
+std::vector<NicName> ends_of(const JsonCursor& list, const Names& names) {
+  std::vector<NicName> ends;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const auto& element : list.elements()) {
+    auto end = end_of(element, names);
+    if (!seen.insert(end).second) {
+      element.reject(fmt::format("\"{}/{}\" is listed twice", end.first, end.second));
+    }
+    ends.push_back({std::move(end.first), std::move(end.second)});
+  }
+  if (ends.empty()) list.reject("expected at least one \"host/nic\"");
+  return ends;
+}
+
+SharedLink shared_link_of(const JsonCursor& cursor, const Names& names) {
+  cursor.only({"name", "from", "to", "bytes_per_second"});
+  SharedLink link;
+  link.name = cursor.field("name").text();
+  link.from = ends_of(cursor.field("from"), names);
+  link.to = ends_of(cursor.field("to"), names);
+  link.bytes_per_second = bandwidth_of(cursor.field("bytes_per_second"));
+  return link;
+}
+
 SharedProcessor shared_of(const JsonCursor& cursor, const Names& names) {
   cursor.only({"hosts", "cores"});
   SharedProcessor shared;
@@ -249,8 +273,8 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
     version.reject(
         fmt::format("this build reads version {} of the cluster file, found version {}", kVersion, found));
   }
-  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "fabrics", "shared_processor",
-             "unreachable", "require"});
+  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "fabrics", "shared_links",
+             "shared_processor", "unreachable", "require"});
 
   ClusterFile file;
   if (auto value = root.optional("emulated")) file.emulated = value->boolean();
@@ -283,6 +307,16 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
     }
   }
   if (auto value = root.optional("fabrics")) file.fabrics = fabrics_of(*value, file.hosts);
+  if (auto value = root.optional("shared_links")) {
+    std::set<std::string> seen;
+    for (const auto& element : value->elements()) {
+      file.shared_links.push_back(shared_link_of(element, names));
+      const std::string& name = file.shared_links.back().name;
+      if (!seen.insert(name).second) {
+        element.field("name").reject(fmt::format("there is already a shared link \"{}\"", name));
+      }
+    }
+  }
   if (auto value = root.optional("shared_processor")) file.shared_processor = shared_of(*value, names);
   if (auto value = root.optional("unreachable")) {
     for (const auto& element : value->elements())

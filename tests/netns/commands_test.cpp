@@ -49,8 +49,27 @@ TEST(ProbeCommand, FindsTheSlowAndTheFastNicsOfTheHolmesSetting) {
     for (const auto& host : cluster.hosts) EXPECT_GT(host.devices.at(0).flops_per_second, 1e8) << host.name;
   }
   EXPECT_EQ(links, 2U * (6 + 2));
+  EXPECT_TRUE(topology::ClusterFile::load(path).shared_links.empty()) << "every host has a line of its own";
   EXPECT_GT(slow_best, 70e6);
   EXPECT_GT(fast_best, 4 * slow_best);
+}
+
+TEST(ProbeCommand, FindsTheLinkThatAllHostsShare) {
+  tests::Folder folder;
+  const std::string path = folder.path() / "cluster.json";
+  auto done = tombolo_command({"probe", "--emulate", "two-clusters:rate=100mbit", "--emulation-mode",
+                               "namespaces", "--no-compute", "--out", path});
+  ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
+  EXPECT_NE(done.output.find("shared: A to B, "), std::string::npos) << done.output;
+  const auto cluster = topology::ClusterFile::load(path);
+  ASSERT_EQ(cluster.shared_links.size(), 2U) << done.output;
+  for (const auto& link : cluster.shared_links) {
+    EXPECT_EQ(link.from.size(), 2U) << link.name;
+    EXPECT_EQ(link.to.size(), 2U) << link.name;
+    EXPECT_NE(link.from[0].host[0], link.to[0].host[0]) << link.name;
+    EXPECT_GT(link.bytes_per_second * 8, 75e6) << link.name;
+    EXPECT_LT(link.bytes_per_second * 8, 130e6) << link.name;
+  }
 }
 
 TEST(ProbeCommand, PrintsJsonAndNothingElseWhenAsked) {
