@@ -234,31 +234,38 @@ void add_plan(CommandLine& tombolo) {
   app.add_option("--alpha", options->alpha,
                  "holmes: favour faster clusters by a little more than their share")
       ->check(CLI::PositiveNumber);
-  app.add_option(
-         "--what-if", options->what_if,
-         "Instead of the plan, what it would be if the cluster changed; repeat for several. Changes, with "
-         "\";\" "
-         "between them: \"lose NAME\", \"link FROM TO RATE [LATENCY]\", \"speed NAME FACTOR\"; a NAME is a "
-         "host or a cluster")
-      ->type_name("CHANGES")
-      ->allow_extra_args(false);
-  app.add_option("--running", options->running,
-                 "Plan file that runs now: keep it, or say what moves to the new one and after how many "
-                 "steps that pays");
+  auto* what_if = app.add_option("--what-if", options->what_if,
+                                 "Instead of the plan, what it would be if the cluster changed; repeat for "
+                                 "several. Changes, with "
+                                 "\";\" "
+                                 "between them: \"lose NAME\", \"link FROM TO RATE [LATENCY]\", \"speed NAME "
+                                 "FACTOR\"; a NAME is a "
+                                 "host or a cluster")
+                      ->type_name("CHANGES")
+                      ->allow_extra_args(false);
+  auto* running =
+      app.add_option("--running", options->running,
+                     "Plan file that runs now: keep it, or say what moves to the new one and after how many "
+                     "steps that pays");
   app.add_option("--steps-left", options->steps_left, "With --running: steps that the new plan has to pay in")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here");
+      ->check(CLI::PositiveNumber)
+      ->needs(running);
+  // What might be is shown, not written.
+  app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
+      ->excludes(what_if);
   app.add_option("--report", options->report,
                  "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(what_if);
   auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");
   app.add_option(
          "--emit", options->emit,
          "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
          "or mpi")
       ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(what_if);
 }
 
 }  // namespace tombolo::tools

@@ -87,6 +87,11 @@ TEST_F(PlanCommand, PlaysWhatIf) {
   const Json list = Json::parse(out_);
   ASSERT_EQ(list.size(), 1U);
   EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
+  // Nothing that would be written silently is not.
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
+  EXPECT_NE(run_plan({"--steps-left", "5"}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);
   EXPECT_MENTIONS(err_, "neither a host");
 }

@@ -11,13 +11,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "bench/planner_eval/report.h"
-#include "planner/strategies.h"
+#include "planner/testing_search.h"
 
 namespace tombolo::bench {
 
 namespace {
 
 using namespace planner;
+using testing::Everything;
+using testing::random_cluster;
+using testing::random_job;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -90,44 +93,10 @@ double tokens_per_second(const Job& job, double seconds) {
   return job.global_batch * static_cast<double>(job.model.context) / seconds;
 }
 
-topology::ClusterFile random_cluster(std::mt19937_64& random, int devices) {
-  std::uniform_real_distribution<> factor(0.3, 3);
-  topology::ClusterFile cluster;
-  for (int left = devices; left > 0;) {
-    topology::Host host;
-    host.name = "h" + std::to_string(cluster.hosts.size());
-    host.cluster = random() % 2 == 0 ? "a" : "b";
-    topology::Nic nic;
-    nic.name = "eth";
-    host.nics.push_back(nic);
-    topology::Device device;
-    device.name = "gpu";
-    device.kind = topology::DeviceKind::kGpu;
-    device.flops_per_second = 1e9 * factor(random);
-    const int count = std::min<int>(left, 1 + static_cast<int>(random() % 3));
-    host.devices.assign(static_cast<std::size_t>(count), device);
-    left -= count;
-    cluster.hosts.push_back(host);
-  }
-  for (const auto& from : cluster.hosts)
-    for (const auto& to : cluster.hosts)
-      cluster.links.push_back({from.name, "eth", to.name, "eth",
-                               (from.name == to.name ? 1e8 : 1e6) * factor(random), 1e-5 * factor(random),
-                               true});
-  return cluster;
-}
-
-Job random_job(std::mt19937_64& random, int most_layers, int most_rows) {
-  Job job;
-  job.model.layers = 2 + static_cast<int>(random() % static_cast<unsigned>(most_layers - 1));
-  job.model.hidden = 64;
-  job.model.heads = 4;
-  job.model.context = 32;
-  job.model.vocabulary = 16;
-  job.global_batch = 1 + static_cast<int>(random() % static_cast<unsigned>(most_rows));
-  job.framework = random() % 2 == 0 ? Framework::kTombolo : Framework::kMegatron;
-  job.tensor = job.framework == Framework::kMegatron ? 0 : 1;
-  return job;
+/// Two layers to `most_layers`, one row to `most_rows`.
+Job between(std::mt19937_64& random, int most_layers, int most_rows) {
+  const int layers = std::uniform_int_distribution(2, most_layers)(random);
+  return random_job(random, layers, std::uniform_int_distribution(1, most_rows)(random));
 }
 
 double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy strategy) {
@@ -139,88 +108,6 @@ double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy
     return Scorer::kNever;
   }
 }
-
-/// The best layout by visiting them all, without bounds and without symmetry.
-class Everything {
- public:
-  Everything(const topology::ClusterFile& cluster, const Job& job)
-      : view_(cluster, "per-peer", {}), slots_(launcher_slots(view_, {})), job_(job) {
-    options_.uneven_replicas = job.framework == Framework::kMegatron;
-  }
-
-  double best() {
-    std::vector<int> order(slots_.size());
-    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
-    do {
-      Layout layout;
-      cut(order, 0, layout);
-    } while (std::next_permutation(order.begin(), order.end()));
-    return best_;
-  }
-
- private:
-  void cut(const std::vector<int>& order, std::size_t next, Layout& layout) {
-    if (next == order.size()) {
-      share(layout, 0, job_.global_batch);
-      return;
-    }
-    for (std::size_t size = 1; next + size <= order.size(); ++size) {
-      const std::vector<int> group(order.begin() + static_cast<std::ptrdiff_t>(next),
-                                   order.begin() + static_cast<std::ptrdiff_t>(next + size));
-      if (size > 1 && job_.tensor == 1) break;
-      if (!std::ranges::is_sorted(group)) continue;
-      if (std::ranges::any_of(group, [&](int rank) { return host(rank) != host(group.front()); })) continue;
-      if (!layout.replicas.empty()) {
-        layout.replicas.back().places.push_back({group, 1});
-        cut(order, next + size, layout);
-        layout.replicas.back().places.pop_back();
-      }
-      layout.replicas.push_back({{{group, 1}}, 0, 0});
-      cut(order, next + size, layout);
-      layout.replicas.pop_back();
-    }
-  }
-
-  int host(int rank) const { return slots_[static_cast<std::size_t>(rank)].host; }
-
-  void share(Layout& layout, std::size_t replica, int left) {
-    if (replica == layout.replicas.size()) {
-      if (left == 0) split(layout, 0, 0, job_.model.layers);
-      return;
-    }
-    for (int rows = 1; rows <= left; ++rows)
-      for (int micro_batch = 1; micro_batch <= rows; ++micro_batch) {
-        if (rows % micro_batch != 0) continue;
-        layout.replicas[replica].rows = rows;
-        layout.replicas[replica].micro_batch = micro_batch;
-        share(layout, replica + 1, left - rows);
-      }
-  }
-
-  void split(Layout& layout, std::size_t replica, std::size_t place, int left) {
-    if (replica == layout.replicas.size()) {
-      const SearchContext context{view_, view_, slots_, options_};
-      best_ = std::min(best_, Scorer(context, job_).seconds(layout));
-      return;
-    }
-    auto& places = layout.replicas[replica].places;
-    if (place + 1 == places.size()) {
-      places[place].layers = left;
-      if (left > 0) split(layout, replica + 1, 0, job_.model.layers);
-      return;
-    }
-    for (int layers = 1; layers < left; ++layers) {
-      places[place].layers = layers;
-      split(layout, replica, place + 1, left - layers);
-    }
-  }
-
-  ClusterView view_;
-  std::vector<Slot> slots_;
-  PlanOptions options_;
-  const Job& job_;
-  double best_ = Scorer::kNever;
-};
 
 }  // namespace
 
@@ -284,7 +171,7 @@ void evaluate_random(const EvaluationOptions& options, EvaluationReport& report)
   for (int trial = 0; trial < small; ++trial) {
     const int devices = 1 + trial % 6;
     const topology::ClusterFile cluster = random_cluster(random, devices);
-    const Job job = random_job(random, devices > 4 ? 3 : 5, devices > 4 ? 3 : 5);
+    const Job job = between(random, devices > 4 ? 3 : 5, devices > 4 ? 3 : 5);
     const double best = Everything(cluster, job).best(), found = seconds_by(cluster, job, Strategy::kAuto);
     equal += best == found || std::abs(found / best - 1) < 1e-8;
   }
@@ -293,7 +180,7 @@ void evaluate_random(const EvaluationOptions& options, EvaluationReport& report)
   int worse = 0;
   for (int trial = 0; trial < options.trials; ++trial) {
     const topology::ClusterFile cluster = random_cluster(random, 7 + static_cast<int>(random() % 10));
-    const Job job = random_job(random, 12, 16);
+    const Job job = between(random, 12, 16);
     const double best = seconds_by(cluster, job, Strategy::kAuto);
     for (const Strategy strategy :
          {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex})

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/guarded_receive.h"
 #include "transport/shm/connection.h"
 
 using namespace tombolo;
@@ -14,23 +15,6 @@ using namespace tombolo::transport;
 using namespace tombolo::transport::shm;
 
 namespace {
-
-constexpr std::byte kGuard{0xa5};
-constexpr std::size_t kGuardBytes = 64;
-
-struct Receive {
-  std::vector<std::byte> memory;
-  std::size_t size;
-  Request* request = nullptr;
-
-  explicit Receive(std::size_t wanted) : memory(wanted + 2 * kGuardBytes, kGuard), size(wanted) {}
-  std::span<std::byte> buffer() { return std::span(memory).subspan(kGuardBytes, size); }
-  bool intact() const {
-    const auto is_guard = [](std::byte byte) { return byte == kGuard; };
-    return std::all_of(memory.begin(), memory.begin() + kGuardBytes, is_guard) &&
-           std::all_of(memory.end() - kGuardBytes, memory.end(), is_guard);
-  }
-};
 
 /// Puts a record where the reader will look next, if it believes the lengths as we do.
 void write_record(FuzzedDataProvider& input, Ring& ring, std::uint64_t& position) {
@@ -62,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Mapping mapping = Mapping::create(file);
   Segment* segment = mapping.operator->();
   Link agreed_link{
-      Descriptor(ends[0]), true, {}, {}, {}, 0, {}, Deadline::after(std::chrono::minutes(1)), nullptr};
+      Descriptor(ends[0]), true, {}, {}, {}, 0, {}, Deadline::after(std::chrono::minutes(1)), nullptr, {}};
   agreed_link.route.transport = "shm";
   // No process has this number, so that no fetch reads anything; that it tries is what is looked at.
   Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};

@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/guarded_receive.h"
 #include "transport/tcp/raw_peer.h"
 
 using namespace tombolo;
@@ -15,23 +16,6 @@ using namespace tombolo::transport;
 using namespace tombolo::transport::tcp;
 
 namespace {
-
-constexpr std::byte kGuard{0xa5};
-constexpr std::size_t kGuardBytes = 64;
-
-struct Receive {
-  std::vector<std::byte> memory;
-  std::size_t size;
-  Request* request = nullptr;
-
-  explicit Receive(std::size_t wanted) : memory(wanted + 2 * kGuardBytes, kGuard), size(wanted) {}
-  std::span<std::byte> buffer() { return std::span(memory).subspan(kGuardBytes, size); }
-  bool intact() const {
-    const auto is_guard = [](std::byte byte) { return byte == kGuard; };
-    return std::all_of(memory.begin(), memory.begin() + kGuardBytes, is_guard) &&
-           std::all_of(memory.end() - kGuardBytes, memory.end(), is_guard);
-  }
-};
 
 void speak(FuzzedDataProvider& input, RawPeer& peer) {
   const std::size_t stream = input.ConsumeIntegralInRange<std::size_t>(0, peer.sockets.size() - 1);
