@@ -12,14 +12,14 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
   const std::vector<Node> nodes = nodes_by_host(plan);
   std::string out = fmt::format(
       "#!/bin/sh\n"
-      "# Open MPI with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({} stages x {} "
-      "replicas, "
+      "# Open MPI with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
+      ""
       "strategy {}).\n"
       "# Run on one machine that reaches the nodes: sh this-file tombolo train --plan plan.json ..., or any "
       "program that\n"
       "# takes its rank from RANK. MPIRUN_FLAGS holds further flags for mpirun.\n"
       "#\n# Nodes:\n",
-      plan.pipeline_size(), plan.data_size(), plan.strategy);
+      plan.shape(), plan.strategy);
   out += node_comments(nodes, cluster, "") +
          "\ncase \"$(mpirun --version 2>&1)\" in\n"
          "  *Open*MPI*) ;;\n"

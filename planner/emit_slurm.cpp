@@ -31,11 +31,11 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       nodes.size(), order.size(), most, names);
   if (gpus) out += fmt::format("#SBATCH --gpus-per-node={}\n", most);
   out += fmt::format(
-      "# Slurm with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({} stages x {} replicas, "
+      "# Slurm with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
       "strategy {}).\n"
       "# sbatch this-file tombolo train --plan plan.json ..., or any program that takes its rank from RANK.\n"
       "# The hosts' names have to be Slurm's.\n#\n# Nodes:\n",
-      plan.pipeline_size(), plan.data_size(), plan.strategy);
+      plan.shape(), plan.strategy);
   out += node_comments(nodes, cluster, "") + '\n' + common_environment(plan, cluster) +
          cluster_environment(nodes, cluster, cluster_path, "");
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",

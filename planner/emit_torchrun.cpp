@@ -17,15 +17,15 @@ std::string emit_torchrun(const Plan& plan, const topology::ClusterFile& cluster
          "returns to a host; plan with --order block, or start it by slurm or mpi");
   std::string out = fmt::format(
       "#!/bin/sh\n"
-      "# torchrun with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({} stages x {} "
-      "replicas, "
+      "# torchrun with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
+      ""
       "strategy {}).\n"
       "# Run on every node with NODE_RANK set: NODE_RANK=0 sh this-file train.py ...\n"
       "# A program that is no Python file: NODE_RANK=0 sh this-file --no-python tombolo train --plan "
       "plan.json "
       "...\n"
       "#\n# Nodes:\n",
-      plan.pipeline_size(), plan.data_size(), plan.strategy);
+      plan.shape(), plan.strategy);
   out += node_comments(nodes, cluster, "NODE_RANK=") + '\n' + common_environment(plan, cluster) +
          cluster_environment(nodes, cluster, cluster_path, "$NODE_RANK") +
          visible_devices(nodes, "$NODE_RANK", false) + processes_of_node(nodes);

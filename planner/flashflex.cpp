@@ -475,9 +475,9 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
       improved_plan(context, job, *plan,
                     std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 60));
   plan->notes.push_back(
-      fmt::format("{} pipelines of their own shapes; tensor degrees by type of host, layers and rows by "
+      fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, layers and rows by "
                   "speed within memory",
-                  plan->data_size()));
+                  plan->shape()));
   return plan;
 }
 

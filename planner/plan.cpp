@@ -27,6 +27,17 @@ int Plan::layers_at(int place, int replica) const {
   return layers;
 }
 
+std::string Plan::shape() const {
+  const auto stages_of = [](const Pipeline& pipeline) { return pipeline.stages.size(); };
+  if (std::ranges::all_of(
+          pipelines, [&](const Pipeline& one) { return stages_of(one) == stages_of(pipelines.front()); }))
+    return fmt::format("{} stages x {} replicas", pipeline_size(), data_size());
+  std::string counts;
+  for (const Pipeline& pipeline : pipelines)
+    counts += fmt::format("{}{}", counts.empty() ? "" : ", ", stages_of(pipeline));
+  return fmt::format("{} replicas of {} stages", data_size(), counts);
+}
+
 bool Plan::uniform() const noexcept {
   return std::ranges::all_of(pipelines, [&](const Pipeline& one) {
     return one == pipelines.front() && std::ranges::all_of(one.stages, [&](const Stage& stage) {

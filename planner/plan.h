@@ -80,6 +80,8 @@ struct Plan {
   const Stage& stage(int place, int replica = 0) const;
   /// Layers of all chunks of a place.
   int layers_at(int place, int replica = 0) const;
+  /// For people: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
+  std::string shape() const;
   /// All replicas have equal stages, rows and micro-batches, and the stages one degree of tensor parallelism.
   bool uniform() const noexcept;
   /// Per replica and step; where replicas differ, the first one's.

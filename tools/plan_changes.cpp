@@ -22,10 +22,6 @@ std::string moving_text(const planner::Moving& moving) {
   return text;
 }
 
-std::string shape_text(const planner::Plan& plan) {
-  return fmt::format("{} stages x {} replicas", plan.pipeline_size(), plan.data_size());
-}
-
 }  // namespace
 
 std::vector<Scenario> play(const std::vector<std::string>& changes, const planner::Plan& today,
@@ -58,7 +54,7 @@ std::vector<Scenario> play(const std::vector<std::string>& changes, const planne
 std::string describe_scenarios(const planner::Plan& today, const std::vector<Scenario>& scenarios) {
   Table table({"what if", "today's plan", "planned anew", "against today", "as", "moves"});
   const double now = today.prediction.step_seconds;
-  table.add({"(as it is)", format_seconds(now), format_seconds(now), "1.00x", shape_text(today), "-"});
+  table.add({"(as it is)", format_seconds(now), format_seconds(now), "1.00x", today.shape(), "-"});
   std::string problems;
   for (const Scenario& scenario : scenarios) {
     const std::string kept =
@@ -70,7 +66,7 @@ std::string describe_scenarios(const planner::Plan& today, const std::vector<Sce
     }
     const double then = scenario.plan.prediction.step_seconds;
     table.add({scenario.text, kept, format_seconds(then), fmt::format("{:.2f}x", now / then),
-               shape_text(scenario.plan), moving_text(scenario.moving)});
+               scenario.plan.shape(), moving_text(scenario.moving)});
   }
   return table.text(terminal_width()) + problems;
 }

@@ -173,9 +173,9 @@ std::string plan_page(const Plan& plan, const topology::ClusterFile& cluster, co
   std::string body =
       fmt::format("<h1>Plan for {}</h1>\n", escape(job.model.name.empty() ? "a model" : job.model.name));
   body += fmt::format(
-      "<p class=\"lead\">{} ranks on {} hosts: {} stages × {} replicas{}, schedule {}, strategy {}, {} rows "
+      "<p class=\"lead\">{} ranks on {} hosts: {}{}, schedule {}, strategy {}, {} rows "
       "per step.</p>\n",
-      plan.ranks.size(), planner::hosts_of(plan).size(), plan.pipeline_size(), plan.data_size(),
+      plan.ranks.size(), planner::hosts_of(plan).size(), plan.shape(),
       job.tensor > 1 ? fmt::format(" × {} tensor ranks", job.tensor) : "",
       planner::schedule_name(job.schedule), escape(plan.strategy), job.global_batch);
   if (cluster.emulated)

@@ -25,36 +25,56 @@ std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
 }
 
 /// "9 (0-8)", and of several model chunks each.
-std::string layers_text(const Plan& plan, int place) {
+std::string layers_text(const Plan& plan, int place, int replica) {
   std::vector<std::string> chunks;
   for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-    const auto& stage = plan.stage(chunk * plan.pipeline_size() + place);
+    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + place, replica);
     chunks.push_back(
         fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
   }
   return fmt::format("{}", fmt::join(chunks, " + "));
 }
 
+/// Of replicas that are alike a stage is one row; others have rows of their own.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
-  Table table({"stage", "layers", "cluster", "gradients over", "pipeline over", "memory per rank", "ranks"});
-  for (int stage = 0; stage < plan.pipeline_size(); ++stage) {
-    std::vector<std::string> ranks;
-    std::set<std::string> clusters, gradients, pipeline;
-    std::uint64_t memory = 0;
-    for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-      const auto& place = plan.ranks[rank];
-      if (place.stage != stage) continue;
-      ranks.push_back(fmt::format("{} on {}", rank, place.host));
-      if (const auto* host = cluster.find_host(place.host)) clusters.insert(host->cluster);
-      gradients.insert(kind_of_group(plan, "data", static_cast<int>(rank)));
-      pipeline.insert(kind_of_group(plan, "pipeline", static_cast<int>(rank)));
-      if (rank < plan.prediction.memory.size()) memory = std::max(memory, plan.prediction.memory[rank].total);
+  const bool alike = plan.uniform();
+  Table table({alike ? "stage" : "replica.stage", "layers", "cluster", "gradients over", "pipeline over",
+               "memory per rank", "ranks"});
+  for (int replica = 0; replica < (alike ? 1 : plan.data_size()); ++replica) {
+    for (int stage = 0; stage < plan.pipeline_size(replica); ++stage) {
+      std::vector<std::string> ranks;
+      std::set<std::string> clusters, gradients, pipeline;
+      std::uint64_t memory = 0;
+      for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+        const auto& place = plan.ranks[rank];
+        if (place.stage != stage || (!alike && place.replica != replica)) continue;
+        ranks.push_back(fmt::format("{} on {}", rank, place.host));
+        if (const auto* host = cluster.find_host(place.host)) clusters.insert(host->cluster);
+        gradients.insert(kind_of_group(plan, "data", static_cast<int>(rank)));
+        pipeline.insert(kind_of_group(plan, "pipeline", static_cast<int>(rank)));
+        if (rank < plan.prediction.memory.size())
+          memory = std::max(memory, plan.prediction.memory[rank].total);
+      }
+      table.add({alike ? std::to_string(stage) : fmt::format("{}.{}", replica, stage),
+                 layers_text(plan, stage, replica), fmt::format("{}", fmt::join(clusters, ",")),
+                 fmt::format("{}", fmt::join(gradients, ",")), fmt::format("{}", fmt::join(pipeline, ",")),
+                 memory > 0 ? format_size(memory) : "-", fmt::format("{}", fmt::join(ranks, ", "))});
     }
-    table.add({std::to_string(stage), layers_text(plan, stage), fmt::format("{}", fmt::join(clusters, ",")),
-               fmt::format("{}", fmt::join(gradients, ",")), fmt::format("{}", fmt::join(pipeline, ",")),
-               memory > 0 ? format_size(memory) : "-", fmt::format("{}", fmt::join(ranks, ", "))});
   }
   return table.text(terminal_width());
+}
+
+/// "micro-batches of 2 rows (4 per replica)", or of replicas that differ each one's.
+std::string batches_text(const Plan& plan) {
+  const auto& first = plan.pipelines.front();
+  if (std::ranges::all_of(plan.pipelines, [&](const auto& one) {
+        return one.rows == first.rows && one.micro_batch == first.micro_batch;
+      }))
+    return fmt::format("micro-batches of {} rows ({} per replica)", first.micro_batch, first.micro_batches());
+  std::vector<std::string> shares;
+  for (const auto& one : plan.pipelines)
+    shares.push_back(fmt::format("{} x {}", one.micro_batches(), one.micro_batch));
+  return fmt::format("micro-batches x rows of the replicas {}", fmt::join(shares, ", "));
 }
 
 std::string link_table(const topology::ClusterFile& cluster, const Simulation& simulation) {
@@ -93,11 +113,8 @@ char letter(const Span& span) {
 
 std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster,
                           const Simulation& simulation) {
-  const auto& job = plan.job;
-  std::string text = fmt::format(
-      "Plan: {} stages x {} replicas, micro-batches of {} rows ({} per replica), strategy {}, routing {}\n",
-      plan.pipeline_size(), plan.data_size(), job.micro_batch, plan.micro_batches(), plan.strategy,
-      plan.routing);
+  std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}\n", plan.shape(), batches_text(plan),
+                                 plan.strategy, plan.routing);
   text += headline(plan, simulation);
   text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
   if (!plan.notes.empty()) text += "\nWhy:\n";

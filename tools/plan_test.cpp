@@ -8,6 +8,7 @@
 
 #include "planner/testing.h"
 #include "tools/command.h"
+#include "tools/plan_report.h"
 
 namespace tombolo::tools {
 namespace {
@@ -76,6 +77,22 @@ TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   EXPECT_EQ(bars, plan.ranks.size() * static_cast<std::size_t>(plan.micro_batches()));
   EXPECT_NE(run_plan({"--report", "/nonexistent/plan.html"}), kExitOk);
   EXPECT_MENTIONS(err_, "/nonexistent/plan.html");
+}
+
+TEST_F(PlanCommand, ShowsEveryReplicaWhereTheyDiffer) {
+  using planner::Pipeline;
+  ASSERT_EQ(run_plan({"--pipeline", "2", "-o", file("plan.json")}), kExitOk) << err_;
+  planner::Plan plan = planner::Plan::load(file("plan.json"));
+  plan.job.framework = planner::Framework::kMegatron;
+  plan.pipelines = {Pipeline{{{0, 8, 1}}, 8, 2}, Pipeline{{{0, 2, 1}, {2, 5, 1}, {7, 1, 1}}, 24, 4}};
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a1", 0, 0, 1, 0}, {"b0", 0, 1, 1, 0}, {"b1", 0, 2, 1, 0}};
+  plan.prediction.memory.clear();
+  const auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const std::string text = describe_plan(plan, cluster, planner::simulate(plan, cluster));
+  EXPECT_MENTIONS(text, "2 replicas of 1, 3 stages");
+  EXPECT_MENTIONS(text, "micro-batches x rows of the replicas 4 x 2, 6 x 4");
+  for (const char* row : {"0.0", "8 (0-7)", "1.0", "2 (0-1)", "1.1", "5 (2-6)", "1.2", "1 (7-7)", "3 on b1"})
+    EXPECT_MENTIONS(text, row);
 }
 
 TEST_F(PlanCommand, PlaysWhatIf) {
