@@ -1,53 +1,84 @@
 #include <cblas.h>
 
-#include <vector>
+#include <algorithm>
 
 #include "base/error.h"
+#include "probe/core_speed.h"
 #include "probe/probe.h"
 
 namespace tombolo::probe {
 namespace {
 
-// FLOPs per second of sgemm over `seconds`, on the calling thread alone.
-double time_products(const ComputeProbeOptions& options) {
-  auto rows = static_cast<std::size_t>(options.rows);
-  auto inner = static_cast<std::size_t>(options.inner);
-  auto columns = static_cast<std::size_t>(options.columns);
-  std::vector<float> left(rows * inner, 0.5F), right(inner * columns, 0.25F), product(rows * columns, 0.0F);
-  auto once = [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, options.rows, options.columns, options.inner, 1.0F,
-                left.data(), options.inner, right.data(), options.columns, 0.0F, product.data(),
-                options.columns);
-  };
-  once();  // pages and caches
-  TimePoint begin = Clock::steady().now();
-  double elapsed = 0;
-  int times = 0;
-  do {
-    once();
-    ++times;
-    elapsed = to_seconds(Clock::steady().now() - begin);
-  } while (elapsed < options.seconds);
-  return 2.0 * static_cast<double>(rows) * static_cast<double>(inner) * static_cast<double>(columns) * times /
-         elapsed;
+/// Ranks of this rank's host: how many come before it, and how many there are.
+struct Neighbours {
+  int before = 0, all = 0;
+};
+Neighbours neighbours_of(const collectives::Communicator& communicator) {
+  const auto& members = communicator.members();
+  const std::string& host = members[static_cast<std::size_t>(communicator.rank())].host;
+  Neighbours found;
+  for (const auto& member : members) {
+    if (member.host != host) continue;
+    ++found.all;
+    if (member.rank < communicator.rank()) ++found.before;
+  }
+  return found;
+}
+
+DeviceSpeed core_speed(const ComputeProbeOptions& options, std::size_t memory) {
+  DeviceSpeed speed;
+  speed.flops_per_second = time_products(options.rows, options.inner, options.columns, options.seconds);
+  speed.float32_flops_per_second = speed.flops_per_second;
+  speed.memory_bytes_per_second = time_triad(memory, options.seconds);
+  return speed;
+}
+
+DeviceSpeed gpu_speed(const CudaFunctions& cuda, const ComputeProbeOptions& options) {
+  const GpuSpeed measured = time_gpu(cuda, *options.gpu, options.seconds);
+  return {measured.bfloat16_flops_per_second, measured.memory_bytes_per_second,
+          measured.float32_flops_per_second};
 }
 
 }  // namespace
+
+std::optional<GpuChoice> gpu_of(const collectives::Communicator& communicator, const topology::Host& mine) {
+  const int local = neighbours_of(communicator).before;
+  if (local >= static_cast<int>(mine.devices.size())) return std::nullopt;
+  const topology::Device& device = mine.devices[static_cast<std::size_t>(local)];
+  if (device.kind != topology::DeviceKind::kGpu) return std::nullopt;
+  return GpuChoice{device.pci_path.substr(device.pci_path.rfind('/') + 1), local};
+}
 
 ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options) {
   if (options.rows < 1 || options.inner < 1 || options.columns < 1 || !(options.seconds > 0)) {
     fail(Cause::kInvalidUsage, "probe of compute: {} x {} x {} for {} s; all must be positive", options.rows,
          options.inner, options.columns, options.seconds);
   }
+  ComputeResult result;
+  result.gpu = options.gpu.has_value();
+  std::optional<CudaLibrary> cuda;
+  if (result.gpu) cuda = CudaLibrary::load(result.problem);
+  const std::size_t memory =
+      options.memory > 0 ? options.memory : triad_bytes(neighbours_of(communicator).all);
+  // A GPU's failure is no reason to keep the others from measuring.
+  const auto measure = [&]() -> DeviceSpeed {
+    if (!result.gpu) return core_speed(options, memory);
+    if (!result.problem.empty()) return {};
+    try {
+      return gpu_speed(cuda->functions, options);
+    } catch (const Error& error) {
+      result.problem = error.what();
+      return {};
+    }
+  };
   int threads_before = openblas_get_num_threads();
   openblas_set_num_threads(1);  // a rank is one core's worth, as in the trainer
-  ComputeResult result;
   for (int turn = 0; turn < communicator.size(); ++turn) {
     communicator.barrier();
-    if (turn == communicator.rank()) result.alone_flops_per_second = time_products(options);
+    if (turn == communicator.rank()) result.alone = measure();
   }
   communicator.barrier();
-  result.together_flops_per_second = time_products(options);
+  result.together = measure();
   communicator.barrier();
   openblas_set_num_threads(threads_before);
   return result;

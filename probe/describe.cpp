@@ -10,8 +10,12 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
                                const std::optional<topology::ClusterFile>& known,
                                std::vector<topology::Link> links, const ComputeResult& compute) {
   std::vector<LedHost> led = gather_hosts(communicator, mine);
-  std::vector<double> alone(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(&compute.alone_flops_per_second, alone.data(), 1, collectives::DataType::kFloat64);
+  // FLOP/s and bytes/s of each rank, alone and together.
+  const double mine_attained[4] = {compute.alone.flops_per_second, compute.alone.memory_bytes_per_second,
+                                   compute.together.flops_per_second,
+                                   compute.together.memory_bytes_per_second};
+  std::vector<double> attained(4 * static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(mine_attained, attained.data(), 4, collectives::DataType::kFloat64);
 
   topology::ClusterFile cluster;
   if (known) {
@@ -27,6 +31,9 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
       fail(Cause::kInvalidUsage, "rank {} is on host '{}', which the cluster file does not name", each.leader,
            each.host.name);
     }
+    const bool shared =
+        cluster.shared_processor && std::ranges::find(cluster.shared_processor->hosts, each.host.name) !=
+                                        cluster.shared_processor->hosts.end();
     for (std::size_t local = 0; local < each.ranks.size(); ++local) {
       if (local == host->devices.size()) {  // detection names GPUs only; what ran here is a core
         topology::Device device;
@@ -34,9 +41,10 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
         host->devices.push_back(device);
       }
       topology::Device& device = host->devices[local];
-      if (device.kind == topology::DeviceKind::kCpu) {
-        device.flops_per_second = alone[static_cast<std::size_t>(each.ranks[local])];
-      }
+      const std::size_t at = 4 * static_cast<std::size_t>(each.ranks[local]) + (shared ? 0 : 2);
+      // What was not measured keeps what is known.
+      if (attained[at] > 0) device.flops_per_second = attained[at];
+      if (attained[at + 1] > 0) device.memory_bytes_per_second = attained[at + 1];
     }
   }
   cluster.links = std::move(links);

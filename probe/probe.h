@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "collectives/communicator.h"
 #include "probe/assembly.h"
+#include "probe/gpu_speed.h"
 #include "topology/cluster_file.h"
 
 namespace tombolo::probe {
@@ -55,22 +56,39 @@ std::vector<std::string> separate_fabrics(topology::ClusterFile& cluster,
                                           std::vector<std::string>& unexplained);
 
 struct ComputeProbeOptions {
-  /// Rows, inner and columns of the matrix product that is timed.
+  /// Rows, inner and columns of the matrix product that is timed on a core.
   int rows = 512, inner = 256, columns = 1024;
-  double seconds = 0.5;
+  double seconds = 0.5;    ///< for each of the things that are timed
+  std::size_t memory = 0;  ///< bytes that a core streams through; 0 = well beyond its caches (triad_bytes())
+  /// The GPU that this rank is to measure in place of a core, as gpu_of() says.
+  std::optional<GpuChoice> gpu = {};
+};
+
+/// What a device attains while nothing else does anything, or while the others do the same.
+struct DeviceSpeed {
+  double flops_per_second = 0;          ///< of a core in float32, of a GPU in bfloat16
+  double memory_bytes_per_second = 0;   ///< STREAM's triad
+  double float32_flops_per_second = 0;  ///< of a core the same as the first
 };
 
 struct ComputeResult {
-  double alone_flops_per_second = 0;     ///< one rank at a time
-  double together_flops_per_second = 0;  ///< all ranks at once: shows ranks that share processors
+  DeviceSpeed alone;     ///< one rank at a time
+  DeviceSpeed together;  ///< all ranks at once: shows ranks that share processors or memory
+  bool gpu = false;
+  std::string problem;  ///< why a GPU was not measured; empty where it was
 };
 
-/// Collective. Returns this rank's result.
+/// The GPU that belongs to this rank: of its host's devices the one of its place among the ranks there;
+/// nothing where that is no GPU.
+std::optional<GpuChoice> gpu_of(const collectives::Communicator& communicator, const topology::Host& mine);
+
+/// Collective. Returns this rank's result. A GPU that cannot be measured is told in the result.
 ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options);
 
 /// Collective. The cluster file of the ranks' hosts: `known` where there is one, else made from the hosts
-/// that the ranks are on; with `links` in place of its own and every CPU device's attained speed. The same on
-/// every rank.
+/// that the ranks are on; with `links` in place of its own and what every rank's device attains: together
+/// with the others, as it trains, but alone where the file says that the hosts share a processor, since there
+/// the simulator shares it out. The same on every rank.
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
                                const std::optional<topology::ClusterFile>& known,
                                std::vector<topology::Link> links, const ComputeResult& compute);

@@ -1,17 +1,17 @@
 // tombolo probe: what every link between the ranks' hosts really gives.
 #include "probe/probe.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "collectives/gather_texts.h"
 #include "tools/bandwidth_matrix.h"
 #include "tools/command.h"
 #include "tools/launch_flags.h"
+#include "tools/progress_bar.h"
 
 namespace tombolo::tools {
 namespace {
@@ -21,7 +21,10 @@ constexpr const char* kProbeHelp =
     "reach\n"
     "each other (both directions loaded at once, pairs that share no host at the same time), and what each "
     "rank\n"
-    "computes. Prints a matrix per kind of NIC, and writes a cluster file for tombolo plan. NICs that "
+    "computes: matrix products and streams through memory (STREAM's triad), by one core, or by its GPU "
+    "where\n"
+    "the host has one and CUDA's driver and cuBLAS can be loaded. Prints a matrix per kind of NIC, and "
+    "writes a cluster file for tombolo plan. NICs that "
     "should\n"
     "reach each other but do not are left out and told at the end: exit code 1, unless whole groups of hosts "
     "are\n"
@@ -49,12 +52,7 @@ struct ProbeOptions {
 };
 
 void draw(int done, int total) {
-  if (total <= 0) return;
-  constexpr int kWidth = 30;
-  int filled = kWidth * done / total;
-  fmt::print(stderr, "\rprobing [{:#<{}}{:.<{}}] {}/{}{}", "", filled, "", kWidth - filled, done, total,
-             done == total ? "\n" : "");
-  std::fflush(stderr);
+  draw_progress("probing", done, total);
 }
 
 int start_ranks(const ProbeOptions& options) {
@@ -64,7 +62,7 @@ int start_ranks(const ProbeOptions& options) {
   if (options.json) program.emplace_back("--json");
   if (options.no_compute) program.emplace_back("--no-compute");
   PreparedLaunch prepared = prepare_launch(options.launch, program);
-  bool terminal = ::isatty(STDERR_FILENO) != 0;
+  bool terminal = can_draw_progress();
   prepared.options.output = Output::kRankZero;
   prepared.options.hide = [terminal](int, std::string_view line) {
     if (!line.starts_with(kProgressMark)) return false;
@@ -77,17 +75,42 @@ int start_ranks(const ProbeOptions& options) {
   return launch_and_report(prepared.options, "probe");
 }
 
-void print_facts(const topology::ClusterFile& cluster, const std::vector<double>& speeds,
+/// Doubles only, so that it travels as it is.
+struct RankSpeeds {
+  probe::DeviceSpeed alone, together;
+  double gpu = 0;  ///< 1 for a GPU
+};
+static_assert(sizeof(RankSpeeds) == 7 * sizeof(double));
+
+void print_facts(const topology::ClusterFile& cluster, const std::vector<RankSpeeds>& speeds,
                  const std::vector<collectives::Member>& members) {
   if (cluster.emulated) fmt::print("{}\n", cluster.note);
   fmt::print("\n{}", bandwidth_matrix(cluster));
   if (speeds.empty()) return;
-  fmt::print("float32 matrix products, one core per rank:\n");
+  fmt::print("Matrix products and streams through memory, alone and with all ranks at once:\n");
   for (const auto& member : members) {
-    std::size_t at = 2 * static_cast<std::size_t>(member.rank);
-    fmt::print("  rank {} on {}: {:.3g} GFLOP/s alone, {:.3g} with all ranks at once\n", member.rank,
-               member.host, speeds[at] / 1e9, speeds[at + 1] / 1e9);
+    const RankSpeeds& speed = speeds[static_cast<std::size_t>(member.rank)];
+    fmt::print("  rank {} on {}, {}: {:.3g} and {:.3g} GFLOP/s; {:.3g} and {:.3g} GB/s\n", member.rank,
+               member.host, speed.gpu != 0 ? "a GPU in bf16" : "a core in float32",
+               speed.alone.flops_per_second / 1e9, speed.together.flops_per_second / 1e9,
+               speed.alone.memory_bytes_per_second / 1e9, speed.together.memory_bytes_per_second / 1e9);
   }
+}
+
+Json speed_json(const probe::DeviceSpeed& speed, const char* prefix) {
+  return {{fmt::format("{}_flops_per_second", prefix), speed.flops_per_second},
+          {fmt::format("{}_float32_flops_per_second", prefix), speed.float32_flops_per_second},
+          {fmt::format("{}_memory_bytes_per_second", prefix), speed.memory_bytes_per_second}};
+}
+
+/// Collective: of every rank.
+std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
+                                      const probe::ComputeResult& compute) {
+  const RankSpeeds mine{compute.alone, compute.together, compute.gpu ? 1.0 : 0.0};
+  std::vector<RankSpeeds> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(reinterpret_cast<const double*>(&mine), reinterpret_cast<double*>(all.data()),
+                          sizeof(RankSpeeds) / sizeof(double), collectives::DataType::kFloat64);
+  return all;
 }
 
 int run_as_rank(const ProbeOptions& options) {
@@ -107,18 +130,20 @@ int run_as_rank(const ProbeOptions& options) {
       fmt::print("{}{} {}\n", kProgressMark, done, total);
       std::fflush(stdout);
     };
-  } else if (::isatty(STDERR_FILENO) != 0) {
+  } else if (can_draw_progress()) {
     links.progress = draw;
   }
   auto measured = probe::probe_links(*communicator, engine, links);
 
-  std::vector<double> speeds;
+  std::vector<RankSpeeds> speeds;
+  std::vector<std::string> gpu_problems;
   probe::ComputeResult compute;
   if (!options.no_compute) {
-    compute = probe::probe_compute(*communicator, {});
-    speeds.resize(2 * static_cast<std::size_t>(communicator->size()));
-    std::vector<double> mine{compute.alone_flops_per_second, compute.together_flops_per_second};
-    communicator->all_gather(mine.data(), speeds.data(), 2, collectives::DataType::kFloat64);
+    probe::ComputeProbeOptions what;
+    what.gpu = probe::gpu_of(*communicator, engine.router.host);
+    compute = probe::probe_compute(*communicator, what);
+    speeds = speeds_of_all(*communicator, compute);
+    gpu_problems = collectives::gather_texts(*communicator, compute.problem);
   }
   auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
                                  std::move(measured.links), compute);
@@ -128,11 +153,13 @@ int run_as_rank(const ProbeOptions& options) {
     if (!options.out.empty()) cluster.save(options.out);
     if (options.json) {
       Json json = cluster.to_json();
-      for (std::size_t r = 0; 2 * r < speeds.size(); ++r) {
-        json["compute"].push_back({{"rank", r},
-                                   {"host", communicator->members()[r].host},
-                                   {"alone_flops_per_second", speeds[2 * r]},
-                                   {"together_flops_per_second", speeds[2 * r + 1]}});
+      for (std::size_t r = 0; r < speeds.size(); ++r) {
+        Json one{{"rank", r},
+                 {"host", communicator->members()[r].host},
+                 {"device", speeds[r].gpu != 0 ? "gpu" : "cpu"}};
+        one.update(speed_json(speeds[r].alone, "alone"));
+        one.update(speed_json(speeds[r].together, "together"));
+        json["compute"].push_back(std::move(one));
       }
       fmt::print("{}\n", json.dump(1));
     } else {
@@ -143,6 +170,10 @@ int run_as_rank(const ProbeOptions& options) {
   communicator->barrier();
   if (communicator->rank() == 0) {
     for (const std::string& each : told) fmt::print(stderr, "tombolo probe: {}\n", each);
+    for (std::size_t r = 0; r < gpu_problems.size(); ++r)
+      if (!gpu_problems[r].empty())
+        fmt::print(stderr, "tombolo probe: rank {} on {}: its GPU was not measured: {}\n", r,
+                   communicator->members()[r].host, gpu_problems[r]);
     for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
   }
   // Every rank knows, but one is enough to say so.

@@ -124,17 +124,47 @@ TEST_F(Probe, MeasuresComputeAndDescribesTheCluster) {
     auto communicator = collectives::Communicator::create(each);
     ComputeProbeOptions compute;
     compute.seconds = 0.05;
+    compute.memory = 4 << 20;
     ComputeResult result = probe_compute(*communicator, compute);
-    EXPECT_GT(result.alone_flops_per_second, 1e8);
-    EXPECT_GT(result.together_flops_per_second, 1e7);
+    EXPECT_GT(result.alone.flops_per_second, 1e8);
+    EXPECT_GT(result.together.flops_per_second, 1e7);
+    EXPECT_GT(result.alone.memory_bytes_per_second, 1e7);
+    EXPECT_GT(result.together.memory_bytes_per_second, 1e6);
     std::vector<topology::Link> links{{"a0", "eth0", "b0", "eth0", 1e6, 1e-3, true}};
     auto cluster = describe(*communicator, each.router.host, emulation_->cluster(), links, result);
     EXPECT_EQ(cluster.links.size(), 1U);
     EXPECT_EQ(cluster.hosts.size(), 4U);
-    EXPECT_GT(cluster.find_host("b0")->devices.at(0).flops_per_second, 1e8);
+    // These hosts share this machine's processor.
+    const topology::Device& shared = cluster.find_host(each.router.host.name)->devices.at(0);
+    EXPECT_EQ(shared.flops_per_second, result.alone.flops_per_second);
+    EXPECT_EQ(shared.memory_bytes_per_second, result.alone.memory_bytes_per_second);
     EXPECT_EQ(cluster.find_host("b1")->devices.at(0).flops_per_second, 0);
     auto made = describe(*communicator, each.router.host, std::nullopt, {}, result);
     EXPECT_EQ(made.hosts.size(), 2U);
+    const topology::Device& own = made.find_host(each.router.host.name)->devices.at(0);
+    EXPECT_EQ(own.flops_per_second, result.together.flops_per_second);
+    EXPECT_EQ(own.memory_bytes_per_second, result.together.memory_bytes_per_second);
+    communicator->barrier();
+  });
+}
+
+TEST_F(Probe, AGpuThatCannotBeMeasuredIsToldAndKeepsNobodyFromMeasuring) {
+  on_all({"a0", "b0"}, [&](const collectives::Options& given) {
+    collectives::Options each = given;
+    const bool has_gpu = each.router.host.name == "a0";
+    if (has_gpu) {
+      each.router.host.devices.front().kind = topology::DeviceKind::kGpu;
+      each.router.host.devices.front().pci_path = "/sys/devices/pci0000:ff/0000:ff:1f.7";
+    }
+    auto communicator = collectives::Communicator::create(each);
+    ComputeProbeOptions compute;
+    compute.seconds = 0.01;
+    compute.memory = 1 << 20;
+    compute.gpu = gpu_of(*communicator, each.router.host);
+    ASSERT_EQ(compute.gpu.has_value(), has_gpu);
+    ComputeResult result = probe_compute(*communicator, compute);
+    EXPECT_EQ(result.problem.empty(), !has_gpu);
+    EXPECT_EQ(result.alone.flops_per_second > 0, !has_gpu);
     communicator->barrier();
   });
 }
