@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tools/demo/report.h"
+#include "base/median.h"
 #include "trainer/checkpoint.h"
 #include "trainer/stage_compute.h"
 

@@ -220,11 +220,4 @@ Json Report::to_chrome_trace() const {
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
 }
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 }  // namespace tombolo::tools::demo

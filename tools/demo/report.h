@@ -93,7 +93,4 @@ struct Report {
   Json to_chrome_trace() const;
 };
 
-/// The middle value, or the mean of the two middle ones; 0 of nothing.
-double median(std::vector<double> values);
-
 }  // namespace tombolo::tools::demo

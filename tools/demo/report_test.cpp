@@ -204,12 +204,6 @@ TEST(DemoReport, TraceHasARowForComputingAndOneForTheNetworkOfEachRank) {
   EXPECT_EQ(forward_rows, 48);
 }
 
-TEST(DemoReport, MedianTakesTheMiddleOrTheMeanOfTheMiddleTwo) {
-  EXPECT_EQ(median({}), 0);
-  EXPECT_EQ(median({3, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 2, 3}), 2.5);
-}
-
 TEST(Svg, TicksAreRoundAndCoverTheTop) {
   EXPECT_EQ(ticks(0, 5), (std::vector<double>{0, 1}));
   auto marks = ticks(0.93, 5);

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "base/units.h"
 #include "tools/demo/steps.h"
 #include "tools/demo/train_log.h"

@@ -36,7 +36,8 @@ std::vector<planner::Span> parse_timeline(std::string_view text, const std::stri
     planner::Span span;
     span.rank = static_cast<int>(event.field("pid").integer(0, 1 << 20));
     span.name = category == "reduce" ? "all-reduce" : event.field("name").text();
-    if (span.name == "update") span.name = "optimizer";
+    // What a step does besides its passes is the optimizer's: clearing, the norm, the update.
+    if (category == "compute" && span.name != "forward" && span.name != "backward") span.name = "optimizer";
     if (auto batch = event.field("args").optional("micro_batch"))
       span.micro_batch = static_cast<int>(batch->integer(0, 1 << 20));
     span.begin_seconds = event.field("ts").number() / 1e6;

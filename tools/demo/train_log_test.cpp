@@ -32,17 +32,19 @@ TEST(TrainLog, TurnsATraceIntoBarsFromTheFirstOnesBeginAndLeavesOutWaiting) {
         {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "rank 0"}},
         {"name": "backward", "cat": "compute", "ph": "X", "ts": 3000, "dur": 2000, "pid": 1, "tid": 0,
          "args": {"step": 9, "micro_batch": 3}},
+        {"name": "gradient norm", "cat": "compute", "ph": "X", "ts": 6000, "dur": 20, "pid": 1, "tid": 0, "args": {}},
         {"name": "wait for norm", "cat": "wait", "ph": "X", "ts": 500, "dur": 10, "pid": 1, "tid": 0, "args": {}},
         {"name": "reduce gradients", "cat": "reduce", "ph": "X", "ts": 1000, "dur": 500, "pid": 0, "tid": 1,
          "args": {"step": 9}}]})",
       "x.json");
-  ASSERT_EQ(spans.size(), 2U);
+  ASSERT_EQ(spans.size(), 3U);
+  EXPECT_EQ(spans[1].name, "optimizer");
   EXPECT_EQ(spans[0].name, "backward");
   EXPECT_EQ(spans[0].micro_batch, 3);
   EXPECT_NEAR(spans[0].begin_seconds, 0.002, 1e-12);
   EXPECT_NEAR(spans[0].end_seconds, 0.004, 1e-12);
-  EXPECT_EQ(spans[1].name, "all-reduce");
-  EXPECT_EQ(spans[1].begin_seconds, 0);
+  EXPECT_EQ(spans[2].name, "all-reduce");
+  EXPECT_EQ(spans[2].begin_seconds, 0);
 }
 
 TEST(TrainLog, KeepsWhatATerminalMayShow) {
