@@ -90,8 +90,17 @@ void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
   }
   if (place.stage == 0 && known(Profile::kEmbedding))
     costs.embedding = measured(job, devices, Profile::kEmbedding, tensor, rows, costs.optimizer);
-  if (place.stage + 1 == places && known(Profile::kHead))
-    costs.head = measured(job, devices, Profile::kHead, tensor, rows, costs.optimizer);
+  if (place.stage + 1 == places && known(Profile::kHead)) {
+    double update = 0;
+    costs.head = measured(job, devices, Profile::kHead, tensor, rows, update);
+    // The head was measured with a copy of the tied embedding, which is one with the first stage's where both
+    // are on one place.
+    if (places == 1 && job.model.tied_embeddings) {
+      const auto norm = static_cast<double>(job.model.norm_parameters());
+      update *= norm / (norm + static_cast<double>(job.model.token_embedding_parameters(tensor)));
+    }
+    costs.optimizer += update;
+  }
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ void Job::check() const {
     fail(Cause::kUnsupported,
          "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
          "the first for the last; take another schedule");
-  if (profile) profile->check(model.layers);
+  if (profile) profile->check(model);
   if (framework != Framework::kTombolo) return;
   const auto lacks = [](std::string_view what) {
     fail(Cause::kUnsupported, "job: the bundled trainer has no {}; plan for framework megatron", what);

@@ -4,15 +4,19 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "planner/index.h"
+#include "planner/model_json.h"
 
 namespace tombolo::planner {
 
 namespace {
 
 constexpr std::string_view kLayer = "layer";
+constexpr std::int64_t kMostLayers = 100'000;
 constexpr int kLargestCount = std::numeric_limits<int>::max();
 
 LayerTimes operator*(double factor, const LayerTimes& times) {
@@ -69,11 +73,39 @@ std::optional<LayerTimes> Profile::times(std::string_view device, std::string_vi
                  static_cast<double>(micro_batch - below->first) / (above->first - below->first));
 }
 
-void Profile::check(int model_layers) const {
-  if (!layers.empty() && static_cast<int>(layers.size()) != model_layers)
+void Profile::check(const Model& wanted) const {
+  if (!layers.empty() && static_cast<int>(layers.size()) != wanted.layers)
     fail(Cause::kInvalidUsage,
          "profile: layers lists the kinds of {} layers, but the model has {}; list each layer once",
-         layers.size(), model_layers);
+         layers.size(), wanted.layers);
+  if (!model) return;
+  const auto same = [](std::string_view what, auto measured, auto planned) {
+    if (measured != planned)
+      fail(Cause::kInvalidUsage,
+           "profile: measured with {} {}, but the model has {}; measure this model (tombolo profile)", what,
+           measured, planned);
+  };
+  same("width", model->hidden, wanted.hidden);
+  same("heads", model->heads, wanted.heads);
+  same("context", model->context, wanted.context);
+  same("vocabulary", model->vocabulary, wanted.vocabulary);
+  same("bytes_per_value", model->bytes_per_value, wanted.bytes_per_value);
+  same("kv_heads", model->key_value_heads(), wanted.key_value_heads());
+  same("feed_forward", model->inner(), wanted.inner());
+  same("gated", model->gated, wanted.gated);
+  same("learned_positions", model->learned_positions, wanted.learned_positions);
+  same("tied_embeddings", model->tied_embeddings, wanted.tied_embeddings);
+  same("biases", model->biases, wanted.biases);
+}
+
+std::vector<int> Profile::micro_batches(std::string_view device) const {
+  std::set<int> found;
+  for (const std::string_view name : {device, std::string_view()}) {
+    for (const Measurement& one : measurements)
+      if (one.device == name && one.kind == kind_of(0)) found.insert(one.micro_batch);
+    if (!found.empty()) break;
+  }
+  return {found.begin(), found.end()};
 }
 
 Profile Profile::load(const std::string& path) {
@@ -82,7 +114,7 @@ Profile Profile::load(const std::string& path) {
 
 Profile Profile::parse(const JsonDocument& document) {
   const JsonCursor root = document.root();
-  root.only({"tombolo_profile", "layers", "kinds", "overhead_bytes", "measurements"});
+  root.only({"tombolo_profile", "model", "layers", "kinds", "overhead_bytes", "measurements"});
   const JsonCursor version = root.field("tombolo_profile");
   if (version.integer(1, kLargestCount) != kVersion)
     version.reject(fmt::format("version {} of the format; this build reads {}",
@@ -94,10 +126,12 @@ Profile Profile::parse(const JsonDocument& document) {
                  : 0;
   };
   profile.overhead_bytes = bytes(root, "overhead_bytes");
+  if (const auto model = root.optional("model")) profile.model = parse_model(*model);
   if (const auto layers = root.optional("layers"))
     for (const JsonCursor& item : layers->elements()) {
       item.only({"kind", "count"});
-      const auto count = static_cast<std::size_t>(item.field("count").integer(1, 1'000'000));
+      const auto left = kMostLayers - static_cast<std::int64_t>(profile.layers.size());
+      const auto count = static_cast<std::size_t>(item.field("count").integer(1, left));
       profile.layers.insert(profile.layers.end(), count, item.field("kind").text());
     }
   if (const auto kinds = root.optional("kinds"))
@@ -113,6 +147,7 @@ Profile Profile::parse(const JsonDocument& document) {
       if (const auto output = item.optional("output_bytes")) kind.output_bytes = output->number_at_least(0);
       profile.kinds.push_back(std::move(kind));
     }
+  std::set<std::tuple<std::string, std::string, int, int>> seen;
   for (const JsonCursor& item : root.field("measurements").elements()) {
     item.only({"device", "kind", "tensor", "micro_batch", "forward_seconds", "backward_seconds",
                "update_seconds", "kept_bytes"});
@@ -127,6 +162,10 @@ Profile Profile::parse(const JsonDocument& document) {
     one.times.backward = item.field("backward_seconds").number_at_least(0);
     if (const auto update = item.optional("update_seconds")) one.times.update = update->number_at_least(0);
     one.times.kept_bytes = bytes(item, "kept_bytes");
+    if (!seen.insert({one.device, one.kind, one.tensor, one.micro_batch}).second)
+      item.reject(fmt::format("kind \"{}\" with micro-batches of {} rows is there already{}; keep one",
+                              one.kind, one.micro_batch,
+                              one.device.empty() ? "" : fmt::format(" for device \"{}\"", one.device)));
     profile.measurements.push_back(std::move(one));
   }
   if (profile.measurements.empty())
@@ -137,6 +176,7 @@ Profile Profile::parse(const JsonDocument& document) {
 Json Profile::to_json() const {
   Json json = {
       {"tombolo_profile", kVersion}, {"overhead_bytes", overhead_bytes}, {"measurements", Json::array()}};
+  if (model) json["model"] = planner::to_json(*model);
   for (std::size_t i = 0; i < layers.size();) {
     std::size_t end = i;
     while (end < layers.size() && layers[end] == layers[i]) ++end;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "planner/model.h"
 
 namespace tombolo::planner {
 
@@ -39,6 +40,8 @@ struct Profile {
     double output_bytes = 0;                  ///< per row, what goes to the next layer
   };
 
+  /// What was measured; where it is known, a job's model must be of this shape but for its layers' number.
+  std::optional<Model> model;
   std::vector<std::string> layers;  ///< the kind of each; empty: every layer is of the kind "layer"
   std::vector<Kind> kinds;
   std::uint64_t overhead_bytes = 0;  ///< that a device holds whatever the plan: context, libraries, buffers
@@ -56,8 +59,10 @@ struct Profile {
   std::optional<LayerTimes> times(std::string_view device, std::string_view kind, int tensor,
                                   int micro_batch) const;
 
-  /// Throws kInvalidUsage where it contradicts a model of so many layers.
-  void check(int model_layers) const;
+  /// Throws kInvalidUsage where it contradicts the model, naming what differs.
+  void check(const Model& wanted) const;
+  /// The micro-batches of layers that were measured on a device (or on any), ascending; empty = none.
+  std::vector<int> micro_batches(std::string_view device) const;
 
   /// Throws kInvalidUsage naming file, line and field.
   static Profile load(const std::string& path);

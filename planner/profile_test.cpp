@@ -54,6 +54,16 @@ TEST(Profile, ASmallMicroBatchTakesNoLongerThanALargerOne) {
   EXPECT_DOUBLE_EQ(profile.times("any", "layer", 1, 1)->backward, 2);
 }
 
+TEST(Profile, KnowsItsModelAndItsMicroBatchesWhenReadAgain) {
+  Profile profile;
+  profile.model = small_model(3);
+  profile.measurements = {measured("layer", 1, 4, 1, 1), measured("layer", 1, 1, 1, 1),
+                          measured("head", 1, 8, 1, 1)};
+  const Profile again = Profile::parse(JsonDocument::parse(profile.to_json().dump(), "again"));
+  EXPECT_EQ(again.model, profile.model);
+  EXPECT_EQ(again.micro_batches("cpu"), (std::vector<int>{1, 4}));
+}
+
 TEST(Profile, PrefersTheDevice) {
   Profile profile;
   profile.measurements = {measured("layer", 1, 1, 9, 9), measured("layer", 1, 1, 4, 4)};
@@ -87,9 +97,17 @@ TEST(Profile, NamesWhatIsWrong) {
       "{\"tombolo_profile\": 1,\n\"measurements\": [{\"micro_batch\": 1,\n\"forward_seconds\": -1,\n"
       "\"backward_seconds\": 1}]}");
   EXPECT_NE(negative.find("profile.json:3: measurements[0].forward_seconds"), std::string::npos) << negative;
+  const std::string twice = message_of(
+      "{\"tombolo_profile\": 1, \"measurements\": [\n"
+      "{\"device\": \"cpu\", \"micro_batch\": 2, \"forward_seconds\": 1, \"backward_seconds\": 1},\n"
+      "{\"device\": \"cpu\", \"micro_batch\": 2, \"forward_seconds\": 2, \"backward_seconds\": 1}]}");
+  EXPECT_NE(twice.find("profile.json:3: measurements[1]: kind \"layer\" with micro-batches of 2 rows"),
+            std::string::npos)
+      << twice;
   Profile profile;
   profile.layers = {"a", "b"};
-  EXPECT_THROW(profile.check(3), Error);
+  EXPECT_THROW(profile.check(small_model(3)), Error);
+  EXPECT_NO_THROW(profile.check(small_model(2)));
 }
 
 /// Two stages of two layers each on a free network.

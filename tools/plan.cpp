@@ -8,14 +8,15 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/launch.h"
-#include "planner/model_library.h"
 #include "planner/planner.h"
 #include "tools/cluster_option.h"
 #include "tools/command.h"
 #include "tools/launcher.h"
+#include "tools/model_options.h"
 #include "tools/plan_changes.h"
 #include "tools/plan_page.h"
 #include "tools/plan_report.h"
+#include "tools/profile_option.h"
 
 namespace tombolo::tools {
 namespace {
@@ -52,12 +53,14 @@ constexpr const char* kPlanHelp =
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model llama3-8b,context=4096\n"
     "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
     "    --what-if 'lose b1' --what-if 'link A B 10Gbit 2ms; speed b0 0.5'\n"
+    "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
+    "    --profile layers.json                     by measured times (tombolo profile)\n"
     "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
     "    --model layers=8,hidden=128,heads=4,context=128 --batch 32";
 
 struct PlanOptions {
-  std::string cluster, model;
-  int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 0;
+  std::string cluster, profile;
+  ModelOptions model;
   planner::Job job;
   std::string strategy = "holmes", routing = "per-peer", order;
   int ranks = 0;
@@ -74,15 +77,7 @@ struct PlanOptions {
 
 planner::Job job_of(const PlanOptions& options) {
   planner::Job job = options.job;
-  job.model = planner::resolve_model(options.model);
-  if (options.layers > 0) job.model.layers = options.layers;
-  if (options.width > 0) job.model.hidden = options.width;
-  if (options.heads > 0) job.model.heads = options.heads;
-  if (options.context > 0) job.model.context = options.context;
-  if (options.vocabulary > 0) job.model.vocabulary = options.vocabulary;
-  if (job.model.vocabulary == 0) job.model.vocabulary = 256;  // bytes, as `tombolo train`
-  if (job.model.name.empty()) job.model.name = "gpt";
-  job.model.check();
+  job.model = options.model.resolve();
   job.framework = *planner::framework_from_name(options.framework);
   const bool megatron = job.framework == planner::Framework::kMegatron;
   job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
@@ -132,8 +127,8 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
 }
 
 int run_plan(const PlanOptions& options) {
-  const auto cluster = load_cluster(options.cluster);
-  const planner::Job job = job_of(options);
+  auto cluster = load_cluster(options.cluster);
+  planner::Job job = job_of(options);
   planner::PlanOptions plan_options;
   plan_options.strategy = *planner::strategy_from_name(options.strategy);
   plan_options.routing = options.routing;
@@ -145,13 +140,18 @@ int run_plan(const PlanOptions& options) {
       for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
     plan_options.rank_hosts = map_ranks(options.order, cluster.hosts, ranks);
   }
+  if (!options.profile.empty()) {
+    refuse_speeds(options.what_if);
+    job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
+  }
   planner::Plan plan;
   std::string changes;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
   } else {
-    planner::Replan next =
-        planner::replan(cluster, planner::Plan::load(options.running), job, plan_options, options.steps_left);
+    planner::Plan running = planner::Plan::load(options.running);
+    running.job.profile = job.profile;
+    planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
     changes = describe_replan(next, options.steps_left) + '\n';
     plan = std::move(next.plan);
   }
@@ -161,6 +161,7 @@ int run_plan(const PlanOptions& options) {
                                : describe_scenarios(plan, scenarios));
     return kExitOk;
   }
+  if (job.profile) note_profile(options.profile, cluster, plan);
   if (!options.output.empty()) plan.save(options.output);
   if (!options.report.empty())
     write_text_file(options.report,
@@ -188,18 +189,13 @@ void add_plan(CommandLine& tombolo) {
                               [options] { return run_plan(*options); });
   app.add_option("--cluster", options->cluster,
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
-  app.add_option(
-      "--model", options->model,
-      "A name from `tombolo library models`, or a file FILE.json with a shape; after it, or alone, "
-      "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
+  options->model.add_to(app);
   const auto shape = [&](const char* flag, int& value, const char* text) {
     app.add_option(flag, value, text)->check(CLI::PositiveNumber);
   };
-  shape("--layers", options->layers, "Layers; this and the next four override --model");
-  shape("--width", options->width, "Hidden size");
-  shape("--heads", options->heads, "Attention heads");
-  shape("--context", options->context, "Tokens per row");
-  shape("--vocabulary", options->vocabulary, "Default 256: bytes");
+  app.add_option("--profile", options->profile,
+                 "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
+      ->type_name("FILE");
   app.add_option("--batch", options->job.global_batch, "Rows per step, over all replicas")
       ->required()
       ->check(CLI::PositiveNumber);

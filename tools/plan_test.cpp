@@ -1,23 +1,20 @@
 // tombolo plan and tombolo simulate, as a user calls them.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "planner/testing.h"
-#include "tools/command.h"
 #include "tools/plan_report.h"
+#include "tools/testing_command.h"
 
 namespace tombolo::tools {
 namespace {
 
-class PlanCommand : public ::testing::Test {
+class PlanCommand : public CommandTest {
  protected:
   PlanCommand() {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("tombolo-plan-command-{}", ::getpid());
-    std::filesystem::create_directories(folder_);
     auto cluster = planner::testing::make_cluster({{"a", 2, 1, topology::NicKind::kInfiniBand, 4e8, 25e9},
                                                    {"b", 2, 1, topology::NicKind::kRoce, 4e8, 25e9}},
                                                   1.2e7, 1e-4);
@@ -25,35 +22,13 @@ class PlanCommand : public ::testing::Test {
       for (auto& nic : host.nics) nic.emulated = true;
     cluster.save(file("cluster.json"));
   }
-  ~PlanCommand() override { std::filesystem::remove_all(folder_); }
 
-  std::string file(const char* name) const { return (folder_ / name).string(); }
-
-  int run(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "tombolo");
-    std::vector<const char*> pointers;
-    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
-    ::testing::internal::CaptureStdout();
-    ::testing::internal::CaptureStderr();
-    CommandLine tombolo;
-    add_plan(tombolo);
-    add_simulate(tombolo);
-    const int code = tombolo.run(static_cast<int>(pointers.size()), pointers.data());
-    out_ = ::testing::internal::GetCapturedStdout();
-    err_ = ::testing::internal::GetCapturedStderr();
-    return code;
-  }
   int run_plan(std::vector<std::string> more) {
     more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--model",
                                "layers=8,hidden=128,heads=4,context=128,vocabulary=256", "--batch", "32"});
     return run(std::move(more));
   }
-
-  std::filesystem::path folder_;
-  std::string out_, err_;
 };
-
-#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("plan.html")}), kExitOk) << err_;

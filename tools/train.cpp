@@ -31,6 +31,7 @@ constexpr const char* kTrainHelp =
     "  tombolo train --data book.txt --steps 200 --sample 300\n"
     "  tombolo train --data book.txt --init model.bin --save model.bin --log steps.jsonl\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --layers 8 --pipeline 2 --replicas 2\n"
+    "  tombolo run -n 4 -- tombolo train --data book.txt --plan plan.json --steps 30 --measured run.json\n"
     "\nExit codes: 0 done, 1 failed, 2 bad options or files, 130 interrupted (after the step under way; "
     "--save is\n"
     "still written; while sampling after the byte under way). A second interrupt ends the process at once.";
@@ -166,6 +167,9 @@ void add_train(CommandLine& tombolo) {
       ->capture_default_str();
   app.add_option("--timeline-steps", options->timeline_steps, "Steps in the trace")->capture_default_str();
   app.add_option("--traffic", options->traffic, "JSON: bytes sent over each pair of NICs");
+  app.add_option(
+      "--measured", options->measured,
+      "JSON for tombolo simulate --measured: step times, and what each rank computed, waited and sent");
   app.add_option("--sample", options->sample.bytes, "Bytes of text to generate at the end")
       ->capture_default_str();
   app.add_option("--prompt", options->sample.prompt, "What the sample continues [a line break]");

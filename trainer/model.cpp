@@ -61,6 +61,31 @@ planner::Model to_planner_model(const Shape& shape) {
   return model;
 }
 
+int padded_vocabulary(int vocabulary) noexcept {
+  return (vocabulary + 127) / 128 * 128;
+}
+
+Shape to_shape(const planner::Model& model) {
+  const auto refuse = [](const std::string& what) {
+    fail(Cause::kUnsupported,
+         "the model has {}, which the bundled trainer does not have; it trains GPT-2's shape", what);
+  };
+  if (model.key_value_heads() != model.heads) refuse(fmt::format("kv_heads {}", model.kv_heads));
+  if (model.inner() != 4 * model.hidden) refuse(fmt::format("feed_forward {}", model.feed_forward));
+  if (model.gated) refuse("a gated MLP");
+  if (!model.learned_positions) refuse("rotary positions");
+  if (!model.tied_embeddings) refuse("an output projection of its own");
+  if (!model.biases) refuse("no biases");
+  Shape shape;
+  shape.context = model.context;
+  shape.vocabulary = model.vocabulary;
+  shape.padded_vocabulary = padded_vocabulary(model.vocabulary);
+  shape.layers = model.layers;
+  shape.heads = model.heads;
+  shape.width = model.hidden;
+  return shape;
+}
+
 const TensorInfo& tensor_info(Tensor tensor) noexcept {
   return kInfo[static_cast<std::size_t>(tensor)];
 }

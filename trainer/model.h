@@ -30,6 +30,11 @@ struct Shape {
 
 /// The same in the planner's words.
 planner::Model to_planner_model(const Shape& shape);
+/// The shape of a planner's model; the vocabulary padded to a multiple of 128. Throws kUnsupported naming
+/// what the bundled trainer lacks: it is GPT-2's architecture in fp32.
+Shape to_shape(const planner::Model& model);
+/// Rows of the token embedding for so many tokens.
+int padded_vocabulary(int vocabulary) noexcept;
 
 /// In the order of a checkpoint file.
 enum class Tensor {

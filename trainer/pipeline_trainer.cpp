@@ -132,7 +132,7 @@ std::span<const std::int32_t> PipelineTrainer::rows_of(const std::vector<std::in
 void PipelineTrainer::forward(int micro_batch) {
   link_->before_forward(micro_batch);
   {
-    const Timed timed(timeline_, "forward", Activity::kCompute, micro_batch);
+    const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
     loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
                                    [this] { link_->progress(); });
   }
@@ -142,7 +142,7 @@ void PipelineTrainer::forward(int micro_batch) {
 void PipelineTrainer::backward(int micro_batch) {
   link_->before_backward(micro_batch);
   {
-    const Timed timed(timeline_, "backward", Activity::kCompute, micro_batch);
+    const Timed timed(timeline_, "backward", Activity::kBackward, micro_batch);
     GradientsFinal announce;
     if (micro_batch + 1 == job_.layout.micro_batches())
       announce = [this](std::size_t from) { reducer_->gradients_final(from); };
@@ -157,7 +157,10 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   timeline_.set_step(step);
   loss_sum_ = 0;
   load_tokens(step);
-  compute_->clear_gradients();
+  {
+    const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
+    compute_->clear_gradients();
+  }
   link_->begin_step();
   for (const planner::Operation& operation : schedule_) {
     if (operation.kind == planner::Operation::Kind::kForward)
@@ -171,7 +174,10 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   // norm, which replicas have in common.
   double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
   reducer_->finish(std::span(sums).first(2));
-  sums[2] = compute_->gradient_square_sum();
+  {
+    const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
+    sums[2] = compute_->gradient_square_sum();
+  }
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
     pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
@@ -188,7 +194,7 @@ StepReport PipelineTrainer::step(int step, bool stop) {
          "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
          report.loss, report.gradient_norm);
   {
-    const Timed timed(timeline_, "update", Activity::kCompute);
+    const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
   }
   report.seconds = to_seconds(Clock::steady().now() - begin);

@@ -15,21 +15,6 @@ int settle(std::string_view what, std::optional<int> option, std::optional<int> 
   return *decided;
 }
 
-int padded(int vocabulary) {
-  return (vocabulary + 127) / 128 * 128;
-}
-
-/// What of a model the bundled trainer lacks; empty where it has all.
-std::string beyond_gpt2(const planner::Model& model) {
-  if (model.key_value_heads() != model.heads) return fmt::format("kv_heads {}", model.kv_heads);
-  if (model.inner() != 4 * model.hidden) return fmt::format("feed_forward {}", model.feed_forward);
-  if (model.gated) return "a gated MLP";
-  if (!model.learned_positions) return "rotary positions";
-  if (!model.tied_embeddings) return "an output projection of its own";
-  if (!model.biases) return "no biases";
-  return {};
-}
-
 }  // namespace
 
 Job resolve(const TrainOptions& options) {
@@ -41,10 +26,11 @@ Job resolve(const TrainOptions& options) {
     if (options.pipeline || options.replicas || options.micro_batch)
       fail(Cause::kInvalidUsage, "--plan already says what --pipeline, --replicas and --micro-batch would");
     plan = planner::Plan::load(options.plan);
-    if (const std::string lacking = beyond_gpt2(plan->job.model); !lacking.empty())
-      fail(Cause::kUnsupported,
-           "plan {} is for a model with {}, which the bundled trainer does not have; it trains GPT-2's shape",
-           options.plan, lacking);
+    try {
+      to_shape(plan->job.model);
+    } catch (const Error& error) {
+      fail(error.cause(), "plan {}: {}", options.plan, error.what());
+    }
   }
   std::optional<Shape> stored;
   if (!options.init.starts_with("random:")) stored = read_checkpoint_shape(options.init);
@@ -71,7 +57,7 @@ Job resolve(const TrainOptions& options) {
       settle("context", options.context, decided(&Shape::context, &planner::Model::context), decider, 128);
   shape.vocabulary = settle("vocabulary", options.vocabulary,
                             decided(&Shape::vocabulary, &planner::Model::vocabulary), decider, 256);
-  shape.padded_vocabulary = stored ? stored->padded_vocabulary : padded(shape.vocabulary);
+  shape.padded_vocabulary = stored ? stored->padded_vocabulary : padded_vocabulary(shape.vocabulary);
   shape.check();
   if (stored && plan) {
     const planner::Model& model = plan->job.model;

@@ -5,7 +5,7 @@
 namespace tombolo::trainer {
 namespace {
 
-constexpr std::string_view kCategories[] = {"compute", "wait", "reduce"};
+constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce"};
 
 double microseconds(Duration duration) {
   return to_seconds(duration) * 1e6;
@@ -30,13 +30,19 @@ void Timeline::set_step(int step) noexcept {
 void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin,
                    TimePoint end) {
   const std::scoped_lock lock(mutex_);
-  seconds_[static_cast<int>(activity)] += to_seconds(end - begin);
+  const double took = to_seconds(end - begin);
+  seconds_[static_cast<std::size_t>(activity)] += took;
+  if (keeps_steps_) {
+    const auto step = static_cast<std::size_t>(step_);
+    if (steps_.size() <= step) steps_.resize(step + 1);
+    steps_[step][static_cast<std::size_t>(activity)] += took;
+  }
   if (step_ >= first_ && step_ < first_ + count_)
     bars_.push_back({name, activity, step_, micro_batch, begin, end});
 }
 
 double Timeline::seconds(Activity activity) const noexcept {
-  return seconds_[static_cast<int>(activity)];
+  return seconds_[static_cast<std::size_t>(activity)];
 }
 
 Json Timeline::events(int rank, const std::string& label) const {

@@ -1,6 +1,7 @@
 // What each rank did when: bars for a Chrome trace, and sums of time computed and waited.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -13,13 +14,17 @@ namespace tombolo::trainer {
 
 /// What a bar is counted as.
 enum class Activity {
-  kCompute,  ///< forward, backward, update
-  kWait,     ///< the computing thread stands still for another rank
-  kReduce,   ///< the helper thread reduces gradients
+  kForward,
+  kBackward,
+  kUpdate,  ///< all that the optimizer does: clearing gradients, their norm, the parameters
+  kWait,    ///< the computing thread stands still for another rank
+  kReduce,  ///< the helper thread reduces gradients
 };
+/// Seconds by activity.
+using ActivitySeconds = std::array<double, 5>;
 
-/// Records one rank's bars, and adds up their times by activity. add() may be called from any thread; the
-/// rest only while no other thread is in add().
+/// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
+/// thread; the rest only while no other thread is in add().
 class Timeline {
  public:
   /// `start` is zero on the time axis.
@@ -27,11 +32,16 @@ class Timeline {
 
   /// Bars are kept for steps in [first, first + count); times are added up for all.
   void keep(int first, int count) noexcept;
+  /// Times are kept for each step too.
+  void keep_steps() noexcept { keeps_steps_ = true; }
   void set_step(int step) noexcept;
   /// `name` has static lifetime.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end);
 
+  /// Over all steps.
   double seconds(Activity activity) const noexcept;
+  /// By step, from step 0 on; empty unless keep_steps() came before the first.
+  const std::vector<ActivitySeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces.
   Json events(int rank, const std::string& label) const;
 
@@ -47,7 +57,9 @@ class Timeline {
   TimePoint start_;
   int first_ = 0, count_ = 0, step_ = 0;
   std::vector<Bar> bars_;
-  double seconds_[3] = {0, 0, 0};
+  ActivitySeconds seconds_{};
+  bool keeps_steps_ = false;
+  std::vector<ActivitySeconds> steps_;
 };
 
 /// Adds a bar from construction to destruction.

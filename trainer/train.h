@@ -38,7 +38,8 @@ struct TrainOptions {
   std::string timeline;  ///< Chrome trace events
   int timeline_first = 1;
   int timeline_steps = 2;
-  std::string traffic;  ///< JSON: bytes per pair of NICs
+  std::string traffic;   ///< JSON: bytes per pair of NICs
+  std::string measured;  ///< JSON: planner::MeasuredRun
 
   GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
 };

@@ -1,0 +1,33 @@
+// Measured layer times and measured runs, which people and other programs may write.
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "planner/measured_run.h"
+#include "planner/profile.h"
+#include "tests/fuzz/fuzz.h"
+
+using namespace tombolo;
+
+namespace {
+
+/// What is read is written so that it reads again.
+template <typename File>
+void read_and_write(const std::string& text) {
+  File file;
+  try {
+    file = File::parse(JsonDocument::parse(text, "input"));
+  } catch (const Error& error) {
+    FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
+    return;
+  }
+  (void)File::parse(JsonDocument::parse(file.to_json().dump(), "output"));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text = fuzz::text_of(data, size);
+  read_and_write<planner::Profile>(text);
+  read_and_write<planner::MeasuredRun>(text);
+  return 0;
+}

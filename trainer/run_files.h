@@ -1,0 +1,31 @@
+// The files that a training run leaves about itself: bytes per link, timeline, what was measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "trainer/pipeline_trainer.h"
+#include "trainer/timeline.h"
+
+namespace tombolo::trainer {
+
+/// What the files are made of; all borrowed.
+struct RunFacts {
+  collectives::Communicator* world;  ///< null = a single rank
+  const PipelineTrainer& trainer;
+  const Timeline& timeline;
+  const std::vector<collectives::LinkTraffic>& before;  ///< what was sent before the first step
+  const std::vector<double>& step_seconds;              ///< by step, on this rank
+};
+
+// Each is collective; rank 0 writes. Throws kSystem.
+
+/// Payload bytes by pair of NICs, over all steps.
+void write_traffic(const std::string& path, const RunFacts& facts);
+/// Chrome trace events.
+void write_timeline(const std::string& path, const RunFacts& facts);
+/// planner::MeasuredRun; of a timeline that kept its steps, of which there must be some.
+void write_measured(const std::string& path, const RunFacts& facts);
+
+}  // namespace tombolo::trainer
