@@ -90,6 +90,12 @@ std::optional<std::pair<int, int>> ClusterView::nics_between(int from, int to) c
   return std::pair(pair->from, pair->to);
 }
 
+bool ClusterView::linked(int from, int to) const {
+  if (from == to || paths_.contains({from, to})) return true;
+  const auto pair = choose(from, to);
+  return pair && links_.find(from, pair->from, to, pair->to);
+}
+
 const Path& ClusterView::path(int from, int to) const {
   const auto known = paths_.find({from, to});
   if (known != paths_.end()) return known->second;

@@ -37,6 +37,8 @@ class ClusterView {
   /// Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs that reach each other, or the
   /// link between them.
   const Path& path(int from, int to) const;
+  /// Whether path() has an answer.
+  bool linked(int from, int to) const;
   /// What `path` would choose by kind alone; nothing where no NICs reach each other. Needs no link.
   std::optional<topology::NicKind> kind_between(int from, int to) const;
   /// The NICs that routing takes, as indices in the hosts' lists; nothing where none reach each other. Needs

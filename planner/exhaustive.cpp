@@ -119,10 +119,9 @@ class Exhaustive {
 
   /// Pipelines in every order: gradients go round a ring in it.
   void add_pipeline(std::vector<bool>& used, Structure& structure) {
-    if (std::ranges::find(used, false) == used.end()) {
-      keep(structure);
-      return;
-    }
+    const bool all = std::ranges::find(used, false) == used.end();
+    if (all || (context_.options.may_leave_out && !structure.empty())) keep(structure);
+    if (all) return;
     structure.emplace_back();
     extend(used, structure);
     structure.pop_back();

@@ -1,476 +1,63 @@
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <numeric>
-#include <set>
-#include <tuple>
+#include <fmt/format.h>
 
-#include "planner/costs.h"
-#include "planner/index.h"
-#include "planner/memory.h"
+#include <algorithm>
+#include <map>
+
+#include "planner/host_division.h"
+#include "planner/shape_search.h"
 #include "planner/strategies.h"
 
 namespace tombolo::planner {
 
 namespace {
 
-/// Ranks that share layers: a possible place.
-struct Unit {
-  std::vector<int> ranks;
-  int host = 0;
-  int type = 0;  ///< of its host
-};
-
-/// Units of one host that go to one pipeline together.
-struct Part {
-  std::vector<Unit> units;
-  std::vector<double> speeds;  ///< layers per second, estimated, by micro-batch
-  std::vector<double> heads;   ///< what the output projection is worth on its last unit, in layers
-};
-
-/// Which pipeline each part goes to.
-using Assignment = std::vector<int>;
-
-/// Hosts whose devices are alike.
-struct HostType {
-  std::vector<int> degrees;             ///< tensor degrees that can be
-  std::vector<std::vector<int>> hosts;  ///< launcher ranks of each
-};
-
-class Flexible {
- public:
-  Flexible(const SearchContext& context, const Job& job, bool aligned)
-      : context_(context), job_(job), scorer_(context, job), aligned_(aligned) {
-    micro_batches_ = choose_micro_batches();
-    find_types();
+/// Shapes of every origin, the best by estimate of each number of replicas, improved.
+std::vector<Ranked> shapes_to_try(const SearchContext& context, const Job& job,
+                                  const std::vector<Pool>& pools, Estimator& estimator) {
+  constexpr std::size_t kStarts = 8, kColumns = 48;
+  constexpr std::int64_t kMostOperations = 3'000'000;
+  std::vector<Ranked> all = column_shapes(context, job, pools, estimator, kColumns);
+  for (const Layout& layout : host_divisions(context, job, false)) {
+    Shape shape = shape_of(layout, pools);
+    if (std::ranges::any_of(idle_devices(shape, pools), [](int idle) { return idle < 0; })) continue;
+    const double seconds = estimator.seconds(shape);
+    if (seconds < Scorer::kNever) all.push_back({seconds, std::move(shape)});
   }
-
-  std::optional<Plan> search() {
-    std::vector<int> degrees(types_.size());
-    choose_degrees(degrees, 0);
-    return simulate_best();
+  std::ranges::stable_sort(all, {}, &Ranked::seconds);
+  std::map<int, int> of_replicas;
+  std::vector<Ranked> starts;
+  for (const Ranked& one : all)
+    if (starts.size() < kStarts && of_replicas[one.shape.replicas()]++ < 2) starts.push_back(one);
+  std::vector<Ranked> result;
+  for (const Ranked& start : starts) {
+    std::int64_t places = 0;
+    for (const Shape::Kind& kind : start.shape.kinds) places += static_cast<std::int64_t>(kind.places.size());
+    const std::int64_t once = 2 * places * job.global_batch / start.shape.replicas();
+    result.push_back(improved_shape(context, job, pools, estimator, start,
+                                    std::min(kMostOperations, 300 * places * once), result.size() + 1));
+    result.push_back(start);
   }
-
- private:
-  /// A division of the parts, with what it is estimated to take.
-  struct Idea {
-    double seconds = 0;
-    std::vector<std::vector<Unit>> pipelines;  ///< in the order of the layers
-    int micro_batch = 1;
-  };
-
-  void find_types() {
-    std::map<int, std::vector<int>> by_host;
-    for (std::size_t rank = 0; rank < context_.slots.size(); ++rank)
-      by_host[context_.slots[rank].host].push_back(static_cast<int>(rank));
-    std::map<std::tuple<double, double, std::size_t>, std::size_t> known;
-    for (const auto& [host, ranks] : by_host) {
-      const Slot& slot = context_.slots[at(ranks.front())];
-      const auto& device = context_.view.host(host).devices[at(slot.device)];
-      const auto [place, added] =
-          known.try_emplace({device.flops_per_second, device.memory_bytes, ranks.size()}, types_.size());
-      if (added) {
-        HostType& type = types_.emplace_back();
-        for (int degree = 1; degree <= static_cast<int>(ranks.size()); ++degree)
-          if (static_cast<int>(ranks.size()) % degree == 0 && job_.model.heads % degree == 0 &&
-              (job_.tensor == 0 || job_.tensor == degree))
-            type.degrees.push_back(degree);
-      }
-      types_[place->second].hosts.push_back(ranks);
-    }
-  }
-
-  void choose_degrees(std::vector<int>& degrees, std::size_t type) {
-    if (type < types_.size()) {
-      for (const int degree : types_[type].degrees) {
-        degrees[type] = degree;
-        choose_degrees(degrees, type + 1);
-      }
-      return;
-    }
-    std::set<int> splits = {1};
-    if (!aligned_)
-      for (std::size_t i = 0; i < types_.size(); ++i)
-        for (int split = 1; split <= static_cast<int>(types_[i].hosts.front().size()) / degrees[i];
-             split *= 2)
-          splits.insert(split);
-    for (const int split : splits) divide(degrees, split);
-  }
-
-  /// Every host falls into `split` parts, or as many as it has units.
-  void divide(const std::vector<int>& degrees, int split) {
-    std::vector<Part> parts;
-    for (std::size_t type = 0; type < types_.size(); ++type)
-      for (const std::vector<int>& ranks : types_[type].hosts) {
-        const int units = static_cast<int>(ranks.size()) / degrees[type];
-        const int pieces = std::gcd(units, split);
-        for (int piece = 0; piece < pieces; ++piece) {
-          Part& part = parts.emplace_back();
-          for (int unit = 0; unit < units / pieces; ++unit) {
-            Unit& one = part.units.emplace_back();
-            const auto first = ranks.begin() + (piece * (units / pieces) + unit) * degrees[type];
-            one.ranks.assign(first, first + degrees[type]);
-            one.host = context_.slots[at(*first)].host;
-            one.type = static_cast<int>(type);
-          }
-          for (const int rows : micro_batches_) {
-            double speed = 0;
-            for (const Unit& one : part.units) speed += 1 / layer_seconds(one, rows);
-            part.speeds.push_back(speed);
-            part.heads.push_back(head_seconds(part.units.back(), rows) /
-                                 layer_seconds(part.units.back(), rows));
-          }
-        }
-      }
-    const int most = std::min(static_cast<int>(parts.size()), job_.global_batch);
-    for (int pipelines = 1; pipelines <= most; ++pipelines) {
-      if (job_.data > 0 && pipelines != job_.data) continue;
-      // Of many parts only even divisions.
-      if (parts.size() > 32 && static_cast<int>(parts.size()) % pipelines != 0) continue;
-      if (parts.size() <= 8 && pipelines <= 8) {
-        Assignment assignment;
-        every_assignment(parts, pipelines, 0, assignment);
-      } else {
-        balanced_assignments(parts, pipelines);
-      }
-    }
-  }
-
-  /// Every set partition; parts that are alike come in falling order of their pipelines' numbers only.
-  void every_assignment(const std::vector<Part>& parts, int pipelines, int used, Assignment& assignment) {
-    const int left = static_cast<int>(parts.size() - assignment.size());
-    if (left < pipelines - used) return;
-    if (left == 0) {
-      add_idea(parts, pipelines, assignment);
-      return;
-    }
-    const std::size_t next = assignment.size();
-    const bool like_last = next > 0 && parts[next].units.front().type == parts[next - 1].units.front().type &&
-                           parts[next].units.size() == parts[next - 1].units.size();
-    for (int pipeline = like_last ? assignment.back() : 0; pipeline < std::min(used + 1, pipelines);
-         ++pipeline) {
-      assignment.push_back(pipeline);
-      every_assignment(parts, pipelines, std::max(used, pipeline + 1), assignment);
-      assignment.pop_back();
-    }
-  }
-
-  /// For many parts: in turns; in the order of their types, so that pipelines are of one kind; the fastest to
-  /// the slowest pipeline.
-  void balanced_assignments(const std::vector<Part>& parts, int pipelines) {
-    const auto count = static_cast<int>(parts.size());
-    Assignment turns, blocks, fastest(parts.size());
-    for (int i = 0; i < count; ++i) {
-      turns.push_back(i % pipelines);
-      blocks.push_back(static_cast<int>(static_cast<std::int64_t>(i) * pipelines / count));
-    }
-    std::vector<std::size_t> order(parts.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](auto a, auto b) { return parts[a].speeds[0] > parts[b].speeds[0]; });
-    std::vector<double> speed(at(pipelines), 0);
-    for (const std::size_t part : order) {
-      const auto slowest = std::ranges::min_element(speed);
-      fastest[part] = static_cast<int>(slowest - speed.begin());
-      *slowest += parts[part].speeds[0];
-    }
-    for (const Assignment& assignment : {turns, blocks, fastest}) add_idea(parts, pipelines, assignment);
-  }
-
-  /// Seconds of one layer for a micro-batch of `rows`, forward and backward.
-  double layer_seconds(const Unit& unit, int rows) {
-    const auto [known, added] =
-        layer_seconds_.try_emplace({unit.type, static_cast<int>(unit.ranks.size()), rows}, 0);
-    if (added) known->second = costs_of(unit, rows).layer.both();
-    return known->second;
-  }
-
-  double head_seconds(const Unit& unit, int rows) {
-    const auto [known, added] =
-        head_seconds_.try_emplace({unit.type, static_cast<int>(unit.ranks.size()), rows}, 0);
-    if (added) known->second = costs_of(unit, rows).head.both();
-    return known->second;
-  }
-
-  PlaceCosts costs_of(const Unit& unit, int rows) const {
-    Plan plan;
-    plan.job = job_;
-    plan.job.recompute = recomputes().front();
-    plan.job.chunks = 1;
-    const int degree = static_cast<int>(unit.ranks.size());
-    plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
-    std::vector<int> ranks;
-    for (int tensor = 0; tensor < degree; ++tensor) {
-      const Slot& slot = context_.slots[at(unit.ranks[at(tensor)])];
-      plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
-      ranks.push_back(tensor);
-    }
-    PlaceCosts costs = place_costs(plan, context_.view, ranks);
-    if (!costs.layers.empty()) {  // where a profile tells layers apart: their mean
-      PassSeconds sum = costs.stage(plan.pipelines[0].stages[0], false, false);
-      const double share = 1.0 / job_.model.layers;
-      costs.layer = {share * sum.forward, share * sum.backward_input, share * sum.backward_weights};
-    }
-    return costs;
-  }
-
-  std::vector<Recompute> recomputes() const {
-    return context_.options.recompute.empty() ? std::vector{job_.recompute} : context_.options.recompute;
-  }
-
-  std::vector<int> choose_micro_batches() const {
-    if (job_.micro_batch > 0) return {job_.micro_batch};
-    if (aligned_) return {1};
-    std::vector<int> sizes;
-    for (int rows = 1; rows <= std::min(16, job_.global_batch); rows *= 2)
-      if (job_.global_batch % rows == 0) sizes.push_back(rows);
-    return sizes;
-  }
-
-  /// By speeds alone: layers and rows as if they could be divided at will.
-  void add_idea(const std::vector<Part>& parts, int count, const Assignment& assignment) {
-    sizes_.assign(at(count), 0);
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      sizes_[at(assignment[i])] += static_cast<int>(parts[i].units.size());
-    for (const int size : sizes_)
-      if (size > job_.model.layers || (job_.pipeline > 0 && size != job_.pipeline)) return;
-    std::vector<std::vector<Unit>> pipelines;  // built only for ideas that are kept
-    double gradients = 0;
-    for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
-      const int rows = micro_batches_[k];
-      ticks_.assign(at(count), 0);
-      std::vector<double> heads(at(count), 0);
-      for (std::size_t i = 0; i < parts.size(); ++i) {
-        ticks_[at(assignment[i])] += parts[i].speeds[k];
-        heads[at(assignment[i])] = parts[i].heads[k];
-      }
-      for (int i = 0; i < count; ++i) ticks_[at(i)] = (job_.model.layers + heads[at(i)]) / ticks_[at(i)];
-      const std::vector<int> shares = share_rows(sizes_, ticks_, rows);
-      double seconds = 0;
-      for (std::size_t i = 0; i < shares.size(); ++i)
-        seconds = std::max(
-            seconds, shares[i] == 0 ? Scorer::kNever : (shares[i] / rows + sizes_[i] - 1.0) * ticks_[i]);
-      if (seconds == Scorer::kNever || too_slow(seconds + gradients)) continue;
-      if (pipelines.empty()) {
-        pipelines.resize(at(count));
-        for (std::size_t i = 0; i < parts.size(); ++i) {
-          auto& units = pipelines[at(assignment[i])];
-          units.insert(units.end(), parts[i].units.begin(), parts[i].units.end());
-        }
-        if (!context_.options.uneven_replicas && !alike(pipelines)) return;
-        gradients = gradient_seconds(pipelines);
-      }
-      seconds += gradients;
-      if (too_slow(seconds)) continue;
-      ideas_.emplace(seconds, Idea{seconds, pipelines, rows});
-      if (ideas_.size() > kIdeas) ideas_.erase(std::prev(ideas_.end()));
-    }
-  }
-
-  bool too_slow(double seconds) const { return ideas_.size() >= kIdeas && seconds >= ideas_.rbegin()->first; }
-
-  static bool alike(const std::vector<std::vector<Unit>>& pipelines) {
-    return std::ranges::all_of(pipelines, [&](const auto& units) {
-      return std::ranges::equal(units, pipelines.front(), [&](const Unit& a, const Unit& b) {
-        return a.ranks.size() == b.ranks.size() && a.ranks.size() == pipelines[0][0].ranks.size();
-      });
-    });
-  }
-
-  /// Of each pipeline the time between two micro-batches, with layers as even as can be.
-  std::vector<double> tick_seconds(const std::vector<std::vector<Unit>>& pipelines, int rows) {
-    std::vector<double> ticks;
-    for (const auto& units : pipelines) {
-      double speed = 0;
-      for (const Unit& unit : units) speed += 1 / layer_seconds(unit, rows);
-      const double head = head_seconds(units.back(), rows) / layer_seconds(units.back(), rows);
-      ticks.push_back((job_.model.layers + head) / speed);
-    }
-    return ticks;
-  }
-
-  /// Micro-batch by micro-batch to the pipeline that would end first; equal where replicas must be.
-  std::vector<int> share_rows(const std::vector<int>& sizes, const std::vector<double>& ticks,
-                              int rows) const {
-    const int count = static_cast<int>(sizes.size()), all = job_.global_batch / rows;
-    std::vector<int> shares(sizes.size(), 0);
-    if (aligned_ || !context_.options.uneven_replicas) {
-      if (all % count == 0) std::ranges::fill(shares, job_.global_batch / count);
-      return shares;
-    }
-    if (all < count) return shares;
-    double speed = 0;
-    for (const double tick : ticks) speed += 1 / tick;
-    int left = all;
-    for (std::size_t i = 0; i < shares.size(); ++i) {
-      shares[i] = std::max(1, static_cast<int>(std::floor(0.9 * all / ticks[i] / speed)));
-      left -= shares[i];
-    }
-    const auto end = [&](std::size_t i) { return (shares[i] + sizes[i] - 1.0) * ticks[i]; };
-    for (; left > 0; --left) {
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < shares.size(); ++i)
-        if (end(i) + ticks[i] < end(best) + ticks[best]) best = i;
-      ++shares[best];
-    }
-    for (; left < 0; ++left) {
-      std::size_t worst = 0;
-      for (std::size_t i = 1; i < shares.size(); ++i)
-        if (shares[i] > 1 && (shares[worst] == 1 || end(i) > end(worst))) worst = i;
-      --shares[worst];
-    }
-    for (int& share : shares) share *= rows;
-    return shares;
-  }
-
-  /// A ring over the slowest way between hosts of different pipelines; each of a pipeline's hosts sends what
-  /// it holds.
-  double gradient_seconds(const std::vector<std::vector<Unit>>& pipelines) {
-    if (pipelines.size() < 2) return 0;
-    double slowest = 0;
-    for (std::size_t i = 0; i < pipelines.size(); ++i) {
-      const auto &from = pipelines[i], &to = pipelines[(i + 1) % pipelines.size()];
-      double between = 0;
-      for (std::size_t u = 0; u < from.size(); u += std::max<std::size_t>(1, from.size() / 4)) {
-        const Unit& other = to[u * to.size() / from.size()];
-        if (other.host == from[u].host) continue;
-        const Path& path = context_.view.path(from[u].host, other.host);
-        between = std::max(between, 1 / path.bytes_per_second);
-      }
-      std::set<int> hosts;
-      for (const Unit& unit : from) hosts.insert(unit.host);
-      slowest = std::max(slowest, between / static_cast<double>(hosts.size()));
-    }
-    const auto count = static_cast<double>(pipelines.size());
-    return 2 * (count - 1) / count * static_cast<double>(job_.model.parameters()) * job_.gradient_bytes() *
-           slowest;
-  }
-
-  std::optional<Plan> simulate_best() {
-    std::optional<Layout> best;
-    double best_seconds = Scorer::kNever;
-    const auto most =
-        std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context_.slots.size()), 3, 24);
-    for (const auto& [estimate, idea] : ideas_) {
-      if (scorer_.simulated() >= most) break;
-      std::optional<Layout> layout = assign(idea);
-      if (!layout) continue;
-      const double seconds = scorer_.seconds(*layout, best_seconds);
-      if (seconds >= best_seconds) continue;
-      best_seconds = seconds;
-      best = std::move(layout);
-    }
-    if (!best) return std::nullopt;
-    return scorer_.plan(*best);
-  }
-
-  /// Layers one by one to the place that would be the fastest with one more and has room; the units of a
-  /// pipeline stand as they come, those of large memory first in the order of their types, for the first
-  /// stages hold the most micro-batches.
-  std::optional<Layout> assign(const Idea& idea) {
-    for (const Recompute recompute : recomputes()) {
-      Layout layout;
-      layout.recompute = recompute;
-      std::vector<int> sizes;
-      for (const auto& units : idea.pipelines) sizes.push_back(static_cast<int>(units.size()));
-      const std::vector<int> shares =
-          share_rows(sizes, tick_seconds(idea.pipelines, idea.micro_batch), idea.micro_batch);
-      bool fits = true;
-      for (std::size_t i = 0; i < idea.pipelines.size() && fits; ++i) {
-        Layout::Replica replica;
-        replica.rows = shares[i];
-        replica.micro_batch = idea.micro_batch;
-        std::vector<Unit> units = idea.pipelines[i];
-        if (context_.options.uneven_replicas && !aligned_)
-          std::ranges::stable_sort(units,
-                                   [&](const Unit& a, const Unit& b) { return memory_of(a) > memory_of(b); });
-        for (const Unit& unit : units) replica.places.push_back({unit.ranks, 1});
-        fits = give_layers(replica, units, recompute, static_cast<int>(idea.pipelines.size()));
-        layout.replicas.push_back(std::move(replica));
-      }
-      if (fits) return layout;
-    }
-    return std::nullopt;
-  }
-
-  double memory_of(const Unit& unit) const {
-    const Slot& slot = context_.slots[at(unit.ranks.front())];
-    const double bytes = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
-    return bytes > 0 ? bytes * static_cast<double>(unit.ranks.size()) : 1e30;
-  }
-
-  bool give_layers(Layout::Replica& replica, const std::vector<Unit>& units, Recompute recompute,
-                   int replicas) {
-    const int places = static_cast<int>(units.size());
-    std::vector<int> most(units.size(), job_.model.layers);
-    for (int place = 0; place < places; ++place)
-      most[at(place)] = room(replica, units, place, recompute, replicas);
-    if (std::ranges::any_of(most, [](int room) { return room < 1; })) return false;
-    const double head = head_seconds(units.back(), replica.micro_batch);
-    for (int left = job_.model.layers - places; left > 0; --left) {
-      int best = -1;
-      double least = 0;
-      for (int place = 0; place < places; ++place) {
-        if (replica.places[at(place)].layers >= most[at(place)]) continue;
-        const double then =
-            (replica.places[at(place)].layers + 1) * layer_seconds(units[at(place)], replica.micro_batch) +
-            (place + 1 == places ? head : 0);
-        if (best >= 0 && then >= least) continue;
-        best = place;
-        least = then;
-      }
-      if (best < 0) return false;
-      ++replica.places[at(best)].layers;
-    }
-    return true;
-  }
-
-  /// Layers that fit: memory grows in proportion to them.
-  int room(const Layout::Replica& replica, const std::vector<Unit>& units, int place, Recompute recompute,
-           int replicas) const {
-    const Slot& slot = context_.slots[at(units[at(place)].ranks.front())];
-    const double available = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
-    if (available <= 0 || job_.model.layers < 2) return job_.model.layers;
-    Plan plan;
-    plan.job = job_;
-    plan.job.recompute = recompute;
-    plan.job.chunks = 1;
-    plan.job.schedule = Schedule::kOneForwardOneBackward;
-    plan.job.data = replicas;
-    Pipeline pipeline;
-    pipeline.rows = replica.rows;
-    pipeline.micro_batch = replica.micro_batch;
-    for (const Unit& unit : units) pipeline.stages.push_back({0, 1, static_cast<int>(unit.ranks.size())});
-    plan.pipelines.assign(at(replicas), pipeline);
-    const auto bytes = [&](int layers) {
-      plan.pipelines[0].stages[at(place)].layers = layers;
-      return static_cast<double>(rank_memory(plan, 0, place).total);
-    };
-    const double one = bytes(1), more = bytes(2) - one;
-    if (one > available) return 0;
-    return 1 + static_cast<int>(std::min((available - one) / more, 1e6));
-  }
-
-  static constexpr std::size_t kIdeas = 400;
-  const SearchContext& context_;
-  const Job& job_;
-  Scorer scorer_;
-  bool aligned_;
-  std::vector<HostType> types_;
-  std::vector<int> micro_batches_;
-  std::vector<int> sizes_;     // of the pipelines of an idea
-  std::vector<double> ticks_;  // and the time between two of their micro-batches
-  std::map<std::tuple<int, int, int>, double> layer_seconds_, head_seconds_;
-  std::multimap<double, Idea> ideas_;
-};
+  std::ranges::stable_sort(result, {}, &Ranked::seconds);
+  return result;
+}
 
 }  // namespace
 
 std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
-  std::optional<Plan> plan = Flexible(context, job, false).search();
-  if (auto aligned = machine_aligned_plan(context, job);
-      aligned && (!plan || aligned->prediction.step_seconds < plan->prediction.step_seconds))
-    plan = std::move(aligned);
-  if (!plan) return std::nullopt;
+  const std::vector<Pool> pools = pools_of(context);
+  Estimator estimator(context, job, pools);
+  Scorer scorer(context, job);
+  std::optional<Layout> best;
+  double best_seconds = Scorer::kNever;
+  for (const Ranked& ranked : shapes_to_try(context, job, pools, estimator)) {
+    Layout layout = layout_of(ranked.shape, pools);
+    const double seconds = scorer.seconds(layout, best_seconds);
+    if (seconds >= best_seconds) continue;
+    best_seconds = seconds;
+    best = std::move(layout);
+  }
+  if (!best) return std::nullopt;
+  std::optional<Plan> plan = scorer.plan(*best);
   *plan =
       improved_plan(context, job, *plan,
                     std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 60));
@@ -482,7 +69,19 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
 }
 
 std::optional<Plan> machine_aligned_plan(const SearchContext& context, const Job& job) {
-  return Flexible(context, job, true).search();
+  const auto most = std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 24);
+  Scorer scorer(context, job);
+  std::optional<Layout> best;
+  double best_seconds = Scorer::kNever;
+  for (Layout& layout : host_divisions(context, job, true)) {
+    if (scorer.simulated() >= most) break;
+    const double seconds = scorer.seconds(layout, best_seconds);
+    if (seconds >= best_seconds) continue;
+    best_seconds = seconds;
+    best = std::move(layout);
+  }
+  if (!best) return std::nullopt;
+  return scorer.plan(*best);
 }
 
 }  // namespace tombolo::planner

@@ -22,9 +22,11 @@ std::vector<int> split_by_speed(int layers, const std::vector<double>& speeds, c
     stages_left -= stages[group];
     int take = left;
     if (group + 1 < speeds.size()) {
-      // The small addend keeps a share that is a whole number in exact arithmetic from being floored to the
-      // number below.
-      take = static_cast<int>(std::floor(alpha * speeds[group] / sum * layers + 1e-9));
+      // Speeds are measured, so two equal clusters' differ by a little: without the tolerance the slower
+      // one's half of four layers would be floored to one.
+      constexpr double kNoise = 0.01, kMostLayers = 0.05;
+      const double share = alpha * speeds[group] / sum * layers;
+      take = static_cast<int>(std::floor(share + std::min(kNoise * share, kMostLayers)));
       take = std::clamp(take, stages[group], left - stages_left);
     }
     left -= take;

@@ -21,6 +21,12 @@ TEST(LayerSplit, EqualSpeedsGiveEqualLayers) {
   EXPECT_EQ(split_by_speed(12, {2e9, 4e9}, {1, 2}, 1.0), (Layers{4, 4, 4}));
 }
 
+TEST(LayerSplit, SpeedsThatDifferByTheNoiseOfMeasuringGiveEqualLayers) {
+  EXPECT_EQ(split_by_speed(4, {1e9, 1.01e9}, {1, 1}, 1.0), (Layers{2, 2}));
+  EXPECT_EQ(split_by_speed(4, {1.01e9, 1e9}, {1, 1}, 1.0), (Layers{2, 2}));
+  EXPECT_EQ(split_by_speed(8, {1e9, 1.1e9}, {1, 1}, 1.0), (Layers{3, 5}));
+}
+
 TEST(LayerSplit, AlphaFavoursTheGroupsBeforeTheLast) {
   EXPECT_EQ(split_by_speed(48, {197, 160}, {1, 1}, 1.05), (Layers{27, 21}));
 }

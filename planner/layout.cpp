@@ -1,6 +1,7 @@
 #include "planner/layout.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "planner/index.h"
@@ -20,7 +21,12 @@ bool Layout::uniform() const {
   });
 }
 
-Layout layout_of(const Plan& plan) {
+Layout layout_of(const SearchContext& context, const Plan& plan) {
+  std::map<std::pair<std::string, int>, int> launcher_rank;
+  for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
+    const Slot& slot = context.slots[rank];
+    launcher_rank[{context.view.host(slot.host).name, slot.device}] = static_cast<int>(rank);
+  }
   Layout layout;
   layout.schedule = plan.job.schedule;
   layout.chunks = plan.job.chunks;
@@ -31,8 +37,14 @@ Layout layout_of(const Plan& plan) {
     Layout::Replica& one = layout.replicas.emplace_back();
     one.rows = pipeline.rows;
     one.micro_batch = pipeline.micro_batch;
-    for (int place = 0; place < plan.pipeline_size(replica); ++place)
-      one.places.push_back({places[at(replica)][at(place)], plan.stage(place, replica).layers});
+    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
+      Layout::Place& taken = one.places.emplace_back();
+      taken.layers = plan.stage(place, replica).layers;
+      for (const int rank : places[at(replica)][at(place)]) {
+        const RankPlace& where = plan.ranks[at(rank)];
+        taken.ranks.push_back(launcher_rank.at({where.host, where.device}));
+      }
+    }
   }
   return layout;
 }
@@ -51,7 +63,19 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
   plan.job.tensor = static_cast<int>(first.places.front().ranks.size());
   plan.job.micro_batch = first.micro_batch;
   bool shared = false;
-  plan.ranks.resize(context.slots.size());
+  std::vector<int> number(context.slots.size(), -1);
+  for (const Layout::Replica& replica : layout.replicas)
+    for (const Layout::Place& place : replica.places)
+      for (const int rank : place.ranks) number[at(rank)] = 0;
+  int taken = 0;
+  for (std::size_t rank = 0; rank < number.size(); ++rank) {
+    const Slot& slot = context.slots[rank];
+    if (number[rank] == 0)
+      number[rank] = taken++;
+    else
+      plan.left_out.push_back({context.view.host(slot.host).name, slot.device});
+  }
+  plan.ranks.resize(at(taken));
   for (std::size_t replica = 0; replica < layout.replicas.size(); ++replica) {
     const Layout::Replica& one = layout.replicas[replica];
     Pipeline pipeline;
@@ -69,9 +93,9 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
       shared |= ranks.size() > 1;
       for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
         const Slot& slot = context.slots[at(ranks[tensor])];
-        plan.ranks[at(ranks[tensor])] = {context.view.host(slot.host).name, slot.device,
-                                         static_cast<int>(stage), static_cast<int>(replica),
-                                         static_cast<int>(tensor)};
+        plan.ranks[at(number[at(ranks[tensor])])] = {context.view.host(slot.host).name, slot.device,
+                                                     static_cast<int>(stage), static_cast<int>(replica),
+                                                     static_cast<int>(tensor)};
       }
     }
   }
@@ -104,7 +128,8 @@ double Scorer::seconds(const Layout& layout, double limit) {
   if (limit < kNever && lower_bound(plan, context_.view) >= limit) return kNever;
   if (missing_memory(plan, context_.view).bytes > 0) return kNever;
   ++simulated_;
-  return simulate(plan, context_.view, {.spans = false}).step_seconds;
+  const auto simulation = simulate_if_linked(plan, context_.view);
+  return simulation ? simulation->step_seconds : kNever;
 }
 
 Plan Scorer::plan(const Layout& layout) const {

@@ -33,8 +33,10 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-Layout layout_of(const Plan& plan);
-/// Without groups, prediction and notes.
+/// The plan's ranks must be among the context's.
+Layout layout_of(const SearchContext& context, const Plan& plan);
+/// Without groups, prediction and notes. Launcher ranks that no place takes are left out: the plan numbers
+/// the others anew, in the same order.
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout);
 
 /// Scores layouts of one job by memory, lower bound and simulator.
@@ -44,7 +46,8 @@ class Scorer {
 
   Scorer(const SearchContext& context, const Job& job) : context_(context), job_(job) {}
 
-  /// Simulated seconds of a step; kNever where it does not divide, fit in memory, or come below `limit`.
+  /// Simulated seconds of a step; kNever where it does not divide, fit in memory, come below
+  /// `limit`, or where hosts must talk that no link joins.
   double seconds(const Layout& layout, double limit = kNever);
   /// With its prediction; the layout must fit.
   Plan plan(const Layout& layout) const;

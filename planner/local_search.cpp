@@ -182,7 +182,7 @@ class LocalSearch {
 }  // namespace
 
 Plan improved_plan(const SearchContext& context, const Job& job, const Plan& start, std::int64_t most) {
-  const Layout from = layout_of(start);
+  const Layout from = layout_of(context, start);
   const Layout to = LocalSearch(context, job, from, start.prediction.step_seconds, most).run();
   if (to == from) return start;
   Plan plan = Scorer(context, job).plan(to);

@@ -16,7 +16,10 @@ struct Workers {
   DedicationCosts costs;
 };
 
+/// Long where no link is known: a place to avoid.
 double seconds_over(const ClusterView& view, int from, int to, double bytes) {
+  constexpr double kUnlinked = 1e9;
+  if (!view.linked(from, to)) return kUnlinked;
   const Path& path = view.path(from, to);
   return (path.bytes_per_second > 0 ? bytes / path.bytes_per_second : 0) + path.latency_seconds;
 }
@@ -85,10 +88,11 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   const auto consider = [&](Plan plan) {
     if (missing_memory(plan, context.view).bytes > 0) return;  // devices may differ
     if (best && lower_bound(plan, context.view) >= best->prediction.step_seconds) return;
-    const Simulation simulation = simulate(plan, context.view, {.spans = false});
-    if (best && simulation.step_seconds >= best->prediction.step_seconds * (1 - 1e-9)) return;
-    plan.prediction.step_seconds = simulation.step_seconds;
-    plan.prediction.bubble_fraction = simulation.bubble_fraction;
+    const auto simulation = simulate_if_linked(plan, context.view);
+    if (!simulation) return;
+    if (best && simulation->step_seconds >= best->prediction.step_seconds * (1 - 1e-9)) return;
+    plan.prediction.step_seconds = simulation->step_seconds;
+    plan.prediction.bubble_fraction = simulation->bubble_fraction;
     best = std::move(plan);
   };
   for (Candidate& candidate : candidates) {

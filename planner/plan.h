@@ -48,6 +48,13 @@ struct Group {
   topology::NicKind nic_kind = topology::NicKind::kTcp;  ///< the slowest kind used inside the group
 };
 
+/// A device that the plan could have had and leaves idle.
+struct IdleDevice {
+  std::string host;
+  int device = 0;  ///< index in the host's devices
+  friend bool operator==(const IdleDevice&, const IdleDevice&) = default;
+};
+
 struct RankMemory {
   std::uint64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0,
                 total = 0;  ///< bytes
@@ -67,7 +74,8 @@ struct Plan {
   std::string routing;              ///< "per-peer" or "shared"
   Job job;                          ///< with every choice filled in; where replicas differ, the first one's
   std::vector<Pipeline> pipelines;  ///< by replica
-  std::vector<RankPlace> ranks;
+  std::vector<RankPlace> ranks;     ///< of those that take part
+  std::vector<IdleDevice> left_out;
   std::vector<Group> groups;
   Prediction prediction;
   std::vector<std::string> notes;  ///< why, for people

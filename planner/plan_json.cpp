@@ -182,6 +182,23 @@ Group parse_group(const JsonCursor& at, int ranks) {
   return group;
 }
 
+std::vector<IdleDevice> parse_left_out(const JsonCursor& at, const std::vector<RankPlace>& ranks) {
+  std::vector<IdleDevice> idle;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"host", "device"});
+    IdleDevice one{item.field("host").text(), 0};
+    if (const auto device = item.optional("device")) one.device = whole(*device, 0);
+    const auto taken = std::ranges::find_if(
+        ranks, [&](const RankPlace& place) { return place.host == one.host && place.device == one.device; });
+    if (taken != ranks.end())
+      item.reject(
+          fmt::format("device {} of host {} is left out, but rank {} runs on it; take one of them away",
+                      one.device, one.host, taken - ranks.begin()));
+    idle.push_back(std::move(one));
+  }
+  return idle;
+}
+
 std::uint64_t bytes_of(const JsonCursor& at) {
   return static_cast<std::uint64_t>(at.integer(0, std::numeric_limits<std::int64_t>::max()));
 }
@@ -247,8 +264,8 @@ Plan Plan::parse(const JsonDocument& document) {
         fmt::format("version {} of the plan file; this build reads version {}: make the plan again with "
                     "this build's `tombolo plan`",
                     version.integer(1, kMany), kVersion));
-  root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "pipelines", "ranks", "groups",
-             "prediction", "notes"});
+  root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "pipelines", "ranks",
+             "left_out", "groups", "prediction", "notes"});
   Plan plan;
   if (const auto strategy = root.optional("strategy")) plan.strategy = strategy->text();
   plan.routing = root.field("routing").choice({"per-peer", "shared"}) == 0 ? "per-peer" : "shared";
@@ -278,6 +295,7 @@ Plan Plan::parse(const JsonDocument& document) {
   }
   check_schedule(root.field("job"), plan.job, plan.pipelines);
   plan.ranks = parse_ranks(root.field("ranks"), plan);
+  if (const auto left_out = root.optional("left_out")) plan.left_out = parse_left_out(*left_out, plan.ranks);
   if (const auto groups = root.optional("groups"))
     for (const JsonCursor& group : groups->elements())
       plan.groups.push_back(parse_group(group, static_cast<int>(plan.ranks.size())));
@@ -312,6 +330,8 @@ Json Plan::to_json() const {
         {"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
     if (stage(place.stage, place.replica).tensor > 1) item["tensor"] = place.tensor;
   }
+  for (const IdleDevice& idle : left_out)
+    json["left_out"].push_back({{"host", idle.host}, {"device", idle.device}});
   json["groups"] = Json::array();
   for (const Group& group : groups)
     json["groups"].push_back({{"kind", group.kind},

@@ -112,6 +112,17 @@ TEST(PlanFile, ChecksThatEachPlaceIsTakenOnce) {
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["host"] = "a0"; }), "device 0 of host a0");
 }
 
+TEST(PlanFile, ListsDevicesThatAreLeftOut) {
+  Json json = example();
+  json["left_out"] = {{{"host", "c0"}, {"device", 1}}};
+  EXPECT_EQ(parse(json).left_out, (std::vector<IdleDevice>{{"c0", 1}}));
+  EXPECT_EQ(parse(json).to_json(), json);
+  EXPECT_MENTIONS(error_after([](Json& one) {
+                    one["left_out"] = {{{"host", "a0"}}};
+                  }),
+                  "left_out[0]: device 0 of host a0 is left out, but rank 0 runs on it");
+}
+
 TEST(PlanFile, ChecksThatTheBatchDivides) {
   const std::string message = error_after([](Json& json) { json["job"]["global_batch"] = 18; });
   EXPECT_MENTIONS(message, "job.global_batch");

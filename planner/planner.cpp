@@ -7,26 +7,17 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/condense.h"
 #include "planner/layer_split.h"
+#include "planner/left_out.h"
 #include "planner/memory.h"
+#include "planner/remedies.h"
 #include "planner/search.h"
 #include "planner/strategies.h"
 
 namespace tombolo::planner {
 
 namespace {
-
-/// In a few words, for messages.
-std::string layout_text(const Job& job) {
-  std::string text = fmt::format("pipeline {}, data {}", job.pipeline, job.data);
-  if (job.tensor > 1) text += fmt::format(", tensor {}", job.tensor);
-  if (job.schedule != Schedule::kOneForwardOneBackward)
-    text += fmt::format(", schedule {}", schedule_name(job.schedule));
-  if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
-  if (job.recompute != Recompute::kNone)
-    text += fmt::format(", recomputing {}", recompute_name(job.recompute));
-  return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
-}
 
 void check_job(const Job& job, const PlanOptions& options) {
   job.model.check();
@@ -48,52 +39,11 @@ void check_job(const Job& job, const PlanOptions& options) {
   }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
-}
-
-/// The most layers with which this layout would fit, or 0.
-int most_layers(const SearchContext& context, const Candidate& candidate) {
-  for (int layers = candidate.plan.job.model.layers - 1; layers >= candidate.plan.job.pipeline; --layers) {
-    Job smaller = candidate.plan.job;
-    smaller.model.layers = layers;
-    for (const Candidate& other : enumerate(context, smaller).all)
-      if (other.missing_bytes == 0) return layers;
-  }
-  return 0;
-}
-
-[[noreturn]] void fail_nothing_fits(const SearchContext& context, const Job& job,
-                                    const std::vector<Candidate>& candidates) {
-  const Candidate& closest = *std::min_element(
-      candidates.begin(), candidates.end(),
-      [](const Candidate& a, const Candidate& b) { return a.missing_bytes < b.missing_bytes; });
-  const Plan& plan = closest.plan;
-  const RankPlace& place = plan.ranks[static_cast<std::size_t>(closest.missing_rank)];
-  const RankMemory& memory = plan.prediction.memory[static_cast<std::size_t>(closest.missing_rank)];
-  std::vector<std::string> remedies;
-  Job open = job;
-  open.pipeline = open.data = open.micro_batch = 0;
-  if (job.framework == Framework::kMegatron) open.tensor = 0;
-  for (const Candidate& other : enumerate(context, open).all) {
-    if (other.missing_bytes > 0) continue;
-    remedies.push_back("with " + layout_text(other.plan.job));
-    break;
-  }
-  if (remedies.empty()) {
-    if (const int layers = most_layers(context, closest); layers > 0)
-      remedies.push_back(fmt::format("with at most {} layers in all", layers));
-    else
-      remedies.push_back("with a smaller width, context or vocabulary");
-    remedies.push_back("on more ranks");
-  }
-  remedies.push_back(fmt::format("with {} there", format_size(memory.total)));
-  fail(Cause::kInvalidUsage,
-       "no plan fits in memory. The closest ({}) lacks {} ({} bytes) on "
-       "rank {} (host {}, device {}, stage {}), which needs {}: parameters {}, gradients {}, optimizer {}, "
-       "activations {}, buffers {}. It would fit {}",
-       layout_text(plan.job), format_size(closest.missing_bytes), closest.missing_bytes, closest.missing_rank,
-       place.host, place.device, place.stage, format_size(memory.total), format_size(memory.parameters),
-       format_size(memory.gradients), format_size(memory.optimizer), format_size(memory.activations),
-       format_size(memory.buffers), fmt::join(remedies, ", or "));
+  if (options.may_leave_out && options.strategy != Strategy::kFlashFlex &&
+      options.strategy != Strategy::kAuto)
+    fail(Cause::kInvalidUsage,
+         "strategy {} gives every rank a place; to leave some out, take flashflex or auto",
+         strategy_name(options.strategy));
 }
 
 constexpr std::array<std::pair<Strategy, std::string_view>, 5> kStrategies{
@@ -171,17 +121,20 @@ Plan grid_plan(const SearchContext& context, const Job& job) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
   Candidate* best = nullptr;
+  std::string unlinked;  // why a layout cannot talk
   std::size_t simulated = 0;
   for (Candidate& candidate : candidates) {
     Prediction& prediction = candidate.plan.prediction;
     if (best && candidate.bound >= best->plan.prediction.step_seconds) continue;
-    const Simulation simulation = simulate(candidate.plan, context.view, {.spans = false});
+    const auto simulation = simulate_if_linked(candidate.plan, context.view, &unlinked);
     ++simulated;
-    prediction.step_seconds = simulation.step_seconds;
-    prediction.bubble_fraction = simulation.bubble_fraction;
+    if (!simulation) continue;
+    prediction.step_seconds = simulation->step_seconds;
+    prediction.bubble_fraction = simulation->bubble_fraction;
     // By more than rounding, so that equal layouts are decided by their order alone.
     if (!best || prediction.step_seconds < best->plan.prediction.step_seconds * (1 - 1e-9)) best = &candidate;
   }
+  if (!best) fail(Cause::kInvalidUsage, "{}", unlinked);
   Plan plan = std::move(best->plan);
   explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
   return plan;
@@ -213,9 +166,33 @@ Plan plan_by(Strategy strategy, const SearchContext& context, const Job& job) {
                                                                           : searched_plan(one, job);
 }
 
+Plan auto_plan(const SearchContext& context, const Job& job);
+
+/// A part of a large cluster planned and repeated; nothing where it has no equal parts, or where the whole
+/// does not fit as its parts do.
+std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job) {
+  constexpr std::size_t kMostAtOnce = 1024;
+  if (context.slots.size() <= kMostAtOnce) return std::nullopt;
+  const auto part = condensed(context, job, kMostAtOnce);
+  if (!part) return std::nullopt;
+  const SearchContext inside{context.view, context.kinds_view, part->slots, context.options};
+  const Plan small = auto_plan(inside, part->job);
+  const Layout layout = repeated(layout_of(inside, small), *part);
+  Scorer scorer(context, job);
+  if (scorer.seconds(layout) == Scorer::kNever) return std::nullopt;
+  Plan plan = scorer.plan(layout);
+  plan.notes = small.notes;
+  plan.notes.insert(
+      plan.notes.begin(),
+      fmt::format("planned for {} ranks and repeated {} times, for the hosts fall into equal parts",
+                  part->slots.size(), part->copies));
+  return plan;
+}
+
 /// The best of the others, then better still.
 Plan auto_plan(const SearchContext& context, const Job& job) {
   constexpr double kMostLayouts = 2e5;
+  if (auto plan = repeated_plan(context, job)) return std::move(*plan);
   std::optional<Plan> best;
   std::optional<Error> why;
   std::vector<std::string> others;
@@ -281,6 +258,12 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
 
   Plan plan =
       options.strategy == Strategy::kAuto ? auto_plan(context, job) : plan_by(options.strategy, context, job);
+  if (!plan.left_out.empty()) {
+    for (std::string& sentence : why_left_out(context, plan)) plan.notes.push_back(std::move(sentence));
+    // Those that are left may all share a better kind of NIC.
+    if (options.routing == "shared")
+      plan.prediction.step_seconds = simulate(plan, cluster, {.spans = false}).step_seconds;
+  }
   plan.prediction.tokens_per_second =
       static_cast<double>(job.global_batch) * job.model.context / plan.prediction.step_seconds;
   plan.groups = groups_of(plan, view);

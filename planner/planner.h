@@ -39,6 +39,8 @@ struct PlanOptions {
   std::vector<std::pair<Schedule, int>> schedules;
   /// Whether replicas may differ, where the strategy has it; the bundled trainer's must be alike anyway.
   bool uneven_replicas = true;
+  /// Whether ranks may stay idle where a step is shorter without them; flashflex and auto.
+  bool may_leave_out = false;
 };
 
 /// Tries every allowed (pipeline, data, tensor, schedule, micro-batch), drops those whose memory does not

@@ -211,6 +211,43 @@ TEST(Planner, SaysWhichRankLacksHowMuchWhenNothingFits) {
   EXPECT_THROW(make_plan(cluster, make_job(small_model(layers + 1), 8), {}), Error);
 }
 
+TEST(Planner, NamesOnlyRemediesThatHold) {
+  auto cluster = make_cluster({{"a", 2}}, 1e8);
+  Job job = make_job(small_model(16), 8);
+  job.framework = Framework::kMegatron;
+  job.tensor = 0;
+  int named = 0;
+  for (double megabytes = 1; megabytes < 12; megabytes += 0.5) {
+    for (auto& host : cluster.hosts) host.devices[0].memory_bytes = 1e6 * megabytes;
+    std::string message = "nothing was thrown";
+    try {
+      make_plan(cluster, job, {});
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    const auto says = [&](const char* words) { return message.find(words) != std::string::npos; };
+    const auto fits = [&](const topology::ClusterFile& where, const Job& changed,
+                          const PlanOptions& options) {
+      ++named;
+      EXPECT_NO_THROW(make_plan(where, changed, options)) << message;
+    };
+    PlanOptions recomputing;
+    recomputing.recompute = {Recompute::kFull};
+    Job sharded = job;
+    sharded.shard_optimizer = true;
+    if (says("with full recomputation (--recompute full) as")) fits(cluster, job, recomputing);
+    if (says("with a sharded optimizer (--shard-optimizer) as")) fits(cluster, sharded, {});
+    if (says("full recomputation (--recompute full) and a sharded")) fits(cluster, sharded, recomputing);
+    if (says(" ranks of the same kind")) {
+      const auto text = message.rfind("on ", message.find(" ranks of the same kind"));
+      auto more = make_cluster({{"a", std::stoi(message.substr(text + 3))}}, 1e8);
+      for (auto& host : more.hosts) host.devices[0].memory_bytes = 1e6 * megabytes;
+      fits(more, job, {});
+    }
+  }
+  EXPECT_GT(named, 5) << "too few remedies were named for this test to say anything";
+}
+
 TEST(Planner, SaysWhichLayoutWouldFitWhenTheJobFixesOneThatDoesNot) {
   auto cluster = make_cluster({{"a", 2}}, 1e8);
   const Job job = make_job(small_model(16), 8, 2, 1, 1);

@@ -217,6 +217,16 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
   return bound;
 }
 
+std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view, std::string* why) {
+  try {
+    return simulate(plan, view, {.spans = false});
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kInvalidUsage) throw;
+    if (why && why->empty()) *why = error.what();
+    return std::nullopt;
+  }
+}
+
 Missing missing_memory(const Plan& plan, const ClusterView& view) {
   Missing most;
   const std::vector<RankMemory> memory = memory_by_rank(plan);

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/cluster_view.h"
 #include "planner/placement.h"
 #include "planner/planner.h"
+#include "planner/simulator.h"
 
 namespace tombolo::planner {
 
@@ -42,6 +44,11 @@ Candidates enumerate(const SearchContext& context, const Job& job);
 /// first has passed the stages before and before the last has gone back through them; and shared cores do all
 /// their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
+
+/// As simulate(), without spans; nothing where ranks must talk whose hosts the cluster file does not link, of
+/// which `why`, if given and empty, gets the error.
+std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view,
+                                             std::string* why = nullptr);
 
 struct Missing {
   std::uint64_t bytes = 0;  ///< 0 where everything fits

@@ -88,6 +88,59 @@ TEST(Strategies, FlashFlexUsesDevicesOfDifferentSpeed) {
   EXPECT_EQ(plan.ranks.size(), 6u) << "nobody is left out";
 }
 
+/// Four fast devices, and two that take longer for one layer than these for all.
+topology::ClusterFile with_a_slow_host() {
+  return make_cluster({{"fast", 1, 4, topology::NicKind::kTcp, 0, 4e9, 0},
+                       {"slow", 1, 2, topology::NicKind::kTcp, 0, 5e7, 0}},
+                      1e9);
+}
+
+TEST(Strategies, LeaveSlowDevicesOutWhereTheyMay) {
+  const auto cluster = with_a_slow_host();
+  Job job;
+  job.model = small_model(12);
+  job.global_batch = 24;
+  job.framework = Framework::kMegatron;
+  job.tensor = 0;
+  for (const Strategy strategy : {Strategy::kFlashFlex, Strategy::kAuto}) {
+    PlanOptions options;
+    options.strategy = strategy;
+    const Plan all = make_plan(cluster, job, options);
+    EXPECT_EQ(all.ranks.size(), 6u);
+    EXPECT_TRUE(all.left_out.empty());
+    options.may_leave_out = true;
+    const Plan some = make_plan(cluster, job, options);
+    EXPECT_LT(some.prediction.step_seconds, 0.8 * all.prediction.step_seconds);
+    ASSERT_EQ(some.ranks.size(), 4u);
+    for (const RankPlace& place : some.ranks) EXPECT_EQ(place.host, "fast0");
+    EXPECT_EQ(some.left_out, (std::vector<IdleDevice>{{"slow0", 0}, {"slow0", 1}}));
+    EXPECT_NE(some.notes.back().find("left out: 2 test of slow0: one layer takes"), std::string::npos)
+        << some.notes.back();
+    const Plan again = Plan::parse(JsonDocument::parse(some.to_json().dump(), "plan"));
+    EXPECT_EQ(again.left_out, some.left_out);
+    EXPECT_NEAR(simulate(again, cluster).step_seconds, some.prediction.step_seconds,
+                1e-9 * some.prediction.step_seconds);
+  }
+  PlanOptions options;
+  options.may_leave_out = true;
+  EXPECT_THROW(make_plan(cluster, job, options), Error) << "holmes gives every rank a place";
+}
+
+TEST(Strategies, AutoEqualsExhaustiveSearchOfFewRanksThatMayBeLeftOut) {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  for (int trial = 0; trial < 9; ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
+    const Job job = random_job(random, 2 + trial % 2, 1 + static_cast<int>(random() % 3));
+    const double best = Everything(cluster, job, true).best();
+    PlanOptions options;
+    options.strategy = Strategy::kAuto;
+    options.may_leave_out = true;
+    EXPECT_NEAR(make_plan(cluster, job, options).prediction.step_seconds, best, 1e-8 * best)
+        << "seed " << seed << ' ' << trial;
+  }
+}
+
 TEST(Strategies, AreNamed) {
   for (const Strategy strategy :
        {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex, Strategy::kAuto})

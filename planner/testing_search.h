@@ -50,12 +50,13 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
 }
 
 /// Every layout, without bounds and without symmetry: an order of all ranks, cut into groups and pipelines in
-/// every way, with every split of layers and rows.
+/// every way, with every split of layers and rows; where ranks may be left out, every beginning of it too.
 class Everything {
  public:
-  Everything(const topology::ClusterFile& cluster, const Job& job)
+  Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false)
       : view_(cluster, "per-peer", {}), slots_(launcher_slots(view_, {})), job_(job) {
     options_.uneven_replicas = job.framework == Framework::kMegatron;
+    options_.may_leave_out = may_leave_out;
   }
 
   double best() {
@@ -70,10 +71,8 @@ class Everything {
 
  private:
   void cut(const std::vector<int>& order, std::size_t next, Layout& layout) {
-    if (next == order.size()) {
-      rows(layout, 0, job_.global_batch);
-      return;
-    }
+    if (next == order.size() || (options_.may_leave_out && next > 0)) rows(layout, 0, job_.global_batch);
+    if (next == order.size()) return;
     for (std::size_t size = 1; next + size <= order.size(); ++size) {
       const std::vector<int> group(order.begin() + static_cast<std::ptrdiff_t>(next),
                                    order.begin() + static_cast<std::ptrdiff_t>(next + size));

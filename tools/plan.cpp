@@ -72,7 +72,7 @@ struct PlanOptions {
   std::vector<std::string> what_if;
   std::string running;
   double steps_left = 1000;
-  bool json = false;
+  bool json = false, may_leave_out = false;
 };
 
 planner::Job job_of(const PlanOptions& options) {
@@ -113,6 +113,7 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
                        planner::PlanOptions options, double step_seconds) {
   const bool default_order = options.strategy == planner::Strategy::kMegatron;
   options.strategy = default_order ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  options.may_leave_out = false;  // these two give every rank a place
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
     const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
@@ -134,6 +135,7 @@ int run_plan(const PlanOptions& options) {
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
   set_choices(options, job, plan_options);
+  plan_options.may_leave_out = options.may_leave_out;
   if (!options.order.empty() || options.ranks > 0) {
     int ranks = options.ranks;
     if (ranks == 0)
@@ -227,6 +229,10 @@ void add_plan(CommandLine& tombolo) {
   app.add_option("--order", options->order,
                  "Launcher's rank order: block (default), interleaved, or hosts with commas, one per rank");
   shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
+  app.add_flag(
+      "--may-leave-out", options->may_leave_out,
+      "flashflex, auto: leave devices idle where a step is shorter without them; the plan's ranks are "
+      "then those of the others");
   app.add_option("--alpha", options->alpha,
                  "holmes: favour faster clusters by a little more than their share")
       ->check(CLI::PositiveNumber);
