@@ -137,8 +137,7 @@ class Calibrator {
     for (const auto& one : original_->measurements)
       if (!factors_.contains({-1, 0, one.device})) profile->measurements.push_back(one);
     for (const auto& [key, factor] : factors_) {
-      const bool by_name = std::ranges::any_of(original_->measurements,
-                                               [&](const auto& one) { return one.device == key.name; });
+      const bool by_name = was_measured(key.name);
       for (Profile::Measurement one : original_->measurements) {
         if (one.device != (by_name ? key.name : std::string())) continue;
         one.device = key.name;
@@ -149,6 +148,11 @@ class Calibrator {
       }
     }
     corrected_.job.profile = std::move(profile);
+  }
+
+  /// By its name; else what was measured on any device stands for it.
+  bool was_measured(const std::string& name) const {
+    return std::ranges::any_of(original_->measurements, [&](const auto& one) { return one.device == name; });
   }
 
   void correct_cluster() {
