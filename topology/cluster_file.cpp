@@ -22,6 +22,14 @@ std::vector<std::string> ClusterFile::clusters() const {
   return names;
 }
 
+bool SharedLink::carries(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
+                         std::string_view to_nic) const noexcept {
+  const auto holds = [](const std::vector<NicName>& ends, std::string_view host, std::string_view nic) {
+    return std::ranges::any_of(ends, [&](const NicName& end) { return end.host == host && end.nic == nic; });
+  };
+  return from_host != to_host && holds(from, from_host, from_nic) && holds(to, to_host, to_nic);
+}
+
 ClusterFile ClusterFile::load(const std::string& path) {
   return parse(JsonDocument::load(path));
 }

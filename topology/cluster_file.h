@@ -57,6 +57,24 @@ struct FabricDefault {
   double latency_seconds = 0;
 };
 
+struct NicName {
+  std::string host, nic;
+
+  friend bool operator==(const NicName&, const NicName&) = default;
+};
+
+/// What transfers from any of `from` to any of `to` attain all together, one direction: an uplink, or a port
+/// that several NICs are behind.
+struct SharedLink {
+  std::string name;  ///< unique, for people
+  std::vector<NicName> from, to;
+  double bytes_per_second = 0;
+
+  /// Whether a transfer from the one NIC to the other crosses it; none does inside a host.
+  bool carries(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
+               std::string_view to_nic) const noexcept;
+};
+
 /// Hosts that in truth share processors (an emulation): `cores` cores serve all devices of `hosts`, and a
 /// device alone attains at most one core's speed.
 struct SharedProcessor {
@@ -72,6 +90,7 @@ struct ClusterFile {
   std::vector<Host> hosts;
   std::vector<Link> links;
   std::vector<FabricDefault> fabrics;
+  std::vector<SharedLink> shared_links;
   std::optional<SharedProcessor> shared_processor;
   /// Pairs of fabrics between which nothing passes although both are of one kind.
   std::vector<std::pair<std::string, std::string>> unreachable;

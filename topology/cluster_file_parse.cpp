@@ -9,6 +9,7 @@
 
 #include "topology/cluster_file.h"
 #include "topology/cluster_file_fabrics.h"
+#include "topology/cluster_file_links.h"
 #include "topology/fields.h"
 #include "topology/routes.h"
 
@@ -92,9 +93,9 @@ Gid gid_of(const JsonCursor& cursor) {
 }
 
 Nic nic_of(const JsonCursor& cursor) {
-  cursor.only({"name",      "kind", "fabric",    "address",  "addresses",   "networks",  "routes",
-               "rate_gbps", "mtu",  "numa_node", "emulated", "rdma_device", "rdma_port", "roce_v1",
-               "roce_v2",   "role", "state",     "driver",   "pci_path",    "gids"});
+  cursor.only({"name",      "kind",        "fabric", "address",   "addresses", "networks",    "routes",
+               "rate_gbps", "burst_bytes", "mtu",    "numa_node", "emulated",  "rdma_device", "rdma_port",
+               "roce_v1",   "roce_v2",     "role",   "state",     "driver",    "pci_path",    "gids"});
   Nic nic;
   nic.name = name_of(cursor.field("name"), true);
   nic.kind = kind_of(cursor.field("kind"));
@@ -105,6 +106,7 @@ Nic nic_of(const JsonCursor& cursor) {
   nic.networks = prefixes_of(cursor, "networks");
   nic.routes = prefixes_of(cursor, "routes");
   if (auto value = cursor.optional("rate_gbps")) nic.rate_bits_per_second = rate_of(*value);
+  if (auto value = cursor.optional("burst_bytes")) nic.burst_bytes = memory_of(*value);
   if (auto value = cursor.optional("mtu")) nic.mtu = static_cast<int>(value->integer(68, kMaximumMtu));
   nic.numa_node = numa_of(cursor);
   if (auto value = cursor.optional("emulated")) nic.emulated = value->boolean();
@@ -173,44 +175,7 @@ Host host_of(const JsonCursor& cursor) {
   return host;
 }
 
-/// Hosts and their NICs by name, for checking references.
-using Names = std::map<std::string, std::set<std::string>, std::less<>>;
-
-void check_host(const JsonCursor& cursor, const std::string& host, const Names& names) {
-  if (!names.contains(host)) {
-    cursor.reject(fmt::format("there is no host \"{}\"{}", host, suggestion(host, views(names))));
-  }
-}
-
-/// "host/nic"; a NIC's name may itself hold a slash ("mlx5_0/1"), a host's may not.
-std::pair<std::string, std::string> end_of(const JsonCursor& cursor, const Names& names) {
-  std::string text = cursor.text();
-  auto slash = text.find('/');
-  if (slash == std::string::npos) {
-    cursor.reject(fmt::format("expected \"host/nic\", found \"{}\"", text.substr(0, 60)));
-  }
-  std::pair<std::string, std::string> end{text.substr(0, slash), text.substr(slash + 1)};
-  check_host(cursor, end.first, names);
-  const auto& nics = names.find(end.first)->second;
-  if (!nics.contains(end.second)) {
-    cursor.reject(fmt::format("host \"{}\" has no NIC \"{}\"{}", end.first, end.second,
-                              suggestion(end.second, views(nics))));
-  }
-  return end;
-}
-
-Link link_of(const JsonCursor& cursor, const Names& names) {
-  cursor.only({"from", "to", "bytes_per_second", "latency_seconds", "measured"});
-  Link link;
-  std::tie(link.from_host, link.from_nic) = end_of(cursor.field("from"), names);
-  std::tie(link.to_host, link.to_nic) = end_of(cursor.field("to"), names);
-  link.bytes_per_second = bandwidth_of(cursor.field("bytes_per_second"));
-  link.latency_seconds = latency_of(cursor.field("latency_seconds"));
-  if (auto value = cursor.optional("measured")) link.measured = value->boolean();
-  return link;
-}
-
-SharedProcessor shared_of(const JsonCursor& cursor, const Names& names) {
+SharedProcessor shared_of(const JsonCursor& cursor, const NicsByHost& names) {
   cursor.only({"hosts", "cores"});
   SharedProcessor shared;
   std::set<std::string> seen;
@@ -249,14 +214,14 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
     version.reject(
         fmt::format("this build reads version {} of the cluster file, found version {}", kVersion, found));
   }
-  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "fabrics", "shared_processor",
-             "unreachable", "require"});
+  root.only({"tombolo_cluster", "emulated", "note", "hosts", "links", "fabrics", "shared_links",
+             "shared_processor", "unreachable", "require"});
 
   ClusterFile file;
   if (auto value = root.optional("emulated")) file.emulated = value->boolean();
   if (auto value = root.optional("note")) file.note = value->text();
 
-  Names names;
+  NicsByHost names;
   std::set<std::string> fabrics;
   auto hosts = root.field("hosts");
   for (const auto& element : hosts.elements()) {
@@ -271,18 +236,9 @@ ClusterFile ClusterFile::parse(const JsonDocument& document) {
   }
   if (file.hosts.empty()) hosts.reject("expected at least one host");
 
-  if (auto value = root.optional("links")) {
-    std::set<std::tuple<std::string, std::string, std::string, std::string>> seen;
-    for (const auto& element : value->elements()) {
-      Link link = link_of(element, names);
-      if (!seen.emplace(link.from_host, link.from_nic, link.to_host, link.to_nic).second) {
-        element.reject(fmt::format("the link from \"{}/{}\" to \"{}/{}\" is given twice", link.from_host,
-                                   link.from_nic, link.to_host, link.to_nic));
-      }
-      file.links.push_back(std::move(link));
-    }
-  }
+  if (auto value = root.optional("links")) file.links = links_of(*value, names);
   if (auto value = root.optional("fabrics")) file.fabrics = fabrics_of(*value, file.hosts);
+  if (auto value = root.optional("shared_links")) file.shared_links = shared_links_of(*value, names);
   if (auto value = root.optional("shared_processor")) file.shared_processor = shared_of(*value, names);
   if (auto value = root.optional("unreachable")) {
     for (const auto& element : value->elements())

@@ -90,6 +90,7 @@ TEST(ClusterFile, ComesBackUnchangedThroughJson) {
   json["emulated"] = true;
   json["shared_processor"] = {{"hosts", {"a0", "b0"}}, {"cores", 2}};
   json["hosts"][1]["nics"][1]["rate_gbps"] = 0.1;
+  json["hosts"][1]["nics"][1]["burst_bytes"] = 65536.0;
   json["fabrics"][1]["bytes_per_second"] = 1.2e7;
   json["hosts"][1]["nics"][1]["role"] = "vlan";
   json["hosts"][1]["nics"][1]["state"] = "unknown";
@@ -97,11 +98,12 @@ TEST(ClusterFile, ComesBackUnchangedThroughJson) {
   EXPECT_EQ(first.hosts[1].nics[1].rate_bits_per_second, 100'000'000U);
   ClusterFile second = parse(first.to_json());
   EXPECT_EQ(first.to_json(), second.to_json());
-  for (const char* field :
-       {"emulated", "note", "links", "fabrics", "shared_processor", "unreachable", "require"}) {
+  for (const char* field : {"emulated", "note", "links", "fabrics", "shared_links", "shared_processor",
+                            "unreachable", "require"}) {
     EXPECT_EQ(first.to_json()[field], json[field]) << field;
   }
   EXPECT_EQ(first.to_json()["hosts"][0]["nics"][0], json["hosts"][0]["nics"][0]);
+  EXPECT_EQ(first.to_json()["hosts"][1]["nics"][1]["burst_bytes"], 65536.0);
   for (int host : {0, 1}) {
     EXPECT_EQ(first.to_json()["hosts"][host]["devices"], json["hosts"][host]["devices"]);
   }
@@ -168,7 +170,14 @@ TEST(ClusterFile, NamesLineAndFieldOfEachMistake) {
   expect_error(with("/fabrics/1/name", "ib-A"), "no NIC of cluster \"B\" is on fabric \"ib-A\"");
   expect_error(with("/fabrics/2", good["fabrics"][1]), "from cluster \"A\" to \"B\" is given twice");
   expect_error(with("/fabrics/2", good["fabrics"][0]), "fabric \"ib-A\" is given twice");
+  expect_error(with("/hosts/0/nics/1/burst_bytes", 0), "nics[1].burst_bytes: expected a number > 0");
+  expect_error(with("/shared_links/0/from/0", "a0/eno9"), "shared_links[0].from[0]: host \"a0\" has no NIC");
+  expect_error(with("/shared_links/0/from/1", "a0/eno1"), "from[1]: \"a0/eno1\" is listed twice");
+  expect_error(with("/shared_links/0/to", Json::array()), "shared_links[0].to: expected at least one");
+  expect_error(with("/shared_links/0/bytes_per_second", 0), "bytes_per_second: expected a number > 0");
+  expect_error(with("/shared_links/1", good["shared_links"][0]), "there is already a shared link \"A to B\"");
   Json no_ethernet = good;
+  no_ethernet.erase("shared_links");
   no_ethernet["links"] = Json::array();
   for (int host : {0, 1}) no_ethernet["hosts"][host]["nics"].erase(1);
   expect_error(no_ethernet, "fabrics[1]: without \"name\"");

@@ -51,7 +51,8 @@ struct Nic {
   NicRole role = NicRole::kPhysical;
   NicState state = NicState::kUnknown;
   std::uint64_t rate_bits_per_second = 0;  ///< 0 = unknown
-  int mtu = 0;                             ///< bytes
+  double burst_bytes = 0;  ///< that a token bucket lets pass at once after a pause; 0 = none, or unknown
+  int mtu = 0;             ///< bytes
   std::string driver;
   std::optional<int> numa_node;
   std::string pci_path;                ///< "/sys/devices/pci0000:17/.../0000:18:00.0"; empty for virtual NICs

@@ -16,6 +16,7 @@ Json nic_json(const Nic& nic) {
   if (nic.rate_bits_per_second != 0) {
     json["rate_gbps"] = static_cast<double>(nic.rate_bits_per_second) / 1e9;
   }
+  if (nic.burst_bytes > 0) json["burst_bytes"] = nic.burst_bytes;
   if (nic.mtu != 0) json["mtu"] = nic.mtu;
   if (nic.numa_node) json["numa_node"] = *nic.numa_node;
   if (nic.emulated) json["emulated"] = true;
@@ -84,6 +85,16 @@ Json link_json(const Link& link) {
           {"measured", link.measured}};
 }
 
+Json shared_link_json(const SharedLink& link) {
+  Json json{{"name", link.name},
+            {"from", Json::array()},
+            {"to", Json::array()},
+            {"bytes_per_second", link.bytes_per_second}};
+  for (const NicName& end : link.from) json["from"].push_back(end.host + "/" + end.nic);
+  for (const NicName& end : link.to) json["to"].push_back(end.host + "/" + end.nic);
+  return json;
+}
+
 }  // namespace
 
 Json ClusterFile::to_json() const {
@@ -92,6 +103,7 @@ Json ClusterFile::to_json() const {
   for (const Host& host : hosts) json["hosts"].push_back(host_json(host));
   for (const Link& link : links) json["links"].push_back(link_json(link));
   for (const FabricDefault& fabric : fabrics) json["fabrics"].push_back(fabric_json(fabric));
+  for (const SharedLink& link : shared_links) json["shared_links"].push_back(shared_link_json(link));
   if (shared_processor) {
     json["shared_processor"] = {{"hosts", shared_processor->hosts}, {"cores", shared_processor->cores}};
   }
