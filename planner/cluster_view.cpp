@@ -25,6 +25,8 @@ ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view 
   if (cluster.shared_processor)
     for (const std::string& name : cluster.shared_processor->hosts)
       shares_processor_[at(host_index(name))] = true;
+  for (const topology::SharedLink& link : cluster.shared_links)
+    shared_.push_back({ends_of(link.from), ends_of(link.to)});
   std::set<int> taking_part;
   for (const std::string& name : hosts) taking_part.insert(host_index(name));
   if (hosts.empty())
@@ -37,6 +39,16 @@ int ClusterView::host_index(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& host : cluster_.hosts) names.push_back(host.name);
   fail(Cause::kInvalidUsage, "the cluster file has no host \"{}\"; it has {}", name, fmt::join(names, ", "));
+}
+
+std::set<std::pair<int, int>> ClusterView::ends_of(const std::vector<topology::NicName>& names) const {
+  std::set<std::pair<int, int>> ends;
+  for (const topology::NicName& name : names) {
+    const auto host = links_.host_index(name.host);
+    const auto nic = host ? links_.nic_index(*host, name.nic) : std::nullopt;
+    if (nic) ends.insert({*host, *nic});  // none: made by hand, not read from a file
+  }
+  return ends;
 }
 
 bool ClusterView::reachable(const Nic& from, const Nic& to) const {
@@ -134,6 +146,12 @@ const Path& ClusterView::path(int from, int to) const {
   path.kind = pair->kind;
   path.bytes_per_second = link->bytes_per_second;
   path.latency_seconds = link->latency_seconds;
+  for (std::size_t shared = 0; shared < shared_.size(); ++shared) {
+    if (!shared_[shared].from.contains({from, pair->from}) || !shared_[shared].to.contains({to, pair->to}))
+      continue;
+    path.shared.push_back(static_cast<int>(shared));
+    path.bytes_per_second = std::min(path.bytes_per_second, cluster_.shared_links[shared].bytes_per_second);
+  }
   return paths_.emplace(std::pair(from, to), path).first->second;
 }
 

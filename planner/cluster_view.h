@@ -4,8 +4,10 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "topology/cluster_file.h"
@@ -20,6 +22,7 @@ struct Path {
   topology::NicKind kind = topology::NicKind::kTcp;
   double bytes_per_second = 0;  ///< 0 inside a host that does not say what it attains: costs nothing
   double latency_seconds = 0;
+  std::vector<int> shared;  ///< of the cluster file's shared_links those that it crosses
 };
 
 /// Immutable once built; refers to the cluster file, which must outlive it.
@@ -57,11 +60,16 @@ class ClusterView {
   std::optional<topology::NicKind> shared_kind() const noexcept { return shared_kind_; }
 
  private:
+  /// The NICs at the two ends of a shared link, as host and NIC index.
+  struct SharedEnds {
+    std::set<std::pair<int, int>> from, to;
+  };
   struct NicPair {
     int from = -1, to = -1;
     topology::NicKind kind = topology::NicKind::kTcp;
   };
   std::optional<NicPair> choose(int from, int to) const;
+  std::set<std::pair<int, int>> ends_of(const std::vector<topology::NicName>& names) const;
   bool reachable(const topology::Nic& from, const topology::Nic& to) const;
   void find_shared_kind(const std::vector<int>& hosts);
   const topology::Device& device(int host, int device) const;
@@ -71,6 +79,7 @@ class ClusterView {
   std::optional<topology::NicKind> shared_kind_;
   std::vector<bool> shares_processor_;
   topology::LinkTable links_;
+  std::vector<SharedEnds> shared_;                     // by shared link
   mutable std::map<std::pair<int, int>, Path> paths_;  // found so far
 };
 

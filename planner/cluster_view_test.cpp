@@ -65,6 +65,20 @@ TEST(ClusterView, SaysHowToDeclareALinkThatIsMissing) {
   }
 }
 
+TEST(ClusterView, KnowsWhatSharedLinksAPathCrosses) {
+  auto cluster = linked_islands();
+  cluster.shared_links = {{"out of A0", {{"A0", "fast"}, {"A0", "eth"}}, {{"B0", "eth"}}, 5e7},
+                          {"A to B", {{"A0", "eth"}, {"A1", "eth"}}, {{"B0", "eth"}, {"B1", "eth"}}, 7e7}};
+  const ClusterView view(cluster, "per-peer", {});
+  EXPECT_EQ(view.path(0, 2).shared, (std::vector<int>{0, 1}));
+  EXPECT_EQ(view.path(0, 2).bytes_per_second, 5e7) << "one transfer alone";
+  EXPECT_EQ(view.path(1, 3).shared, (std::vector<int>{1}));
+  EXPECT_EQ(view.path(1, 3).bytes_per_second, 7e7);
+  EXPECT_TRUE(view.path(2, 0).shared.empty()) << "the other direction";
+  EXPECT_EQ(view.path(2, 0).bytes_per_second, kEthernet);
+  EXPECT_TRUE(view.path(0, 1).shared.empty()) << "by the fast NICs";
+}
+
 TEST(ClusterView, TakesWhatJoinsAHostsDevices) {
   auto cluster = linked_islands();
   cluster.hosts[0].device_bytes_per_second = 3e11;

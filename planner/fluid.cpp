@@ -7,23 +7,24 @@
 
 namespace tombolo::planner {
 
-FluidEngine::Resource FluidEngine::add_resource(double capacity) {
-  TOMBOLO_CHECK(capacity > 0, "capacity={}", capacity);
+FluidEngine::Resource FluidEngine::add_resource(double capacity, double burst) {
+  TOMBOLO_CHECK(capacity > 0 && burst >= 0, "capacity={} burst={}", capacity, burst);
   Pool added;
   added.capacity = capacity;
+  added.burst = added.tokens = burst;
   resources_.push_back(std::move(added));
   return static_cast<Resource>(resources_.size() - 1);
 }
 
-FluidEngine::Activity FluidEngine::add(double work, double limit, std::initializer_list<Resource> resources) {
+FluidEngine::Activity FluidEngine::add(double work, double limit, std::span<const Resource> resources) {
   TOMBOLO_CHECK(work >= 0 && limit > 0, "work={} limit={}", work, limit);
-  TOMBOLO_CHECK(resources.size() <= kMaxResources, "resources={}", resources.size());
   Item added;
   added.remaining = work;
   added.limit = limit;
-  std::size_t used = 0;
+  added.first_use = static_cast<std::uint32_t>(uses_.size());
   for (const Resource resource : resources)
-    if (resource != kNone) added.resources[used++] = resource;
+    if (resource != kNone) uses_.push_back(resource);
+  added.uses = static_cast<std::uint32_t>(uses_.size()) - added.first_use;
   activities_.push_back(added);
   return static_cast<Activity>(activities_.size() - 1);
 }
@@ -41,15 +42,31 @@ void FluidEngine::link_successors() {
     successors_[static_cast<std::size_t>(next[index(edge.earlier)]++)] = edge.later;
 }
 
+// What every bucket on the way has tokens for takes no time.
+void FluidEngine::spend_tokens(Item& started) {
+  double tokens = started.remaining;
+  for (const Resource resource : resources_of(started)) {
+    Pool& bucket = pool(resource);
+    if (bucket.active.empty()) {
+      bucket.tokens = std::min(bucket.burst, bucket.tokens + bucket.capacity * (now_ - bucket.idle_since));
+      bucket.idle_since = now_;
+    }
+    tokens = std::min(tokens, bucket.tokens);
+  }
+  if (tokens <= 0) return;
+  started.remaining -= tokens;
+  for (const Resource resource : resources_of(started)) pool(resource).tokens -= tokens;
+}
+
 void FluidEngine::start(Activity id) {
   Item& started = item(id);
   started.begin = started.updated = now_;
-  if (started.remaining <= 0 || started.resources[0] == kNone) {
+  if (started.uses > 0) spend_tokens(started);
+  if (started.remaining <= 0 || started.uses == 0) {
     set_rate(id, started.limit);
     return;
   }
-  for (const Resource resource : started.resources) {
-    if (resource == kNone) break;
+  for (const Resource resource : resources_of(started)) {
     pool(resource).active.push_back(id);
     dirty_.push_back(resource);
   }
@@ -59,12 +76,12 @@ void FluidEngine::finish_activity(Activity id) {
   Item& ended = item(id);
   ended.end = now_;
   ++ended.version;
-  for (const Resource resource : ended.resources) {
-    if (resource == kNone) break;
+  for (const Resource resource : resources_of(ended)) {
     auto& active = pool(resource).active;
     const auto place = std::find(active.begin(), active.end(), id);
     if (place == active.end()) continue;  // had no work, so it never joined
     active.erase(place);
+    if (active.empty()) pool(resource).idle_since = now_;
     dirty_.push_back(resource);
   }
   for (int i = successor_begin_[index(id)]; i < successor_begin_[index(id) + 1]; ++i) {
@@ -94,8 +111,7 @@ void FluidEngine::collect_component(Resource from) {
       if (member.visited) continue;
       member.visited = true;
       members_.push_back(id);
-      for (const Resource resource : member.resources) {
-        if (resource == kNone) break;
+      for (const Resource resource : resources_of(member)) {
         if (pool(resource).visited) continue;
         pool(resource).visited = true;
         component_.push_back(resource);
@@ -124,8 +140,8 @@ void FluidEngine::fill_component() {
       Item& member = item(id);
       if (member.frozen) continue;
       bool stop = member.limit <= level;
-      for (const Resource resource : member.resources) {
-        if (resource == kNone || stop) break;
+      for (const Resource resource : resources_of(member)) {
+        if (stop) break;
         const Pool& shared = pool(resource);
         stop = shared.left <= level * shared.sharers * (1 + 1e-12);
       }
@@ -136,8 +152,7 @@ void FluidEngine::fill_component() {
     }
     TOMBOLO_CHECK(frozen_now > 0, "level={} unfrozen={}", level, unfrozen);
     for (const Activity id : members_frozen_now_) {
-      for (const Resource resource : item(id).resources) {
-        if (resource == kNone) break;
+      for (const Resource resource : resources_of(item(id))) {
         pool(resource).left = std::max(0.0, pool(resource).left - level);
         --pool(resource).sharers;
       }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <queue>
+#include <span>
 #include <vector>
 
 namespace tombolo::planner {
@@ -17,13 +18,16 @@ class FluidEngine {
   using Resource = int;
   using Activity = int;
   static constexpr Resource kNone = -1;
-  static constexpr std::size_t kMaxResources =
-      3;  // egress of a NIC, ingress of another, the pair between them
 
-  /// `capacity` > 0 in units of work per second.
-  Resource add_resource(double capacity);
-  /// `work` >= 0 units, at most `limit` > 0 of them per second; kNone entries are skipped.
-  Activity add(double work, double limit, std::initializer_list<Resource> resources);
+  /// `capacity` > 0 in units of work per second. Of a token bucket `burst` units pass at once after a pause:
+  /// what it has gathered at `capacity` while nothing used it. Full at the beginning.
+  Resource add_resource(double capacity, double burst = 0);
+  /// `work` >= 0 units, at most `limit` > 0 of them per second; kNone entries are skipped. Each resource
+  /// once.
+  Activity add(double work, double limit, std::span<const Resource> resources);
+  Activity add(double work, double limit, std::initializer_list<Resource> resources) {
+    return add(work, limit, std::span<const Resource>(resources.begin(), resources.size()));
+  }
   /// Nothing but the passing of time.
   Activity add_delay(double seconds) { return add(seconds, 1.0, {}); }
   /// `later` starts no sooner than `earlier` ends.
@@ -41,13 +45,14 @@ class FluidEngine {
  private:
   struct Item {
     double remaining = 0, limit = 0, rate = 0, updated = 0, begin = -1, end = -1;
-    Resource resources[kMaxResources] = {kNone, kNone, kNone};
+    std::uint32_t first_use = 0, uses = 0;  // in uses_
     int waiting_for = 0;
     std::uint32_t version = 0;  // of its entry in the queue
     bool frozen = false, visited = false;
   };
   struct Pool {
-    double capacity = 0;
+    double capacity = 0, burst = 0;
+    double tokens = 0, idle_since = 0;
     std::vector<Activity> active;
     double left = 0;  // during sharing
     int sharers = 0;
@@ -66,10 +71,14 @@ class FluidEngine {
   };
 
   static std::size_t index(int id) { return static_cast<std::size_t>(id); }
+  std::span<const Resource> resources_of(const Item& item) const {
+    return {uses_.data() + item.first_use, item.uses};
+  }
   Item& item(Activity id) { return activities_[index(id)]; }
   Pool& pool(Resource id) { return resources_[index(id)]; }
   void link_successors();
   void start(Activity id);
+  void spend_tokens(Item& started);
   void finish_activity(Activity id);
   void share(std::vector<Resource>& dirty);
   void collect_component(Resource from);
@@ -77,6 +86,7 @@ class FluidEngine {
   void set_rate(Activity id, double rate);
 
   std::vector<Item> activities_;
+  std::vector<Resource> uses_;  // of all activities, each one's in a row
   std::vector<Pool> resources_;
   std::vector<Edge> edges_;
   std::vector<int> successor_begin_;

@@ -45,6 +45,39 @@ TEST(FluidEngine, SharesAreMaxMinFairAcrossResources) {
   EXPECT_DOUBLE_EQ(engine.end(c), 1);
 }
 
+TEST(FluidEngine, AnActivityMayNeedManyResources) {
+  FluidEngine engine;
+  std::vector<FluidEngine::Resource> all;
+  for (const double capacity : {9.0, 8.0, 4.0, 7.0, 6.0}) all.push_back(engine.add_resource(capacity));
+  const auto through = engine.add(6, 100, all), other = engine.add(8, 100, {all[2]});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(through), 3);  // half of 4
+  EXPECT_DOUBLE_EQ(engine.end(other), 3.5);  // 6 at 2, then 2 at 4
+}
+
+TEST(FluidEngine, ATokenBucketGivesAwayWhatItGatheredDuringAPause) {
+  FluidEngine engine;
+  const auto bucket = engine.add_resource(10, 20), line = engine.add_resource(10);
+  const auto first = engine.add(50, 10, {bucket});
+  const auto pause = engine.add_delay(1), second = engine.add(30, 10, {bucket});
+  const auto third = engine.add(30, 10, {bucket}), small = engine.add(5, 10, {bucket}),
+             behind_line = engine.add(10, 10, {bucket, line});
+  const auto long_pause = engine.add_delay(100), second_pause = engine.add_delay(100);
+  engine.order(first, pause);
+  engine.order(pause, second);
+  engine.order(second, third);
+  engine.order(third, long_pause);
+  engine.order(long_pause, small);
+  engine.order(small, second_pause);
+  engine.order(second_pause, behind_line);
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(first), 3);       // full at the beginning: 50 less 20
+  EXPECT_DOUBLE_EQ(engine.end(second), 4 + 2);  // 10 in a second
+  EXPECT_DOUBLE_EQ(engine.end(third), 9) << "no pause, no tokens";
+  EXPECT_DOUBLE_EQ(engine.end(small), engine.begin(small));
+  EXPECT_DOUBLE_EQ(engine.end(behind_line), engine.begin(behind_line) + 1) << "the line has no bucket";
+}
+
 TEST(FluidEngine, ThreeTasksOnTwoCoresProgressAtTwoThirds) {
   FluidEngine engine;
   const auto cores = engine.add_resource(2);

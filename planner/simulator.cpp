@@ -1,6 +1,7 @@
 #include "planner/simulator.h"
 
 #include <algorithm>
+#include <map>
 
 #include "planner/cluster_view.h"
 #include "planner/index.h"
@@ -71,10 +72,16 @@ Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationO
   if (result.step_seconds > 0)
     result.bubble_fraction =
         std::max(0.0, 1 - busy / (result.step_seconds * static_cast<double>(plan.ranks.size())));
+  std::map<int, double> over_shared;
   for (const Flow& flow : graph.flows) {
+    for (const int link : view.path(flow.from_host, flow.to_host).shared) over_shared[link] += flow.bytes;
     const auto &from = view.host(flow.from_host), &to = view.host(flow.to_host);
     result.links.push_back({from.name, from.nics[static_cast<std::size_t>(flow.from_nic)].name, to.name,
                             to.nics[static_cast<std::size_t>(flow.to_nic)].name, flow.bytes});
+  }
+  for (const auto& [index, bytes] : over_shared) {
+    const topology::SharedLink& link = view.cluster().shared_links[at(index)];
+    result.shared.push_back({link.name, bytes, link.bytes_per_second});
   }
   return result;
 }

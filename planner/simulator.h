@@ -24,6 +24,13 @@ struct LinkBytes {
   double bytes = 0;  ///< per step
 };
 
+/// Over one of the cluster file's shared links, all transfers together.
+struct SharedBytes {
+  std::string name;
+  double bytes = 0;  ///< per step
+  double bytes_per_second = 0;
+};
+
 struct SimulationOptions {
   /// Gradients are reduced in buckets of at least this, cut at the borders of layers; the trainer's default.
   std::uint64_t bucket_bytes = 256 * 1024;
@@ -35,6 +42,7 @@ struct Simulation {
   double bubble_fraction = 0;
   std::vector<Span> spans;
   std::vector<LinkBytes> links;
+  std::vector<SharedBytes> shared;  ///< those that carry anything, in the cluster file's order
 };
 
 /// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two

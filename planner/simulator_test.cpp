@@ -49,6 +49,53 @@ double bytes_between(const Simulation& simulation, const std::string& from, cons
   return sum;
 }
 
+/// Two pipelines from cluster a to b whose transfers are all that takes time.
+Simulation crossing_pairs(double shared_rate) {
+  auto cluster = make_cluster({{"a", 2}, {"b", 2}}, 1e6);
+  for (auto& host : cluster.hosts) host.devices[0].flops_per_second = 1e18;
+  for (auto& link : cluster.links)
+    if (link.from_host[0] == link.to_host[0]) link.bytes_per_second = kFree;
+  if (shared_rate > 0) {
+    cluster.shared_links = {
+        {"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, shared_rate},
+        {"b to a", {{"b0", "eth"}, {"b1", "eth"}}, {{"a0", "eth"}, {"a1", "eth"}}, shared_rate}};
+  }
+  return simulate(simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 1), cluster);
+}
+
+TEST(Simulator, TransfersOverASharedLinkHalveEachOther) {
+  const Simulation own = crossing_pairs(0), shared = crossing_pairs(1e6), wide = crossing_pairs(2e6);
+  EXPECT_NEAR(shared.step_seconds, 2 * own.step_seconds, 1e-6 * own.step_seconds);
+  EXPECT_NEAR(wide.step_seconds, own.step_seconds, 1e-6 * own.step_seconds);
+  EXPECT_TRUE(own.shared.empty());
+  ASSERT_EQ(shared.shared.size(), 2u);
+  EXPECT_EQ(shared.shared[0].name, "a to b");
+  EXPECT_DOUBLE_EQ(shared.shared[0].bytes,
+                   bytes_between(shared, "a0", "b0") + bytes_between(shared, "a1", "b1"));
+  EXPECT_GT(shared.shared[0].bytes, 0);
+  EXPECT_GE(shared.step_seconds, shared.shared[0].bytes / 1e6);
+}
+
+TEST(Simulator, ATokenBucketGivesItsBurstAwayWhereItIsWhatLimits) {
+  Model model = small_model(2);
+  model.tied_embeddings = false;
+  const Plan plan = simple_plan(model, {"a0", "b0"}, 2, 1, 1);
+  const double sent = plan.job.boundary_bytes(0), rate = 1e6, burst = 0.25 * sent;
+  const auto step = [&](double burst_bytes, std::uint64_t nominal_bits) {
+    auto cluster = make_cluster({{"a"}, {"b"}}, rate);
+    for (auto& host : cluster.hosts) {
+      host.devices[0].flops_per_second = 1e18;
+      host.nics[0].burst_bytes = burst_bytes;
+      host.nics[0].rate_bits_per_second = nominal_bits;
+    }
+    return simulate(plan, cluster).step_seconds;
+  };
+  EXPECT_NEAR(step(0, 8'000'000), 2 * sent / rate, 1e-6);
+  EXPECT_NEAR(step(burst, 8'000'000), 2 * (sent - burst) / rate, 1e-6);
+  EXPECT_NEAR(step(burst, 0), 2 * (sent - burst) / rate, 1e-6);
+  EXPECT_NEAR(step(burst, 80'000'000), 2 * sent / rate, 1e-6) << "its NIC could do ten times as much";
+}
+
 TEST(Simulator, OneRankTakesItsComputeTime) {
   const auto cluster = make_cluster({{"a"}}, 1e6);
   const Plan plan = simple_plan(small_model(4), {"a0"}, 1, 1, 8, 2);

@@ -176,8 +176,24 @@ class Builder {
   Resource nic(int host, int index, bool out) {
     const auto [place, added] = nics_.try_emplace({host, index, out}, 0);
     if (added)
-      place->second = engine().add_resource(out ? view_.egress(host, index) : view_.ingress(host, index));
+      place->second = engine().add_resource(out ? view_.egress(host, index) : view_.ingress(host, index),
+                                            burst(host, index));
     return place->second;
+  }
+
+  Resource shared_link(int index) {
+    const auto [place, added] = shared_links_.try_emplace(index, 0);
+    if (added)
+      place->second = engine().add_resource(view_.cluster().shared_links[at(index)].bytes_per_second);
+    return place->second;
+  }
+
+  /// Of the NIC's token bucket, where that is what limits it: it attains about its nominal rate.
+  double burst(int host, int index) const {
+    const topology::Nic& given = view_.host(host).nics[at(index)];
+    const double nominal = static_cast<double>(given.rate_bits_per_second) / 8;
+    const double attained = std::max(view_.egress(host, index), view_.ingress(host, index));
+    return attained >= 0.75 * nominal ? given.burst_bytes : 0;
   }
 
   int sharers(const Worker& worker) const { return plan_.stage(worker.place, worker.replica).tensor; }
@@ -208,10 +224,13 @@ class Builder {
       return engine().add(bytes, path.bytes_per_second, {pair->second});
     }
     const auto [pair, added] = pairs_.try_emplace({from, path.from_nic, to, path.to_nic}, 0);
-    if (added) pair->second = engine().add_resource(path.bytes_per_second);
+    if (added)
+      pair->second = engine().add_resource(path.bytes_per_second,
+                                           std::min(burst(from, path.from_nic), burst(to, path.to_nic)));
     bytes_[{from, path.from_nic, to, path.to_nic}] += bytes;
-    return engine().add(bytes, path.bytes_per_second,
-                        {nic(from, path.from_nic, true), nic(to, path.to_nic, false), pair->second});
+    way_.assign({nic(from, path.from_nic, true), nic(to, path.to_nic, false), pair->second});
+    for (const int link : path.shared) way_.push_back(shared_link(link));
+    return engine().add(bytes, path.bytes_per_second, way_);
   }
 
   double latency(const Worker& from, const Worker& to) const {
@@ -435,6 +454,8 @@ class Builder {
   Resource processor_ = FluidEngine::kNone;
   std::map<std::tuple<int, int, bool>, Resource> nics_;
   std::map<std::tuple<int, int, int, int>, Resource> pairs_;
+  std::map<int, Resource> shared_links_;
+  std::vector<Resource> way_;  // of the transfer that is being added
   std::map<std::pair<int, bool>, Resource> ports_;
   std::map<std::tuple<int, int, int, int>, double> bytes_;
   std::map<std::string, int> islands_;

@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -106,6 +108,11 @@ void lose(topology::ClusterFile& cluster, const Change& change) {
   std::erase_if(cluster.hosts, [&](const topology::Host& host) { return gone(host.name); });
   std::erase_if(cluster.links,
                 [&](const topology::Link& link) { return gone(link.from_host) || gone(link.to_host); });
+  for (topology::SharedLink& link : cluster.shared_links)
+    for (auto* ends : {&link.from, &link.to})
+      std::erase_if(*ends, [&](const topology::NicName& end) { return gone(end.host); });
+  std::erase_if(cluster.shared_links,
+                [](const topology::SharedLink& link) { return link.from.empty() || link.to.empty(); });
   if (cluster.shared_processor) std::erase_if(cluster.shared_processor->hosts, gone);
   const auto clusters = cluster.clusters();
   const auto unknown = [&](const std::string& name) {
@@ -144,6 +151,7 @@ void link(topology::ClusterFile& cluster, const Change& change) {
   const topology::LinkTable links(before);
   const auto tails = hosts_named(before, change.name), heads = hosts_named(before, change.to);
   std::size_t linked = 0;
+  std::set<std::array<std::string, 4>> changed;  // host and NIC, from and to
   for (const std::size_t tail : tails) {
     for (const std::size_t head : heads) {
       if (tail == head) continue;
@@ -159,11 +167,22 @@ void link(topology::ClusterFile& cluster, const Change& change) {
       const auto& in = to.nics[static_cast<std::size_t>(nics->second)];
       link_one_way(cluster, from, out, to, in, links, change);
       link_one_way(cluster, to, in, from, out, links, change);
+      changed.insert({from.name, out.name, to.name, in.name});
+      changed.insert({to.name, in.name, from.name, out.name});
       ++linked;
     }
   }
   if (linked == 0)
     fail(Cause::kInvalidUsage, "what-if: \"link {} {}\" names one host only", change.name, change.to);
+  // A shared link of which every pair was named is what was meant.
+  for (topology::SharedLink& shared : cluster.shared_links) {
+    const bool named = std::ranges::all_of(shared.from, [&](const topology::NicName& out) {
+      return std::ranges::all_of(shared.to, [&](const topology::NicName& in) {
+        return out.host == in.host || changed.contains({out.host, out.nic, in.host, in.nic});
+      });
+    });
+    if (named) shared.bytes_per_second = change.bytes_per_second;
+  }
 }
 
 }  // namespace

@@ -27,8 +27,9 @@ struct Change {
 std::vector<Change> parse_changes(std::string_view text);
 
 /// The cluster after the changes, one after the other. A link replaces what the file says of the pair of NICs
-/// that routing takes; hosts without NICs that reach each other cannot be linked. Throws kInvalidUsage on a
-/// name that is neither host nor cluster, and where nothing would be left.
+/// that routing takes, and the speed of a shared link of which it names every pair; hosts without NICs that
+/// reach each other cannot be linked. Throws kInvalidUsage on a name that is neither host nor cluster, and
+/// where nothing would be left.
 topology::ClusterFile with_changes(const topology::ClusterFile& cluster, const std::vector<Change>& changes);
 
 }  // namespace tombolo::planner

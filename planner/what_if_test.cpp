@@ -56,6 +56,27 @@ TEST(WhatIf, SetsTheLinkThatRoutingTakesInBothDirections) {
   EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "eth", "a1", "eth")->bytes_per_second, 1e7);
 }
 
+TEST(WhatIf, TakesSharedLinksAlong) {
+  auto cluster = islands_to_change();
+  cluster.shared_links = {
+      {"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, 1e7},
+      {"b0 out", {{"b0", "fast"}, {"b0", "eth"}}, {{"a0", "eth"}, {"b1", "fast"}, {"b1", "eth"}}, 2e9}};
+  const auto after = [&](const std::string& text) {
+    return with_changes(cluster, parse_changes(text)).shared_links;
+  };
+  const auto without = after("lose b1");
+  ASSERT_EQ(without.size(), 2U);
+  EXPECT_EQ(without[0].to, (std::vector<topology::NicName>{{"b0", "eth"}}));
+  EXPECT_EQ(without[1].to, (std::vector<topology::NicName>{{"a0", "eth"}}));
+  EXPECT_TRUE(after("lose b").empty());
+  ASSERT_EQ(after("lose a").size(), 1U);
+  // Of the first every pair is named, of the second not.
+  const auto faster = after("link a b 8Gbit");
+  EXPECT_DOUBLE_EQ(faster[0].bytes_per_second, 1e9);
+  EXPECT_DOUBLE_EQ(faster[1].bytes_per_second, 2e9);
+  EXPECT_DOUBLE_EQ(after("link a0 b0 8Gbit")[0].bytes_per_second, 1e7);
+}
+
 TEST(WhatIf, AddsALinkThatTheFileDoesNotHave) {
   auto cluster = islands_to_change();
   std::erase_if(cluster.links,

@@ -152,7 +152,13 @@ std::string links_html(const topology::ClusterFile& cluster, const Simulation& s
   std::string out = html_table({"From", "To", "Kind", "Bytes per step", "Busy"}, rows, 3);
   if (sorted.size() > kMostRows)
     out += html_note(fmt::format("The {} busiest of {}.", kMostRows, sorted.size()));
-  return out;
+  if (simulation.shared.empty()) return out;
+  rows.clear();
+  for (const auto& shared : simulation.shared)
+    rows.push_back(
+        {shared.name, format_bit_rate(shared.bytes_per_second), short_bytes(shared.bytes),
+         fmt::format("{:.0f} %", 100 * shared.bytes / shared.bytes_per_second / simulation.step_seconds)});
+  return out + html_table({"Shared link", "Carries", "Bytes per step", "Busy"}, rows, 1);
 }
 
 std::string why_html(const Plan& plan, const std::string& comparison) {

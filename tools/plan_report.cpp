@@ -91,7 +91,13 @@ std::string link_table(const topology::ClusterFile& cluster, const Simulation& s
     table.add({link.from_host + "/" + link.from_nic, link.to_host + "/" + link.to_nic, kind,
                format_size(static_cast<std::uint64_t>(link.bytes)), least});
   }
-  return table.text(terminal_width());
+  std::string text = table.text(terminal_width());
+  for (const auto& shared : simulation.shared)
+    text += fmt::format("Of these over the shared link {}: {} per step, at least {} at {}.\n", shared.name,
+                        format_size(static_cast<std::uint64_t>(shared.bytes)),
+                        format_seconds(shared.bytes / shared.bytes_per_second),
+                        format_bit_rate(shared.bytes_per_second));
+  return text;
 }
 
 std::string headline(const Plan& plan, const Simulation& simulation) {

@@ -30,6 +30,18 @@ class PlanCommand : public CommandTest {
   }
 };
 
+TEST_F(PlanCommand, NamesTheTrafficOverSharedLinks) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  cluster.shared_links = {{"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, 1.25e6}};
+  cluster.save(file("cluster.json"));
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("shared.html")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "Of these over the shared link a to b: ");
+  EXPECT_MENTIONS(out_, "at 10 Mbit/s");
+  std::ifstream in(file("shared.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_MENTIONS(page, "Shared link");
+}
+
 TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("plan.html")}), kExitOk) << err_;
   std::ifstream in(file("plan.html"));
