@@ -196,12 +196,14 @@ std::unique_ptr<Emulation> Emulation::start(const Spec& spec, const StartOptions
         fmt::format("emulating '{}': {} hosts, each a network namespace", spec.name, spec.hosts.size());
   } else {
     state->mode = Mode::kLoopback;
-    if (!spec.links.empty()) {
+    const bool joint_ports = std::ranges::any_of(spec.hosts, [](const HostSpec& host) {
+      return std::ranges::any_of(host.nics, [](const NicSpec& nic) { return !nic.behind.empty(); });
+    });
+    if (!spec.links.empty() || joint_ports) {
       fail(Cause::kUnsupported,
-           "emulation '{}' has shaped links between clusters, which needs network namespaces; on loopback "
-           "only NICs "
-           "can be slowed{}{}",
-           spec.name, refused.empty() ? "" : ". Namespaces: ", refused);
+           "emulation '{}' has {}, which needs network namespaces; on loopback only NICs can be slowed{}{}",
+           spec.name, joint_ports ? "NICs behind one port" : "shaped links between clusters",
+           refused.empty() ? "" : ". Namespaces: ", refused);
     }
     state->holder = start_holder(spec, false, state->directory);
     state->description = fmt::format(

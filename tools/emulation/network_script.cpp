@@ -59,6 +59,13 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
     std::string tc;
     for (std::size_t n = 0; n < host.nics.size(); ++n) {
       const NicSpec& nic = host.nics[n];
+      if (!nic.behind.empty()) {
+        // Its frames pass the other's bucket, and have a MAC address of their own.
+        ip += fmt::format("link add link {0} name {1} type macvlan mode bridge\naddr add {2}/24 dev {1}\n",
+                          nic.behind, nic.name, spec.address(h, n, false));
+        ip += fmt::format("link set dev {} up\n", nic.name);
+        continue;
+      }
       std::string port = fmt::format("h{}n{}", h, n);
       script.hub_ip += fmt::format("link add name {} type veth peer name {} netns {}\n", port, nic.name,
                                    namespace_paths.at(h));

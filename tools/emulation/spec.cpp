@@ -83,6 +83,7 @@ void validate_fabrics(const Spec& spec) {
         reject(spec, fmt::format("fabric '{}' lies on segments that no link joins ('{}' is one)", nic.fabric,
                                  nic.segment));
       }
+      if (!nic.behind.empty()) continue;  // beside the other NIC's fabric
       auto [seen, first] = fabric_of_segment.emplace(nic.segment, nic.fabric);
       if (!first && seen->second != nic.fabric) {
         reject(spec, fmt::format("segment '{}' carries two fabrics, '{}' and '{}'; give each its own",
@@ -309,8 +310,26 @@ LinkSpec parse_link(const JsonCursor& cursor) {
   return link;
 }
 
-NicSpec parse_nic(const JsonCursor& cursor) {
-  cursor.only({"name", "kind", "fabric", "segment", "rate", "shaped"});
+/// A NIC behind another's port: segment and rate are that one's.
+void share_port(const JsonCursor& cursor, const std::vector<NicSpec>& earlier, NicSpec& nic) {
+  for (const char* of_the_port : {"segment", "rate", "shaped"}) {
+    if (auto given = cursor.optional(of_the_port))
+      given->reject("it is that of the NIC that this one is \"behind\"");
+  }
+  const auto behind = cursor.field("behind");
+  nic.behind = behind.text();
+  const auto port = std::ranges::find(earlier, nic.behind, &NicSpec::name);
+  if (port == earlier.end() || !port->behind.empty())
+    behind.reject(fmt::format("'{}' is no earlier NIC of this host with a port of its own", nic.behind));
+  if (port->fabric == nic.fabric)
+    cursor.reject(fmt::format("it needs another \"fabric\" than '{}', which it is behind", nic.behind));
+  nic.segment = port->segment;
+  nic.bits_per_second = port->bits_per_second;
+  nic.shaped = port->shaped;
+}
+
+NicSpec parse_nic(const JsonCursor& cursor, const std::vector<NicSpec>& earlier) {
+  cursor.only({"name", "kind", "fabric", "segment", "rate", "shaped", "behind"});
   NicSpec nic;
   nic.name = cursor.field("name").text();
   if (auto kind = cursor.optional("kind")) {
@@ -319,6 +338,10 @@ NicSpec parse_nic(const JsonCursor& cursor) {
     nic.kind = *known;
   }
   if (auto fabric = cursor.optional("fabric")) nic.fabric = fabric->text();
+  if (cursor.optional("behind")) {
+    share_port(cursor, earlier, nic);
+    return nic;
+  }
   nic.segment = nic.fabric.empty() ? "ethernet" : nic.fabric;
   if (auto segment = cursor.optional("segment")) nic.segment = segment->text();
   nic.bits_per_second = rate_at(cursor.field("rate"));
@@ -360,7 +383,8 @@ Spec Spec::parse(const JsonDocument& document) {
     host.name = entry.field("name").text();
     host.cluster = entry.field("cluster").text();
     if (auto devices = entry.optional("devices")) host.devices = static_cast<int>(devices->integer(1, 64));
-    for (const JsonCursor& nic : entry.field("nics").elements()) host.nics.push_back(parse_nic(nic));
+    for (const JsonCursor& nic : entry.field("nics").elements())
+      host.nics.push_back(parse_nic(nic, host.nics));
     spec.hosts.push_back(std::move(host));
   }
   if (auto links = root.optional("links")) {

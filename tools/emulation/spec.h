@@ -20,6 +20,8 @@ struct NicSpec {
   std::string segment;         ///< the switch it hangs on; NICs of one fabric sit on joined segments
   double bits_per_second = 0;  ///< of each direction
   bool shaped = true;          ///< false: the rate is only declared, and the machine's speed is the limit
+  /// An earlier NIC of the host whose port, segment and rate it shares; empty = its own.
+  std::string behind = {};
 };
 
 struct HostSpec {

@@ -69,6 +69,29 @@ TEST(Spec, TakesRoundTripAndLossOfALink) {
   expect_in(text_message("two-clusters:loss=100%"), "less than 100%");
 }
 
+TEST(Spec, PutsSeveralNicsBehindOnePort) {
+  const std::string host =
+      R"({"hosts": [{"name": "x0", "cluster": "X", "nics": [{"name": "eth0", "rate": "100mbit"}, %]}], "name": "lab"})";
+  const auto with = [&](const std::string& second) {
+    std::string text = host;
+    return text.replace(text.find('%'), 1, second);
+  };
+  const Spec spec = Spec::parse(
+      JsonDocument::parse(with(R"({"name": "vip", "fabric": "storage", "behind": "eth0"})"), "spec.json"));
+  const NicSpec& second = spec.hosts[0].nics[1];
+  EXPECT_EQ(second.bits_per_second, 1e8);
+  EXPECT_EQ(second.segment, spec.hosts[0].nics[0].segment);
+  const NetworkScript script = make_network_script(spec, {"/proc/7/ns/net"});
+  expect_in(script.host_ip[0], "link add link eth0 name vip type macvlan");
+  EXPECT_EQ(script.host_tc[0].find("vip"), std::string::npos) << "one bucket for both";
+  EXPECT_EQ(script.hub_ip.find("h0n1"), std::string::npos);
+  expect_in(parse_message(with(R"({"name": "vip", "fabric": "storage", "behind": "eth1"})")),
+            "no earlier NIC");
+  expect_in(parse_message(with(R"({"name": "vip", "behind": "eth0"})")), "another \"fabric\"");
+  expect_in(parse_message(with(R"({"name": "vip", "fabric": "s", "behind": "eth0", "rate": "1gbit"})")),
+            "nics[1].rate: it is that of");
+}
+
 TEST(Spec, GivesEveryPathItsNicsFabricAndRate) {
   Spec spec = Spec::from_text("two-paths:rates=1gbit/250mbit/100mbit,rtt=4ms");
   ASSERT_EQ(spec.hosts.size(), 2U);
