@@ -7,8 +7,8 @@
 namespace tombolo::probe {
 
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
-                               const std::optional<topology::ClusterFile>& known,
-                               std::vector<topology::Link> links, const ComputeResult& compute) {
+                               const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
+                               const ComputeResult& compute) {
   std::vector<LedHost> led = gather_hosts(communicator, mine);
   // FLOP/s and bytes/s of each rank, alone and together.
   const double mine_attained[4] = {compute.alone.flops_per_second, compute.alone.memory_bytes_per_second,
@@ -47,7 +47,9 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
       if (attained[at + 1] > 0) device.memory_bytes_per_second = attained[at + 1];
     }
   }
-  cluster.links = std::move(links);
+  cluster.links = measured.links;
+  cluster.shared_links = measured.shared;
+  name_clusters(cluster, measured.islands);
   return cluster;
 }
 

@@ -19,7 +19,7 @@ using transport::Connection;
 using transport::Outcome;
 using transport::Request;
 
-constexpr int kRoundTrips = 41;
+constexpr std::size_t kRoundTrips = 41, kFewRoundTrips = 5;  // the latter where they take long
 constexpr int kWarmRoundTrips = 5;
 constexpr std::size_t kSmallest = 32 * 1024;  // the first warm-up exchange
 constexpr std::size_t kLargestMessage = kSmallest * 16;
@@ -99,20 +99,25 @@ class Exchange {
 
   double latency() {
     std::vector<double> seconds;
-    std::uint64_t word = 0;
-    for (int i = 0; i < kWarmRoundTrips + kRoundTrips; ++i) {
+    double all = 0;
+    std::uint64_t last = 0;  // the leader's word: so many are enough
+    for (int i = 0; last == 0; ++i) {
       TimePoint begin = Clock::steady().now();
       if (options_.leads) {
-        send(bytes_of(word));
-        receive(writable_bytes_of(word));
+        last = seconds.size() + 1 >= (all > options_.seconds / 2 ? kFewRoundTrips : kRoundTrips) ? 1 : 0;
+        send(bytes_of(last));
+        receive(writable_bytes_of(last));
       } else {
-        receive(writable_bytes_of(word));
-        send(bytes_of(word));
+        receive(writable_bytes_of(last));
+        send(bytes_of(last));
       }
-      if (i >= kWarmRoundTrips) seconds.push_back(to_seconds(Clock::steady().now() - begin));
+      if (i < kWarmRoundTrips) continue;
+      seconds.push_back(to_seconds(Clock::steady().now() - begin));
+      all += seconds.back();
     }
-    std::nth_element(seconds.begin(), seconds.begin() + kRoundTrips / 2, seconds.end());
-    double mine = seconds[kRoundTrips / 2] / 2;
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    double mine = *middle / 2;
     // The leader's clock saw whole round trips; the other end's also contain waiting for the leader to start.
     double lead = mine;
     if (options_.leads) {

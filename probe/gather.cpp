@@ -8,12 +8,17 @@
 #include "base/json.h"
 
 namespace tombolo::probe {
+namespace {
+
+constexpr const char* kUnknown = "?";
+
+}  // namespace
 
 std::vector<LedHost> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine) {
   topology::ClusterFile alone;
   alone.hosts.push_back(mine);
-  // Detection knows no clusters; the format wants a name, and this is what tombolo topo gives.
-  if (mine.cluster.empty()) alone.hosts.back().cluster.assign(1, 'A');
+  // Detection knows no clusters; the format wants a name.
+  if (mine.cluster.empty()) alone.hosts.back().cluster = kUnknown;
   std::vector<std::string> texts = gather_texts(communicator, alone.to_json().dump());
   std::vector<LedHost> hosts;
   for (std::size_t r = 0; r < texts.size(); ++r) {
@@ -21,6 +26,7 @@ std::vector<LedHost> gather_hosts(collectives::Communicator& communicator, const
     auto parsed =
         topology::ClusterFile::parse(JsonDocument::parse(texts[r], fmt::format("rank {}'s host", rank)));
     TOMBOLO_CHECK(parsed.hosts.size() == 1, "rank {} sent {} hosts", rank, parsed.hosts.size());
+    if (parsed.hosts[0].cluster == kUnknown) parsed.hosts[0].cluster.clear();
     auto same = std::find_if(hosts.begin(), hosts.end(),
                              [&](const LedHost& known) { return known.host.name == parsed.hosts[0].name; });
     if (same == hosts.end()) {

@@ -11,7 +11,8 @@ namespace tombolo::probe {
 
 using collectives::gather_texts;
 
-/// Collective. The hosts of all ranks, each once, in order of their first rank; `leader` is that rank.
+/// Collective. The hosts of all ranks, each once, in order of their first rank; `leader` is that rank. A host
+/// that was detected has no cluster ("").
 struct LedHost {
   topology::Host host;
   int leader = 0;

@@ -11,14 +11,17 @@
 #include "collectives/communicator.h"
 #include "probe/assembly.h"
 #include "probe/gpu_speed.h"
+#include "probe/islands.h"
 #include "topology/cluster_file.h"
 
 namespace tombolo::probe {
 
 struct LinkProbeOptions {
   std::size_t bytes = 0;  ///< per measurement; 0 = chosen so that each lasts about `seconds_per_pair`
-  double seconds_per_pair = 0.3;
-  std::function<void(int done, int total)> progress;  ///< rank 0 only; may be empty
+  /// 0 = 0.3, and less (down to 0.05) where all steps together would take more than about 10 s
+  double seconds_per_pair = 0;
+  /// Steps; `total` may grow. Rank 0 only; may be empty.
+  std::function<void(int done, int total)> progress;
 };
 
 /// Two NICs of one fabric that could not be measured.
@@ -28,15 +31,29 @@ struct LinkFailure {
   std::string reason;  ///< in the words of the rank that could not
 };
 
+/// Disjoint pairs of hosts of two clusters over one fabric, one direction: bytes per second.
+struct LoadFinding {
+  std::string name;  ///< "A to B"
+  std::size_t pairs = 0;
+  double alone_bytes_per_second = 0;     ///< of one pair by itself
+  double together_bytes_per_second = 0;  ///< of all of them at once, the sum
+  bool shared = false;                   ///< among ProbedLinks::shared by this name
+};
+
 struct ProbedLinks {
   std::vector<topology::Link> links;
   std::vector<LinkFailure> failures;  ///< each pair once; neither direction is among the links
+  std::vector<Island> islands;        ///< as pairs of hosts reach each other while the others are busy too
+  std::vector<LoadFinding> loads;
+  std::vector<topology::SharedLink> shared;  ///< between clusters, and ports that NICs of one host share
 };
 
 /// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
-/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. A pair that does not
-/// connect is given up after 10 s (less with a short Options::deadline), and the rest goes on. The same on
-/// every rank.
+/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Then, for each two
+/// clusters and fabric, one pair alone and as many disjoint ones as there are at once; and of each host all
+/// NICs at once: links and ports that are shared. Hosts without a cluster are taken to be of their islands'.
+/// A pair that does not connect is given up after 10 s (less with a short Options::deadline), and the rest
+/// goes on. The same on every rank.
 ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
 /// The same over a communicator that is there already; its own routes need not be those of `options`.
 ProbedLinks probe_links(collectives::Communicator& communicator, const collectives::Options& options,
@@ -86,12 +103,13 @@ std::optional<GpuChoice> gpu_of(const collectives::Communicator& communicator, c
 ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options);
 
 /// Collective. The cluster file of the ranks' hosts: `known` where there is one, else made from the hosts
-/// that the ranks are on; with `links` in place of its own and what every rank's device attains: together
+/// that the ranks are on, and their islands for clusters; with what was `measured` in place of its own links,
+/// and what every rank's device attains: together
 /// with the others, as it trains, but alone where the file says that the hosts share a processor, since there
 /// the simulator shares it out. The same on every rank.
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
-                               const std::optional<topology::ClusterFile>& known,
-                               std::vector<topology::Link> links, const ComputeResult& compute);
+                               const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
+                               const ComputeResult& compute);
 
 /// The tournament: rounds of disjoint pairs so that each pair of 0..n-1 meets exactly once (circle method).
 /// Pure.

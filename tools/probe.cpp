@@ -11,6 +11,7 @@
 #include "tools/bandwidth_matrix.h"
 #include "tools/command.h"
 #include "tools/launch_flags.h"
+#include "tools/probe_report.h"
 #include "tools/progress_bar.h"
 
 namespace tombolo::tools {
@@ -19,12 +20,19 @@ namespace {
 constexpr const char* kProbeHelp =
     "Measures, over Tombolo's own transports, latency and attained bandwidth of every pair of NICs that "
     "reach\n"
-    "each other (both directions loaded at once, pairs that share no host at the same time), and what each "
-    "rank\n"
-    "computes: matrix products and streams through memory (STREAM's triad), by one core, or by its GPU "
-    "where\n"
-    "the host has one and CUDA's driver and cuBLAS can be loaded. Prints a matrix per kind of NIC, and "
-    "writes a cluster file for tombolo plan. NICs that "
+    "each other (both directions loaded at once, pairs that share no host at the same time); then loads all\n"
+    "pairs of hosts between two clusters at once, and all NICs of a host at once, to find links and ports "
+    "that\n"
+    "they share; and what each rank computes: matrix products and streams through memory (STREAM's triad), "
+    "by "
+    "one\n"
+    "core, or by its GPU where the host has one and CUDA's driver and cuBLAS can be loaded. Says which hosts "
+    "are\n"
+    "islands, reaching each other markedly faster than others, and where that differs from the clusters of "
+    "the\n"
+    "cluster file; without one the islands become the clusters. Prints a matrix per kind of NIC, and writes "
+    "a\n"
+    "cluster file for tombolo plan. NICs that "
     "should\n"
     "reach each other but do not are left out and told at the end: exit code 1, unless whole groups of hosts "
     "are\n"
@@ -37,7 +45,7 @@ constexpr const char* kProbeHelp =
     "Examples:\n"
     "  tombolo probe --emulate holmes --out cluster.json\n"
     "  srun -N 4 --ntasks-per-node 1 tombolo probe --out cluster.json\n"
-    "  tombolo probe --emulate two-clusters --json | jq '.links[0]'";
+    "  tombolo probe --emulate two-clusters:hosts=8 --json | jq '.islands, .loads'";
 
 // What rank 0 says to the process that started it, so that this one can draw; no such line is ever printed.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
@@ -48,7 +56,7 @@ struct ProbeOptions {
   bool json = false;
   bool no_compute = false;
   bool relay_progress = false;
-  double seconds = 0.3;
+  double seconds = 0;  // 0: by the number of steps
 };
 
 void draw(int done, int total) {
@@ -56,8 +64,8 @@ void draw(int done, int total) {
 }
 
 int start_ranks(const ProbeOptions& options) {
-  std::vector<std::string> program{own_program(), "probe", "--seconds", fmt::format("{}", options.seconds),
-                                   "--relay-progress"};
+  std::vector<std::string> program{own_program(), "probe", "--relay-progress"};
+  if (options.seconds > 0) program.insert(program.end(), {"--seconds", fmt::format("{}", options.seconds)});
   if (!options.out.empty()) program.insert(program.end(), {"--out", options.out});
   if (options.json) program.emplace_back("--json");
   if (options.no_compute) program.emplace_back("--no-compute");
@@ -82,10 +90,10 @@ struct RankSpeeds {
 };
 static_assert(sizeof(RankSpeeds) == 7 * sizeof(double));
 
-void print_facts(const topology::ClusterFile& cluster, const std::vector<RankSpeeds>& speeds,
-                 const std::vector<collectives::Member>& members) {
+void print_facts(const topology::ClusterFile& cluster, const std::string& structure,
+                 const std::vector<RankSpeeds>& speeds, const std::vector<collectives::Member>& members) {
   if (cluster.emulated) fmt::print("{}\n", cluster.note);
-  fmt::print("\n{}", bandwidth_matrix(cluster));
+  fmt::print("\n{}{}", bandwidth_matrix(cluster), structure);
   if (speeds.empty()) return;
   fmt::print("Matrix products and streams through memory, alone and with all ranks at once:\n");
   for (const auto& member : members) {
@@ -125,14 +133,19 @@ int run_as_rank(const ProbeOptions& options) {
   auto communicator = collectives::Communicator::create(probe::common_ground(assembly, engine));
   probe::LinkProbeOptions links;
   links.seconds_per_pair = options.seconds;
-  if (options.relay_progress) {
-    links.progress = [](int done, int total) {
-      fmt::print("{}{} {}\n", kProgressMark, done, total);
+  // The bar is of the whole run: computing comes after the links' steps, as one more.
+  int done_steps = 0;
+  const int steps_after = options.no_compute ? 0 : 1;
+  const bool terminal = can_draw_progress();
+  links.progress = [&](int done, int total) {
+    done_steps = done;
+    if (options.relay_progress) {
+      fmt::print("{}{} {}\n", kProgressMark, done, total + steps_after);
       std::fflush(stdout);
-    };
-  } else if (can_draw_progress()) {
-    links.progress = draw;
-  }
+    } else if (terminal) {
+      draw(done, total + steps_after);
+    }
+  };
   auto measured = probe::probe_links(*communicator, engine, links);
 
   std::vector<RankSpeeds> speeds;
@@ -144,15 +157,18 @@ int run_as_rank(const ProbeOptions& options) {
     compute = probe::probe_compute(*communicator, what);
     speeds = speeds_of_all(*communicator, compute);
     gpu_problems = collectives::gather_texts(*communicator, compute.problem);
+    if (communicator->rank() == 0) links.progress(done_steps + 1, done_steps + 1 - steps_after);
   }
   auto cluster = probe::describe(*communicator, engine.router.host, topology::cluster_file_from_environment(),
-                                 std::move(measured.links), compute);
+                                 measured, compute);
   std::vector<std::string> unexplained;
   auto told = probe::separate_fabrics(cluster, measured.failures, unexplained);
+  const auto differences = probe::compare_islands(cluster, measured.islands);
   if (communicator->rank() == 0) {
     if (!options.out.empty()) cluster.save(options.out);
     if (options.json) {
       Json json = cluster.to_json();
+      add_structure(json, cluster, measured, differences);
       for (std::size_t r = 0; r < speeds.size(); ++r) {
         Json one{{"rank", r},
                  {"host", communicator->members()[r].host},
@@ -163,7 +179,8 @@ int run_as_rank(const ProbeOptions& options) {
       }
       fmt::print("{}\n", json.dump(1));
     } else {
-      print_facts(cluster, speeds, communicator->members());
+      print_facts(cluster, describe_structure(cluster, measured, differences), speeds,
+                  communicator->members());
       if (!options.out.empty()) fmt::print("\nwritten: {}\n", options.out);
     }
   }
@@ -190,9 +207,11 @@ void add_probe(CommandLine& tombolo) {
   options->launch.add_to(app);
   app.add_option("--out", options->out, "Write the cluster file with the measured links here");
   app.add_flag("--json", options->json, "Print JSON instead of tables");
-  app.add_option("--seconds", options->seconds, "Time per measurement")
-      ->check(CLI::Range(0.01, 60.0))
-      ->capture_default_str();
+  app.add_option(
+         "--seconds", options->seconds,
+         "Time per measurement; if not given 0.3, and less with many hosts, so that tens of them take "
+         "seconds")
+      ->check(CLI::Range(0.01, 60.0));
   app.add_flag("--no-compute", options->no_compute, "Only links");
   app.add_flag("--relay-progress", options->relay_progress)->group("");  // from start_ranks() to its rank 0
 }

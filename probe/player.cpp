@@ -1,0 +1,152 @@
+#include "probe/player.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "probe/gather.h"
+
+namespace tombolo::probe {
+namespace {
+
+// Two hosts that reach each other at all do so within a few round trips; only those that do not need all of
+// it.
+constexpr auto kConnectTime = std::chrono::seconds(10);
+
+// Tens of hosts take seconds: of so many in all each step has its share, but at most what a measurement needs
+// on a quiet machine, and at least what opens a congestion window.
+constexpr double kAllSeconds = 10, kLongestMeasurement = 0.3, kShortestMeasurement = 0.05;
+
+}  // namespace
+
+Player::Player(collectives::Communicator& communicator, const collectives::Options& options,
+               const LinkProbeOptions& probe)
+    : communicator_(communicator), options_(options), probe_(probe), seconds_(probe.seconds_per_pair) {
+  for (const LedHost& led : gather_hosts(communicator, options.router.host)) {
+    if (led.leader == communicator.rank()) mine_ = hosts_.size();
+    hosts_.push_back(led.host);
+    leaders_.push_back(led.leader);
+  }
+  if (mine_) ports_ = open_ports(options, communicator.secret());
+  for (const std::string& text : gather_texts(communicator, encode_ports(ports_)))
+    endpoints_.push_back(decode_ports(text));
+}
+
+void Player::expect(std::size_t steps) {
+  total_ += static_cast<int>(steps);
+  if (seconds_ > 0) return;
+  seconds_ = std::clamp(kAllSeconds / std::max(1, total_), kShortestMeasurement, kLongestMeasurement);
+}
+
+void Player::finish() {
+  total_ = done_;
+  tell_progress();
+}
+
+void Player::tell_progress() const {
+  if (communicator_.rank() == 0 && probe_.progress) probe_.progress(done_, total_);
+}
+
+Played Player::play(const std::vector<Step>& steps) {
+  std::size_t meetings = 0;
+  for (const Step& step : steps) meetings += step.size();
+  // One rank knows each result; a sum spreads them, so that every rank has the same bits.
+  Played played{std::vector<double>(meetings * 3, 0.0), std::vector<std::string>(meetings)};
+  std::size_t first = 0;
+  for (const Step& step : steps) {
+    spread(play_mine(step, first, played), first, step, played);
+    first += step.size();
+    ++done_;
+    tell_progress();
+  }
+  if (!played.results.empty()) {
+    communicator_.all_reduce(played.results.data(), played.results.data(), played.results.size(),
+                             collectives::DataType::kFloat64, collectives::ReduceOp::kSum);
+  }
+  return played;
+}
+
+/// This rank's meetings of a step, at the same time; returns what went wrong, by meeting.
+std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size_t first, Played& played) {
+  std::vector<std::size_t> mine;
+  for (std::size_t at = 0; at < step.size(); ++at)
+    if (mine_ && (step[at].left == *mine_ || step[at].right == *mine_)) mine.push_back(at);
+  const std::uint64_t label = next_label_;
+  next_label_ += step.size();
+  std::vector<std::string> troubles(mine.size());
+  const auto take_part = [&](std::size_t i) {
+    try {
+      const Meeting& meeting = step[mine[i]];
+      const Measured measured = play_one(meeting, label + mine[i]);
+      const bool left = meeting.left == *mine_;
+      double* result = &played.results[3 * (first + mine[i])];
+      result[left ? 1 : 0] = measured.received_bytes_per_second;
+      if (left) result[2] = measured.latency_seconds;
+    } catch (const std::exception& error) {
+      troubles[i] = error.what();
+    }
+  };
+  // Each NIC has a port of its own, which only one of them uses.
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < mine.size(); ++i) others.emplace_back(take_part, i);
+  if (!mine.empty()) take_part(0);
+  for (std::thread& other : others) other.join();
+  std::map<std::size_t, std::string> told;
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    if (!troubles[i].empty()) told[mine[i]] = troubles[i];
+  return told;
+}
+
+Measured Player::play_one(const Meeting& meeting, std::uint64_t label) {
+  const bool left = meeting.left == *mine_;
+  const std::size_t other = left ? meeting.right : meeting.left;
+  const std::size_t own_nic = left ? meeting.left_nic : meeting.right_nic;
+  const std::size_t peer_nic = left ? meeting.right_nic : meeting.left_nic;
+  const topology::Host& peer = hosts_[other];
+  Port& port = ports_.at(own_nic);
+  const auto& endpoint = endpoints_.at(static_cast<std::size_t>(leaders_[other])).at(peer_nic);
+  if (!port.router || !endpoint) fail(Cause::kInternal, "probe: a NIC of '{}' does not listen", peer.name);
+  const std::string what =
+      fmt::format("{} to {} {}", hosts_[*mine_].nics[own_nic].name, peer.name, peer.nics[peer_nic].name);
+  // Half of what the other ranks wait for these two, so that trouble here is told by its own name.
+  const Duration patience = options_.deadline / 2;
+  const Duration to_connect = std::min<Duration>(patience, kConnectTime);
+  std::unique_ptr<transport::Connection> connection;
+  if (left) {
+    transport::ConnectOptions connect;
+    connect.deadline = to_connect;
+    connect.label = label;
+    connect.peer_name = fmt::format("rank {}", leaders_[other]);
+    connection = connect_port(port, *endpoint, connect, what);
+  } else {
+    connection = accept_port(port, label, to_connect, what);
+  }
+  ExchangeOptions exchange;
+  exchange.leads = left;
+  exchange.bytes = probe_.bytes;
+  exchange.seconds = seconds_;
+  exchange.deadline = patience;
+  return measure(*connection, exchange);
+}
+
+// A barrier that also tells everybody which of the step's meetings did not come about, and why.
+void Player::spread(const std::map<std::size_t, std::string>& troubles, std::size_t first, const Step& step,
+                    Played& played) {
+  Json mine = Json::array();
+  for (const auto& [meeting, text] : troubles) mine.push_back(Json::array({meeting, text}));
+  const auto all = gather_texts(communicator_, mine.dump(-1, ' ', false, Json::error_handler_t::replace));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const auto& told : Json::parse(all[rank])) {
+      const auto meeting = told.at(0).get<std::size_t>();
+      if (meeting >= step.size()) {
+        fail(Cause::kRemote, "probe: rank {} told of meeting {} in a step of {}", rank, meeting, step.size());
+      }
+      std::string& trouble = played.troubles[first + meeting];
+      if (trouble.empty()) trouble = fmt::format("rank {}: {}", rank, told.at(1).get<std::string>());
+    }
+  }
+}
+
+}  // namespace tombolo::probe
