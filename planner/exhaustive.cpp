@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t kMostRanks = 6;
 
 /// Ranks that share layers, as one.
-using Group = std::vector<int>;
+using RankGroup = std::vector<int>;
 /// Groups of each pipeline in the order of their layers.
-using Structure = std::vector<std::vector<Group>>;
+using Structure = std::vector<std::vector<RankGroup>>;
 
 double choose(int from, int count) {
   double ways = 1;
@@ -134,7 +134,7 @@ class Exhaustive {
     for (std::size_t rank = 0; rank < used.size(); ++rank)
       if (!used[rank]) left.push_back(static_cast<int>(rank));
     for (unsigned chosen = 1; chosen < 1u << left.size(); ++chosen) {
-      Group group;
+      RankGroup group;
       for (std::size_t i = 0; i < left.size(); ++i)
         if (chosen >> i & 1) group.push_back(left[i]);
       if (!may_share(group)) continue;
@@ -146,7 +146,7 @@ class Exhaustive {
     }
   }
 
-  bool may_share(const Group& group) const {
+  bool may_share(const RankGroup& group) const {
     const int size = static_cast<int>(group.size());
     if (job_.tensor > 0 && size != job_.tensor) return false;
     if (size == 1) return true;
@@ -165,12 +165,12 @@ class Exhaustive {
           (job_.pipeline > 0 && static_cast<int>(pipeline.size()) != job_.pipeline))
         return;
       if (!context_.options.uneven_replicas && (pipeline.size() != structure.front().size() ||
-                                                std::ranges::any_of(pipeline, [&](const Group& group) {
+                                                std::ranges::any_of(pipeline, [&](const RankGroup& group) {
                                                   return group.size() != structure.front().front().size();
                                                 })))
         return;
       std::string name;
-      for (const Group& group : pipeline) {
+      for (const RankGroup& group : pipeline) {
         for (const int rank : group) name += fmt::format("{},", classes_[at(rank)]);
         name += '|';
       }
@@ -262,7 +262,7 @@ class Exhaustive {
   }
 
   /// What lower_bound() says of one pipeline, without a plan.
-  double bound_of(const std::vector<Group>& pipeline, const std::vector<int>& split, const Share& share) {
+  double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
     const double micro_batches = share.rows / share.micro_batch;
     double bound = 0, before = 0;
     for (std::size_t place = 0; place < pipeline.size(); ++place) {
@@ -277,7 +277,7 @@ class Exhaustive {
     return bound * (1 - 1e-12);
   }
 
-  const PassSeconds& layer_seconds(const Group& group, int rows) {
+  const PassSeconds& layer_seconds(const RankGroup& group, int rows) {
     std::string key = fmt::format("{}:{}:", rows, static_cast<int>(layout_.recompute));
     for (const int rank : group) key += fmt::format("{},", classes_[at(rank)]);
     const auto [known, added] = layer_seconds_.try_emplace(std::move(key));

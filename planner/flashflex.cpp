@@ -38,6 +38,8 @@ std::vector<Ranked> shapes_to_try(const SearchContext& context, const Job& job,
     result.push_back(start);
   }
   std::ranges::stable_sort(result, {}, &Ranked::seconds);
+  const auto again = std::ranges::unique(result, {}, &Ranked::shape);  // several starts may lead to one end
+  result.erase(again.begin(), again.end());
   return result;
 }
 
