@@ -107,8 +107,12 @@ using Kernel = void (*)(std::byte*, const std::byte*, const std::byte*, std::siz
 
 #if defined(__x86_64__)
 #define TOMBOLO_AVX2 __attribute__((target("avx2,f16c")))
+#if defined(__clang__)  // knows no preferred width here
+#define TOMBOLO_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
+#else
 #define TOMBOLO_AVX512 \
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,prefer-vector-width=512")))
+#endif
 
 template <typename Op, typename T>
 TOMBOLO_AVX2 void combine_avx2(std::byte* destination, const std::byte* left, const std::byte* right,

@@ -31,11 +31,11 @@ constexpr int kSpins = 200;         // looks before sleeping: a few microseconds
 
 // What the leading end says next. Sent as it lies in memory: both ends run the same build, and the transport
 // has authenticated the peer; the values are checked all the same.
-struct Step {
+struct Burst {
   std::uint64_t message_bytes = 0;
   std::uint64_t messages = 0;  // 0: that was all
 };
-constexpr Step kFirstStep{kSmallest, 2};
+constexpr Burst kFirstStep{kSmallest, 2};
 
 template <typename T>
 std::span<const std::byte> bytes_of(const T& value) {
@@ -57,7 +57,7 @@ class Exchange {
     // Sizes double until a step would last long enough to tell the rate, which also uses up what a token
     // bucket gives away, and opens the congestion windows. Then one of the size asked for counts; it is tried
     // again where it turned out short.
-    Step step = kFirstStep;
+    Burst step = kFirstStep;
     int attempts = 0;
     while (step.messages > 0) {
       double rate = transfer(step);
@@ -73,10 +73,10 @@ class Exchange {
   }
 
  private:
-  static std::size_t total(const Step& step) { return step.message_bytes * step.messages; }
+  static std::size_t total(const Burst& step) { return step.message_bytes * step.messages; }
 
-  static Step of_total(std::size_t bytes) {
-    Step step;
+  static Burst of_total(std::size_t bytes) {
+    Burst step;
     double piece = static_cast<double>(bytes) / kMinMessages;
     step.message_bytes = std::clamp<std::size_t>(static_cast<std::size_t>(piece), 1, kLargestMessage);
     step.messages = std::max<std::size_t>(2, (bytes + step.message_bytes - 1) / step.message_bytes);
@@ -84,7 +84,7 @@ class Exchange {
   }
   /// Judges by the rate, not by how long the step lasted: a process that was held up has not measured
   /// anything.
-  Step next_step(const Step& done, double bytes_per_second, int& attempts) const {
+  Burst next_step(const Burst& done, double bytes_per_second, int& attempts) const {
     double seconds = static_cast<double>(total(done)) / bytes_per_second;
     bool largest = total(done) >= kLargestTotal / 2;
     if (attempts == 0 && seconds < std::min(0.05, options_.seconds / 4) && !largest)
@@ -128,8 +128,8 @@ class Exchange {
     return lead;
   }
 
-  Step receive_step() {
-    Step step;
+  Burst receive_step() {
+    Burst step;
     receive(writable_bytes_of(step));
     if (step.messages == 0) return step;
     if (step.message_bytes == 0 || step.message_bytes > kLargestMessage ||
@@ -141,7 +141,7 @@ class Exchange {
   }
 
   /// Both directions at once; returns the rate at which the peer's bytes came.
-  double transfer(const Step& step) {
+  double transfer(const Burst& step) {
     std::size_t size = step.message_bytes;
     out_.resize(std::max(out_.size(), size));
     in_.resize(kInFlight * kLargestMessage);

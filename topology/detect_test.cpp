@@ -463,7 +463,8 @@ TEST(DetectHere, FindsThisMachinesInterfacesWithAddresses) {
   KernelInterfaces kernel;
   EXPECT_GE(machine.nics.size(), kernel.list().size());
   for (const Nic& nic : machine.nics) EXPECT_FALSE(nic.reason.empty()) << nic.name;
-  for (const auto& [name, index] : kernel.list()) {
+  for (const auto& listed : kernel.list()) {
+    const std::string& name = listed.first;  // clang 14 captures no structured bindings
     auto found = std::find_if(machine.nics.begin(), machine.nics.end(),
                               [&](const Nic& nic) { return nic.name == name; });
     ASSERT_NE(found, machine.nics.end()) << name;

@@ -43,16 +43,24 @@ TOMBOLO_INLINE void store(float* to, Vector value, std::size_t left) {
 
 /// Lanes in the other half, quarter, eighth, sixteenth: four steps fold a vector into one value. A fixed
 /// tree, so that every instruction set adds in the same order.
-constexpr Integers kHalf = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
-constexpr Integers kQuarter = {4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11};
-constexpr Integers kEighth = {2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13};
-constexpr Integers kSixteenth = {1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14};
+TOMBOLO_INLINE Vector other_half(Vector v) {
+  return __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+TOMBOLO_INLINE Vector other_quarter(Vector v) {
+  return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+}
+TOMBOLO_INLINE Vector other_eighth(Vector v) {
+  return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+}
+TOMBOLO_INLINE Vector other_sixteenth(Vector v) {
+  return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+}
 
 TOMBOLO_INLINE float sum(Vector value) {
-  value += __builtin_shuffle(value, kHalf);
-  value += __builtin_shuffle(value, kQuarter);
-  value += __builtin_shuffle(value, kEighth);
-  value += __builtin_shuffle(value, kSixteenth);
+  value += other_half(value);
+  value += other_quarter(value);
+  value += other_eighth(value);
+  value += other_sixteenth(value);
   return value[0];
 }
 
@@ -64,10 +72,10 @@ TOMBOLO_INLINE Vector smaller(Vector left, Vector right) {
 }
 
 TOMBOLO_INLINE float largest(Vector value) {
-  value = larger(value, __builtin_shuffle(value, kHalf));
-  value = larger(value, __builtin_shuffle(value, kQuarter));
-  value = larger(value, __builtin_shuffle(value, kEighth));
-  value = larger(value, __builtin_shuffle(value, kSixteenth));
+  value = larger(value, other_half(value));
+  value = larger(value, other_quarter(value));
+  value = larger(value, other_eighth(value));
+  value = larger(value, other_sixteenth(value));
   return value[0];
 }
 

@@ -19,7 +19,7 @@ constexpr int kMostToBegin = 8;
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr int kRoundTrips = 10;
 // Held back for half of a period: the streams are what limits.
-constexpr double kHeldShare = 0.5;
+constexpr double kHeldTimeShare = 0.5;
 // TCP's share of a wire is 95 %: with that much there is nothing to gain.
 constexpr double kNearlyAll = 0.92;
 // What an addition has to bring, to be worth its share of memory and processor.
@@ -74,7 +74,7 @@ std::size_t PathControl::decide(const PathLook& look) noexcept {
   if (time_ < std::max<Duration>(kPeriod, kRoundTrips * look.length)) return 0;
   const double rate = static_cast<double>(bytes_) / to_seconds(time_);
   const Duration round_trip = from_seconds(to_seconds(round_trips_) / to_seconds(time_));
-  const bool held = to_seconds(held_time_) >= kHeldShare * to_seconds(time_) ||
+  const bool held = to_seconds(held_time_) >= kHeldTimeShare * to_seconds(time_) ||
                     loses_without_queue({sent_, repeated_, round_trip, look.length});
   begin_period();
   if (skip_) {

@@ -220,7 +220,7 @@ Duration unanswered_for(int socket) noexcept {
 }
 
 bool is_over(int socket) noexcept {
-  constexpr int kClosed = 7;  // TCP_CLOSE, which is in <netinet/tcp.h>, with an older tcp_info
+  constexpr int kClosed = 7;  // TCP_CLOSE, which is in <linux/tcp.h>, with an older tcp_info
   tcp_info info{};
   return !tcp_info_of(socket, info) || info.tcpi_state == kClosed;
 }
