@@ -3,7 +3,7 @@
 #   ./test.sh                  everything that this machine can run
 #   ./test.sh -L unit          only tests with that label: unit, process, demo, netns, rdma_vm, parity, docs, lint
 #   ./test.sh -R transport     only tests whose name matches
-#   ./test.sh --preset asan    with AddressSanitizer and UBSan (build-asan/); tsan, debug likewise
+#   ./test.sh --preset asan    with AddressSanitizer and UBSan, by clang (build-asan/); tsan, debug likewise
 # Other options go to ctest. What a machine lacks (namespaces, a GPU) is skipped with a notice.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -20,13 +20,16 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-scripts/dependencies.sh test
+# The preset asan is clang's, which comes with the linters.
+wants=test
+[ "$preset" != asan ] || wants=lint
+scripts/dependencies.sh "$wants"
 scripts/build.sh "$preset"
 
-# Address-space randomisation beyond 28 bits breaks gcc 12's ThreadSanitizer.
+# Address-space randomisation beyond 28 bits breaks gcc 12's ThreadSanitizer and clang 14's AddressSanitizer.
 # Those that measure run alone (RUN_SERIAL).
 run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error --parallel "$(nproc)")
-[ "$preset" = tsan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
+[ "$preset" = tsan ] || [ "$preset" = asan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
 # gcc 13's fake stack misaligns the 64-byte vectors of the trainer's kernels.
 export ASAN_OPTIONS="detect_stack_use_after_return=0 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the fuzz targets (clang, preset fuzz) and runs each:  tests/fuzz/run.sh [seconds for each target] [target...]
-# First every input of its corpus, then new ones. What fails is left in build-fuzz/failures/; mend the product, and add
+# Builds the fuzz targets (clang, preset asan) and runs each:  tests/fuzz/run.sh [seconds for each target] [target...]
+# First every input of its corpus, then new ones. What fails is left in build-asan/failures/; mend the product, and add
 # the input to tests/fuzz/corpus/<target>/ under a name that says what it showed.
 # tests/fuzz/run.sh seeds   writes the seeds again, after a change of format.
 set -euo pipefail
@@ -8,22 +8,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=0 ${ASAN_OPTIONS:-}"
 
 if [ "${1:-}" = seeds ]; then
-  scripts/build.sh fuzz fuzz_seeds
-  build-fuzz/bin/fuzz_seeds tests/fuzz/corpus
+  scripts/build.sh asan fuzz_seeds
+  build-asan/bin/fuzz_seeds tests/fuzz/corpus
   exit 0
 fi
 seconds=${1:-5}
 [ $# -eq 0 ] || shift
-scripts/build.sh fuzz fuzzers
+scripts/build.sh asan fuzzers
 targets=("$@")
 [ $# -gt 0 ] || mapfile -t targets < <(cd tests/fuzz && ls -- *_fuzz.cpp | sed 's/_fuzz\.cpp$//')
-mkdir -p build-fuzz/failures
+mkdir -p build-asan/failures
 
 one() {
-  local target=$1 seconds=$2 found=build-fuzz/found/$1 log=build-fuzz/$1.log
+  local target=$1 seconds=$2 found=build-asan/found/$1 log=build-asan/$1.log
   mkdir -p "$found" "tests/fuzz/corpus/$target"
-  if nice -n 5 build-fuzz/bin/fuzz_"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=5120 \
-      -artifact_prefix=build-fuzz/failures/"$target"- -print_final_stats=1 "$found" "tests/fuzz/corpus/$target" > "$log" 2>&1; then
+  if nice -n 5 setarch "$(uname -m)" -R build-asan/bin/fuzz_"$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2048 -max_len=5120 \
+      -artifact_prefix=build-asan/failures/"$target"- -print_final_stats=1 "$found" "tests/fuzz/corpus/$target" > "$log" 2>&1; then
     echo "ok      $target: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
   else
     echo "FAILED  $target"
