@@ -30,7 +30,7 @@ TEST(SharedRate, IsThatOfAllWhereOneCannotFillTheLink) {
 
 TEST(SharedRate, ExpectsNoMoreOfAPairThanItAttainsAlone) {
   EXPECT_FALSE(shared_rate({{1e9, 1e8, 1e8}, {1e9, 1e8, 1e8}}));
-  EXPECT_TRUE(shared_rate({{1e9, 1e8, 1e8}, {4e8, 4e7, 4e7}}));
+  EXPECT_TRUE(shared_rate({{1e9, 1e8, 1e8}, {7e8, 5e7, 5e7}}));
 }
 
 // Max-min shares of a link of a random speed, with noise: found where, and only where, it is the bottleneck.
