@@ -19,12 +19,14 @@ double sum_of(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-/// A sample's lanes that lost speed; of a single one there is nothing to share with.
+/// A sample's lanes that lost speed; of a single one there is nothing to share with. Of two whose sum is too
+/// little both did: on one line two streams seldom get the same, and one may keep nearly all of it.
 LoadSample those_that_lost(const PortSample& sample, std::set<std::size_t>& from, std::set<std::size_t>& to) {
   LoadSample lost;
+  const bool both = sample.from_nics.size() == 2 && shared_rate(sample.load).has_value();
   for (std::size_t lane = 0; lane < sample.from_nics.size(); ++lane) {
     const double alone = sample.load.alone[lane], together = sample.load.together[lane];
-    if (together >= kClearlyLess * alone || together <= 0) continue;  // 0: it failed
+    if (together <= 0 || (!both && together >= kClearlyLess * alone)) continue;  // 0: it failed
     from.insert(sample.from_nics[lane]);
     to.insert(sample.to_nics[lane]);
     lost.alone.push_back(alone);

@@ -97,6 +97,17 @@ TEST(SharedPorts, AreOfTheHostThatLosesSpeedWithEverybody) {
   EXPECT_EQ(found[0].bytes_per_second, 100);
 }
 
+TEST(SharedPorts, AreFoundWhereOneOfTwoStreamsKeepsNearlyAll) {
+  const auto two = [](std::size_t from, std::size_t to, std::vector<double> together) {
+    return PortSample{from, to, {0, 1}, {0, 1}, {{100, 100}, std::move(together)}};
+  };
+  const std::vector<PortSample> samples{two(0, 1, {96, 99}), two(1, 0, {90, 12}), two(1, 2, {8, 91}),
+                                        two(2, 1, {99, 97}), two(0, 2, {98, 99}), two(2, 0, {97, 99})};
+  const auto found = find_shared_ports(with_three_nics(3), samples);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "h1 n0+n1 out");
+}
+
 TEST(SharedPorts, AreOfTheReceiverWhereWhatComesIsLost) {
   const std::vector<PortSample> samples{port_sample(0, 1, {50, 50, 98}), port_sample(2, 1, {50, 50, 98}),
                                         port_sample(0, 2, {98, 98, 98}), port_sample(1, 0, {98, 98, 98}),

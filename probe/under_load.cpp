@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "base/error.h"
 #include "probe/shared_links.h"
@@ -13,6 +14,14 @@ constexpr int kTries = 2;
 
 void raise(double& best, double seen) {
   best = std::max(best, seen);
+}
+
+/// The attempt that moved more in all; the lanes of different ones do not belong together.
+void keep_better(std::vector<double>& best, std::vector<double> seen) {
+  const auto sum = [](const std::vector<double>& all) {
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  };
+  if (sum(seen) > sum(best)) best = std::move(seen);
 }
 
 /// Both directions of a load between groups.
@@ -142,10 +151,13 @@ std::vector<topology::SharedLink> play_ports(Player& player, const std::vector<S
     const Played played = player.play(steps);
     std::size_t meeting = 0;
     for (std::size_t at = 0; at < samples.size(); at += 2) {
+      std::vector<double> there, back;
       for (std::size_t lane = 0; lane < samples[at].from_nics.size(); ++lane, ++meeting) {
-        raise(samples[at].load.together[lane], played.there(meeting));
-        raise(samples[at + 1].load.together[lane], played.back(meeting));
+        there.push_back(played.there(meeting));
+        back.push_back(played.back(meeting));
       }
+      keep_better(samples[at].load.together, std::move(there));
+      keep_better(samples[at + 1].load.together, std::move(back));
     }
     found = find_shared_ports(player.hosts(), samples);
     if (found.empty()) break;
