@@ -38,8 +38,9 @@ std::vector<Ranked> shapes_to_try(const SearchContext& context, const Job& job,
     result.push_back(start);
   }
   std::ranges::stable_sort(result, {}, &Ranked::seconds);
-  const auto again = std::ranges::unique(result, {}, &Ranked::shape);  // several starts may lead to one end
-  result.erase(again.begin(), again.end());
+  // Several starts may lead to one end. (clang 14 cannot take libstdc++'s std::ranges::unique.)
+  const auto alike = [](const Ranked& left, const Ranked& right) { return left.shape == right.shape; };
+  result.erase(std::unique(result.begin(), result.end(), alike), result.end());
   return result;
 }
 

@@ -69,9 +69,10 @@ std::vector<std::string> remedies(const SearchContext& context, const Job& job, 
     const auto& choices = context.options.recompute;
     const bool may_recompute =
         std::ranges::find(choices, Recompute::kFull) == choices.end() && job.recompute != Recompute::kFull;
-    const bool either = (may_recompute && helps({.layout = true, .recompute = true})) |
-                        (!job.shard_optimizer && helps({.layout = true, .shard = true}));
-    if (!either && may_recompute && !job.shard_optimizer)
+    // Both are tried: each is told.
+    const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
+    const bool sharded = !job.shard_optimizer && helps({.layout = true, .shard = true});
+    if (!recomputed && !sharded && may_recompute && !job.shard_optimizer)
       helps({.layout = true, .recompute = true, .shard = true});
   }
   // A rank holds at least one layer and one row, so more ranks than these do not help.
