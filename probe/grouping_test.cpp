@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/format.h"
+#include "base/test_seed.h"
 
 namespace tombolo::probe {
 namespace {
@@ -58,12 +59,7 @@ TEST(NearGroups, LeaveThoseNearNobodyTogether) {
 }
 
 TEST(NearGroups, AreFoundInNoise) {
-  unsigned seed = std::random_device{}();
-  if (const char* given = std::getenv("TOMBOLO_TEST_SEED"))
-    seed = static_cast<unsigned>(std::strtoul(given, nullptr, 10));
-  SCOPED_TRACE(fmt::format("TOMBOLO_TEST_SEED={}", seed));
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   const auto between = [&](double low, double high) {
     return std::uniform_real_distribution(low, high)(random);
   };

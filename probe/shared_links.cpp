@@ -15,7 +15,7 @@ constexpr double kClearlyLess = 0.75;
 // Pairs that are loaded at once do not end at once, so that their sum comes out a little high.
 constexpr double kSameSpeed = 1.2;
 // Lanes between two hosts take turns more than pairs of different hosts do: of two on one line of 95 Mbit/s
-// sums of up to 150 were seen, and of two on lines of their own never below 180.
+// sums of up to 139 were seen; 190 would be lines of their own.
 constexpr double kClearlyLessOfLanes = 0.85, kSameSpeedOfLanes = 1.6;
 
 double sum_of(const std::vector<double>& all) {

@@ -10,6 +10,7 @@
 #include <random>
 #include <sstream>
 
+#include "base/test_seed.h"
 #include "topology/link_table.h"
 
 namespace tombolo::topology {
@@ -207,12 +208,7 @@ TEST(ClusterFile, GivesTheLineWhereTheMistakeStands) {
 
 // Whatever the bytes, the answer is a cluster or an Error: no crash, no other exception.
 TEST(ClusterFile, AnswersEveryMutationWithAnErrorOrACluster) {
-  unsigned seed = std::random_device{}();
-  if (const char* given = std::getenv("TOMBOLO_TEST_SEED"))
-    seed = static_cast<unsigned>(std::strtoul(given, nullptr, 10));
-  SCOPED_TRACE(fmt::format("TOMBOLO_TEST_SEED={}", seed));
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   const std::string good = example();
   const std::vector<std::string> pieces{
       "null", "-1",      "1e999", "\"\"",    "{}",   "[]",      "true", "99999999999999999999",

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/test_seed.h"
 #include "topology/distance.h"
 #include "topology/graphviz.h"
 #include "topology/nccl_xml.h"
@@ -25,11 +26,7 @@ class Damaged : public ::testing::Test {
     std::string name = (std::filesystem::temp_directory_path() / "tombolo-damaged-XXXXXX").string();
     EXPECT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
-    unsigned seed = std::random_device{}();
-    if (const char* given = std::getenv("TOMBOLO_TEST_SEED"))
-      seed = static_cast<unsigned>(std::strtoul(given, nullptr, 10));
-    std::printf("seed %u\n", seed);
-    random_.seed(seed);
+    random_.seed(test_seed());
     for (const auto& entry : std::filesystem::directory_iterator(TOMBOLO_SOURCE_DIR "/topology/recorded")) {
       std::ifstream file(entry.path());
       std::string line;

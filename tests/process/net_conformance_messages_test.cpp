@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/format.h"
+#include "base/test_seed.h"
 #include "tests/process/net_harness.h"
 
 namespace tombolo::net_plugin::test {
@@ -16,15 +17,6 @@ class NetMessages : public testing::TestWithParam<int> {};
 
 INSTANTIATE_TEST_SUITE_P(Abi, NetMessages, testing::Range(kOldestAbi, kNewestAbi + 1),
                          [](const auto& test) { return fmt::format("v{}", test.param); });
-
-/// From TOMBOLO_TEST_SEED or the clock; printed, so that a failure can be repeated.
-unsigned random_seed() {
-  const char* given = std::getenv("TOMBOLO_TEST_SEED");
-  unsigned seed =
-      given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10)) : std::random_device{}();
-  std::printf("TOMBOLO_TEST_SEED=%u\n", seed);
-  return seed;
-}
 
 TEST_P(NetMessages, AReceiveMayBeLargerThanItsSendAndBothEndsReportTheRealSize) {
   Pair::run(
@@ -128,7 +120,7 @@ TEST_P(NetMessages, MessagesMatchInPostingOrder) {
 
 TEST_P(NetMessages, RequestsMayBeTestedInAnyOrder) {
   constexpr std::size_t kCount = 24, kSize = 40'000;
-  unsigned seed = random_seed();
+  unsigned seed = test_seed();
   auto in_random_order = [&](Side& side, const std::vector<void*>& requests, unsigned own_seed) {
     std::vector<std::size_t> order(requests.size());
     std::iota(order.begin(), order.end(), 0);
@@ -314,7 +306,7 @@ TEST_P(NetMessages, OnlyHostMemoryIsRegisteredAndAFlushOfItIsNothing) {
 
 TEST_P(NetMessages, HundredsOfRandomMessagesArriveByteForByte) {
   constexpr std::size_t kMessages = 200, kMost = 200'000;
-  unsigned seed = random_seed();
+  unsigned seed = test_seed();
   // Both ends draw the same sizes; windows and order of testing differ.
   auto sizes = [&] {
     std::mt19937 random(seed);
