@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/sanitizer.h"
 #include "collectives/half.h"
 #include "collectives/test_support.h"
 
@@ -169,6 +170,8 @@ TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
         [&](Communicator& all) {
           for (const DataType type : kAllTypes) {
             for (const ReduceOp op : kAllOps) {
+              // Types and operators do not meet each other elsewhere: a sanitizer sees each of them once.
+              if (kSanitized && type != DataType::kFloat32 && op != ReduceOp::kSum) continue;
               for (const std::size_t count : {0UL, 1UL, 7UL, 300UL}) {
                 SCOPED_TRACE(std::string(data_type_name(type)) + " " + std::string(reduce_op_name(op)) +
                              " count " + std::to_string(count) + " rank " + std::to_string(all.rank()) +
@@ -193,12 +196,13 @@ INSTANTIATE_TEST_SUITE_P(Communicator, Everywhere,
                                          "ABABABAB"));
 
 TEST(Communicator, CarriesVectorsOfManySegments) {
+  const std::size_t count = kSanitized ? 50'001 : 150'001;
   for (const char* clusters : {"AAA", "ABAB"}) {
     expect_fine(run_ranks(
         clusters,
-        [](Communicator& all) {
-          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, 150'001, 7);
-          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, 150'001,
+        [&](Communicator& all) {
+          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, count, 7);
+          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, count,
                             8);  // by the remembered schedules
         },
         [](Options& options) { options.tuning.segment_bytes = std::size_t{32} << 10; }));

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "planner/testing_search.h"
 
 namespace tombolo::planner {
@@ -46,7 +47,7 @@ TEST(Strategies, AutoEqualsExhaustiveSearchOfFewRanks) {
 TEST(Strategies, AutoIsNeverWorseThanAnother) {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  for (int trial = 0; trial < 4; ++trial) {
+  for (int trial = 0; trial < test_rounds(4); ++trial) {
     const topology::ClusterFile cluster = random_cluster(random, 7 + static_cast<int>(random() % 6));
     const Job job = random_job(random, 8, 12);
     const double best = seconds_by(cluster, job, Strategy::kAuto);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/format.h"
-#include "base/test_seed.h"
+#include "base/randomized_test.h"
 
 namespace tombolo::probe {
 namespace {

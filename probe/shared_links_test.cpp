@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/format.h"
-#include "base/test_seed.h"
+#include "base/randomized_test.h"
 
 namespace tombolo::probe {
 namespace {

@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "base/test_seed.h"
+#include "base/randomized_test.h"
 #include "topology/link_table.h"
 
 namespace tombolo::topology {
@@ -215,7 +215,7 @@ TEST(ClusterFile, AnswersEveryMutationWithAnErrorOrACluster) {
       ",",    "\"a0/\"", "/",     "\\u0000", "\xff", "\"ib0\"", "0.5",  "\"\\ud800\""};
   auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   int accepted = 0;
-  for (int round = 0; round < 4000; ++round) {
+  for (int round = 0; round < test_rounds(4000); ++round) {
     std::string text = good;
     for (std::size_t edits = 1 + below(3); edits > 0 && !text.empty(); --edits) {
       std::size_t at = below(text.size());

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/test_seed.h"
+#include "base/randomized_test.h"
 #include "topology/distance.h"
 #include "topology/graphviz.h"
 #include "topology/nccl_xml.h"
@@ -140,7 +140,7 @@ class Damaged : public ::testing::Test {
 TEST_F(Damaged, TreesGiveFactsAndNeverCrash) {
   const std::string path = folder_ / "damaged.tree";
   int accepted = 0;
-  constexpr int kRounds = 200;
+  constexpr int kRounds = test_rounds(200);
   for (int round = 0; round < kRounds; ++round) {
     auto tree = trees_.begin();
     std::advance(tree, static_cast<std::ptrdiff_t>(below(trees_.size())));
@@ -169,7 +169,7 @@ TEST_F(Damaged, TreesGiveFactsAndNeverCrash) {
 TEST_F(Damaged, TextOfAnyKindIsRefusedOrRead) {
   const std::string path = folder_ / "any.tree";
   const std::string letters = "/.[]=->#\\n ab0:\t\n\n\n";
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < test_rounds(100); ++round) {
     std::string text;
     for (std::size_t i = below(120); i > 0; --i) text += letters[below(letters.size())];
     std::ofstream(path, std::ios::trunc) << text;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/randomized_test.h"
 #include "topology/interfaces_kernel.h"
 #include "topology/locality.h"
 #include "topology/nvml_library.h"
@@ -420,11 +421,7 @@ TEST_F(Detect, LivesWithAnyContents) {
   ASSERT_EQ(::mkfifo((tree_.root() / "sys/class/net/bare/mtu").c_str(), 0600), 0)
       << "reading it must not block";
 
-  unsigned seed = std::random_device{}();
-  if (const char* given = std::getenv("TOMBOLO_TEST_SEED"))
-    seed = static_cast<unsigned>(std::strtoul(given, nullptr, 10));
-  std::printf("seed %u\n", seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
   const std::vector<std::string> contents{"",
                                           "-1",
@@ -444,7 +441,7 @@ TEST_F(Detect, LivesWithAnyContents) {
                                           "fe80::1",
                                           std::string(39, 'f'),
                                           std::string(5, '\0')};
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < test_rounds(300); ++round) {
     std::ofstream(files[below(files.size())], std::ios::trunc) << contents[below(contents.size())];
     Machine found = machine();
     EXPECT_NO_THROW(to_json(found).dump());

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 
 namespace tombolo::transport {
 namespace {
@@ -90,7 +91,7 @@ TEST(Endpoint, HostileBytesOnlyEverThrowRemote) {
   std::mt19937_64 random(seed);
   auto full = example().encode(), compact = example().encode_compact(128);
   int decoded = 0, refused = 0;
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < test_rounds(100'000); ++i) {
     std::vector<std::byte> bytes;
     if (i % 3 == 0) {
       bytes.resize(random() % 200);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sanitizer.h"
 #include "transport/memory/pair.h"
 #include "transport/router.h"
 #include "transport/ucx/ucx_functions.h"
@@ -110,9 +111,7 @@ struct Backend {
 
 /// Why this machine has no UCX; empty where it has.
 inline std::string why_no_ucx() {
-#ifdef __SANITIZE_THREAD__
-  return "UCX is built without ThreadSanitizer, which then knows nothing of its locks";
-#endif
+  if (kThreadSanitizer) return "UCX is built without ThreadSanitizer, which then knows nothing of its locks";
   std::string problem;
   return ucx::UcxFunctions::load(&problem) ? std::string() : problem;
 }
@@ -233,16 +232,6 @@ inline std::vector<std::byte> random_data(std::mt19937_64& random, std::size_t s
     std::memcpy(to + i, &word, size - i < 8 ? size - i : 8);
   }
   return data;
-}
-
-/// How often a test repeats itself: ThreadSanitizer finds a race in the first rounds, and each takes ten
-/// times as long.
-constexpr int rounds(int many) {
-#ifdef __SANITIZE_THREAD__
-  return many / 4 + 1;
-#else
-  return many;
-#endif
 }
 
 }  // namespace tombolo::transport::test

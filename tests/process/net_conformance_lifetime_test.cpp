@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
+#include "base/sanitizer.h"
 #include "tests/process/net_harness.h"
 
 namespace tombolo::net_plugin::test {
@@ -19,7 +20,7 @@ namespace {
 
 class NetLifetime : public testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Abi, NetLifetime, testing::Range(kOldestAbi, kNewestAbi + 1),
+INSTANTIATE_TEST_SUITE_P(Abi, NetLifetime, abi_versions(),
                          [](const auto& test) { return fmt::format("v{}", test.param); });
 
 std::set<std::string> entries(const char* folder) {
@@ -42,11 +43,7 @@ std::set<std::string> descriptors() {
 /// Threads of this process by number and name. A sanitizer's runtime may keep some of its own, so there only
 /// the plugin's are listed.
 std::set<std::string> threads_here() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr bool kOnlyOurs = true;
-#else
-  constexpr bool kOnlyOurs = false;
-#endif
+  constexpr bool kOnlyOurs = kSanitized;
   std::set<std::string> threads;
   for (const std::string& number : entries("/proc/self/task")) {
     std::ifstream file("/proc/self/task/" + number + "/comm");
@@ -118,9 +115,7 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
       }
       REQUIRE_EQ(threads_here(), threads);
       REQUIRE_EQ(descriptors(), open);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-      REQUIRE(mappings_of("libnccl-net-tombolo") == 0);
-#endif
+      if (!kSanitized) REQUIRE(mappings_of("libnccl-net-tombolo") == 0);
     }
   });
   EXPECT_NO_THROW(peer.join());

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/format.h"
-#include "base/test_seed.h"
+#include "base/randomized_test.h"
 #include "tests/process/net_harness.h"
 
 namespace tombolo::net_plugin::test {
@@ -15,7 +15,7 @@ namespace {
 
 class NetMessages : public testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Abi, NetMessages, testing::Range(kOldestAbi, kNewestAbi + 1),
+INSTANTIATE_TEST_SUITE_P(Abi, NetMessages, abi_versions(),
                          [](const auto& test) { return fmt::format("v{}", test.param); });
 
 TEST_P(NetMessages, AReceiveMayBeLargerThanItsSendAndBothEndsReportTheRealSize) {

@@ -17,7 +17,7 @@ namespace {
 
 class NetSetup : public testing::TestWithParam<int> {};
 
-INSTANTIATE_TEST_SUITE_P(Abi, NetSetup, testing::Range(kOldestAbi, kNewestAbi + 1),
+INSTANTIATE_TEST_SUITE_P(Abi, NetSetup, abi_versions(),
                          [](const auto& test) { return fmt::format("v{}", test.param); });
 
 /// Sets a variable for the life of the object.

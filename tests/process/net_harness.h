@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <array>
@@ -14,12 +15,19 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/sanitizer.h"
 #include "net_plugin/client.h"
 
 namespace tombolo::net_plugin::test {
 
 /// Generous, since the tests share a small machine; nothing waits longer.
 inline constexpr Duration kPatience = std::chrono::seconds(30);
+
+/// Every version of the ABI; the oldest, the middle and the newest where a sanitizer makes each take many
+/// times as long.
+inline auto abi_versions() {
+  return testing::Range(kOldestAbi, kNewestAbi + 1, kSanitized ? (kNewestAbi - kOldestAbi) / 2 : 1);
+}
 
 /// Throws std::runtime_error with file and line; usable in the peer too, where googletest's macros are not.
 #define REQUIRE(condition) ::tombolo::net_plugin::test::require((condition), #condition, __FILE__, __LINE__)

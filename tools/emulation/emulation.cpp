@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "tools/emulation/holder.h"
+#include "tools/emulation/network_script.h"
 
 namespace tombolo::emulation {
 namespace {
@@ -59,6 +60,7 @@ topology::Nic make_nic(const Spec& spec, std::size_t h, std::size_t n, bool loop
   nic.driver = loopback ? "lo" : "veth";
   nic.addresses = {spec.address(h, n, loopback)};
   nic.fabric = from.fabric;
+  if (from.shaped && !loopback) nic.burst_bytes = burst_bytes(from.bits_per_second);
   nic.emulated = topology::is_rdma(from.kind);
   nic.reason = fmt::format("emulated: declared {}, carried by {}", topology::nic_kind_name(from.kind),
                            loopback ? "a loopback address" : "a veth pair");

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "transport/rdma/records.h"
 
 namespace tombolo::transport::rdma {
@@ -100,7 +101,7 @@ TEST(RdmaCard, GarbageNeverDoesMoreThanThrow) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
-  for (int turn = 0; turn < 20'000; ++turn) {
+  for (int turn = 0; turn < test_rounds(20'000); ++turn) {
     auto bytes = full_card().encode();
     const std::size_t changes = 1 + random() % 8;
     for (std::size_t i = 0; i < changes; ++i) bytes[random() % 660] = static_cast<std::byte>(random());

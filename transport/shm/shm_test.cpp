@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/shm/connection.h"
 #include "transport/shm/ring.h"
 #include "transport/test_messages.h"
@@ -114,7 +115,7 @@ TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   auto pair = connected(true);
   auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
     std::mt19937_64 out(send_seed), in(receive_seed);
-    for (int round = 0; round < test::rounds(12); ++round) {
+    for (int round = 0; round < test_rounds(12); ++round) {
       constexpr int kAtOnce = 3;
       std::vector<std::vector<std::byte>> sent, wanted, got;
       std::vector<Request*> sends, receives;
@@ -139,7 +140,7 @@ TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
 }
 
 TEST(ShmPieces, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
-  for (int round = 0; round < test::rounds(10); ++round) {
+  for (int round = 0; round < test_rounds(10); ++round) {
     auto pair = connected(true);
     std::vector<std::byte> data(std::size_t{16} << 20, std::byte{1}), got(data.size());
     std::thread receiver([&] {
@@ -248,7 +249,7 @@ TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
   RingWriter writer(*ring);
   RingReader reader(*ring);
   std::deque<std::vector<std::byte>> waiting;
-  for (int step = 0; step < test::rounds(20'000); ++step) {
+  for (int step = 0; step < test_rounds(20'000); ++step) {
     if (random() % 2 == 0) {
       auto payload =
           test::random_data(random, random() % 5 == 0 ? random() % kLongestRecord : random() % 200);

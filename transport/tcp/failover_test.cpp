@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 
+#include "base/randomized_test.h"
 #include "transport/tcp/socket.h"
 #include "transport/test_support.h"
 
@@ -183,7 +184,7 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(left, *listener);
   listener.reset();
-  Flow there(*near, *far, 0, test::rounds(400), random), back(*far, *near, 1, test::rounds(400), random);
+  Flow there(*near, *far, 0, test_rounds(400), random), back(*far, *near, 1, test_rounds(400), random);
   int resets = 0;
   std::uint64_t next = 10;
   for (auto deadline = test::soon(); !(there.done() && back.done());) {
@@ -198,7 +199,7 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
     reset_stream(sockets[random() % sockets.size()]);
     ++resets;
   }
-  EXPECT_GT(resets, test::rounds(10) / 2);
+  EXPECT_GT(resets, test_rounds(10) / 2);
 }
 
 // One way only: no chunk ever shows the sender's end that its words about broken streams have been heard.
@@ -210,7 +211,7 @@ TEST(FailoverOneWay, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
   Router left(test::router_options("left", tcp)), right(test::router_options("right", tcp));
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(left, *listener);
-  Flow there(*near, *far, 0, test::rounds(620), random);
+  Flow there(*near, *far, 0, test_rounds(620), random);
   int resets = 0;
   // 9 s, more on a busy machine.
   for (auto deadline = Deadline::after(seconds(300)); !there.done();) {
@@ -222,7 +223,7 @@ TEST(FailoverOneWay, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
     reset_stream(sockets[random() % sockets.size()]);
     ++resets;
   }
-  EXPECT_GT(resets, test::rounds(540));
+  EXPECT_GT(resets, test_rounds(540));
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, Failover,

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/format.h"
+#include "base/sanitizer.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -66,11 +67,9 @@ std::shared_ptr<const UcxFunctions> UcxFunctions::load(std::string* problem) {
 }
 
 std::shared_ptr<const UcxFunctions> UcxFunctions::load_now(std::string* problem) {
-#ifdef __SANITIZE_THREAD__
   // UCX's hook in madvise() takes a lock when the sanitizer has already dismissed the thread. Without its
   // hooks UCX registers memory anew for each operation instead of remembering what it registered.
-  ::setenv("UCX_MEM_EVENTS", "n", 0);
-#endif
+  if (kThreadSanitizer) ::setenv("UCX_MEM_EVENTS", "n", 0);
   const SignalHandlers before;
   auto ucs = DynamicLibrary::open({kUcs}, problem);
   if (!ucs) return nullptr;
