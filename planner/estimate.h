@@ -7,8 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "planner/costs.h"
-#include "planner/shape.h"
+#include "planner/shape_costs.h"
 
 namespace tombolo::planner {
 
@@ -20,31 +19,16 @@ class Estimator {
  public:
   Estimator(const SearchContext& context, const Job& job, const std::vector<Pool>& pools);
 
-  /// Layers one by one to the place that would be the fastest with one more and has room. False where there
-  /// is no room.
-  bool give_layers(Shape::Kind& kind, const Shape& shape);
-  /// Micro-batches one by one to the kind that would end first; where replicas must be alike, equal shares.
-  /// False where that does not divide.
-  bool share_micro_batches(Shape& shape);
   /// Seconds of a step; Scorer::kNever where memory lacks, devices cannot share layers, hosts cannot talk, or
   /// the job fixes something else.
   double seconds(const Shape& shape);
-  /// Layers that fit on that place: memory grows in proportion to them.
-  int room(const Shape::Kind& kind, int place, const Shape& shape);
-  /// Seconds of one layer for a micro-batch on `degree` devices of the pool; kNever where it cannot be.
-  double layer_seconds(int pool, int degree, const Shape& shape);
-  /// As layer_seconds(), of the output projection and the loss.
-  double head_seconds(int pool, int degree, const Shape& shape);
+  ShapeCosts& costs() noexcept { return costs_; }
   /// Operations of pipelines that were timed so far: a measure of work that no clock disturbs.
   std::int64_t operations() const noexcept { return operations_; }
   /// Adds work that was done elsewhere.
   void count(std::int64_t operations) noexcept { operations_ += operations; }
 
  private:
-  struct Cost {
-    PassSeconds layer, head;
-    bool possible = true;
-  };
   /// Seconds that a transfer between two places takes each way, and until it has arrived.
   struct Border {
     double activation = 0, gradient = 0, activation_latency = 0, gradient_latency = 0;
@@ -64,9 +48,7 @@ class Estimator {
     bool possible = true;
   };
 
-  const Cost& costs(int pool, int degree, const Shape& shape);
   bool allowed(const Shape& shape) const;
-  double tick(const Shape::Kind& kind, const Shape& shape);
   double estimate(const Shape& shape);
   std::vector<Border> borders_of(const Shape::Kind& kind, const Shape& shape);
   Border border(const Shape::Place& from, const Shape::Place& to, const Shape& shape);
@@ -82,9 +64,8 @@ class Estimator {
   const SearchContext& context_;
   const Job& job_;
   const std::vector<Pool>& pools_;
+  ShapeCosts costs_;
   std::vector<int> cluster_of_;  // by host
-  std::map<std::tuple<int, int, int, Recompute>, Cost> costs_;
-  std::map<std::tuple<int, int, int, bool, bool, int, int, Recompute>, int> rooms_;
   std::map<std::vector<int>, Reduction> reductions_;
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;

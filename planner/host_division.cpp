@@ -44,7 +44,7 @@ class HostDivision {
       : context_(context),
         job_(job),
         pools_(pools_of(context)),
-        estimator_(context, job, pools_),
+        costs_(context, job, pools_),
         aligned_(aligned) {
     for (std::size_t pool = 0; pool < pools_.size(); ++pool)
       for (const int rank : pools_[pool].ranks) pool_of_[rank] = static_cast<int>(pool);
@@ -191,12 +191,12 @@ class HostDivision {
 
   double layer_seconds(const Unit& unit, int rows) {
     usual_.micro_batch = rows;
-    return estimator_.layer_seconds(unit.pool, static_cast<int>(unit.ranks.size()), usual_);
+    return costs_.layer_seconds(unit.pool, static_cast<int>(unit.ranks.size()), usual_);
   }
 
   double head_seconds(const Unit& unit, int rows) {
     usual_.micro_batch = rows;
-    return estimator_.head_seconds(unit.pool, static_cast<int>(unit.ranks.size()), usual_);
+    return costs_.head_seconds(unit.pool, static_cast<int>(unit.ranks.size()), usual_);
   }
 
   std::vector<Recompute> recomputes() const {
@@ -361,7 +361,7 @@ class HostDivision {
         for (const Unit& unit : units)
           kind.places.push_back({unit.pool, static_cast<int>(unit.ranks.size()), 0});
         kind.micro_batches *= kind.count;
-        fits = estimator_.give_layers(kind, shape);
+        fits = costs_.give_layers(kind, shape);
         for (std::size_t place = 0; place < units.size(); ++place)
           replica.places.push_back({units[place].ranks, kind.places[place].layers});
         layout.replicas.push_back(std::move(replica));
@@ -381,7 +381,7 @@ class HostDivision {
   const SearchContext& context_;
   const Job& job_;
   std::vector<Pool> pools_;
-  Estimator estimator_;
+  ShapeCosts costs_;
   std::map<int, int> pool_of_;  // by rank
   Shape usual_;                 // as what layers are timed
   bool aligned_;

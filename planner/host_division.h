@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "planner/estimate.h"
+#include "planner/shape_costs.h"
 
 namespace tombolo::planner {
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/units.h"
-#include "planner/estimate.h"
 #include "planner/index.h"
+#include "planner/shape_costs.h"
 
 namespace tombolo::planner {
 
@@ -20,13 +20,13 @@ struct IdleType {
   std::set<std::string> hosts;
 };
 
-std::string reason(Estimator& estimator, const Shape& shape, int pool, double slowest) {
+std::string reason(ShapeCosts& costs, const Shape& shape, int pool, double slowest) {
   Shape::Kind alone;
   alone.places = {{pool, 1, 1}, {pool, 1, 1}};
   alone.micro_batches = 1;
-  if (estimator.room(alone, 0, shape) < 1 && estimator.room(alone, 1, shape) < 1)
+  if (costs.room(alone, 0, shape) < 1 && costs.room(alone, 1, shape) < 1)
     return "not one layer fits into their memory";
-  const double layer = estimator.layer_seconds(pool, 1, shape);
+  const double layer = costs.layer_seconds(pool, 1, shape);
   if (layer > slowest)
     return fmt::format("one layer takes {} per micro-batch there, all of the slowest stage {}",
                        format_seconds(layer), format_seconds(slowest));
@@ -52,17 +52,17 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
   const Shape shape = shape_of(layout, pools);
   Job open = plan.job;  // any degree
   open.tensor = 0;
-  Estimator estimator(context, open, pools);
+  ShapeCosts costs(context, open, pools);
   double slowest = 0;
   for (const Shape::Kind& kind : shape.kinds)
     for (const Shape::Place& place : kind.places)
-      slowest = std::max(slowest, place.layers * estimator.layer_seconds(place.pool, place.degree, shape));
+      slowest = std::max(slowest, place.layers * costs.layer_seconds(place.pool, place.degree, shape));
   std::vector<std::string> sentences;
   for (const auto& [number, type] : types) {
     const Slot& slot = context.slots[at(pools[at(type.pool)].ranks.front())];
-    sentences.push_back(fmt::format(
-        "left out: {} {} of {}: {}", type.idle, context.view.host(slot.host).devices[at(slot.device)].name,
-        fmt::join(type.hosts, ", "), reason(estimator, shape, type.pool, slowest)));
+    sentences.push_back(fmt::format("left out: {} {} of {}: {}", type.idle,
+                                    context.view.host(slot.host).devices[at(slot.device)].name,
+                                    fmt::join(type.hosts, ", "), reason(costs, shape, type.pool, slowest)));
   }
   return sentences;
 }

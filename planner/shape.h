@@ -32,6 +32,8 @@ struct Shape {
     std::vector<Place> places;  ///< in the order of the layers
     int count = 1;
     int micro_batches = 0;  ///< of all `count` together, which divide them as evenly as can be
+    /// Of the replica that has most.
+    int micro_batches_of_one() const noexcept { return (micro_batches + count - 1) / count; }
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };
   std::vector<Kind> kinds;

@@ -108,7 +108,7 @@ class Columns {
     shape.micro_batch = rows_;
     shape.recompute = recomputes_.front();
     for (int degree = 1; hosts > 0 && degree * replicas_ <= one.devices; degree *= 2) {
-      const double seconds = estimator_.layer_seconds(one.pools.front(), degree, shape);
+      const double seconds = estimator_.costs().layer_seconds(one.pools.front(), degree, shape);
       if (seconds == Scorer::kNever) continue;
       for (int count = 1; count * degree * replicas_ <= one.devices; ++count) {
         if (!context_.options.may_leave_out && count * degree * replicas_ != one.devices) continue;
@@ -147,8 +147,9 @@ class Columns {
       if (looked_at >= kMostShapes || (found_.size() >= most_ && idea.bound >= found_.back().seconds)) break;
       for (const Recompute recompute : recomputes_) {
         Shape shape = shape_of(idea, recompute);
-        const auto gives = [&](Shape::Kind& kind) { return estimator_.give_layers(kind, shape); };
-        if (!std::ranges::all_of(shape.kinds, gives) || !estimator_.share_micro_batches(shape)) continue;
+        const auto gives = [&](Shape::Kind& kind) { return estimator_.costs().give_layers(kind, shape); };
+        if (!std::ranges::all_of(shape.kinds, gives) || !estimator_.costs().share_micro_batches(shape))
+          continue;
         ++looked_at;
         const double seconds = estimator_.seconds(shape);
         if (seconds == Scorer::kNever) continue;

@@ -108,8 +108,9 @@ class ShapeAnnealer {
   /// A change after which layers and rows are dealt out anew.
   template <typename Change>
   bool reshape(Shape& shape, const Change& make) {
-    return for_alike(shape, [&](Kind& kind) { return make(kind) && estimator_.give_layers(kind, shape); }) &&
-           estimator_.share_micro_batches(shape);
+    return for_alike(shape,
+                     [&](Kind& kind) { return make(kind) && estimator_.costs().give_layers(kind, shape); }) &&
+           estimator_.costs().share_micro_batches(shape);
   }
 
   bool shift_layer(Shape& shape) {
@@ -200,7 +201,7 @@ class ShapeAnnealer {
     while (degree * 2 * kind.count <= idle[at(pool)] && below(2) == 0) degree *= 2;
     if (degree * kind.count > idle[at(pool)]) return false;
     insert_beside(kind, {pool, degree, 1});
-    return estimator_.give_layers(kind, shape) && estimator_.share_micro_batches(shape);
+    return estimator_.costs().give_layers(kind, shape) && estimator_.costs().share_micro_batches(shape);
   }
 
   /// From one kind to another.
@@ -212,14 +213,14 @@ class ShapeAnnealer {
     const Place moved = source.places[at(place)];
     source.places.erase(source.places.begin() + place);
     insert_beside(target, moved);
-    return estimator_.give_layers(source, shape) && estimator_.give_layers(target, shape) &&
-           estimator_.share_micro_batches(shape);
+    return estimator_.costs().give_layers(source, shape) && estimator_.costs().give_layers(target, shape) &&
+           estimator_.costs().share_micro_batches(shape);
   }
 
   bool deal_again(Shape& shape) {
     return std::ranges::all_of(shape.kinds,
-                               [&](Kind& kind) { return estimator_.give_layers(kind, shape); }) &&
-           estimator_.share_micro_batches(shape);
+                               [&](Kind& kind) { return estimator_.costs().give_layers(kind, shape); }) &&
+           estimator_.costs().share_micro_batches(shape);
   }
 
   bool change_choice(Shape& shape) {
@@ -232,14 +233,14 @@ class ShapeAnnealer {
       if (shape.micro_batch > job_.global_batch) return false;
     }
     // Rows first: how many micro-batches are under way decides what memory is left for layers.
-    return estimator_.share_micro_batches(shape) && deal_again(shape);
+    return estimator_.costs().share_micro_batches(shape) && deal_again(shape);
   }
 
   /// One replica more or fewer of a kind.
   bool change_count(Shape& shape) {
     Kind& kind = shape.kinds[at(below(shape.kinds.size()))];
     kind.count += below(2) == 0 ? 1 : -1;
-    return kind.count > 0 && estimator_.share_micro_batches(shape);
+    return kind.count > 0 && estimator_.costs().share_micro_batches(shape);
   }
 
   bool shift_micro_batch(Shape& shape) {
@@ -260,7 +261,7 @@ class ShapeAnnealer {
     one.count = 1;
     --shape.kinds[chosen].count;
     shape.kinds.push_back(std::move(one));
-    return estimator_.share_micro_batches(shape);
+    return estimator_.costs().share_micro_batches(shape);
   }
 
   const SearchContext& context_;

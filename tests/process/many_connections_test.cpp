@@ -188,7 +188,9 @@ TEST_P(ManyConnections, CarryCheckedDataAndCostLittleWhileIdle) {
   RecordProperty("idle_allocated_kib", std::to_string(idle_allocated));
   RecordProperty("idle_resident_kib", std::to_string(idle_resident));
   // Far above what it is: a leak per connection, or buffers of a megabyte, would show.
-  if (!kSanitized) EXPECT_LT(idle_allocated, 512);
+  if (!kSanitized) {
+    EXPECT_LT(idle_allocated, 512);
+  }
 }
 
 }  // namespace
