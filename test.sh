@@ -30,7 +30,7 @@ scripts/build.sh "$preset"
 # Those that measure run alone (RUN_SERIAL).
 run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error --parallel "$(nproc)")
 [ "$preset" = tsan ] || [ "$preset" = asan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
-# gcc 13's fake stack misaligns the 64-byte vectors of the trainer's kernels.
+# The fake stack misaligns the 64-byte vectors of the trainer's kernels.
 export ASAN_OPTIONS="detect_stack_use_after_return=0 ${ASAN_OPTIONS:-}"
 export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1 ${UBSAN_OPTIONS:-}"

@@ -29,6 +29,7 @@ std::optional<std::string_view> nearest_name(std::string_view name, std::span<co
   std::optional<std::string_view> best;
   std::size_t best_distance = 0;
   for (auto candidate : known) {
+    if (candidate.empty()) continue;
     std::size_t distance = text_distance(name, candidate);
     if (distance > std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3)) continue;
     if (!best || distance < best_distance) {

@@ -50,13 +50,13 @@ int main(int argc, char** argv) try {
   app.add_option("--data", options.data, "Folder of the measurements")->capture_default_str();
   app.add_option("--seconds", options.annealing_seconds, "What Pipette's annealing gets for each layout")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.01, 3600.0));
   app.add_option("--only", only,
                  "Sections to run: amp, flashflex, holmes, pipette, random, sailor, scale (default: all)")
       ->check(CLI::IsMember({"amp", "flashflex", "holmes", "pipette", "random", "sailor", "scale"}));
   app.add_option("--trials", options.trials, "Random larger clusters; a quarter as many small ones")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1000000));
   app.add_option("--seed", options.seed, "Of the random clusters")->capture_default_str();
   app.add_option("--scale", options.most_ranks, "Time plans for up to so many GPUs: 64, 1024, 8192")
       ->capture_default_str();

@@ -45,7 +45,7 @@ struct DeviceKey {
 int host_at(const topology::ClusterFile& cluster, const std::string& name) {
   for (std::size_t host = 0; host < cluster.hosts.size(); ++host)
     if (cluster.hosts[host].name == name) return static_cast<int>(host);
-  fail(Cause::kInvalidUsage, "the plan's host {} is not in the cluster file", name);
+  fail(Cause::kInvalidUsage, "the plan's host {} is not in {}", name, cluster.source);
 }
 
 double ratio(double measured, double predicted) {

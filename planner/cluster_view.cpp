@@ -38,7 +38,8 @@ int ClusterView::host_index(std::string_view name) const {
   if (const auto found = links_.host_index(name)) return *found;
   std::vector<std::string> names;
   for (const auto& host : cluster_.hosts) names.push_back(host.name);
-  fail(Cause::kInvalidUsage, "the cluster file has no host \"{}\"; it has {}", name, fmt::join(names, ", "));
+  fail(Cause::kInvalidUsage, "{} has no host \"{}\"; it has {}", cluster_.source, name,
+       fmt::join(names, ", "));
 }
 
 std::set<std::pair<int, int>> ClusterView::ends_of(const std::vector<topology::NicName>& names) const {
@@ -138,9 +139,10 @@ const Path& ClusterView::path(int from, int to) const {
   const auto link = links_.find(from, pair->from, to, pair->to);
   if (!link)
     fail(Cause::kInvalidUsage,
-         "the cluster file has no link from {}/{} to {}/{}, over which this plan sends; measure it (tombolo "
+         "{} has no link from {}/{} to {}/{}, over which this plan sends; measure it (tombolo "
          "probe), or declare it under \"links\" or, for all NICs of a fabric, under \"fabrics\"",
-         source.name, source.nics[at(pair->from)].name, target.name, target.nics[at(pair->to)].name);
+         cluster_.source, source.name, source.nics[at(pair->from)].name, target.name,
+         target.nics[at(pair->to)].name);
   path.from_nic = pair->from;
   path.to_nic = pair->to;
   path.kind = pair->kind;
@@ -167,10 +169,10 @@ double ClusterView::flops_per_second(int host_index, int index) const {
   const double speed = device(host_index, index).flops_per_second;
   if (speed <= 0)
     fail(Cause::kInvalidUsage,
-         "the cluster file does not say how fast device {} of host {} is (flops_per_second); measure it "
+         "{} does not say how fast device {} of host {} is (flops_per_second); measure it "
          "(tombolo "
          "probe) or declare it",
-         index, host(host_index).name);
+         cluster_.source, index, host(host_index).name);
   return speed;
 }
 

@@ -79,6 +79,10 @@ void Job::check() const {
   model.check();
   if (global_batch < 1)
     fail(Cause::kInvalidUsage, "job: global_batch is {}, expected rows > 0", global_batch);
+  // Every micro-batch is simulated.
+  constexpr int kMostRows = 1'000'000;
+  if (global_batch > kMostRows)
+    fail(Cause::kInvalidUsage, "job: global_batch is {} rows, expected at most {}", global_batch, kMostRows);
   if (tensor > 1 && model.heads % tensor != 0)
     fail(Cause::kInvalidUsage,
          "job: {} tensor-parallel ranks cannot share {} heads evenly; take a divisor of {}", tensor,

@@ -114,6 +114,25 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   return held;
 }
 
+/// More than a device will ever have, and far from what 64 bits hold.
+constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
+
+/// Whether a pipeline's activations could come near it: a model with a long context, in micro-batches of a
+/// whole batch.
+bool beyond_counting(const Job& job, const Pipeline& pipeline) {
+  const Model& model = job.model;
+  const double held =
+      job.schedule == Schedule::kGPipe
+          ? pipeline.rows
+          : std::min<double>(pipeline.rows,
+                             pipeline.micro_batch * (1.0 + static_cast<double>(pipeline.stages.size())));
+  const double products = 8.0 * model.heads * model.context;  // of one layer even where all is computed again
+  const double layers = model.layers * (64.0 * model.hidden + 8.0 * model.inner() +
+                                        (job.recompute == Recompute::kNone ? products : 0));
+  return held * model.context * (layers + products + 8.0 * model.vocabulary) >
+         static_cast<double>(kBeyondCounting);
+}
+
 }  // namespace
 
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
@@ -161,6 +180,10 @@ RankMemory rank_memory(const Plan& plan, int replica, int place) {
     const int number = chunk * places + place;
     chunks.push_back(chunk_bytes(plan, pipeline, pipeline.stages[at(number)], number == 0,
                                  number + 1 == static_cast<int>(pipeline.stages.size())));
+  }
+  if (beyond_counting(job, pipeline)) {
+    memory.activations = memory.total = kBeyondCounting;
+    return memory;
   }
   memory.activations =
       most_held(operations_of(job.schedule, place, places, pipeline.micro_batches(), job.chunks), chunks);

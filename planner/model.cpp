@@ -115,6 +115,20 @@ void Model::check() const {
     fail(Cause::kInvalidUsage, "model: feed_forward is {}, expected a whole number > 0", feed_forward);
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
+  // Beyond these, sizes in bytes would not fit 64 bits; nobody trains a thousandth of it.
+  constexpr double kMostParameters = 1e15, kMostValues = 1e17;
+  const double inside = feed_forward > 0 ? feed_forward : 4.0 * hidden;
+  const double in_layers = 1.0 * layers * hidden * (4.0 * hidden + 3 * inside);
+  if (const double all = in_layers + 1.0 * hidden * (1.0 * vocabulary + context); all > kMostParameters)
+    fail(Cause::kInvalidUsage,
+         "model: about {:.3g} parameters (layers {}, hidden {}, vocabulary {}); expected at most {:.0e}", all,
+         layers, hidden, vocabulary, kMostParameters);
+  if (const double values = 1.0 * layers * context * (hidden + inside + 1.0 * heads * context);
+      values > kMostValues)
+    fail(
+        Cause::kInvalidUsage,
+        "model: about {:.3g} activations per row (layers {}, hidden {}, context {}); expected at most {:.0e}",
+        values, layers, hidden, context, kMostValues);
 }
 
 Model parse_model(std::string_view text, Model model) {

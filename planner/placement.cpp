@@ -99,8 +99,8 @@ std::vector<Slot> launcher_slots(const ClusterView& view, const std::vector<std:
       for (std::size_t device = 0; device < hosts[host].devices.size(); ++device)
         slots.push_back({static_cast<int>(host), static_cast<int>(device)});
     if (slots.empty())
-      fail(Cause::kInvalidUsage,
-           "the cluster file has no devices; each host lists under \"devices\" what computes");
+      fail(Cause::kInvalidUsage, "{} has no devices; each host lists under \"devices\" what computes",
+           view.cluster().source);
     return slots;
   }
   std::map<int, int> used;
@@ -108,9 +108,8 @@ std::vector<Slot> launcher_slots(const ClusterView& view, const std::vector<std:
     const int host = view.host_index(name);
     const int device = used[host]++;
     if (at(device) >= view.host(host).devices.size())
-      fail(Cause::kInvalidUsage,
-           "host {} is named for {} ranks or more, but the cluster file gives it {} devices", name,
-           device + 1, view.host(host).devices.size());
+      fail(Cause::kInvalidUsage, "host {} is named for {} ranks or more, but {} gives it {} devices", name,
+           device + 1, view.cluster().source, view.host(host).devices.size());
     slots.push_back({host, device});
   }
   return slots;

@@ -10,6 +10,7 @@
 #include "planner/condense.h"
 #include "planner/layer_split.h"
 #include "planner/left_out.h"
+#include "planner/linked_parts.h"
 #include "planner/memory.h"
 #include "planner/remedies.h"
 #include "planner/search.h"
@@ -134,7 +135,7 @@ Plan grid_plan(const SearchContext& context, const Job& job) {
     // By more than rounding, so that equal layouts are decided by their order alone.
     if (!best || prediction.step_seconds < best->plan.prediction.step_seconds * (1 - 1e-9)) best = &candidate;
   }
-  if (!best) fail(Cause::kInvalidUsage, "{}", unlinked);
+  if (!best) fail_nothing_linked(context, unlinked);
   Plan plan = std::move(best->plan);
   explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
   return plan;

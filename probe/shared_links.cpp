@@ -17,6 +17,8 @@ constexpr double kSameSpeed = 1.2;
 // Lanes between two hosts take turns more than pairs of different hosts do: of two on one line of 95 Mbit/s
 // sums of up to 139 were seen; 190 would be lines of their own.
 constexpr double kClearlyLessOfLanes = 0.85, kSameSpeedOfLanes = 1.6;
+// What a slower lane takes from the fastest on one line is within the noise.
+constexpr double kTooSlowToTell = 0.25;
 
 double sum_of(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0);
@@ -40,9 +42,16 @@ std::optional<double> lanes_rate(const LoadSample& sample) {
 /// A sample's lanes that lost speed; of a single one there is nothing to share with. Of two whose sum is too
 /// little both did: on one line two streams seldom get the same, and one may keep nearly all of it.
 LoadSample those_that_lost(const PortSample& sample, std::set<std::size_t>& from, std::set<std::size_t>& to) {
-  LoadSample lost;
-  const bool both = sample.from_nics.size() == 2 && lanes_rate(sample.load).has_value();
+  std::vector<std::size_t> lanes;
+  LoadSample able, lost;
   for (std::size_t lane = 0; lane < sample.from_nics.size(); ++lane) {
+    if (sample.load.alone[lane] < kTooSlowToTell * *std::ranges::max_element(sample.load.alone)) continue;
+    lanes.push_back(lane);
+    able.alone.push_back(sample.load.alone[lane]);
+    able.together.push_back(sample.load.together[lane]);
+  }
+  const bool both = lanes.size() == 2 && lanes_rate(able).has_value();
+  for (const std::size_t lane : lanes) {
     const double alone = sample.load.alone[lane], together = sample.load.together[lane];
     if (together <= 0 || (!both && together >= kClearlyLess * alone)) continue;  // 0: it failed
     from.insert(sample.from_nics[lane]);

@@ -104,6 +104,14 @@ TEST(SharedPorts, AreFoundWhereOneOfTwoStreamsKeepsNearlyAll) {
   EXPECT_EQ(found[0].name, "h1 n0+n1 out");
 }
 
+TEST(SharedPorts, AreNotToldByANicThatIsMuchSlower) {
+  // The fast NIC lost speed to a busy processor; what the slow one could have taken is far less.
+  const auto two = [](std::size_t from, std::size_t to) {
+    return PortSample{from, to, {0, 1}, {0, 1}, {{3000, 95}, {2300, 80}}};
+  };
+  EXPECT_TRUE(find_shared_ports(with_three_nics(2), {two(0, 1), two(1, 0)}).empty());
+}
+
 TEST(SharedPorts, AreOfTheReceiverWhereWhatComesIsLost) {
   const std::vector<PortSample> samples{port_sample(0, 1, {50, 50, 98}), port_sample(2, 1, {50, 50, 98}),
                                         port_sample(0, 2, {98, 98, 98}), port_sample(1, 0, {98, 98, 98}),

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "tools/validators.h"
 
 namespace tombolo::tools {
 
@@ -22,7 +23,7 @@ void LaunchFlags::add_to(CLI::App& app) {
   app.add_option("--env", variables, "K=V: a variable for every rank; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--timeout", timeout_seconds, "Seconds after which the ranks are ended (exit code 124)")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   app.add_option("--emulation-mode", mode,
                  "auto: namespaces where permitted, else loopback; or one of the two")
       ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))

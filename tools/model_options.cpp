@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "planner/model_library.h"
+#include "tools/validators.h"
 
 namespace tombolo::tools {
 
@@ -12,7 +13,7 @@ void ModelOptions::add_to(CLI::App& app) {
       "A name from `tombolo library models`, or a file FILE.json with a shape; after it, or alone, "
       "layers=,hidden=,heads=,context=,vocabulary=,bytes= (per value)");
   const auto shape = [&](const char* flag, int& value, const char* text) {
-    app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+    app.add_option(flag, value, text)->check(above_zero);
   };
   shape("--layers", layers, "Layers; this and the next four override --model");
   shape("--width", width, "Hidden size");

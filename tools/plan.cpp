@@ -17,6 +17,7 @@
 #include "tools/plan_page.h"
 #include "tools/plan_report.h"
 #include "tools/profile_option.h"
+#include "tools/validators.h"
 
 namespace tombolo::tools {
 namespace {
@@ -193,14 +194,14 @@ void add_plan(CommandLine& tombolo) {
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
   options->model.add_to(app);
   const auto shape = [&](const char* flag, int& value, const char* text) {
-    app.add_option(flag, value, text)->check(CLI::PositiveNumber);
+    app.add_option(flag, value, text)->check(above_zero);
   };
   app.add_option("--profile", options->profile,
                  "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
       ->type_name("FILE");
   app.add_option("--batch", options->job.global_batch, "Rows per step, over all replicas")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   shape("--micro-batch", options->job.micro_batch, "Rows per micro-batch; default: chosen");
   shape("--pipeline", options->job.pipeline, "Pipeline stages; default: chosen");
   shape("--data", options->job.data, "Replicas; default: chosen");
@@ -235,7 +236,7 @@ void add_plan(CommandLine& tombolo) {
       "then those of the others");
   app.add_option("--alpha", options->alpha,
                  "holmes: favour faster clusters by a little more than their share")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   auto* what_if = app.add_option("--what-if", options->what_if,
                                  "Instead of the plan, what it would be if the cluster changed; repeat for "
                                  "several. Changes, with "
@@ -251,7 +252,7 @@ void add_plan(CommandLine& tombolo) {
                      "steps that pays");
   app.add_option("--steps-left", options->steps_left, "With --running: steps that the new plan has to pay in")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero)
       ->needs(running);
   // What might be is shown, not written.
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")

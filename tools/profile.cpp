@@ -14,6 +14,8 @@
 #include "tools/profile_ranks.h"
 #include "tools/progress_bar.h"
 #include "tools/table.h"
+#include "tools/validators.h"
+#include "trainer/model.h"
 
 namespace tombolo::tools {
 namespace {
@@ -76,10 +78,7 @@ void print_speed(const planner::Profile& profile) {
 int run_profile(const ProfileCommand& options) {
   ProfileRequest request;
   request.model = options.model.resolve();
-  if (request.model.bytes_per_value != 4)
-    fail(Cause::kUnsupported,
-         "the model's values have {} bytes, but the bundled trainer computes in fp32; bytes=4",
-         request.model.bytes_per_value);
+  trainer::to_shape(request.model);  // refuses what the trainer has not
   const std::set<int> rows(options.micro_batches.begin(), options.micro_batches.end());
   request.micro_batches.assign(rows.begin(), rows.end());
   request.seconds = options.seconds;
@@ -121,7 +120,7 @@ void add_profile(CommandLine& tombolo) {
   options->model.add_to(app);
   app.add_option("--micro-batches", options->micro_batches, "Rows, with commas")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero)
       ->capture_default_str();
   app.add_option("--seconds", options->seconds, "Time per micro-batch")
       ->check(CLI::Range(0.01, 600.0))

@@ -31,7 +31,9 @@ bool SharedLink::carries(std::string_view from_host, std::string_view from_nic, 
 }
 
 ClusterFile ClusterFile::load(const std::string& path) {
-  return parse(JsonDocument::load(path));
+  ClusterFile file = parse(JsonDocument::load(path));
+  file.source = path;
+  return file;
 }
 
 void ClusterFile::save(const std::string& path) const {

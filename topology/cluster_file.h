@@ -85,6 +85,7 @@ struct SharedProcessor {
 struct ClusterFile {
   static constexpr int kVersion = 1;
 
+  std::string source = "the cluster file";  ///< its path, for messages; not written
   bool emulated = false;
   std::string note;  ///< for people; "emulated on one machine" and the like
   std::vector<Host> hosts;

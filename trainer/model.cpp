@@ -76,6 +76,10 @@ Shape to_shape(const planner::Model& model) {
   if (!model.learned_positions) refuse("rotary positions");
   if (!model.tied_embeddings) refuse("an output projection of its own");
   if (!model.biases) refuse("no biases");
+  if (model.bytes_per_value != 4)
+    fail(Cause::kUnsupported,
+         "the model's values have {} bytes, but the bundled trainer computes in fp32; bytes=4",
+         model.bytes_per_value);
   Shape shape;
   shape.context = model.context;
   shape.vocabulary = model.vocabulary;

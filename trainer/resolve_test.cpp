@@ -81,6 +81,16 @@ TEST_F(Resolve, AModelThatTheTrainerCannotTrainIsRefused) {
     EXPECT_EQ(error.cause(), Cause::kUnsupported);
     EXPECT_NE(std::string(error.what()).find("a gated MLP"), std::string::npos) << error.what();
   }
+  plan.job.model.gated = false;
+  plan.job.model.bytes_per_value = 2;
+  plan.save(path_);
+  try {
+    resolve(options_);
+    FAIL() << "two bytes per value were accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("bytes=4"), std::string::npos) << error.what();
+  }
 }
 
 TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {

@@ -91,6 +91,75 @@ class BadInput(unittest.TestCase):
         self.refuses(["probe", "--no-compute"], "none.json", TOMBOLO_CLUSTER=self.path("none.json"), RANK="0",
                      WORLD_SIZE="1")
 
+    def test_a_cluster_at_odds_with_itself(self):
+        def refuses(change, *words):
+            wrong = self.cluster()
+            change(wrong)
+            self.refuses(self.plan(self.write("odd.json", json.dumps(wrong, indent=1))), "odd.json", *words)
+
+        def without_links(lost):
+            def change(cluster):
+                cluster["links"] = [link for link in cluster["links"] if not lost(link["from"], link["to"])]
+            return change
+
+        refuses(lambda c: c["hosts"][0]["devices"][0].pop("flops_per_second"), "device 0 of host a0", "tombolo probe")
+        refuses(lambda c: c["hosts"][0]["devices"][0].update(memory_bytes=1e30), "odd.json:9", "at most")
+        refuses(lambda c: c["links"][0].update(latency_seconds=1e9), "links[0].latency_seconds", "3600")
+        refuses(lambda c: c["links"].append(dict(c["links"][0], bytes_per_second=1)), "links[12]", "given twice")
+        refuses(lambda c: c["links"][0].update(to="a1/eth9"), "links[0].to", 'did you mean "eth0"')
+        refuses(without_links(lambda here, there: here > there), "no link from a1/eth0 to a0/eth0", "4 parts")
+        refuses(without_links(lambda here, there: here[0] != there[0]), "no link from a0/eth0 to b0/eth0",
+                "2 parts that no links join in both directions: a0, a1 | b0, b1", "--order")
+        # What no plan sends over need not be known.
+        partial = self.cluster()
+        without_links(lambda here, there: {here, there} == {"a0/eth0", "b1/eth0"})(partial)
+        code, _, error = self.run_it(*self.plan(self.write("partial.json", json.dumps(partial))))
+        self.assertEqual(code, 0, error)
+
+    def test_a_model_or_job_that_cannot_be(self):
+        cluster = self.write("cluster.json", json.dumps(self.cluster()))
+
+        def refuses(changes, *words, more=()):
+            job = {"--layers": 4, "--width": 32, "--heads": 2, "--context": 16, "--batch": 4}
+            job.update(changes)
+            flags = [str(word) for item in job.items() for word in item]
+            self.refuses(["plan", "--cluster", cluster, *flags, *more], *words)
+
+        refuses({"--layers": 0}, "--layers: expected a number > 0, found 0")
+        refuses({"--layers": -1}, "--layers: expected a number > 0, found -1")
+        refuses({"--width": 33}, "hidden 33", "heads 2")
+        refuses({"--width": 10**9}, "parameters", "at most 1e+15")
+        refuses({"--batch": 10**9}, "global_batch", "at most 1000000")
+        refuses({"--context": 2**31 - 1}, "activations per row", "context")
+        refuses({"--width": 32768}, "no plan fits in memory", "rank 0 (host a0", "It would fit")
+        refuses({}, "pipeline 3 does not divide the 4 ranks", more=["--pipeline", "3"])
+        refuses({}, "no layout of 4 ranks divides", more=["--micro-batch", "3"])
+        refuses({}, "gpt-9", "did you mean", more=["--model", "gpt-9"])
+        good = {"layers": 4, "hidden": 32, "heads": 2, "context": 16, "vocabulary": 256}
+        for change, words in (({"layers": -1}, ["model.json:2: layers", "-1"]), ({"layers": "four"}, ["layers", '"four"']),
+                              ({"depth": 4}, ["depth: unknown field"]), ({"kv_heads": 5}, ["kv_heads is 5", "heads 2"])):
+            path = self.write("model.json", json.dumps({**good, **change}, indent=1))
+            self.refuses(["plan", "--cluster", cluster, "--model", path, "--batch", "4"], "model.json", *words)
+
+    def test_a_plan_at_odds_with_its_cluster(self):
+        cluster = self.write("cluster.json", json.dumps(self.cluster()))
+        self.assertEqual(self.run_it(*self.plan(cluster, "--pipeline", "2", "-o", self.path("plan.json")))[0], 0)
+        with open(self.path("plan.json"), encoding="utf-8") as file:
+            good = json.load(file)
+
+        def refuses(change, *words):
+            plan = json.loads(json.dumps(good))
+            change(plan)
+            path = self.write("odd.json", json.dumps(plan, indent=1))
+            self.refuses(["simulate", "--cluster", cluster, "--plan", path], *words)
+
+        refuses(lambda p: p["ranks"][0].update(host="zz"), "cluster.json", 'no host "zz"', "a0, a1, b0, b1")
+        refuses(lambda p: p["ranks"][0].update(device=99), "host a0 has 1 devices")
+        refuses(lambda p: p["ranks"][0].update(stage=99), "odd.json", "ranks[0].stage")
+        refuses(lambda p: p["ranks"][0].pop("replica"), "odd.json", '"replica" is missing')
+        refuses(lambda p: p["ranks"][1].update(stage=0, replica=0), "odd.json")
+        refuses(lambda p: p["stages"].pop(), "odd.json", "1 stages, but job.pipeline is 2")
+
     def test_plan_file(self):
         cluster = self.write("cluster.json", json.dumps(self.cluster()))
         for command in (["simulate", "--cluster", cluster], ["train", "--data", self.text]):
