@@ -61,6 +61,25 @@ RankMemory memory_of(const Job& job, int place) {
   return rank_memory(plan_of(job), 0, place);
 }
 
+// A long context in one micro-batch of a thousand rows: more bytes than 64 bits count, which must not look
+// like few.
+TEST(Memory, NeverWrapsAround) {
+  Job job = gpt2_job();
+  job.framework = Framework::kMegatron;
+  job.model = {"long", 128, 16384, 128, 1'000'000, 128'000, 2};
+  job.global_batch = job.micro_batch = 1024;
+  EXPECT_GE(memory_of(job, 0).total, std::uint64_t{1} << 60);
+  job.micro_batch = 1;
+  job.recompute = Recompute::kFull;
+  const RankMemory one = memory_of(job, 0);
+  EXPECT_LT(one.total, std::uint64_t{1} << 50);
+  EXPECT_GT(one.activations, std::uint64_t{1} << 40);
+  Model model = job.model;
+  EXPECT_NO_THROW(model.check());
+  model.hidden = 1 << 28;
+  EXPECT_THROW(model.check(), Error);
+}
+
 TEST(Memory, ParametersGradientsAndAdamStateArePerStage) {
   const Job job = gpt2_job();
   const std::uint64_t layer = job.model.layer_parameters();

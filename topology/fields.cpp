@@ -75,6 +75,8 @@ NicKind kind_of(const JsonCursor& cursor) {
 
 std::string suggestion(std::string_view name, const std::vector<std::string_view>& known) {
   if (auto nearest = nearest_name(name, known)) return fmt::format("; did you mean \"{}\"?", *nearest);
+  if (std::ranges::all_of(known, [](std::string_view one) { return one.empty(); }))
+    return "; none has a name";
   constexpr std::size_t kShown = 16;
   std::string list = fmt::format(
       "{}", fmt::join(known.begin(),
