@@ -71,26 +71,22 @@ TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
 }
 
 TEST_F(Resolve, AModelThatTheTrainerCannotTrainIsRefused) {
-  auto plan = planner::Plan::load(path_);
-  plan.job.model.gated = true;
-  plan.save(path_);
-  try {
-    resolve(options_);
-    FAIL() << "a gated MLP was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.cause(), Cause::kUnsupported);
-    EXPECT_NE(std::string(error.what()).find("a gated MLP"), std::string::npos) << error.what();
-  }
-  plan.job.model.gated = false;
-  plan.job.model.bytes_per_value = 2;
-  plan.save(path_);
-  try {
-    resolve(options_);
-    FAIL() << "two bytes per value were accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.cause(), Cause::kUnsupported);
-    EXPECT_NE(std::string(error.what()).find("bytes=4"), std::string::npos) << error.what();
-  }
+  const auto plan = planner::Plan::load(path_);
+  const auto refuses = [&](planner::Plan changed, const std::string& word) {
+    changed.save(path_);
+    try {
+      resolve(options_);
+      ADD_FAILURE() << word << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kUnsupported);
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+    }
+  };
+  auto gated = plan, halves = plan;
+  gated.job.model.gated = true;
+  refuses(gated, "a gated MLP");
+  halves.job.model.bytes_per_value = 2;
+  refuses(halves, "bytes=4");
 }
 
 TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {
