@@ -10,7 +10,7 @@
 namespace tombolo::probe {
 namespace {
 
-constexpr int kTries = 2;
+constexpr int kTries = 4;
 
 void raise(double& best, double seen) {
   best = std::max(best, seen);

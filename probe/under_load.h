@@ -29,7 +29,7 @@ class PairRates {
 
 /// Collective. Adds to `probed` what was found between the clusters of `cluster`, whose hosts are the
 /// player's, and of ports that NICs of one host share; raises links that such a load shows to have been
-/// measured too low. What seems to be shared is loaded twice, and the better of both counts: a moment's
+/// measured too low. What seems to be shared is loaded up to four times, and the best counts: a moment's
 /// disturbance is no finding.
 void probe_under_load(Player& player, const topology::ClusterFile& cluster, const PairRates& rates,
                       ProbedLinks& probed);
