@@ -6,6 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::planner {
 namespace {
 
@@ -40,7 +42,7 @@ TEST(Dedication, CountsTheSlowestPipelineAndTheSlowestEdgeOfARing) {
 
 TEST(Dedication, FindsTheBestOrderOfFewWorkers) {
   std::mt19937_64 random(5);
-  for (int trial = 0; trial < 20; ++trial) {
+  for (int trial = 0; trial < test_rounds(20); ++trial) {
     const DedicationCosts costs = random_costs(6, random);
     for (const int stages : {2, 3, 6}) {
       WorkerOrder order = identity(6);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/sanitizer.h"
 #include "planner/cluster_view.h"
 #include "planner/memory.h"
 #include "planner/testing.h"
@@ -298,8 +299,8 @@ TEST(Planner, PlansHolmesOwnExperimentInSecondsWithAboutTheGainThatTheyMeasured)
   const auto begin = std::chrono::steady_clock::now();
   const Plan holmes = make_plan(cluster, make_job(model, 1536), options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  // Measured 0.05 s; the limit leaves room for sanitizers and loaded machines.
-  EXPECT_LT(seconds, 20) << "64 GPUs should take well under 2 s in a release build";
+  // Measured 0.05 s; the limit leaves room for loaded machines.
+  EXPECT_LT(seconds, kSanitized ? 600 : 20) << "64 GPUs should take well under 2 s";
   // What one NCCL communicator does with the launcher's order: everything over Ethernet. Their bars of 7.5B
   // show 1.40 between Holmes and Megatron-LM.
   options.strategy = Strategy::kMegatron;

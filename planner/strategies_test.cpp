@@ -32,7 +32,7 @@ double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy
 TEST(Strategies, AutoEqualsExhaustiveSearchOfFewRanks) {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  for (int trial = 0; trial < 25; ++trial) {
+  for (int trial = 0; trial < test_rounds(24); ++trial) {
     const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
     const Job job = random_job(random, 2 + trial % 3, 1 + static_cast<int>(random() % 4));
     const double best = Everything(cluster, job).best();
@@ -48,7 +48,9 @@ TEST(Strategies, AutoIsNeverWorseThanAnother) {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
   for (int trial = 0; trial < test_rounds(4); ++trial) {
-    const topology::ClusterFile cluster = random_cluster(random, 7 + static_cast<int>(random() % 6));
+    // A search of twelve takes a sanitizer most of a minute.
+    const topology::ClusterFile cluster =
+        random_cluster(random, 7 + static_cast<int>(random() % (kSanitized ? 2 : 6)));
     const Job job = random_job(random, 8, 12);
     const double best = seconds_by(cluster, job, Strategy::kAuto);
     for (const Strategy strategy :

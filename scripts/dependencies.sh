@@ -14,7 +14,7 @@ build=(g++ cmake ninja-build pkg-config ccache
 test=(python3 python3-torch python3-prometheus-client curl nftables
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
-lint=(clang-format clang-tidy clang libclang-rt-dev
+lint=(clang-format clang-tidy clang libclang-rt-dev lld
   procps)  # pkill, for .ci/run
 
 case "${1:-build}" in

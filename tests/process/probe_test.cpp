@@ -120,7 +120,6 @@ TEST_F(Probe, MeasuresEveryPairOfNicsOfOneFabricAlikeOnAllRanks) {
 }
 
 TEST_F(Probe, MeasuresComputeAndDescribesTheCluster) {
-  std::mutex mutex;
   std::set<std::string> written;
   on_all({"a0", "b0"}, [&](const collectives::Options& each) {
     auto communicator = collectives::Communicator::create(each);
