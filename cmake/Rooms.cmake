@@ -56,6 +56,7 @@ endfunction()
 # tests is.
 function(tombolo_test_program NAME)
   add_executable(${NAME} ${ARGN})
+  target_link_libraries(${NAME} PRIVATE GTest::gtest)
   target_compile_options(${NAME} PRIVATE -O0)
   set_property(TARGET ${NAME} PROPERTY TOMBOLO_IS_TEST ON)
   tombolo_precompile(${NAME} test_base <gtest/gtest.h>)
