@@ -12,4 +12,17 @@ namespace tombolo::probe {
 /// measurements", 1999). 0 for fewer than two messages.
 double arrival_rate(const std::vector<double>& seconds);
 
+/// Equal messages that one process received.
+struct Arrivals {
+  double message_bytes = 0;
+  std::vector<double> seconds;  ///< of one clock, ascending
+};
+
+/// Bytes per second of streams that came at the same time, each as the mean of the time in which all of them
+/// came: from when the last had begun to when the first had ended. So their sum is what a line that they
+/// share carried, however they took turns. Or their arrival_rate() in that time, where it is less: a reader
+/// that was held up when it began had more to read in it than came. Of a single stream, or where that time is
+/// less than half of one of them, each by itself.
+std::vector<double> rates_together(const std::vector<Arrivals>& streams);
+
 }  // namespace tombolo::probe

@@ -61,5 +61,38 @@ TEST(ArrivalRate, AveragesWhatSpeedsUpAndLeavesOutWhatAnEmptyingBucketGave) {
   EXPECT_NEAR(arrival_rate(bucket), 100, 1e-6);
 }
 
+TEST(RatesTogether, AreMeansOfTheTimeInWhichAllCame) {
+  // One line of 200 messages a second: the first alone, both, the second alone.
+  Arrivals first{10, {}}, second{10, {}};
+  for (int i = 0; i < 40; ++i) first.seconds.push_back(0.005 * i);
+  for (int i = 0; i <= 30; ++i) {
+    first.seconds.push_back(0.2 + 0.01 * i);
+    second.seconds.push_back(0.2 + 0.01 * i);
+  }
+  for (int i = 1; i < 40; ++i) second.seconds.push_back(0.5 + 0.005 * i);
+  const auto rates = rates_together({first, second});
+  EXPECT_NEAR(rates[0], 1000, 1e-6);
+  EXPECT_NEAR(rates[1], 1000, 1e-6);
+  EXPECT_GT(10 * arrival_rate(first.seconds) + 10 * arrival_rate(second.seconds), 3000);
+}
+
+TEST(RatesTogether, AreNotMoreForAReaderThatIsHeldUpFirst) {
+  auto late = steady(50, 0.01, 0);
+  hold_up(late, 0.0, 0.1);
+  late.front() = 0.05;
+  const auto rates = rates_together({{10, late}, {10, steady(50, 0.01, 0)}});
+  EXPECT_NEAR(rates[0], 1000, 1e-6);
+  EXPECT_NEAR(rates[1], 1000, 1e-6);
+}
+
+TEST(RatesTogether, OfStreamsThatHardlyMetAreEachItsOwn) {
+  const Arrivals early{8, steady(9, 0.01, 0)}, late{8, steady(9, 0.02, 0.07)};
+  const auto rates = rates_together({early, late});
+  EXPECT_NEAR(rates[0], 800, 1e-6);
+  EXPECT_NEAR(rates[1], 400, 1e-6);
+  EXPECT_NEAR(rates_together({early}).front(), 800, 1e-6);
+  EXPECT_EQ(rates_together({early, {8, {}}})[1], 0);
+}
+
 }  // namespace
 }  // namespace tombolo::probe

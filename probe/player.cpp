@@ -1,6 +1,7 @@
 #include "probe/player.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -18,6 +19,35 @@ constexpr auto kConnectTime = std::chrono::seconds(10);
 // Tens of hosts take seconds: of so many in all each step has its share, but at most what a measurement needs
 // on a quiet machine, and at least what opens a congestion window.
 constexpr double kAllSeconds = 10, kLongestMeasurement = 0.3, kShortestMeasurement = 0.05;
+
+/// One meeting of this rank.
+struct Running {
+  std::size_t meeting = 0;
+  std::unique_ptr<transport::Connection> connection;
+  std::unique_ptr<Exchange> exchange;
+  Measured measured;
+  std::string trouble;
+};
+
+/// `act` on all that have had no trouble, a thread each: each NIC has a port of its own, which only one uses.
+/// One that fails hangs up, so that its peer need not wait.
+template <typename Act>
+void at_once(std::vector<Running>& all, const Act& act) {
+  const auto guarded = [&act](Running& one) {
+    if (!one.trouble.empty()) return;
+    try {
+      act(one);
+    } catch (const std::exception& error) {
+      one.trouble = error.what();
+      one.exchange.reset();
+      one.connection.reset();
+    }
+  };
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < all.size(); ++i) others.emplace_back(guarded, std::ref(all[i]));
+  if (!all.empty()) guarded(all.front());
+  for (std::thread& other : others) other.join();
+}
 
 }  // namespace
 
@@ -70,36 +100,52 @@ Played Player::play(const std::vector<Step>& steps) {
 
 /// This rank's meetings of a step, at the same time; returns what went wrong, by meeting.
 std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size_t first, Played& played) {
-  std::vector<std::size_t> mine;
+  std::vector<Running> mine;
   for (std::size_t at = 0; at < step.size(); ++at)
-    if (mine_ && (step[at].left == *mine_ || step[at].right == *mine_)) mine.push_back(at);
+    if (mine_ && (step[at].left == *mine_ || step[at].right == *mine_)) mine.push_back({at, {}, {}, {}, {}});
   const std::uint64_t label = next_label_;
   next_label_ += step.size();
-  std::vector<std::string> troubles(mine.size());
-  const auto take_part = [&](std::size_t i) {
-    try {
-      const Meeting& meeting = step[mine[i]];
-      const Measured measured = play_one(meeting, label + mine[i]);
-      const bool left = meeting.left == *mine_;
-      double* result = &played.results[3 * (first + mine[i])];
-      result[left ? 1 : 0] = measured.received_bytes_per_second;
-      if (left) result[2] = measured.latency_seconds;
-    } catch (const std::exception& error) {
-      troubles[i] = error.what();
-    }
-  };
-  // Each NIC has a port of its own, which only one of them uses.
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < mine.size(); ++i) others.emplace_back(take_part, i);
-  if (!mine.empty()) take_part(0);
-  for (std::thread& other : others) other.join();
-  std::map<std::size_t, std::string> told;
-  for (std::size_t i = 0; i < mine.size(); ++i)
-    if (!troubles[i].empty()) told[mine[i]] = troubles[i];
-  return told;
+  at_once(mine, [&](Running& one) {
+    const Meeting& meeting = step[one.meeting];
+    one.connection = connect(meeting, label + one.meeting);
+    ExchangeOptions options;
+    options.leads = meeting.left == *mine_;
+    options.bytes = probe_.bytes;
+    options.seconds = seconds_;
+    options.deadline = patience();
+    one.exchange = std::make_unique<Exchange>(*one.connection, options);
+    one.exchange->prepare();
+  });
+  // What a step loads at once counts at once.
+  communicator_.barrier();
+  at_once(mine, [](Running& one) { one.measured = one.exchange->count(); });
+
+  std::map<std::size_t, std::string> troubles;
+  std::vector<Arrivals> arrivals;
+  for (Running& one : mine) {
+    if (one.trouble.empty())
+      arrivals.push_back(std::move(one.measured.arrivals));
+    else
+      troubles[one.meeting] = one.trouble;
+  }
+  auto rate = rates_together(arrivals);
+  auto next = rate.begin();
+  for (const Running& one : mine) {
+    if (!one.trouble.empty()) continue;
+    const bool left = step[one.meeting].left == *mine_;
+    double* result = &played.results[3 * (first + one.meeting)];
+    result[left ? 1 : 0] = *next++;
+    if (left) result[2] = one.measured.latency_seconds;
+  }
+  return troubles;
 }
 
-Measured Player::play_one(const Meeting& meeting, std::uint64_t label) {
+Duration Player::patience() const {
+  // Half of what the other ranks wait for these two, so that trouble here is told by its own name.
+  return options_.deadline / 2;
+}
+
+std::unique_ptr<transport::Connection> Player::connect(const Meeting& meeting, std::uint64_t label) {
   const bool left = meeting.left == *mine_;
   const std::size_t other = left ? meeting.right : meeting.left;
   const std::size_t own_nic = left ? meeting.left_nic : meeting.right_nic;
@@ -110,25 +156,13 @@ Measured Player::play_one(const Meeting& meeting, std::uint64_t label) {
   if (!port.router || !endpoint) fail(Cause::kInternal, "probe: a NIC of '{}' does not listen", peer.name);
   const std::string what =
       fmt::format("{} to {} {}", hosts_[*mine_].nics[own_nic].name, peer.name, peer.nics[peer_nic].name);
-  // Half of what the other ranks wait for these two, so that trouble here is told by its own name.
-  const Duration patience = options_.deadline / 2;
-  const Duration to_connect = std::min<Duration>(patience, kConnectTime);
-  std::unique_ptr<transport::Connection> connection;
-  if (left) {
-    transport::ConnectOptions connect;
-    connect.deadline = to_connect;
-    connect.label = label;
-    connect.peer_name = fmt::format("rank {}", leaders_[other]);
-    connection = connect_port(port, *endpoint, connect, what);
-  } else {
-    connection = accept_port(port, label, to_connect, what);
-  }
-  ExchangeOptions exchange;
-  exchange.leads = left;
-  exchange.bytes = probe_.bytes;
-  exchange.seconds = seconds_;
-  exchange.deadline = patience;
-  return measure(*connection, exchange);
+  const Duration to_connect = std::min<Duration>(patience(), kConnectTime);
+  if (!left) return accept_port(port, label, to_connect, what);
+  transport::ConnectOptions options;
+  options.deadline = to_connect;
+  options.label = label;
+  options.peer_name = fmt::format("rank {}", leaders_[other]);
+  return connect_port(port, *endpoint, options, what);
 }
 
 // A barrier that also tells everybody which of the step's meetings did not come about, and why.

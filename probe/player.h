@@ -44,7 +44,8 @@ class Player {
  private:
   void tell_progress() const;
   std::map<std::size_t, std::string> play_mine(const Step& step, std::size_t first, Played& played);
-  Measured play_one(const Meeting& meeting, std::uint64_t label);
+  Duration patience() const;
+  std::unique_ptr<transport::Connection> connect(const Meeting& meeting, std::uint64_t label);
   void spread(const std::map<std::size_t, std::string>& troubles, std::size_t first, const Step& step,
               Played& played);
 

@@ -14,29 +14,11 @@ namespace {
 constexpr double kClearlyLess = 0.75;
 // Pairs that are loaded at once do not end at once, so that their sum comes out a little high.
 constexpr double kSameSpeed = 1.2;
-// Lanes between two hosts take turns more than pairs of different hosts do: of two on one line of 95 Mbit/s
-// sums of up to 139 were seen; 190 would be lines of their own.
-constexpr double kClearlyLessOfLanes = 0.85, kSameSpeedOfLanes = 1.6;
-// What a slower lane takes from the fastest on one line is within the noise.
-constexpr double kTooSlowToTell = 0.25;
+// On one line with the fastest, a slower lane must lose clearly.
+constexpr double kTooSlowToTell = 0.4;
 
 double sum_of(const std::vector<double>& all) {
   return std::accumulate(all.begin(), all.end(), 0.0);
-}
-
-/// The speed of a link on which all that are loaded at once seem to be.
-std::optional<double> rate_of_all(const LoadSample& sample, double clearly_less, double same_speed) {
-  if (sample.alone.size() < 2) return std::nullopt;
-  if (std::ranges::any_of(sample.alone, [](double rate) { return rate <= 0; })) return std::nullopt;
-  const double together = sum_of(sample.together);
-  if (together <= 0 || together >= clearly_less * sum_of(sample.alone)) return std::nullopt;
-  const double best = *std::ranges::max_element(sample.alone);
-  // No link carries less because more use it: then the hosts were busy with something else.
-  if (together < kClearlyLess * best) return std::nullopt;
-  return together > same_speed * best ? together : best;
-}
-std::optional<double> lanes_rate(const LoadSample& sample) {
-  return rate_of_all(sample, kClearlyLessOfLanes, kSameSpeedOfLanes);
 }
 
 /// A sample's lanes that lost speed; of a single one there is nothing to share with. Of two whose sum is too
@@ -50,7 +32,7 @@ LoadSample those_that_lost(const PortSample& sample, std::set<std::size_t>& from
     able.alone.push_back(sample.load.alone[lane]);
     able.together.push_back(sample.load.together[lane]);
   }
-  const bool both = lanes.size() == 2 && lanes_rate(able).has_value();
+  const bool both = lanes.size() == 2 && shared_rate(able).has_value();
   for (const std::size_t lane : lanes) {
     const double alone = sample.load.alone[lane], together = sample.load.together[lane];
     if (together <= 0 || (!both && together >= kClearlyLess * alone)) continue;  // 0: it failed
@@ -117,7 +99,14 @@ std::set<std::size_t> always_lost(const std::vector<Sighting>& seen, double& rat
 std::optional<double> shared_rate(const LoadSample& sample) {
   TOMBOLO_CHECK(sample.together.size() == sample.alone.size(), "{} pairs together, {} alone",
                 sample.together.size(), sample.alone.size());
-  return rate_of_all(sample, kClearlyLess, kSameSpeed);
+  if (sample.alone.size() < 2) return std::nullopt;
+  if (std::ranges::any_of(sample.alone, [](double rate) { return rate <= 0; })) return std::nullopt;
+  const double together = sum_of(sample.together);
+  if (together <= 0 || together >= kClearlyLess * sum_of(sample.alone)) return std::nullopt;
+  const double best = *std::ranges::max_element(sample.alone);
+  // No link carries less because more use it: then the hosts were busy with something else.
+  if (together < kClearlyLess * best) return std::nullopt;
+  return together > kSameSpeed * best ? together : best;
 }
 
 std::vector<topology::SharedLink> find_shared_ports(const std::vector<topology::Host>& hosts,
@@ -125,7 +114,7 @@ std::vector<topology::SharedLink> find_shared_ports(const std::vector<topology::
   std::map<std::size_t, std::vector<Sighting>> sending, receiving;
   for (const PortSample& sample : samples) {
     std::set<std::size_t> from, to;
-    const auto rate = lanes_rate(those_that_lost(sample, from, to));
+    const auto rate = shared_rate(those_that_lost(sample, from, to));
     sending[sample.from].push_back({sample.to, from, to, rate});
     receiving[sample.to].push_back({sample.from, to, from, rate});
   }

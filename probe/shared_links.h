@@ -32,8 +32,8 @@ struct PortSample {
 /// NICs of one host that share a port, in the direction of the samples: at least two that clearly lost speed
 /// whichever other host was at the far end, or of two both where their sum is clearly too little. Where the
 /// host met one other only, the two ends cannot be told apart, and the link is between just these two. Two
-/// ports of two NICs each count as one of four. NICs of under a quarter of the fastest one's speed tell
-/// nothing.
+/// ports of two NICs each count as one of four. NICs of under two fifths of the fastest one's speed
+/// tell nothing.
 std::vector<topology::SharedLink> find_shared_ports(const std::vector<topology::Host>& hosts,
                                                     const std::vector<PortSample>& samples);
 
