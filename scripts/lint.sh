@@ -23,7 +23,7 @@ for path in sys.argv[1:]:
     /usr/bin/python3 -c '
 import json, re
 for entry in json.load(open("build-asan/compile_commands.json")):
-    if re.search(r"/tombolo_(base|topology|transport|collectives|probe|net_plugin)\.dir/", entry["command"]):
+    if re.search(r"-o \S+/tombolo_(base|topology|transport|collectives|probe|net_plugin)\.dir/(?!cmake_pch)", entry["command"]):
         print(entry["file"])' |
       xargs -r -P "$(nproc)" -n 1 clang-tidy -p build-asan --quiet --extra-arg=-Wno-error \
         2> >(grep -v 'warnings generated' >&2)
