@@ -59,11 +59,12 @@ Measured Exchange::count() {
 }
 
 Exchange::Burst Exchange::of_bytes(double bytes) {
-  bytes = std::clamp(bytes, 2.0 * kSmallest, double{kLargestTotal});
+  bytes = std::min(bytes, double{kLargestTotal});
   Burst burst;
   burst.message_bytes =
       std::clamp<std::uint64_t>(static_cast<std::uint64_t>(bytes / kMinMessages), 1, kLargestMessage);
-  burst.messages = static_cast<std::uint64_t>(std::ceil(bytes / static_cast<double>(burst.message_bytes)));
+  const double messages = std::ceil(bytes / static_cast<double>(burst.message_bytes));
+  burst.messages = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(messages));
   return burst;
 }
 
@@ -83,7 +84,8 @@ Exchange::Burst Exchange::next_count(const Burst& done, int attempts) const {
                                        done.bytes() >= kLargestTotal / 2);
   if (counts || attempts == kAttempts) return {};
   if (options_.bytes > 0) return of_bytes(static_cast<double>(options_.bytes));
-  return of_bytes(std::min(measured_.received_bytes_per_second * options_.seconds, 8 * bytes));
+  const double wanted = std::min(measured_.received_bytes_per_second * options_.seconds, 8 * bytes);
+  return of_bytes(std::max(wanted, 2.0 * kSmallest));
 }
 
 /// The leader's burst, for both ends.
