@@ -10,6 +10,7 @@ if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tombolo_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-restrict>")
 endif()
+target_compile_definitions(tombolo_flags INTERFACE TOMBOLO_VERSION="${PROJECT_VERSION}")
 target_include_directories(tombolo_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
 if(TOMBOLO_SANITIZE)
   target_compile_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE} -fno-omit-frame-pointer)

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "planner/memory.h"
 
@@ -44,12 +46,20 @@ TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
 }
 
 TEST(LayerTimes, AWiderLayerTakesLongerAndALargerVocabularyALongerHead) {
-  const LayerTimes narrow = times_of(timed_shape(64), 2), wide = times_of(timed_shape(256), 2);
-  EXPECT_GT(wide.layer.forward, 2 * narrow.layer.forward);
-  EXPECT_GT(wide.layer.backward, 2 * narrow.layer.backward);
-  const LayerTimes many = times_of(timed_shape(64, 4096), 2);
-  EXPECT_GT(many.head.forward + many.head.backward, 3 * (narrow.head.forward + narrow.head.backward));
-  EXPECT_GT(many.embedding.update, 3 * narrow.embedding.update);
+  // Other programs may take the processor away from one of the three: so it has to hold in one of several
+  // tries.
+  constexpr int kTries = 10;
+  double layer = 0, head = 0, update = 0;
+  for (int i = 0; i < kTries && !(layer > 2 && head > 3 && update > 3); ++i) {
+    const LayerTimes narrow = times_of(timed_shape(64), 2), wide = times_of(timed_shape(256), 2),
+                     many = times_of(timed_shape(64, 4096), 2);
+    layer = std::min(wide.layer.forward / narrow.layer.forward, wide.layer.backward / narrow.layer.backward);
+    head = (many.head.forward + many.head.backward) / (narrow.head.forward + narrow.head.backward);
+    update = many.embedding.update / narrow.embedding.update;
+  }
+  EXPECT_GT(layer, 2);
+  EXPECT_GT(head, 3);
+  EXPECT_GT(update, 3);
 }
 
 TEST(LayerTimes, KeptBytesAreThoseThatThePlannerCounts) {

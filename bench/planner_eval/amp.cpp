@@ -19,7 +19,7 @@ namespace {
 
 using namespace planner;
 
-constexpr int kHosts = 4, kGpus = 4;
+constexpr int kHosts = 4, kHostGpus = 4;
 /// Of a GPU's memory: PyTorch's caching allocator loses about a tenth to fragments.
 constexpr double kUsable = 0.9;
 /// CUDA's context, the libraries' kernels and NCCL's buffers under PyTorch 1.7.
@@ -101,7 +101,7 @@ std::uint64_t kept_by_heavy(int tensor) {
 }
 
 /// Logits in fp16, their fp32 copy and its exponentials, and the inputs of norm and projection.
-std::uint64_t kept_by_head(const Model& model, int tensor) {
+std::uint64_t kept_by_mixed_head(const Model& model, int tensor) {
   const auto context = static_cast<std::uint64_t>(model.context);
   return context * (4 * static_cast<std::uint64_t>(model.hidden) +
                     10 * static_cast<std::uint64_t>(model.vocabulary / tensor));
@@ -137,7 +137,7 @@ void add_times(const Experiment& experiment, const std::string& folder, Profile&
       if (one.kind.starts_with("heavy")) one.times.kept_bytes = kept_by_heavy(tensor);
       profile.measurements.push_back(one);
     }
-    head.times.kept_bytes = kept_by_head(experiment.job.model, tensor);
+    head.times.kept_bytes = kept_by_mixed_head(experiment.job.model, tensor);
     profile.measurements.push_back(embedding);
     profile.measurements.push_back(head);
   }
@@ -156,7 +156,7 @@ topology::ClusterFile cluster_of(const Experiment& experiment) {
     device.name = experiment.device;
     device.kind = topology::DeviceKind::kGpu;
     device.memory_bytes = experiment.memory;
-    host.devices.assign(kGpus, device);
+    host.devices.assign(kHostGpus, device);
     cluster.hosts.push_back(host);
   }
   for (const auto& from : cluster.hosts)
@@ -187,8 +187,8 @@ Plan plan_of(const Experiment& experiment, const Trial& trial) {
     next += layers;
   }
   plan.pipelines = equal_pipelines(plan.job, stages);
-  for (int rank = 0; rank < kHosts * kGpus; ++rank)
-    plan.ranks.push_back({"n" + std::to_string(rank / kGpus), rank % kGpus,
+  for (int rank = 0; rank < kHosts * kHostGpus; ++rank)
+    plan.ranks.push_back({"n" + std::to_string(rank / kHostGpus), rank % kHostGpus,
                           rank / (trial.data * trial.tensor), rank / trial.tensor % trial.data,
                           rank % trial.tensor});
   return plan;

@@ -12,7 +12,7 @@ namespace {
 using namespace planner;
 using topology::NicKind;
 
-constexpr int kGpus = 8;
+constexpr int kNodeGpus = 8;
 /// What a GPU attains in training beside each NIC (Holmes' S_i), before communication: found from what Holmes
 /// measured on four nodes of one kind.
 struct Speeds {
@@ -47,7 +47,7 @@ topology::ClusterFile cluster_of(const std::vector<Island>& islands, const Speed
       device.flops_per_second = island.kind == NicKind::kRoce ? speeds.roce : speeds.infiniband;
       device.memory_bytes = 80e9;
       device.memory_bytes_per_second = 1.6e12;
-      host.devices.assign(kGpus, device);
+      host.devices.assign(kNodeGpus, device);
       cluster.hosts.push_back(host);
     }
   }

@@ -43,13 +43,13 @@ double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy
   }
 }
 
-struct Trial {
+struct Draw {
   topology::ClusterFile cluster;
   Job job;
 };
 
 /// Tries all of them, in all cores; the numbers of those that fail, in order.
-std::vector<int> failing(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& passes) {
+std::vector<int> failing(const std::vector<Draw>& trials, const std::function<bool(const Draw&)>& passes) {
   std::atomic<std::size_t> next{0};
   std::mutex lock;
   std::vector<int> failed;
@@ -67,13 +67,13 @@ std::vector<int> failing(const std::vector<Trial>& trials, const std::function<b
   return failed;
 }
 
-bool equals_exhaustive_search(const Trial& trial) {
+bool equals_exhaustive_search(const Draw& trial) {
   const double best = Everything(trial.cluster, trial.job).best();
   const double found = seconds_by(trial.cluster, trial.job, Strategy::kAuto);
   return best == found || std::abs(found / best - 1) < 1e-8;
 }
 
-bool no_other_is_better(const Trial& trial) {
+bool no_other_is_better(const Draw& trial) {
   const double best = seconds_by(trial.cluster, trial.job, Strategy::kAuto);
   return std::ranges::all_of(
       std::array{Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex},
@@ -85,7 +85,7 @@ bool no_other_is_better(const Trial& trial) {
 void evaluate_random(const EvaluationOptions& options, EvaluationReport& report) {
   report.section("auto on random clusters");
   std::mt19937_64 random(options.seed);
-  std::vector<Trial> small, large;
+  std::vector<Draw> small, large;
   for (int trial = 0; trial < options.trials / 4; ++trial) {
     const int devices = 1 + trial % 6;
     topology::ClusterFile cluster = random_cluster(random, devices);
