@@ -1,20 +1,16 @@
-// The plugin's functions with C signatures, as far as the ABI versions share them. v6.cpp ... v12.cpp put
-// them into NCCL's tables, adapting what differs.
+// The plugin's functions with C signatures, as far as the ABI versions share them. tables.cpp puts them
+// into NCCL's tables, adapting what differs.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 #include "net_plugin/abi/net.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/context.h"
 #include "net_plugin/process.h"
 #include "net_plugin/result.h"
-
-/// Makes a table visible in the library; its version script hides everything else.
-#define TOMBOLO_NET_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace tombolo::net_plugin::edge {
 
@@ -53,17 +49,8 @@ abi::Result close_listen(void* listen_comm) noexcept;
 inline std::size_t size_of(int size) noexcept {
   return size < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(size);
 }
-
-template <typename Size>
-abi::Result receive_first(void* receive_comm, int count, void** data, Size* sizes, void** memories,
-                          void** request) noexcept {
-  std::size_t size = 0;
-  if constexpr (std::is_same_v<Size, int>) {
-    size = size_of(sizes[0]);
-  } else {
-    size = sizes[0];
-  }
-  return receive(receive_comm, count, data[0], size, memories != nullptr ? memories[0] : nullptr, request);
+inline std::size_t size_of(std::size_t size) noexcept {
+  return size;
 }
 
 template <typename Properties>

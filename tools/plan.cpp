@@ -149,6 +149,7 @@ int run_plan(const PlanOptions& options) {
   }
   planner::Plan plan;
   std::string changes;
+  Json changes_json;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
   } else {
@@ -156,6 +157,7 @@ int run_plan(const PlanOptions& options) {
     running.job.profile = job.profile;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
     changes = describe_replan(next, options.steps_left) + '\n';
+    changes_json = replan_json(next);
     plan = std::move(next.plan);
   }
   if (!options.what_if.empty()) {
@@ -174,7 +176,7 @@ int run_plan(const PlanOptions& options) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
     std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
   } else if (options.json) {
-    std::cout << plan.to_json().dump(1) << '\n';
+    std::cout << (changes_json.is_null() ? plan.to_json() : changes_json).dump(1) << '\n';
   } else {
     std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
               << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
@@ -261,7 +263,9 @@ void add_plan(CommandLine& tombolo) {
                  "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
       ->type_name("FILE")
       ->excludes(what_if);
-  auto* json = app.add_flag("--json", options->json, "Print the plan file instead of a report");
+  auto* json = app.add_flag(
+      "--json", options->json,
+      "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
   app.add_option(
          "--emit", options->emit,
          "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "

@@ -22,6 +22,12 @@ std::string moving_text(const planner::Moving& moving) {
   return text;
 }
 
+void add_moving(const planner::Moving& moving, Json& to) {
+  to["moved_bytes"] = moving.bytes;
+  to["checkpoint_bytes"] = moving.checkpoint_bytes;
+  to["moving_seconds"] = moving.seconds;
+}
+
 }  // namespace
 
 std::vector<Scenario> play(const std::vector<std::string>& changes, const planner::Plan& today,
@@ -82,13 +88,29 @@ Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& sce
     } else {
       one["step_seconds"] = scenario.plan.prediction.step_seconds;
       one["speedup"] = today.prediction.step_seconds / scenario.plan.prediction.step_seconds;
-      one["moved_bytes"] = scenario.moving.bytes;
-      one["checkpoint_bytes"] = scenario.moving.checkpoint_bytes;
-      one["moving_seconds"] = scenario.moving.seconds;
+      add_moving(scenario.moving, one);
     }
     list.push_back(std::move(one));
   }
   return list;
+}
+
+Json replan_json(const planner::Replan& replan) {
+  Json all{{"plan", replan.plan.to_json()}, {"keep", replan.keep}};
+  if (replan.running_step > 0) {
+    all["running_step_seconds"] = replan.running_step;
+    all["steps_to_pay"] = replan.steps_to_pay;
+  } else {
+    all["why_not"] = replan.why_not;
+  }
+  add_moving(replan.moving, all);
+  all["moves"] = Json::array();
+  for (const auto& part : replan.moving.parts) {
+    Json move{{"to", part.to}, {"bytes", part.bytes}, {"seconds", part.seconds}};
+    if (!part.from.empty()) move["from"] = part.from;
+    all["moves"].push_back(std::move(move));
+  }
+  return all;
 }
 
 std::string describe_replan(const planner::Replan& replan, double steps) {

@@ -30,5 +30,9 @@ Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& sce
 
 /// What changing from the running plan means, or why it goes on.
 std::string describe_replan(const planner::Replan& replan, double steps);
+/// An object: "plan", "keep", "moved_bytes", "checkpoint_bytes", "moving_seconds", "moves" (a list of "from",
+/// absent for the checkpoint, "to", "bytes", "seconds"); where the running plan can run
+/// "running_step_seconds" and "steps_to_pay", else "why_not".
+Json replan_json(const planner::Replan& replan);
 
 }  // namespace tombolo::tools

@@ -104,6 +104,9 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   ASSERT_EQ(run_plan({"-o", file("plan.json")}), kExitOk) << err_;
   ASSERT_EQ(run_plan({"--running", file("plan.json")}), kExitOk) << err_;
   EXPECT_MENTIONS(out_, "The running plan goes on");
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  EXPECT_TRUE(Json::parse(out_).at("keep").get<bool>());
+  EXPECT_GT(Json::parse(out_).at("running_step_seconds").get<double>(), 0);
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   std::erase_if(cluster.hosts, [](const auto& host) { return host.name == "b1"; });
   std::erase_if(cluster.links,
@@ -113,6 +116,15 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   EXPECT_MENTIONS(out_, "The running plan cannot go on: ");
   EXPECT_MENTIONS(out_, "cluster.json has no host \"b1\"");
   EXPECT_MENTIONS(out_, "What moves: ");
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  const Json change = Json::parse(out_);
+  EXPECT_FALSE(change.at("keep").get<bool>());
+  EXPECT_NE(change.at("why_not").get<std::string>().find("b1"), std::string::npos);
+  EXPECT_GT(change.at("moved_bytes").get<std::uint64_t>(), 0U);
+  std::uint64_t moved = 0;
+  for (const Json& move : change.at("moves")) moved += move.at("bytes").get<std::uint64_t>();
+  EXPECT_LE(moved, change.at("moved_bytes").get<std::uint64_t>());
+  EXPECT_EQ(change.at("plan"), planner::Plan::load(file("next.json")).to_json());
   for (const auto& place : planner::Plan::load(file("next.json")).ranks) EXPECT_NE(place.host, "b1");
 }
 
