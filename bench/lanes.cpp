@@ -67,13 +67,14 @@ void check_stamp(std::span<const std::byte> message, std::size_t lane, std::size
 }
 
 PlainLanes::~PlainLanes() {
-  for (int socket : sockets_) ::close(socket);
+  for (const auto* sockets : {&out_, &in_})
+    for (int socket : *sockets) ::close(socket);
 }
 
 void PlainLanes::send(std::span<std::byte> data) {
   for (unsigned passes = 0; !data.empty();) {
     std::size_t sent =
-        moved(::send(sockets_[0], data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL), "plain send");
+        moved(::send(out_[0], data.data(), data.size(), MSG_DONTWAIT | MSG_NOSIGNAL), "plain send");
     if (sent == 0) spin_and_yield(++passes);
     data = data.subspan(sent);
   }
@@ -81,16 +82,17 @@ void PlainLanes::send(std::span<std::byte> data) {
 
 void PlainLanes::receive(std::span<std::byte> buffer) {
   for (unsigned passes = 0; !buffer.empty();) {
-    std::size_t got = moved(::recv(sockets_[0], buffer.data(), buffer.size(), MSG_DONTWAIT), "plain receive");
+    std::size_t got =
+        moved(::recv(incoming()[0], buffer.data(), buffer.size(), MSG_DONTWAIT), "plain receive");
     if (got == 0) spin_and_yield(++passes);
     buffer = buffer.subspan(got);
   }
 }
 
 void PlainLanes::stream(bool sending, const Stream& stream) {
-  constexpr std::size_t kCall = 64 * kKiB;  // from here on larger calls bring nothing
+  const std::size_t call = in_.empty() ? 64 * kKiB : 1;  // from 64 KiB on larger calls bring nothing
   // A power of two, as kOutstanding is: a batch then lies in one piece.
-  const std::size_t batch = std::bit_floor(std::clamp<std::size_t>(kCall / stream.size, 1, kOutstanding));
+  const std::size_t batch = std::bit_floor(std::clamp<std::size_t>(call / stream.size, 1, kOutstanding));
   struct State {
     std::size_t index = 0;        ///< first message of the batch that moves now
     std::span<std::byte> left{};  ///< of the batch
@@ -109,7 +111,7 @@ void PlainLanes::stream(bool sending, const Stream& stream) {
         for (std::size_t i = 0; sending && i < messages; ++i)
           stamp(stream.slot(lane, state.index + i), lane, state.index + i);
       }
-      const int socket = sockets_[lane];
+      const int socket = sending ? out_[lane] : incoming()[lane];
       const std::size_t bytes =
           sending
               ? moved(::send(socket, state.left.data(), state.left.size(), MSG_DONTWAIT | MSG_NOSIGNAL),

@@ -61,20 +61,26 @@ class Lanes {
   virtual void stream(bool sending, const Stream& stream) = 0;
 };
 
-/// A socket per lane and direction. Messages below 64 KiB are written and read several at a time, as far as
-/// kOutstanding goes: no protocol can do less. Polls.
+/// Sockets without any protocol. Polls.
 class PlainLanes final : public Lanes {
  public:
+  /// A socket per lane, for both directions. Messages below 64 KiB are written and read several at a time, as
+  /// far as kOutstanding goes: nothing can do less, but who does it knows of no message when it has arrived.
   /// `sockets` are connected to those of the other process, lane by lane. Takes them over.
-  explicit PlainLanes(std::vector<int> sockets) : sockets_(std::move(sockets)) {}
+  explicit PlainLanes(std::vector<int> sockets) : out_(std::move(sockets)) {}
+  /// As NCCL uses them: a socket per lane and direction, and each message on its own.
+  PlainLanes(std::vector<int> out, std::vector<int> in) : out_(std::move(out)), in_(std::move(in)) {}
   ~PlainLanes() override;
-  std::string name() const override { return "plain TCP"; }
+  std::string name() const override {
+    return in_.empty() ? "plain TCP, 64 KiB at a time" : "plain TCP, message by message, each way its socket";
+  }
   void send(std::span<std::byte> data) override;
   void receive(std::span<std::byte> buffer) override;
   void stream(bool sending, const Stream& stream) override;
 
  private:
-  std::vector<int> sockets_;
+  const std::vector<int>& incoming() const { return in_.empty() ? out_ : in_; }
+  std::vector<int> out_, in_;  // the latter empty where it is the former
 };
 
 /// A plugin's comms, as many each way as there are lanes. Tests the oldest request of each in turn, as

@@ -282,15 +282,27 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_lanes) {
       return std::make_unique<PluginLanes>(load_plugin(path, abi), most_lanes, channel);
     };
   };
-  auto sockets = std::make_shared<std::array<std::vector<int>, 2>>();
-  for (std::size_t lane = 0; lane < most_lanes; ++lane) {
-    auto [near, far] = plain_pair();
-    (*sockets)[0].push_back(near);
-    (*sockets)[1].push_back(far);
-  }
-  all.push_back({"plain", "", {}, [sockets](bool leading, int) -> std::unique_ptr<Lanes> {
-                   return std::make_unique<PlainLanes>((*sockets)[leading ? 0 : 1]);
+  // Two sets, one for each way; by side.
+  using Sockets = std::array<std::array<std::vector<int>, 2>, 2>;
+  auto sockets_for = [&](std::size_t ways) {
+    auto made = std::make_shared<Sockets>();
+    for (std::size_t way = 0; way < ways; ++way) {
+      for (std::size_t lane = 0; lane < most_lanes; ++lane) {
+        auto [near, far] = plain_pair();
+        (*made)[way][0].push_back(near);
+        (*made)[way][1].push_back(far);
+      }
+    }
+    return made;
+  };
+  all.push_back({"plain", "", {}, [sockets = sockets_for(1)](bool leading, int) -> std::unique_ptr<Lanes> {
+                   return std::make_unique<PlainLanes>((*sockets)[0][leading ? 0 : 1]);
                  }});
+  all.push_back(
+      {"plain-each", "", {}, [sockets = sockets_for(2)](bool leading, int) -> std::unique_ptr<Lanes> {
+         const std::size_t side = leading ? 0 : 1;
+         return std::make_unique<PlainLanes>((*sockets)[side][side], (*sockets)[1 - side][side]);
+       }});
   all.push_back({"tombolo", "", {{"TOMBOLO_TRANSPORTS", "tcp"}}, plugin(plan.plugin, plan.abi)});
   if (!plan.no_nccl) {
     all.push_back({"nccl-socket",
@@ -481,8 +493,10 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Net plugins through NCCL's ABI beside plain TCP and NCCL's own Socket transport, each between two "
       "processes over loopback, host memory: half round trip, and throughput with 8 messages of each comm "
-      "outstanding. Every message carries a mark that its receiver checks. Medians of measurements in "
-      "turns.");
+      "outstanding. \"plain\" writes 64 KiB at a time, on one socket for both ways; \"plain-each\" goes "
+      "message "
+      "by message, on a socket for each way, as NCCL's connections do. Every message carries a mark that its "
+      "receiver checks. Medians of measurements in turns.");
   app.add_option("--plugin", plan.plugin, "Tombolo's library (default: the one built beside this program)");
   app.add_option("--peer", plan.peers, "another plugin to measure, as name=path.so (repeatable)");
   app.add_option("--abi", plan.abi, "ABI version of plugins (default: the newest that each has)")

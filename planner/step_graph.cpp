@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
 
 #include "planner/all_reduce.h"
 #include "planner/costs.h"
@@ -71,10 +70,7 @@ class Builder {
       for (auto& pipeline : workers_)
         if (pipeline.size() > 1) add_tied_embedding(pipeline.front(), pipeline.back());
     add_optimizer();
-    for (const auto& [nics, bytes] : bytes_) {
-      const auto& [from_host, from_nic, to_host, to_nic] = nics;
-      graph_.flows.push_back({from_host, from_nic, to_host, to_nic, bytes});
-    }
+    graph_.flows = network_.flows();
     return std::move(graph_);
   }
 
@@ -173,69 +169,13 @@ class Builder {
     return {first, last};
   }
 
-  Resource nic(int host, int index, bool out) {
-    const auto [place, added] = nics_.try_emplace({host, index, out}, 0);
-    if (added)
-      place->second = engine().add_resource(out ? view_.egress(host, index) : view_.ingress(host, index),
-                                            burst(host, index));
-    return place->second;
+  TransferEnd end(const Worker& worker) const {
+    return {worker.rank, worker.host, plan_.stage(worker.place, worker.replica).tensor};
   }
-
-  Resource shared_link(int index) {
-    const auto [place, added] = shared_links_.try_emplace(index, 0);
-    if (added)
-      place->second = engine().add_resource(view_.cluster().shared_links[at(index)].bytes_per_second);
-    return place->second;
+  Activity add_flow(const Worker& from, const Worker& to, double bytes) {
+    return network_.add(end(from), end(to), bytes);
   }
-
-  /// Of the NIC's token bucket, where that is what limits it: it attains about its nominal rate.
-  double burst(int host, int index) const {
-    const topology::Nic& given = view_.host(host).nics[at(index)];
-    const double nominal = static_cast<double>(given.rate_bits_per_second) / 8;
-    const double attained = std::max(view_.egress(host, index), view_.ingress(host, index));
-    return attained >= 0.75 * nominal ? given.burst_bytes : 0;
-  }
-
-  int sharers(const Worker& worker) const { return plan_.stage(worker.place, worker.replica).tensor; }
-
-  /// What leaves (`out`) or reaches the GPUs of a place inside their host.
-  Resource port(const Worker& worker, bool out) {
-    const auto [place, added] = ports_.try_emplace({worker.rank, out}, 0);
-    if (added)
-      place->second =
-          engine().add_resource(view_.path(worker.host, worker.host).bytes_per_second * sharers(worker));
-    return place->second;
-  }
-
-  /// A transfer without its latency; returns the activity of its bytes.
-  Activity add_flow(const Worker& from_worker, const Worker& to_worker, double bytes) {
-    const int from = from_worker.host, to = to_worker.host;
-    const Path& path = view_.path(from, to);
-    if (path.inside_host) {
-      if (path.bytes_per_second <= 0) return engine().add_delay(0);
-      const RankPlace& source = plan_.ranks[at(from_worker.rank)];
-      if (view_.host(from).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
-        // GPUs have links of their own; those of one place send together.
-        const double rate = path.bytes_per_second * std::min(sharers(from_worker), sharers(to_worker));
-        return engine().add(bytes, rate, {port(from_worker, true), port(to_worker, false)});
-      }
-      const auto [pair, added] = pairs_.try_emplace({from, -1, to, -1}, 0);
-      if (added) pair->second = engine().add_resource(path.bytes_per_second);
-      return engine().add(bytes, path.bytes_per_second, {pair->second});
-    }
-    const auto [pair, added] = pairs_.try_emplace({from, path.from_nic, to, path.to_nic}, 0);
-    if (added)
-      pair->second = engine().add_resource(path.bytes_per_second,
-                                           std::min(burst(from, path.from_nic), burst(to, path.to_nic)));
-    bytes_[{from, path.from_nic, to, path.to_nic}] += bytes;
-    way_.assign({nic(from, path.from_nic, true), nic(to, path.to_nic, false), pair->second});
-    for (const int link : path.shared) way_.push_back(shared_link(link));
-    return engine().add(bytes, path.bytes_per_second, way_);
-  }
-
-  double latency(const Worker& from, const Worker& to) const {
-    return view_.path(from.host, to.host).latency_seconds;
-  }
+  double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
 
   /// Between virtual stages `stage` and `stage` + 1: activations one way, their gradients the other; each
   /// direction keeps its order, as a connection does.
@@ -401,14 +341,11 @@ class Builder {
   /// Every rank waits for the global gradient norm, so for all the others. With a sharded optimizer each then
   /// gathers the parameters that the others have updated.
   void add_optimizer() {
-    double slowest = 0;
-    for (const auto& [pair, resource] : pairs_)
-      slowest = std::max(slowest, view_.path(std::get<0>(pair), std::get<2>(pair)).latency_seconds);
     std::size_t longest = 0;
     for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
     // Small vectors go by recursive doubling, over the replicas and then over the stages.
     const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
-    const Activity norm = engine().add_delay(rounds * slowest);
+    const Activity norm = engine().add_delay(rounds * network_.longest_latency());
     std::map<const Worker*, Activity> updated;
     for (auto& pipeline : workers_) {
       for (Worker& worker : pipeline) {
@@ -452,14 +389,9 @@ class Builder {
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;
   Resource processor_ = FluidEngine::kNone;
-  std::map<std::tuple<int, int, bool>, Resource> nics_;
-  std::map<std::tuple<int, int, int, int>, Resource> pairs_;
-  std::map<int, Resource> shared_links_;
-  std::vector<Resource> way_;  // of the transfer that is being added
-  std::map<std::pair<int, bool>, Resource> ports_;
-  std::map<std::tuple<int, int, int, int>, double> bytes_;
   std::map<std::string, int> islands_;
   StepGraph graph_;
+  StepNetwork network_{plan_, view_, graph_.engine};
 };
 
 }  // namespace

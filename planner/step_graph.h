@@ -8,6 +8,7 @@
 #include "planner/cluster_view.h"
 #include "planner/fluid.h"
 #include "planner/plan.h"
+#include "planner/step_network.h"
 
 namespace tombolo::planner {
 
@@ -18,12 +19,6 @@ struct Bar {
   int rank = 0;  ///< of a place that tensor-parallel ranks share, the first: they work alike
   int micro_batch = -1;
   FluidEngine::Activity first = 0, last = 0;  ///< begins with the one, ends with the other
-};
-
-/// Bytes over one pair of NICs, by host and NIC index.
-struct Flow {
-  int from_host = 0, from_nic = 0, to_host = 0, to_nic = 0;
-  double bytes = 0;
 };
 
 struct StepGraph {

@@ -190,9 +190,9 @@ def plugin():
                {"TOMBOLO_CLUSTER": str(path), "TOMBOLO_HOST": "both", "TOMBOLO_TRANSPORTS": "rdma"})
 
 
-# The oldest and the newest ABI; all are run over TCP and shared memory outside. Two tests bring cluster files of their
-# own, which have nothing to do with the network here.
-PLUGIN_TESTS = ("Abi/*/v6:Abi/*/v12:"
+# The newest ABI; all are run over TCP and shared memory outside. Two tests bring cluster files of their own, which have
+# nothing to do with the network here.
+PLUGIN_TESTS = ("Abi/*/v12:"
                 "-*EveryConnectionChoosesItsOwnTransport*:*AForbiddenFallbackToTcpIsAnErrorThatSaysWhy*")
 
 GROUPS = {

@@ -88,7 +88,6 @@ class TcpConnection final : public Connection, private Ward {
    private:
     const TcpConnection& of_;
   };
-  Duration care() noexcept override;
   bool advance() noexcept;
 
   // How often a connection on which nothing moves is looked after, and one that lacks a stream.
@@ -147,6 +146,9 @@ class TcpConnection final : public Connection, private Ward {
   void watch(std::size_t index);
   void grow(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const Target>& target);
+
+  // connection_idle.cpp
+  Duration care() noexcept override;
   /// Looks after what does not move by itself; throttled by the clock.
   void check_idle() noexcept;
 
@@ -168,6 +170,12 @@ class TcpConnection final : public Connection, private Ward {
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
   void announce() noexcept;
   void repair(TimePoint now) noexcept;
+  void take_arrivals() noexcept;
+  void check_streams(TimePoint now) noexcept;
+  void ping(TimePoint now) noexcept;
+  void check_alone(TimePoint now) noexcept;
+
+  // connection_dial.cpp
   void poll_dials(TimePoint now) noexcept;
   void dial(std::size_t index, TimePoint now);
   void ask(TimePoint now) noexcept;
@@ -176,10 +184,7 @@ class TcpConnection final : public Connection, private Ward {
   static void drop_dial(Stream& stream) noexcept;
   void note_attempt(const Dial& dial, std::size_t target) noexcept;
   bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
-  void take_arrivals() noexcept;
-  void check_streams(TimePoint now) noexcept;
-  void ping(TimePoint now) noexcept;
-  void check_alone(TimePoint now) noexcept;
+
   /// Something the peer has to say is needed to go on.
   bool needs_acks() const noexcept { return sender_.waiting() || sender_.unsettled() || sender_.crowded(); }
   bool some_live() const noexcept { return live_ != 0; }

@@ -21,7 +21,7 @@ constexpr std::size_t kLarge = 32 * 1024;
 
 // Acknowledgements that nobody waits for are told when so much has come since the last: well before the
 // sender's replay buffer and its list of chunks are full.
-constexpr std::size_t kTellAfterBytes = 64 * 1024;
+constexpr std::size_t kTellAfterBytes = 192 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
 // Between two looks of the connection: an honest peer has one to say per stream and epoch.
 constexpr std::size_t kMostFinals = 8 * kMostStreams;

@@ -20,21 +20,17 @@ Sender::Sender(const SenderOptions& options)
 }
 
 void Sender::copy_everything(std::size_t replay_bytes) noexcept {
-  options_.copy_up_to = SIZE_MAX;
+  options_.copy_up_to = options_.copy_alone_up_to = SIZE_MAX;
   replay_.set_capacity(replay_bytes);
 }
 
 void Sender::post(PostedRequest* request) noexcept {
   Message& fresh = message(posted_);
-  fresh = {request->data, request->size, 0, 0, request, request->size == 0, 0, false};
-  if (request->size != 0 && request->size <= options_.copy_up_to) {
-    if (std::byte* copy = replay_.take(request->size)) {
-      std::memcpy(copy, request->data, request->size);
-      fresh.data = copy;
-      fresh.copied = true;
-    }
-  }
-  if (!fresh.copied) ++waiting_;
+  fresh = {request->data, request->size, 0, 0, request, nullptr, 0, false};
+  const bool alone = !unwritten() && !waiting();
+  if (request->size != 0 && request->size <= (alone ? options_.copy_alone_up_to : options_.copy_up_to))
+    fresh.copy = replay_.take(request->size);
+  if (!fresh.done_when_written()) ++waiting_;
   fresh.replay_end = replay_.position();
   bytes_ += request->size;
   ++posted_;
@@ -45,7 +41,8 @@ void Sender::complete(Message& whole) noexcept {
   whole.request->moved = whole.size;
   whole.request->state = PostedRequest::State::kDone;
   whole.request = nullptr;
-  if (!whole.copied) --waiting_;
+  if (whole.copy != nullptr) whole.data = whole.copy;
+  if (!whole.done_when_written()) --waiting_;
   ++completed_;
 }
 
@@ -74,7 +71,10 @@ void Sender::lose(std::size_t index) noexcept {
   for (std::size_t i = stream.begin; i != stream.end; ++i) {
     const Segment& segment = stream.segments[i % kSegments];
     if (!segment.chunk) continue;
-    if (i >= stream.written) --unwritten_;
+    if (i >= stream.written)
+      --unwritten_;
+    else
+      message(segment.sequence).written -= segment.length;
     stream.lost.push_back(*decode(segment.header));
   }
   // Those that had not gone again yet are older than what would have followed.
@@ -97,9 +97,13 @@ bool Sender::settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t 
   if (!stream.open || stream.lost_epoch < first_epoch || stream.lost_epoch > last_epoch) return true;
   const std::uint32_t arrived = count - stream.lost_acknowledged;
   if (arrived > stream.lost.size()) return false;
-  for (std::size_t i = 0; i < stream.lost.size(); ++i) {
+  for (std::size_t i = 0; i < arrived; ++i) {
     const FrameHeader& chunk = stream.lost[i];
-    if (i < arrived) chunk_arrived(chunk.sequence, chunk.length);
+    // It needs no copy any more; the rest of its message may have been written meanwhile.
+    Message& whole = message(chunk.sequence);
+    whole.written += chunk.length;
+    if (whole.done_when_written() && whole.written == whole.size) complete(whole);
+    chunk_arrived(chunk.sequence, chunk.length);
   }
   // Oldest last, where it is taken first.
   for (std::size_t i = stream.lost.size(); i > arrived; --i) stream.again.push_back(stream.lost[i - 1]);
@@ -177,7 +181,7 @@ void Sender::add_chunk(Stream& stream, FrameHeader header) noexcept {
   segment.length = header.length;
   segment.chunk = true;
   // Also where one stream's few chunks, of which nobody is told yet, hold back all that went over the others.
-  if (!whole.copied || many_unacknowledged()) header.flags |= kUrgentFlag;
+  if (!whole.done_when_written() || many_unacknowledged()) header.flags |= kUrgentFlag;
   if (options_.checksums) {
     header.flags |= kChecksumFlag;
     header.checksum = crc32c({segment.data, segment.length});
@@ -231,7 +235,10 @@ void Sender::advance(Stream& stream, std::size_t written) noexcept {
     ++stream.chunks;
     Message& whole = message(segment.sequence);
     whole.written += segment.length;
-    if (whole.copied && whole.written >= whole.size) complete(whole);
+    if (whole.request == nullptr || !whole.done_when_written()) continue;
+    if (whole.copy != nullptr)
+      std::memcpy(whole.copy + (segment.data - whole.data), segment.data, segment.length);
+    if (whole.written == whole.size) complete(whole);
   }
   // Frames without payload wait for nothing.
   while (stream.begin != stream.written && !stream.segments[stream.begin % kSegments].chunk) ++stream.begin;

@@ -16,9 +16,11 @@
 namespace tombolo::transport::tcp {
 
 struct SenderOptions {
-  std::size_t chunk = kLongestChunk;      ///< most payload bytes per chunk
-  std::size_t backlog = SIZE_MAX;         ///< bytes that a stream takes on before it has written them
-  std::size_t copy_up_to = 32 * 1024;     ///< messages up to this size are copied, as far as there is room
+  std::size_t chunk = kLongestChunk;   ///< most payload bytes per chunk
+  std::size_t backlog = SIZE_MAX;      ///< bytes that a stream takes on before it has written them
+  std::size_t copy_up_to = 32 * 1024;  ///< messages up to this size are copied, as far as there is room
+  std::size_t copy_alone_up_to =
+      128 * 1024;                         ///< likewise where no other waits: then nothing hides a round trip
   std::size_t replay_bytes = 512 * 1024;  ///< for the copies
   bool checksums = false;
 };
@@ -28,7 +30,8 @@ class Sender {
   explicit Sender(const SenderOptions& options);
 
   bool can_post() const noexcept { return posted_ - oldest_ < kMessages; }
-  /// The request is done once the message was acknowledged; where it could be copied, once the kernel has it.
+  /// The request is done once the message was acknowledged; where there is room for a copy, once the kernel
+  /// has it: the copy is made after that, when nobody waits for it.
   void post(PostedRequest* request) noexcept;
 
   /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
@@ -110,13 +113,16 @@ class Sender {
   static constexpr std::size_t kBatch = 32;
 
   struct Message {
-    const std::byte* data;
+    const std::byte* data;  // the owner's; once the request is done, the copy
     std::size_t size;
     std::size_t acknowledged, written;
-    PostedRequest* request;  // null once done
-    bool copied;
+    PostedRequest* request;    // null once done
+    std::byte* copy;           // its place in the replay buffer, filled chunk by chunk as they are written
     std::uint64_t replay_end;  // of what lies in the replay buffer up to this message
     bool finished;
+
+    /// Its request is done once all is written; else once all has arrived.
+    bool done_when_written() const noexcept { return copy != nullptr || size == 0; }
   };
   struct Segment {
     HeaderBytes header;

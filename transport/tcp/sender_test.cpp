@@ -118,5 +118,81 @@ TEST_F(UnequalStreams, ManyUnacknowledgedMessagesMakeTheSenderAskForTheirAcknowl
   EXPECT_GT(others, urgent / 2);
 }
 
+/// A message of four chunks, copied as it is written.
+class CopiedMessage : public UnequalStreams {
+ protected:
+  static constexpr std::size_t kSize = 4 * kChunk;
+
+  CopiedMessage() {
+    for (std::size_t i = 0; i < kSize; ++i) data_[i] = static_cast<std::byte>(i / 7);
+    request_.data = data_.data();
+    request_.size = data_.size();
+    sender_.post(&request_);
+  }
+  bool done() const { return request_.state == PostedRequest::State::kDone; }
+
+  /// Writes to the stream and takes all that reaches its far end, until neither moves.
+  void run(std::size_t index) {
+    for (bool moved = true; moved;) {
+      const auto result = sender_.flush(index, kChunk + kHeaderBytes, 0);
+      ASSERT_EQ(result.error, 0);
+      moved = result.written != 0;
+      for (ssize_t got; (got = recv(far_[index].get(), sink_.data(), sink_.size(), 0)) > 0; moved = true)
+        came_[index].insert(came_[index].end(), sink_.begin(), sink_.begin() + got);
+    }
+  }
+  /// What came on the stream lies where it belongs.
+  void place(std::size_t index, std::vector<std::byte>& into) const {
+    const std::vector<std::byte>& wire = came_[index];
+    for (std::size_t at = 0; at < wire.size();) {
+      const auto header = decode(std::span(wire).subspan(at).first<kHeaderBytes>());
+      ASSERT_TRUE(header);
+      at += kHeaderBytes;
+      std::copy_n(wire.begin() + static_cast<std::ptrdiff_t>(at), header->length,
+                  into.begin() + static_cast<std::ptrdiff_t>(header->offset));
+      at += header->length;
+    }
+  }
+  void rejoin(std::size_t index, std::uint32_t epoch) {
+    came_[index].clear();
+    sender_.join(index, near_[index].get(), epoch);
+  }
+
+  std::vector<std::byte> data_ = std::vector<std::byte>(kSize);
+  PostedRequest request_;
+  std::array<std::vector<std::byte>, 2> came_;
+};
+
+TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
+  const std::vector<std::byte> sent = data_;
+  ASSERT_GT(sender_.flush(0, kChunk + kHeaderBytes, 0).written, kChunk);
+  EXPECT_FALSE(done());
+  run(1);
+  run(0);
+  EXPECT_TRUE(done());
+  std::ranges::fill(data_, std::byte{0xff});
+  for (std::size_t i = 0; i < 2; ++i) {
+    sender_.lose(i);
+    ASSERT_TRUE(sender_.settle(i, 0, 0, 0));
+    rejoin(i, 1);
+    run(i);
+  }
+  std::vector<std::byte> received(kSize);
+  for (std::size_t i = 0; i < 2; ++i) place(i, received);
+  EXPECT_EQ(received, sent);
+}
+
+TEST_F(CopiedMessage, IsNotDoneWhileWhatABrokenStreamHadMayHaveToGoOnceMore) {
+  ASSERT_GT(sender_.flush(0, kChunk + kHeaderBytes, 0).written, kChunk);
+  ASSERT_EQ(sender_.chunks(0), 1U);
+  sender_.lose(0);
+  run(1);
+  EXPECT_EQ(sender_.chunks(1), 3U);
+  EXPECT_FALSE(done());
+  // It did arrive: nobody will ask for an acknowledgement of the others.
+  ASSERT_TRUE(sender_.settle(0, 0, 0, 1));
+  EXPECT_TRUE(done());
+}
+
 }  // namespace
 }  // namespace tombolo::transport::tcp

@@ -1,0 +1,183 @@
+// The connecting end makes broken streams anew, and wanted ones; the accepting end asks whether the peer
+// lives.
+#include <algorithm>
+
+#include "transport/tcp/connection.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// An attempt to make a stream anew that the peer's kernel does not answer is given up after so long: the
+// kernel itself would ask after 1, 3, 7 s. Its handshake, which the peer's process answers, gets longer, and
+// longer each time.
+constexpr Duration kAttempt = milliseconds(350);
+constexpr Duration kHandshake = seconds(1);
+// Between two questions whether the peer lives.
+constexpr Duration kAskAgain = seconds(1);
+// Between two attempts to make a stream anew: what it had under way may be all that the others wait for. One
+// that never was there holds nobody up.
+constexpr Duration kRedialAfter = milliseconds(20);
+constexpr Duration kSlowestRedial = milliseconds(160);
+constexpr Duration kSlowestFirst = seconds(5);
+// To bring one back to its own NICs; twice as long each time that their path fell silent soon after, since
+// every such try costs kSilent.
+constexpr Duration kHomeAgain = seconds(1);
+constexpr unsigned kMostDoublings = 5;
+
+}  // namespace
+
+void TcpConnection::poll_dials(TimePoint now) noexcept {
+  if (!connecting_) {
+    if (live_ == 0) ask(now);
+  } else {
+    dialing_ = false;
+    for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
+      Stream& stream = streams_[i];
+      if (stream.live && !stream.suspect && !away(stream)) continue;
+      if (live_ == 0) stream.dial_after = std::min(stream.dial_after, now + kRedialAfter);
+      try {
+        dial(i, now);
+      } catch (const Error& error) {
+        // The peer said so: it does not have this connection, or is another.
+        const bool final = error.cause() == Cause::kRemote && live_ == 0;
+        attempt_failed(stream, now, error.what());
+        if (final) {
+          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther,
+                    {});
+        }
+      }
+      dialing_ |= stream.dial != nullptr;
+    }
+  }
+  const std::uint64_t all = targets_.size() < 64 ? (std::uint64_t{1} << targets_.size()) - 1 : UINT64_MAX;
+  if (error_ || live_ != 0 || all == 0 || (refusing_ & all) != all) return;
+  fail_with(
+      Cause::kRemote,
+      fmt::format("the peer vanished: {}, and its address now refuses connections (did its process die?)",
+                  trouble_),
+      GoodbyeReason::kOther, {});
+}
+
+void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept {
+  if (stream.dial) {
+    stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch());
+    note_attempt(*stream.dial, stream.next);
+    stream.dial.reset();
+  }
+  last_dial_ = std::move(why);
+  ++stream.failures;
+  if (stream.live && !stream.suspect) {
+    stream.dial_after = now + home_again(stream);
+    return;
+  }
+  stream.next = (stream.next + 1) % targets_.size();
+  const Duration slowest = stream.meter->breaks.get() != 0 || stream.live ? kSlowestRedial : kSlowestFirst;
+  stream.dial_after =
+      now + (live_ == 0 ? kRedialAfter
+                        : std::min<Duration>(kRedialAfter * (1U << std::min(stream.failures, 10U)), slowest));
+}
+
+Duration TcpConnection::home_again(const Stream& stream) noexcept {
+  return kHomeAgain * (1U << std::min(stream.home_breaks, kMostDoublings));
+}
+
+/// The peer may have taken it for made already, so the next one gets a higher epoch.
+void TcpConnection::drop_dial(Stream& stream) noexcept {
+  if (!stream.dial) return;
+  stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch() + 1);
+  stream.dial.reset();
+}
+
+void TcpConnection::note_attempt(const Dial& dial, std::size_t target) noexcept {
+  const std::uint64_t bit = std::uint64_t{1} << target % 64;
+  refusing_ = dial.refused() ? refusing_ | bit : refusing_ & ~bit;
+  turned_away_ = dial.turned_away() ? turned_away_ + 1 : 0;
+}
+
+void TcpConnection::dial(std::size_t index, TimePoint now) {
+  Stream& stream = streams_[index];
+  if (!stream.dial) {
+    if (now < stream.dial_after) return;
+    // One that lives elsewhere is tried at home; one that is suspect, first where it is not.
+    if (stream.live) {
+      if (!stream.suspect) {
+        stream.next = stream.home;
+      } else if (stream.failures == 0) {
+        stream.next = (stream.at + 1) % targets_.size();
+      }
+    }
+    stream.dial =
+        std::make_unique<Dial>(local_, targets_[stream.next], Deadline::after(idle_timeout_, *clock_));
+    // Longer each time: the path may just be that long.
+    stream.dial->limit_attempts(kAttempt * (1U << std::min(stream.failures, 3U)));
+    stream.dial_since = now;
+    Hello hello = hello_;
+    hello.purpose = Purpose::kRejoin;
+    hello.stream = static_cast<std::uint16_t>(index);
+    hello.streams = static_cast<std::uint16_t>(streams_.size());
+    hello.epoch = stream.next_epoch;
+    // Of the NIC that it leaves by.
+    hello.reply_port =
+        acceptor_ ? acceptor_->port_of(targets_[stream.next]->local_address) : std::uint16_t{0};
+    stream.dial->greet(std::move(hello), streams_.size());
+  }
+  if (stream.dial->poll() == Dial::State::kReady) {
+    const std::uint32_t epoch = stream.dial->epoch();
+    const std::size_t at = stream.next;
+    Descriptor socket = stream.dial->take_socket();
+    auto tls = stream.dial->take_tls();
+    stream.peer_nic = stream.dial->reply().nic;
+    lose(index, stream.suspect ? ETIMEDOUT : 0);
+    if (error_) return;
+    stream.at = at;
+    stream.local_nic = targets_[at]->nic;
+    stream.limit = local_->limit_of(stream.local_nic);
+    stream.next_epoch = epoch + 1;
+    stream.dial_after = now + home_again(stream);
+    take_over(index, std::move(socket), std::move(tls), epoch);
+  } else if (!stream.dial->last_trouble().empty()) {
+    attempt_failed(stream, now, stream.dial->last_trouble());
+  } else if (now - stream.dial_since > kHandshake * (1U << std::min(stream.failures, kMostDoublings))) {
+    drop_dial(stream);
+    attempt_failed(stream, now, "no answer in the handshake");
+  }
+}
+
+void TcpConnection::ask(TimePoint now) noexcept {
+  if (targets_.empty()) return;
+  try {
+    if (!asking_) {
+      if (now < ask_after_) return;
+      asking_ = std::make_unique<Dial>(local_, targets_[0], Deadline::after(idle_timeout_, *clock_));
+      asking_->limit_attempts(kAttempt);
+      Hello hello = hello_;
+      hello.purpose = Purpose::kAsk;
+      hello.stream = 0;
+      asking_->greet(std::move(hello), 1);
+    }
+    if (asking_->poll() == Dial::State::kReady) {
+      // It lives, and will make its streams anew.
+      asking_.reset();
+      ask_after_ = now + kAskAgain;
+      refusing_ = 0;
+      turned_away_ = 0;
+    } else if (!asking_->last_trouble().empty()) {
+      last_dial_ = asking_->last_trouble();
+      note_attempt(*asking_, 0);
+      asking_.reset();
+      ask_after_ = now + kRedialAfter;
+    }
+  } catch (const Error& error) {
+    asking_.reset();
+    ask_after_ = now + kAskAgain;
+    last_dial_ = error.what();
+    if (error.cause() == Cause::kRemote) {
+      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther, {});
+    }
+  }
+}
+
+}  // namespace tombolo::transport::tcp
