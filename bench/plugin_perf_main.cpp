@@ -493,10 +493,9 @@ int main(int argc, char** argv) {
   CLI::App app(
       "Net plugins through NCCL's ABI beside plain TCP and NCCL's own Socket transport, each between two "
       "processes over loopback, host memory: half round trip, and throughput with 8 messages of each comm "
-      "outstanding. \"plain\" writes 64 KiB at a time, on one socket for both ways; \"plain-each\" goes "
-      "message "
-      "by message, on a socket for each way, as NCCL's connections do. Every message carries a mark that its "
-      "receiver checks. Medians of measurements in turns.");
+      "outstanding. \"plain\" writes 64 KiB at a time, on one socket for both ways; \"plain-each\" writes "
+      "each message by itself, on a socket for each way, as NCCL's connections do. Every message carries a "
+      "mark that its receiver checks. Medians of measurements in turns.");
   app.add_option("--plugin", plan.plugin, "Tombolo's library (default: the one built beside this program)");
   app.add_option("--peer", plan.peers, "another plugin to measure, as name=path.so (repeatable)");
   app.add_option("--abi", plan.abi, "ABI version of plugins (default: the newest that each has)")

@@ -20,8 +20,9 @@ constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
 constexpr std::size_t kLarge = 32 * 1024;
 
 // Acknowledgements that nobody waits for are told when so much has come since the last: well before the
-// sender's replay buffer and its list of chunks are full.
-constexpr std::size_t kTellAfterBytes = 192 * 1024;
+// sender's replay buffer, which all streams share, and its list of chunks are full. Of each stream after its
+// part of these bytes, but not of fewer than the least.
+constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
 // Between two looks of the connection: an honest peer has one to say per stream and epoch.
 constexpr std::size_t kMostFinals = 8 * kMostStreams;
@@ -133,8 +134,8 @@ void Receiver::end_chunk(Stream& stream) noexcept {
   ++stream.chunks;
   stream.untold_bytes += header.length;
   ++stream.untold_chunks;
-  if (stream.untold_bytes >= kTellAfterBytes || stream.untold_chunks >= kTellAfterChunks)
-    stream.ack_due = true;
+  const std::size_t much = std::max(kTellAfterBytes / streams_.size(), kTellAfterLeast);
+  if (stream.untold_bytes >= much || stream.untold_chunks >= kTellAfterChunks) stream.ack_due = true;
   request->moved += header.length;
   bytes_ += header.length;
   if (request->moved == request->total) {

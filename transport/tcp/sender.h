@@ -16,11 +16,11 @@
 namespace tombolo::transport::tcp {
 
 struct SenderOptions {
-  std::size_t chunk = kLongestChunk;   ///< most payload bytes per chunk
-  std::size_t backlog = SIZE_MAX;      ///< bytes that a stream takes on before it has written them
-  std::size_t copy_up_to = 32 * 1024;  ///< messages up to this size are copied, as far as there is room
-  std::size_t copy_alone_up_to =
-      128 * 1024;                         ///< likewise where no other waits: then nothing hides a round trip
+  std::size_t chunk = kLongestChunk;  ///< most payload bytes per chunk
+  std::size_t backlog = SIZE_MAX;     ///< bytes that a stream takes on before it has written them
+  /// Messages up to this size are copied, as far as there is room; and up to the second where no other waits,
+  /// since nothing then hides the round trip of an acknowledgement.
+  std::size_t copy_up_to = 32 * 1024, copy_alone_up_to = 128 * 1024;
   std::size_t replay_bytes = 512 * 1024;  ///< for the copies
   bool checksums = false;
 };
