@@ -49,13 +49,27 @@ void Exchange::prepare() {
   for (Burst burst{kSmallest, 2}; burst.messages > 0; burst = agree(next_warm_up(last_))) transfer(burst);
 }
 
-Measured Exchange::count() {
-  // The short one tells how fast it goes now, that others are at work too.
-  const double bytes = options_.bytes > 0 ? static_cast<double>(options_.bytes)
-                                          : measured_.received_bytes_per_second * options_.seconds;
-  Burst burst = agree(of_bytes(std::min(bytes / 4, 8.0 * static_cast<double>(last_.bytes()))));
-  for (int attempts = 0; burst.messages > 0; burst = agree(next_count(last_, attempts++))) transfer(burst);
+Measured Exchange::count(Company& company) {
+  if (!options_.leads) {
+    follow();
+    return measured_;
+  }
+  Company::Member member(company);
+  member.meet(false);
+  transfer(agree(first_count()));
+  for (int counted = 0;; ++counted) {
+    member.finish();
+    while (!member.all_finished()) transfer(agree(load_only()));
+    if (!member.meet(counted == 0 || (counted < kAttempts && !certain()))) break;
+    transfer(agree(next_count()));
+  }
+  agree({});
   return measured_;
+}
+
+/// As the leading end says.
+void Exchange::follow() {
+  for (Burst burst = agree({}); burst.messages > 0; burst = agree({})) transfer(burst);
 }
 
 Exchange::Burst Exchange::of_bytes(double bytes) {
@@ -75,17 +89,31 @@ Exchange::Burst Exchange::next_warm_up(const Burst& done) const {
   return enough ? Burst{} : of_bytes(2 * bytes);
 }
 
-/// Tried again where it turned out short. Judges by the rate, not by how long the burst lasted: a process
-/// that was held up has not measured anything.
-Exchange::Burst Exchange::next_count(const Burst& done, int attempts) const {
-  const double bytes = static_cast<double>(done.bytes());
-  const double seconds = bytes / measured_.received_bytes_per_second;
-  const bool counts = attempts > 0 && (options_.bytes > 0 || seconds > options_.seconds / 2 ||
-                                       done.bytes() >= kLargestTotal / 2);
-  if (counts || attempts == kAttempts) return {};
+/// Short: it tells how fast it goes now, that others are at work too.
+Exchange::Burst Exchange::first_count() const {
+  const double bytes = options_.bytes > 0 ? static_cast<double>(options_.bytes)
+                                          : measured_.received_bytes_per_second * options_.seconds;
+  return of_bytes(std::min(bytes / 4, 8.0 * static_cast<double>(last_.bytes())));
+}
+
+Exchange::Burst Exchange::next_count() const {
   if (options_.bytes > 0) return of_bytes(static_cast<double>(options_.bytes));
-  const double wanted = std::min(measured_.received_bytes_per_second * options_.seconds, 8 * bytes);
-  return of_bytes(std::max(wanted, 2.0 * kSmallest));
+  const double most = 8.0 * static_cast<double>(last_.bytes());
+  return of_bytes(
+      std::max(std::min(measured_.received_bytes_per_second * options_.seconds, most), 2.0 * kSmallest));
+}
+
+/// Not where the last burst turned out short. Judges by the rate, not by how long the burst lasted: a process
+/// that was held up has not measured anything.
+bool Exchange::certain() const {
+  const double seconds = static_cast<double>(last_.bytes()) / measured_.received_bytes_per_second;
+  return options_.bytes > 0 || seconds > options_.seconds / 2 || last_.bytes() >= kLargestTotal / 2;
+}
+
+Exchange::Burst Exchange::load_only() const {
+  Burst burst = of_bytes(measured_.received_bytes_per_second * options_.seconds / 8);
+  burst.load_only = 1;
+  return burst;
 }
 
 /// The leader's burst, for both ends.
@@ -144,9 +172,7 @@ void Exchange::transfer(const Burst& burst) {
   std::deque<Request*> sending;
   std::deque<Request*> receiving;
   std::uint64_t sent = 0, asked = 0, arrived = 0;
-  std::vector<double>& arrivals = measured_.arrivals.seconds;
-  arrivals.clear();
-  measured_.arrivals.message_bytes = static_cast<double>(size);
+  std::vector<double> arrivals;
   Deadline deadline = Deadline::after(options_.deadline);
   int idle = 0;
   while (arrived < burst.messages || sent < burst.messages || !sending.empty()) {
@@ -183,7 +209,9 @@ void Exchange::transfer(const Burst& burst) {
       pause(idle, deadline);
     }
   }
+  if (burst.load_only != 0) return;
   measured_.received_bytes_per_second = static_cast<double>(size) * arrival_rate(arrivals);
+  measured_.arrivals = {static_cast<double>(size), std::move(arrivals)};
   last_ = burst;
 }
 
@@ -243,7 +271,8 @@ std::string Exchange::where() const {
 Measured measure(transport::Connection& connection, const ExchangeOptions& options) {
   Exchange exchange(connection, options);
   exchange.prepare();
-  return exchange.count();
+  Company alone(1);
+  return exchange.count(alone);
 }
 
 }  // namespace tombolo::probe

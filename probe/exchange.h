@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "probe/arrival_rate.h"
+#include "probe/company.h"
 #include "transport/transport.h"
 
 namespace tombolo::probe {
@@ -37,16 +38,17 @@ class Exchange {
   /// Round trips, then bursts that double until one would last long enough to tell the rate, which also uses
   /// up what a token bucket gives away, and opens the congestion windows.
   void prepare();
-  /// A short burst, and the one that counts. Several connections that are to be measured under each other's
-  /// load count at the same time.
-  Measured count();
+  /// A short burst, and the one that counts, or more until the rate is certain. Exchanges that are to be
+  /// measured under each other's load are a `company`; the following end needs none.
+  Measured count(Company& company);
 
  private:
   // What the leading end says next. Sent as it lies in memory: both ends run the same build, and the
   // transport has authenticated the peer; the values are checked all the same.
   struct Burst {
     std::uint64_t message_bytes = 0;
-    std::uint64_t messages = 0;  // 0: that was all
+    std::uint64_t messages = 0;   // 0: that was all
+    std::uint64_t load_only = 0;  // 1: for others of the company, and not measured
     std::uint64_t bytes() const { return message_bytes * messages; }
   };
   static Burst of_bytes(double bytes);
@@ -54,7 +56,11 @@ class Exchange {
   double latency();
   void transfer(const Burst& burst);
   Burst next_warm_up(const Burst& done) const;
-  Burst next_count(const Burst& done, int attempts) const;
+  Burst first_count() const;
+  Burst next_count() const;
+  bool certain() const;
+  Burst load_only() const;
+  void follow();
   Burst agree(const Burst& mine);
   bool done(transport::Request* request);
   void send(std::span<const std::byte> data);

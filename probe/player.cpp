@@ -27,6 +27,8 @@ struct Running {
   std::unique_ptr<Exchange> exchange;
   Measured measured;
   std::string trouble;
+
+  bool failed() const { return !trouble.empty(); }
 };
 
 /// `act` on all that have had no trouble, a thread each: each NIC has a port of its own, which only one uses.
@@ -34,7 +36,7 @@ struct Running {
 template <typename Act>
 void at_once(std::vector<Running>& all, const Act& act) {
   const auto guarded = [&act](Running& one) {
-    if (!one.trouble.empty()) return;
+    if (one.failed()) return;
     try {
       act(one);
     } catch (const std::exception& error) {
@@ -118,12 +120,14 @@ std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size
   });
   // What a step loads at once counts at once.
   communicator_.barrier();
-  at_once(mine, [](Running& one) { one.measured = one.exchange->count(); });
+  const auto failed = std::ranges::count_if(mine, &Running::failed);
+  Company company(mine.size() - static_cast<std::size_t>(failed));
+  at_once(mine, [&](Running& one) { one.measured = one.exchange->count(company); });
 
   std::map<std::size_t, std::string> troubles;
   std::vector<Arrivals> arrivals;
   for (Running& one : mine) {
-    if (one.trouble.empty())
+    if (!one.failed())
       arrivals.push_back(std::move(one.measured.arrivals));
     else
       troubles[one.meeting] = one.trouble;
@@ -131,7 +135,7 @@ std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size
   auto rate = rates_together(arrivals);
   auto next = rate.begin();
   for (const Running& one : mine) {
-    if (!one.trouble.empty()) continue;
+    if (one.failed()) continue;
     const bool left = step[one.meeting].left == *mine_;
     double* result = &played.results[3 * (first + one.meeting)];
     result[left ? 1 : 0] = *next++;

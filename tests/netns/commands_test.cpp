@@ -57,7 +57,7 @@ TEST(ProbeCommand, FindsTheSlowAndTheFastNicsOfTheHolmesSetting) {
 // A busy machine takes time away, so that what is shared can look like something else: of a few runs the
 // first that finds `count` shared links, else the last.
 topology::ClusterFile probed_with_shared_links(std::size_t count, std::vector<std::string> arguments,
-                                               std::string& output) {
+                                               std::string& output, double most = 130e6) {
   tests::Folder folder;
   const std::string path = folder.path() / "cluster.json";
   arguments.insert(arguments.end(), {"--seconds", "0.2", "--no-compute", "--out", path});
@@ -70,7 +70,7 @@ topology::ClusterFile probed_with_shared_links(std::size_t count, std::vector<st
   }
   for (const auto& link : cluster.shared_links) {
     EXPECT_GT(link.bytes_per_second * 8, 60e6) << link.name << '\n' << output;
-    EXPECT_LT(link.bytes_per_second * 8, 130e6) << link.name << '\n' << output;
+    EXPECT_LT(link.bytes_per_second * 8, most) << link.name << '\n' << output;
   }
   return cluster;
 }
@@ -103,7 +103,7 @@ TEST(ProbeCommand, FindsThePortThatTwoNicsAreBehind) {
   std::ofstream(spec) << Json{{"name", "one port"}, {"hosts", hosts}}.dump(1);
   std::string output;
   const auto cluster = probed_with_shared_links(
-      2U * 3, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output);
+      2U * 3, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output, 105e6);
   EXPECT_NE(output.find("a1 eth0+vip0 out: "), std::string::npos) << output;
   EXPECT_NE(output.find("a1 eth0+vip0 in: "), std::string::npos) << output;
   EXPECT_EQ(cluster.shared_links.size(), 2U * 3) << output;
