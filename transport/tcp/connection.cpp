@@ -166,6 +166,7 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
     } else {
       if (fresh_send_ || sender_.unwritten()) moved = send_all();
       if (!error_) moved |= receive_all();
+      if (!moved) receiver_.idle();  // what it finds due goes out below
     }
     if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
       check_idle();

@@ -76,6 +76,10 @@ class Receiver {
 
   /// Whole chunks received on the stream in its epoch.
   std::uint32_t count(std::size_t index) const noexcept { return streams_[index].count; }
+  /// This end has nothing else to do: what nobody waits for may be told now, before it has to be.
+  void idle() noexcept {
+    for (Stream& stream : streams_) stream.ack_due |= stream.untold_bytes >= kTellWhenIdle;
+  }
   /// True where the peer should be told: its sender waits for it, or much has come since.
   bool ack_due(std::size_t index) const noexcept { return streams_[index].ack_due; }
   /// The count was told.
@@ -137,6 +141,9 @@ class Receiver {
   bool begin_chunk(Stream& stream) noexcept;
   void end_chunk(Stream& stream) noexcept;
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
+
+  // A frame without payload takes both ends as long as a small message.
+  static constexpr std::size_t kTellWhenIdle = 128 * 1024;
 
   void take_frame(Stream& stream, const FrameHeader& header) noexcept;
   static void take_ack(Stream& stream, std::uint32_t ack) noexcept;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "transport/descriptor.h"
@@ -56,6 +57,43 @@ TEST_F(ReceiverOfWords, APeerThatSaysEverNewThingsOfBrokenStreamsIsStopped) {
   }
   receiver_.read(0, SIZE_MAX);
   EXPECT_EQ(receiver_.fault(), Receiver::Fault::kMalformed);
+}
+
+// An acknowledgement takes both ends as long as a small message: better while this one waits anyway.
+TEST_F(ReceiverOfWords, TellsWhatNobodyWaitsForWhenIdleBeforeItHasTo) {
+  constexpr std::size_t kSize = 32 * 1024;
+  std::vector<std::byte> into(kSize), sent(kHeaderBytes + kSize);
+  int untold = 0;
+  bool told_when_idle = false;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    PostedRequest request;
+    request.data = into.data();
+    request.size = kSize;
+    request.state = PostedRequest::State::kPosted;
+    receiver_.post(&request);
+    FrameHeader chunk;
+    chunk.type = FrameType::kChunk;
+    chunk.sequence = i;
+    chunk.length = kSize;
+    chunk.total = kSize;
+    HeaderBytes bytes;
+    encode(chunk, bytes);
+    std::ranges::copy(bytes, sent.begin());
+    ASSERT_EQ(send(there_.get(), sent.data(), sent.size(), 0), std::ssize(sent));
+    receiver_.read(0, SIZE_MAX);
+    ASSERT_EQ(request.state, PostedRequest::State::kDone);
+    ++untold;
+    // First it is never idle, later after every message.
+    const bool had_to = receiver_.ack_due(0);
+    if (i >= 50) receiver_.idle();
+    if (!receiver_.ack_due(0)) continue;
+    EXPECT_EQ(untold, had_to ? 6 : 4) << "messages of " << kSize;
+    told_when_idle |= !had_to;
+    EXPECT_TRUE(i < 60 || !had_to);
+    receiver_.told(0);
+    untold = 0;
+  }
+  EXPECT_TRUE(told_when_idle);
 }
 
 // Else both ends may wait for ever: this one for the chunk of a broken stream that the peer would send again,
