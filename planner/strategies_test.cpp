@@ -102,8 +102,8 @@ topology::ClusterFile with_a_slow_host() {
 TEST(Strategies, LeaveSlowDevicesOutWhereTheyMay) {
   const auto cluster = with_a_slow_host();
   Job job;
-  job.model = small_model(12);
-  job.global_batch = 24;
+  job.model = small_model(8);
+  job.global_batch = 12;
   job.framework = Framework::kMegatron;
   job.tensor = 0;
   for (const Strategy strategy : {Strategy::kFlashFlex, Strategy::kAuto}) {
