@@ -11,11 +11,16 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "bench/ways.h"
 #include "transport/router.h"
@@ -35,6 +40,7 @@ struct Plan {
   int streams = 0;
   int repeats = 5;
   double bytes_per_run = 512e6;
+  std::string json;
 };
 
 class Tombolo final : public Way {
@@ -121,6 +127,22 @@ void print(const std::vector<Figure>& figures, const char* first, const char* se
   }
 }
 
+/// The medians of `print`, by the names of what was compared.
+Json as_json(const std::vector<Figure>& figures, const char* first, const char* second) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    Json row{{"bytes", kSizes[i]}};
+    for (const auto& [name, figure] :
+         {std::pair(first, &figures[2 * i]), std::pair(second, &figures[2 * i + 1])}) {
+      row["half_round_trip_seconds"][name] = median(figure->half_round_trips);
+      row["bytes_per_second"][name] = median(figure->rates);
+      row["sender_processor_seconds_per_gb"][name] = median(figure->processor);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 /// Bytes per second of one thread that copies 64 MiB, the best that one copy can be.
 double memcpy_rate(int repeats) {
   std::vector<std::byte> from(kSizes.back(), std::byte{1}), to(from.size());
@@ -184,9 +206,19 @@ int lead(const Plan& plan) {
   close(far);
   auto connection = ours.connect();
   auto beside = without ? without->connect() : nullptr;
-  print(run(*connection, *plain_way(near, beside.get()), true, plan), plan.tls ? "tcp" : "plain",
-        plan.tls ? "tcp+tls" : "tombolo");
-  std::printf("memcpy by one thread, 64 MiB: %.3f GB/s\n", memcpy_rate(plan.repeats) / 1e9);
+  const char* first = plan.tls ? "tcp" : "plain";
+  const char* second = plan.tls ? "tcp+tls" : "tombolo";
+  const auto figures = run(*connection, *plain_way(near, beside.get()), true, plan);
+  print(figures, first, second);
+  const double memcpy_speed = memcpy_rate(plan.repeats);
+  std::printf("memcpy by one thread, 64 MiB: %.3f GB/s\n", memcpy_speed / 1e9);
+  if (!plan.json.empty()) {
+    const Json all{{"repeats", plan.repeats},
+                   {"sizes", as_json(figures, first, second)},
+                   {"memcpy_bytes_per_second", memcpy_speed}};
+    if (!(std::ofstream(plan.json) << all.dump(1) << '\n' << std::flush))
+      fail(Cause::kSystem, "writing {}", plan.json);
+  }
   int status = 0;
   waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -209,6 +241,7 @@ int main(int argc, char** argv) {
   app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));
   app.add_option("--bytes", plan.bytes_per_run, "bytes per throughput measurement (16 to 50000 messages)")
       ->check(CLI::Range(1.0, 1e12));
+  app.add_option("--json", plan.json, "write all medians to this file");
   CLI11_PARSE(app, argc, argv);
   if (plan.tls && plan.transport != "tcp") {
     std::fprintf(stderr, "transport_perf: --tls is for tcp, not for %s\n", plan.transport.c_str());
