@@ -31,13 +31,16 @@ struct LinkFailure {
   std::string reason;  ///< in the words of the rank that could not
 };
 
-/// Disjoint pairs of hosts of two clusters over one fabric, one direction: bytes per second.
+/// Disjoint pairs of hosts of two clusters, or of one and several others, over one fabric, one direction:
+/// bytes per second.
 struct LoadFinding {
-  std::string name;  ///< "A to B"
+  std::string name;  ///< "A to B", "A to B+C"
   std::size_t pairs = 0;
   double alone_bytes_per_second = 0;     ///< of one pair by itself
   double together_bytes_per_second = 0;  ///< of all of them at once, the sum
-  bool shared = false;                   ///< among ProbedLinks::shared by this name
+  /// Among ProbedLinks::shared by this name, unless a cluster shares that one with several others, which is
+  /// there then.
+  bool shared = false;
 };
 
 struct ProbedLinks {
@@ -50,10 +53,11 @@ struct ProbedLinks {
 
 /// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
 /// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Then, for each two
-/// clusters and fabric, one pair alone and as many disjoint ones as there are at once; and of each host all
-/// NICs at once: links and ports that are shared. Hosts without a cluster are taken to be of their islands'.
-/// A pair that does not connect is given up after 10 s (less with a short Options::deadline), and the rest
-/// goes on. The same on every rank.
+/// clusters and fabric, one pair alone and as many disjoint ones as there are at once; where one cluster
+/// shares links with several others, pairs with all of these at once; and of each host all NICs at once:
+/// links and ports that are shared. Hosts without a cluster are taken to be of their islands'. A pair that
+/// does not connect is given up after 10 s (less with a short Options::deadline), and the rest goes on. The
+/// same on every rank.
 ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
 /// The same over a communicator that is there already; its own routes need not be those of `options`.
 ProbedLinks probe_links(collectives::Communicator& communicator, const collectives::Options& options,

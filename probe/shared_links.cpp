@@ -17,10 +17,6 @@ constexpr double kSameSpeed = 1.2;
 // On one line with the fastest, a slower lane must lose clearly.
 constexpr double kTooSlowToTell = 0.4;
 
-double sum_of(const std::vector<double>& all) {
-  return std::accumulate(all.begin(), all.end(), 0.0);
-}
-
 /// A sample's lanes that lost speed; of a single one there is nothing to share with. Of two whose sum is too
 /// little both did: on one line two streams seldom get the same, and one may keep nearly all of it.
 LoadSample those_that_lost(const PortSample& sample, std::set<std::size_t>& from, std::set<std::size_t>& to) {
@@ -95,6 +91,10 @@ std::set<std::size_t> always_lost(const std::vector<Sighting>& seen, double& rat
 }
 
 }  // namespace
+
+double sum_of(const std::vector<double>& all) {
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
 
 std::optional<double> shared_rate(const LoadSample& sample) {
   TOMBOLO_CHECK(sample.together.size() == sample.alone.size(), "{} pairs together, {} alone",

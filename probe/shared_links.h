@@ -16,6 +16,8 @@ struct LoadSample {
   std::vector<double> together;  ///< all at once; of the same pairs
 };
 
+double sum_of(const std::vector<double>& rates);
+
 /// What a link that all the pairs share carries, where together they attained clearly less than each could
 /// alone: under three quarters. Its speed is what all attained together, or what one did alone where that is
 /// as much. Nothing for fewer than two pairs, where one attained nothing, or where all together attained

@@ -1,11 +1,12 @@
 #include "probe/under_load.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <numeric>
 
 #include "base/error.h"
 #include "probe/shared_links.h"
+#include "probe/uplinks.h"
 
 namespace tombolo::probe {
 namespace {
@@ -18,10 +19,7 @@ void raise(double& best, double seen) {
 
 /// The attempt that moved more in all; the lanes of different ones do not belong together.
 void keep_better(std::vector<double>& best, std::vector<double> seen) {
-  const auto sum = [](const std::vector<double>& all) {
-    return std::accumulate(all.begin(), all.end(), 0.0);
-  };
-  if (sum(seen) > sum(best)) best = std::move(seen);
+  if (sum_of(seen) > sum_of(best)) best = std::move(seen);
 }
 
 /// Both directions of a load between groups.
@@ -33,11 +31,6 @@ struct GroupSample {
   std::optional<double> rate() const {
     if (std::ranges::find(together, 0.0) != together.end()) return std::nullopt;
     return shared_rate({std::vector<double>(together.size(), alone), together});
-  }
-  double sum() const {
-    double all = 0;
-    for (const double one : together) all += one;
-    return all;
   }
 };
 struct BothWays {
@@ -54,18 +47,22 @@ std::vector<HostGroup> clusters_of(const topology::ClusterFile& cluster,
   return groups;
 }
 
-/// All NICs of a group that the load stands for, not only those that took part.
-std::vector<topology::NicName> members_of(const topology::ClusterFile& cluster, const HostGroup& group,
-                                          const GroupLoad& load) {
-  std::vector<topology::NicName> all;
+/// Adds all NICs of a group that the load stands for, not only those that took part.
+template <typename Load>
+void add_members(const topology::ClusterFile& cluster, const HostGroup& group, const Load& load,
+                 std::vector<topology::NicName>& members) {
   for (const std::size_t host : group) {
     for (const topology::Nic& nic : cluster.hosts[host].nics) {
       const bool carries = nic.usable && !nic.addresses.empty();
       if (carries && nic.kind == load.kind && nic.fabric == load.fabric)
-        all.push_back({cluster.hosts[host].name, nic.name});
+        members.push_back({cluster.hosts[host].name, nic.name});
     }
   }
-  return all;
+}
+
+/// "A to B", or "A to B+C by storage".
+std::string load_name(const std::string& from, const std::string& to, const std::string& fabric) {
+  return fmt::format("{} to {}{}{}", from, to, fabric.empty() ? "" : " by ", fabric);
 }
 
 std::vector<BothWays> play_loads(Player& player, const std::vector<GroupLoad>& loads) {
@@ -99,6 +96,71 @@ std::vector<BothWays> play_loads(Player& player, const std::vector<GroupLoad>& l
     });
   }
   return samples;
+}
+
+/// Of the group of an uplink's load with one of the others, out of the group or into it.
+UplinkShare share_with(const UplinkLoad& uplink, std::size_t other, bool out,
+                       const std::vector<GroupLoad>& loads, const std::vector<BothWays>& samples) {
+  for (std::size_t at = 0; at < loads.size(); ++at) {
+    const GroupLoad& load = loads[at];
+    if (load.kind != uplink.kind || load.fabric != uplink.fabric) continue;
+    const bool first = load.first == uplink.group && load.second == other;
+    if (!first && (load.second != uplink.group || load.first != other)) continue;
+    const GroupSample& sample = first == out ? samples[at].there : samples[at].back;
+    return {sample.rate().value_or(0), sample.alone};
+  }
+  return {};
+}
+
+/// Loads what a cluster sends to several others, and takes from them, at once. Where that shares one link, it
+/// takes the place of those that were found with each of them.
+void play_uplink(Player& player, const topology::ClusterFile& cluster, const std::vector<HostGroup>& groups,
+                 const UplinkLoad& uplink, const std::vector<GroupLoad>& loads,
+                 const std::vector<BothWays>& samples, ProbedLinks& probed) {
+  const auto names = cluster.clusters();
+  struct Direction {
+    bool out = false;
+    std::vector<UplinkShare> shares = {};
+    std::vector<double> together = {};
+    std::optional<double> rate = {};
+  };
+  std::array<Direction, 2> ways{{{true}, {false}}};
+  for (Direction& way : ways) {
+    way.together.resize(uplink.pairs.size());
+    for (const std::size_t other : uplink.others)
+      way.shares.push_back(share_with(uplink, other, way.out, loads, samples));
+  }
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    if (attempt > 0) player.expect(1);
+    const Played played = player.play({uplink.pairs});
+    for (Direction& way : ways) {
+      std::vector<double> seen;
+      for (std::size_t pair = 0; pair < uplink.pairs.size(); ++pair)
+        seen.push_back(way.out ? played.there(pair) : played.back(pair));
+      keep_better(way.together, std::move(seen));
+      way.rate = uplink_rate(uplink, way.shares, way.together);
+    }
+    if (!ways[0].rate && !ways[1].rate) break;
+  }
+  std::string all_others;
+  for (const std::size_t other : uplink.others) all_others += (all_others.empty() ? "" : "+") + names[other];
+  for (const Direction& way : ways) {
+    const auto name_with = [&](const std::string& others) {
+      return way.out ? load_name(names[uplink.group], others, uplink.fabric)
+                     : load_name(others, names[uplink.group], uplink.fabric);
+    };
+    const double alone = std::ranges::max(way.shares, {}, &UplinkShare::of_single_pair).of_single_pair;
+    probed.loads.push_back(
+        {name_with(all_others), uplink.pairs.size(), alone, sum_of(way.together), way.rate.has_value()});
+    if (!way.rate) continue;
+    topology::SharedLink link{name_with(all_others), {}, {}, *way.rate};
+    add_members(cluster, groups[uplink.group], uplink, way.out ? link.from : link.to);
+    for (const std::size_t other : uplink.others) {
+      add_members(cluster, groups[other], uplink, way.out ? link.to : link.from);
+      std::erase_if(probed.shared, [&](const auto& one) { return one.name == name_with(names[other]); });
+    }
+    probed.shared.push_back(std::move(link));
+  }
 }
 
 /// The lanes of two hosts, there and back.
@@ -197,21 +259,31 @@ void probe_under_load(Player& player, const topology::ClusterFile& cluster, cons
   player.expect(2 * loads.size() + ports.size());
 
   const auto samples = play_loads(player, loads);
+  std::vector<std::size_t> shared;  // of the loads, in either direction
   for (std::size_t at = 0; at < loads.size(); ++at) {
     const GroupLoad& load = loads[at];
     for (const bool there : {true, false}) {
       const GroupSample& sample = there ? samples[at].there : samples[at].back;
       const std::size_t from = there ? load.first : load.second, to = there ? load.second : load.first;
       const auto rate = sample.rate();
-      const std::string name =
-          fmt::format("{} to {}{}{}", names[from], names[to], load.fabric.empty() ? "" : " by ", load.fabric);
-      probed.loads.push_back({name, sample.together.size(), sample.alone, sample.sum(), rate.has_value()});
+      const std::string name = load_name(names[from], names[to], load.fabric);
+      probed.loads.push_back(
+          {name, sample.together.size(), sample.alone, sum_of(sample.together), rate.has_value()});
       if (!rate) continue;
-      probed.shared.push_back(
-          {name, members_of(cluster, groups[from], load), members_of(cluster, groups[to], load), *rate});
-      raise_to_alone(probed.links, probed.shared.back(), sample.alone);
+      topology::SharedLink link{name, {}, {}, *rate};
+      add_members(cluster, groups[from], load, link.from);
+      add_members(cluster, groups[to], load, link.to);
+      raise_to_alone(probed.links, link, sample.alone);
+      probed.shared.push_back(std::move(link));
+      if (shared.empty() || shared.back() != at) shared.push_back(at);
     }
   }
+  std::vector<GroupLoad> that_share;
+  for (const std::size_t at : shared) that_share.push_back(loads[at]);
+  const auto uplinks = uplink_loads(cluster.hosts, groups, that_share);
+  player.expect(uplinks.size());
+  for (const UplinkLoad& uplink : uplinks)
+    play_uplink(player, cluster, groups, uplink, loads, samples, probed);
   auto found = play_ports(player, ports, rates);
   std::move(found.begin(), found.end(), std::back_inserter(probed.shared));
 }

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string>
 
 #include "base/format.h"
 #include "base/json.h"
@@ -57,10 +59,11 @@ TEST(ProbeCommand, FindsTheSlowAndTheFastNicsOfTheHolmesSetting) {
 // A busy machine takes time away, so that what is shared can look like something else: of a few runs the
 // first that finds `count` shared links, else the last.
 topology::ClusterFile probed_with_shared_links(std::size_t count, std::vector<std::string> arguments,
-                                               std::string& output, double most = 130e6) {
+                                               std::string& output, double most = 130e6,
+                                               const std::string& seconds = "0.2") {
   tests::Folder folder;
   const std::string path = folder.path() / "cluster.json";
-  arguments.insert(arguments.end(), {"--seconds", "0.2", "--no-compute", "--out", path});
+  arguments.insert(arguments.end(), {"--seconds", seconds, "--no-compute", "--out", path});
   topology::ClusterFile cluster;
   for (int attempt = 0; attempt < 4 && cluster.shared_links.size() != count; ++attempt) {
     auto done = tombolo_command(arguments);
@@ -88,6 +91,29 @@ TEST(ProbeCommand, FindsTheLinkThatAllHostsShare) {
     EXPECT_EQ(link.to.size(), 2U) << link.name;
     EXPECT_NE(link.from[0].host[0], link.to[0].host[0]) << link.name;
   }
+}
+
+// A and C reach each other through B's switch, so that each has one link to both others.
+TEST(ProbeCommand, FindsTheUplinkThatAClusterHasToAllOthers) {
+  tests::Folder folder;
+  const std::string spec = folder.path() / "spec.json";
+  Json hosts = Json::array(), links = Json::array();
+  for (const std::string name : {"A", "B", "C"}) {
+    const Json nic{{"name", "eth0"}, {"rate", "1gbit"}, {"shaped", false}, {"segment", name}};
+    for (const std::string number : {"0", "1"})
+      hosts.push_back({{"name", name + number}, {"cluster", name}, {"nics", Json::array({nic})}});
+  }
+  for (const char* name : {"A", "C"})
+    links.push_back({{"between", Json::array({name, "B"})}, {"rate", "100mbit"}});
+  std::ofstream(spec) << Json{{"name", "a line"}, {"hosts", hosts}, {"links", links}}.dump(1);
+  std::string output;
+  const auto cluster = probed_with_shared_links(
+      4, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output, 150e6, "0.1");
+  std::set<std::string> names;
+  for (const auto& link : cluster.shared_links) names.insert(link.name);
+  EXPECT_EQ(names, (std::set<std::string>{"A to B+C", "B+C to A", "C to A+B", "A+B to C"})) << output;
+  EXPECT_NE(output.find("B to A+C: alone "), std::string::npos) << output;
+  EXPECT_NE(output.find("in all: not shared"), std::string::npos) << output;
 }
 
 TEST(ProbeCommand, FindsThePortThatTwoNicsAreBehind) {
