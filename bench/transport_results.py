@@ -136,8 +136,8 @@ def tls(programs, page):
 
 def paths(programs, page):
     page.section("Long, lossy and several paths")
-    page.lines += ["Emulated; one connection, messages of 1 MiB, 8 outstanding, a stock kernel's settings. TCP's share of a wire is "
-                   "95.6 %; *of it* is relative to the wire.", ""]
+    page.lines += ["Emulated; one connection, messages of 1 MiB, 8 outstanding, a stock kernel's settings. Shares are of the wire's rate, of "
+                   "which 95.6 % can be TCP's payload.", ""]
     cases = [("1 Gbit/s and 250 Mbit/s together", "two-paths:rates=1gbit/250mbit", "1.25gbit", "95 %", 0.95),
              ("1 Gbit/s, 20 ms, 0.1 % loss", "two-clusters:hosts=2,rate=1gbit,rtt=20ms,loss=0.1%", "1gbit", "90 %", 0.90),
              ("1 Gbit/s, 100 ms", "two-clusters:hosts=2,rate=1gbit,rtt=100ms", "1gbit", "90 %", 0.90)]
@@ -151,7 +151,7 @@ def paths(programs, page):
         rows.append([name, *[f"{100 * of_link[way]:.1f} %" for way in
                              ("plain TCP", "plain TCP x8", "transport 1 MiB", "plugin 1 MiB")]])
         seen = of_link["plugin 1 MiB"]
-        figures.append((f"{name}: one comm, of it", f">= {wanted}", f"{100 * seen:.1f} %", seen >= least))
+        figures.append((f"{name}: one comm", f">= {wanted}", f"{100 * seen:.1f} %", seen >= least))
     page.table(["path", "plain TCP", "plain TCP, 8 streams", "transport", "one comm of the plugin"], rows)
     page.wanted(figures)
 
