@@ -55,6 +55,9 @@ class Programs:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "figures.json"
             command = [str(self.bin / program), *inside, *options, "--json", str(file)]
+            if not os.access(command[0], os.X_OK):
+                raise SystemExit(f"transport_results: {command[0]} is not there: build it (scripts/build.sh release), or name "
+                                 "another build with --build")
             print("+ " + " ".join(command), file=sys.stderr, flush=True)
             done = subprocess.run(command, stdout=sys.stderr, timeout=3600, check=False)
             if done.returncode != 0:

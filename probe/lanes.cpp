@@ -11,6 +11,10 @@ bool carries(const topology::Nic& nic) {
 
 }  // namespace
 
+bool joins(const topology::Nic& nic, topology::NicKind kind, const std::string& fabric) {
+  return carries(nic) && nic.kind == kind && nic.fabric == fabric;
+}
+
 std::vector<std::pair<std::size_t, std::size_t>> lanes(const topology::Host& left,
                                                        const topology::Host& right) {
   std::vector<std::pair<std::size_t, std::size_t>> all;
@@ -18,8 +22,7 @@ std::vector<std::pair<std::size_t, std::size_t>> lanes(const topology::Host& lef
     for (std::size_t r = 0; r < right.nics.size(); ++r) {
       const topology::Nic& ours = left.nics[l];
       const topology::Nic& theirs = right.nics[r];
-      if (!carries(ours) || !carries(theirs)) continue;
-      if (ours.fabric == theirs.fabric && ours.kind == theirs.kind) all.emplace_back(l, r);
+      if (carries(ours) && joins(theirs, ours.kind, ours.fabric)) all.emplace_back(l, r);
     }
   }
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "topology/cluster_file.h"
 
 namespace tombolo::probe {
+
+/// Whether bytes of one fabric can go over a NIC.
+bool joins(const topology::Nic& nic, topology::NicKind kind, const std::string& fabric);
 
 /// Indices into the two hosts' NICs, which both have an address and lie on one fabric of equal kind; best
 /// kind first.

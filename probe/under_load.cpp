@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "probe/lanes.h"
 #include "probe/shared_links.h"
 #include "probe/uplinks.h"
 
@@ -47,17 +48,14 @@ std::vector<HostGroup> clusters_of(const topology::ClusterFile& cluster,
   return groups;
 }
 
-/// Adds all NICs of a group that the load stands for, not only those that took part.
+/// Adds all NICs of a group that the load (of groups, or of an uplink) stands for, not only those that took
+/// part.
 template <typename Load>
 void add_members(const topology::ClusterFile& cluster, const HostGroup& group, const Load& load,
                  std::vector<topology::NicName>& members) {
-  for (const std::size_t host : group) {
-    for (const topology::Nic& nic : cluster.hosts[host].nics) {
-      const bool carries = nic.usable && !nic.addresses.empty();
-      if (carries && nic.kind == load.kind && nic.fabric == load.fabric)
-        members.push_back({cluster.hosts[host].name, nic.name});
-    }
-  }
+  for (const std::size_t host : group)
+    for (const topology::Nic& nic : cluster.hosts[host].nics)
+      if (joins(nic, load.kind, load.fabric)) members.push_back({cluster.hosts[host].name, nic.name});
 }
 
 /// "A to B", or "A to B+C by storage".
@@ -259,7 +257,7 @@ void probe_under_load(Player& player, const topology::ClusterFile& cluster, cons
   player.expect(2 * loads.size() + ports.size());
 
   const auto samples = play_loads(player, loads);
-  std::vector<std::size_t> shared;  // of the loads, in either direction
+  std::vector<GroupLoad> shared;  // in either direction
   for (std::size_t at = 0; at < loads.size(); ++at) {
     const GroupLoad& load = loads[at];
     for (const bool there : {true, false}) {
@@ -275,12 +273,10 @@ void probe_under_load(Player& player, const topology::ClusterFile& cluster, cons
       add_members(cluster, groups[to], load, link.to);
       raise_to_alone(probed.links, link, sample.alone);
       probed.shared.push_back(std::move(link));
-      if (shared.empty() || shared.back() != at) shared.push_back(at);
     }
+    if (samples[at].there.rate() || samples[at].back.rate()) shared.push_back(load);
   }
-  std::vector<GroupLoad> that_share;
-  for (const std::size_t at : shared) that_share.push_back(loads[at]);
-  const auto uplinks = uplink_loads(cluster.hosts, groups, that_share);
+  const auto uplinks = uplink_loads(cluster.hosts, groups, shared);
   player.expect(uplinks.size());
   for (const UplinkLoad& uplink : uplinks)
     play_uplink(player, cluster, groups, uplink, loads, samples, probed);

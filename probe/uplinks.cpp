@@ -6,17 +6,16 @@
 #include <tuple>
 #include <utility>
 
+#include "probe/lanes.h"
 #include "probe/shared_links.h"
 
 namespace tombolo::probe {
 namespace {
 
-/// The first NIC of a host that the load's fabric joins.
+/// The first NIC of a host that joins the load's fabric.
 std::optional<std::size_t> nic_of(const topology::Host& host, const UplinkLoad& load) {
-  for (std::size_t n = 0; n < host.nics.size(); ++n) {
-    const topology::Nic& nic = host.nics[n];
-    if (nic.usable && !nic.addresses.empty() && nic.kind == load.kind && nic.fabric == load.fabric) return n;
-  }
+  for (std::size_t n = 0; n < host.nics.size(); ++n)
+    if (joins(host.nics[n], load.kind, load.fabric)) return n;
   return std::nullopt;
 }
 
