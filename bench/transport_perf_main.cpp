@@ -22,6 +22,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "bench/cache_line.h"
 #include "bench/ways.h"
 #include "transport/router.h"
 
@@ -97,18 +98,25 @@ std::unique_ptr<Connection> wait_for(Poll poll, std::string_view what) {
   fail(Cause::kTimeout, "{}: not connected", what);
 }
 
-/// `beside`: what the connection is compared with.
-std::vector<Figure> run(Connection& connection, Way& beside, bool leading, const Plan& plan) {
+struct Measured {
+  std::vector<Figure> figures;     // by size: of what the connection is compared with, of the connection
+  std::vector<double> cache_line;  // half round trips beside those of the smallest size; for shared memory
+};
+
+/// `beside`: what the connection is compared with. `line`: null where it tells nothing.
+Measured run(Connection& connection, Way& beside, CacheLine* line, bool leading, const Plan& plan) {
   Tombolo ours(connection);
   std::vector<std::byte> slots(kOutstanding * kSizes.back());
-  std::vector<Figure> figures(2 * kSizes.size());
+  Measured measured{std::vector<Figure>(2 * kSizes.size()), {}};
+  auto& figures = measured.figures;
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
     for (int repeat = 0; repeat < plan.repeats; ++repeat) {
       measure(beside, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i]);
+      if (line != nullptr && i == 0) measured.cache_line.push_back(line->measure(leading));
       measure(ours, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i + 1]);
     }
   }
-  return figures;
+  return measured;
 }
 
 void print(const std::vector<Figure>& figures, const char* first, const char* second) {
@@ -187,6 +195,9 @@ int lead(const Plan& plan) {
   const Ends ours(plan, plan.tls);
   std::optional<Ends> without;
   if (plan.tls) without.emplace(plan, false);
+  std::optional<CacheLine> line;
+  if (plan.transport == "shm") line.emplace();
+  CacheLine* const line_or_none = line ? &*line : nullptr;
   pid_t child = fork();
   if (child < 0) fail_errno(errno, "fork");
   if (child == 0) {
@@ -196,7 +207,7 @@ int lead(const Plan& plan) {
       close(near);
       auto connection = ours.accept();
       auto beside = without ? without->accept() : nullptr;
-      run(*connection, *plain_way(far, beside.get()), false, plan);
+      run(*connection, *plain_way(far, beside.get()), line_or_none, false, plan);
       status = 0;
     } catch (const Error& error) {
       std::fprintf(stderr, "receiving process: %s\n", error.what());
@@ -208,14 +219,20 @@ int lead(const Plan& plan) {
   auto beside = without ? without->connect() : nullptr;
   const char* first = plan.tls ? "tcp" : "plain";
   const char* second = plan.tls ? "tcp+tls" : "tombolo";
-  const auto figures = run(*connection, *plain_way(near, beside.get()), true, plan);
+  const auto [figures, cache_line] =
+      run(*connection, *plain_way(near, beside.get()), line_or_none, true, plan);
   print(figures, first, second);
+  if (line) {
+    std::printf("one cache line between the two processes, half round trip: %.3f us\n",
+                median(cache_line) * 1e6);
+  }
   const double memcpy_speed = memcpy_rate(plan.repeats);
   std::printf("memcpy by one thread, 64 MiB: %.3f GB/s\n", memcpy_speed / 1e9);
   if (!plan.json.empty()) {
-    const Json all{{"repeats", plan.repeats},
-                   {"sizes", as_json(figures, first, second)},
-                   {"memcpy_bytes_per_second", memcpy_speed}};
+    Json all{{"repeats", plan.repeats},
+             {"sizes", as_json(figures, first, second)},
+             {"memcpy_bytes_per_second", memcpy_speed}};
+    if (line) all["cache_line_half_round_trip_seconds"] = median(cache_line);
     if (!(std::ofstream(plan.json) << all.dump(1) << '\n' << std::flush))
       fail(Cause::kSystem, "writing {}", plan.json);
   }

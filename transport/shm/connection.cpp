@@ -136,7 +136,7 @@ bool ShmConnection::notice_fetched() noexcept {
 }
 
 bool ShmConnection::receive_all() noexcept {
-  bool moved = false;
+  bool moved = false, fetched = false;
   while (!error_) {
     const auto found = reader_.peek();
     if (!found) break;
@@ -177,9 +177,9 @@ bool ShmConnection::receive_all() noexcept {
       return moved;
     }
     if (record.type == RecordType::kFetch) {
-      const Fetched fetched = fetch(record, request);
-      moved |= fetched != Fetched::kNothing;
-      if (fetched != Fetched::kAll) break;
+      const Fetched now = fetch(record, request);
+      fetched |= now != Fetched::kNothing;
+      if (now != Fetched::kAll) break;
       continue;
     }
     if (record.length > 0) std::memcpy(request.data + request.moved, reader_.payload(), record.length);
@@ -189,8 +189,8 @@ bool ShmConnection::receive_all() noexcept {
     moved = true;
     if (request.moved == record.total) finish_receive(request);
   }
-  // The peer may sleep for want of room.
-  if (moved) wake_peer();
+  // The peer may sleep for want of room, or until what it sends is fetched.
+  if (reader_.made_room() || fetched) wake_peer();
   return moved;
 }
 

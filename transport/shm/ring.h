@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "transport/shm/segment.h"
 
@@ -45,6 +46,8 @@ inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
 }
 
 class RingWriter {
+  static constexpr std::size_t kCleared = 2 * kLine;  // after the last record
+
  public:
   explicit RingWriter(Ring& ring) noexcept : ring_(&ring) {}
 
@@ -52,10 +55,10 @@ class RingWriter {
   bool write(Record record, const std::byte* payload) noexcept {
     const std::size_t size = record_bytes(record.length);
     const std::size_t to_end = kRingBytes - at(position_);
-    // A record lies in one piece; and the line after it must be free, for its stamp is cleared.
+    // A record lies in one piece; and the two lines after it must be free, for their stamps are cleared.
     const std::size_t skipped = size > to_end ? to_end : 0;
     const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // for the goodbye
-    if (!has_room(skipped + size + kLine + kept)) return false;
+    if (!has_room(skipped + size + kCleared + kept)) return false;
     if (skipped != 0) {
       publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, nullptr, to_end);
     }
@@ -63,7 +66,9 @@ class RingWriter {
     return true;
   }
   /// Whether a record of so much payload would fit wherever the ring ends.
-  bool has_room_for(std::size_t payload) noexcept { return has_room(2 * record_bytes(payload) + 2 * kLine); }
+  bool has_room_for(std::size_t payload) noexcept {
+    return has_room(2 * record_bytes(payload) + kCleared + kLine);
+  }
 
  private:
   static std::size_t at(std::uint64_t position) noexcept { return position % kRingBytes; }
@@ -75,8 +80,7 @@ class RingWriter {
   }
   void publish(Record record, const std::byte* payload, std::size_t size) noexcept {
     std::byte* line = ring_->bytes + at(position_);
-    const std::uint32_t nothing = 0;
-    std::memcpy(ring_->bytes + at(position_ + size), &nothing, sizeof nothing);
+    if (position_ + size >= cleared_) clear(position_ + size);
     const std::uint32_t stamp = stamp_at(position_);
     record.stamp = 0;
     if (payload != nullptr && record.length > 0) std::memcpy(line + sizeof record, payload, record.length);
@@ -85,11 +89,20 @@ class RingWriter {
     std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
         .store(stamp, std::memory_order_release);
     position_ += size;
+    // Nobody waits for this one: a record of one line finds the line after it cleared, which it would else
+    // have to take from the reader's cache before its stamp could be seen.
+    if (position_ + kLine >= cleared_) clear(position_ + kLine);
+  }
+  void clear(std::uint64_t position) noexcept {
+    const std::uint32_t nothing = 0;
+    std::memcpy(ring_->bytes + at(position), &nothing, sizeof nothing);
+    cleared_ = position + kLine;
   }
 
   Ring* ring_;
   std::uint64_t position_ = 0;
-  std::uint64_t taken_ = 0;  // as last seen
+  std::uint64_t cleared_ = kLine;  // up to here, no line from `position_` on bears an old stamp
+  std::uint64_t taken_ = 0;        // as last seen
 };
 
 class RingReader {
@@ -120,6 +133,8 @@ class RingReader {
   }
   const std::byte* payload() const noexcept { return ring_->bytes + position_ % kRingBytes + sizeof(Record); }
   void pop(const Record& record) noexcept { take(record_bytes(record.length)); }
+  /// Whether the writer, which may sleep for want of it, was told of room since the last call.
+  bool made_room() noexcept { return std::exchange(made_room_, false); }
 
  private:
   void take(std::size_t bytes) noexcept {
@@ -128,10 +143,12 @@ class RingReader {
     if (position_ - told_ < kRingBytes / 8) return;
     told_ = position_;
     ring_->taken.store(position_, std::memory_order_release);
+    made_room_ = true;
   }
 
   Ring* ring_;
   std::uint64_t position_ = 0, told_ = 0;
+  bool made_room_ = false;
 };
 
 }  // namespace tombolo::transport::shm

@@ -267,6 +267,34 @@ TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
   }
 }
 
+TEST(ShmRing, WhatAnEarlierLapLeftIsNoRecord) {
+  const auto seed = std::random_device{}();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  std::uint64_t position = 0;
+  for (int step = 0; step < test_rounds(20'000); ++step) {
+    const std::size_t length = random() % 3 == 0 ? 8 : random() % (16 * kLine);
+    const std::size_t to_end = kRingBytes - position % kRingBytes;
+    if (record_bytes(length) > to_end) position += to_end;
+    // Every line bears what would make it a record one lap later.
+    std::vector<std::byte> payload(length);
+    for (std::size_t at = kPayloadOfFirstLine; at + sizeof(std::uint32_t) <= length; at += kLine) {
+      const std::uint32_t stamp = stamp_at(position + sizeof(Record) + at + kRingBytes);
+      std::memcpy(&payload[at], &stamp, sizeof stamp);
+    }
+    ASSERT_TRUE(writer.write({0, RecordType::kWhole, 0, length, length, 0}, payload.data()));
+    position += record_bytes(length);
+    const auto record = reader.peek();
+    ASSERT_TRUE(record);
+    ASSERT_EQ(record->length, length);
+    reader.pop(*record);
+    ASSERT_FALSE(reader.peek()) << "at " << position;
+  }
+}
+
 TEST(ShmRing, ALengthBeyondTheRingIsNotBelieved) {
   auto ring = std::make_unique<Ring>();
   const Record evil{stamp_at(0), RecordType::kWhole, 0, std::uint64_t{1} << 60, 8, 0};
