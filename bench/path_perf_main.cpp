@@ -45,6 +45,8 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kStock{{{"tcp_conge
                                                                      {"tcp_rmem", "4096 131072 6291456"},
                                                                      {"tcp_wmem", "4096 16384 4194304"}}};
 
+constexpr std::string_view kEach = "plain-each";
+
 struct Plan {
   std::string plugin = TOMBOLO_NET_PLUGIN_PATH;
   std::vector<std::string> sizes{"1M", "4M"};
@@ -178,6 +180,13 @@ double used_processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+/// What is measured at a time.
+struct Turn {
+  std::string way;
+  std::size_t size = 0;  ///< of messages
+  std::size_t path = 0;  ///< of plain-each
+};
+
 struct WayResult {
   std::string key;
   std::vector<double> rates;      ///< bytes per second, one per round
@@ -194,16 +203,16 @@ class Bench {
   void run() {
     set_up_sysctls();
     agree_on_paths();
-    std::vector<std::pair<std::string, std::size_t>> ways;
+    std::vector<Turn> turns;
     for (const std::string& way : plan_.ways) {
-      for (const std::string& size : plan_.sizes) {
-        ways.emplace_back(way, parse_size(size, "--sizes"));
-        if (way.starts_with("plain")) break;  // a stream of bytes has no messages
-      }
+      // A stream of bytes has no messages.
+      const std::size_t sizes = way.starts_with("plain") ? 1 : plan_.sizes.size();
+      for (std::size_t size = 0; size < sizes; ++size)
+        for (std::size_t path = 0; path < (way == kEach ? paths_.size() : 1); ++path)
+          turns.push_back({way, parse_size(plan_.sizes.at(size), "--sizes"), path});
     }
-    for (int round = 0; round < plan_.rounds; ++round) {
-      for (const auto& [way, size] : ways) measure(way, size);
-    }
+    for (int round = 0; round < plan_.rounds; ++round)
+      for (const Turn& turn : turns) measure(turn);
     if (rank_ == 0) report();
   }
 
@@ -255,10 +264,11 @@ class Bench {
     if (paths_.empty()) fail(Cause::kUnsupported, "the two ranks have no fabric in common");
   }
 
-  std::unique_ptr<Lanes> make_plain(int streams) {
+  /// One after another over the paths, from `path` on.
+  std::unique_ptr<Lanes> make_plain(int streams, std::size_t path) {
     std::vector<int> sockets;
     for (int i = 0; i < streams; ++i) {
-      const auto& [from, to] = paths_[static_cast<std::size_t>(i) % paths_.size()];
+      const auto& [from, to] = paths_[path++ % paths_.size()];
       sockaddr_in at{};
       at.sin_family = AF_INET;
       ::inet_pton(AF_INET, (receiving() ? to : from).c_str(), &at.sin_addr);
@@ -319,23 +329,30 @@ class Bench {
     return std::make_unique<TransportLanes>(std::move(connection));
   }
 
-  std::unique_ptr<Lanes> make(const std::string& way) {
-    if (way == "plain") return make_plain(1);
-    if (way == "plain-many") return make_plain(plan_.streams);
-    if (way == "transport") return make_transport();
+  std::unique_ptr<Lanes> make(const Turn& turn) {
+    if (turn.way == "plain" || turn.way == kEach) return make_plain(1, turn.path);
+    if (turn.way == "plain-many") return make_plain(plan_.streams, 0);
+    if (turn.way == "transport") return make_transport();
     ::setenv("TOMBOLO_TRANSPORTS", "tcp", 1);
     return std::make_unique<PluginLanes>(load_plugin(plan_.plugin, 0), 1, control_.socket());
   }
 
-  void measure(const std::string& way, std::size_t size) {
-    const bool many = way == "plain-many";
-    auto lanes = make(way);
+  std::string key_of(const Turn& turn) const {
+    if (turn.way == "plain") return "plain TCP";
+    if (turn.way == kEach) return fmt::format("plain TCP, path {} alone", turn.path + 1);
+    if (turn.way == "plain-many") return fmt::format("plain TCP x{}", plan_.streams);
+    return fmt::format("{} {}", turn.way, format_size(turn.size));
+  }
+
+  void measure(const Turn& turn) {
+    const bool many = turn.way == "plain-many";
+    auto lanes = make(turn);
     std::uint64_t received = 0;
     Stream stream;
     stream.lanes = many ? static_cast<std::size_t>(plan_.streams) : 1;
-    stream.size = size;
-    stream.count = ~std::size_t{0} / size;  // until told to stop
-    slots_.resize(std::max(slots_.size(), stream.lanes * kOutstanding * size));
+    stream.size = turn.size;
+    stream.count = ~std::size_t{0} / turn.size;  // until told to stop
+    slots_.resize(std::max(slots_.size(), stream.lanes * kOutstanding * turn.size));
     stream.slots = slots_;
     stream.received = &received;
     // Nobody spins: the link's emulation runs on the same processors.
@@ -353,9 +370,7 @@ class Bench {
       control_.get();
       return;
     }
-    WayResult& result = result_of(way.starts_with("plain")
-                                      ? (many ? fmt::format("plain TCP x{}", plan_.streams) : "plain TCP")
-                                      : fmt::format("{} {}", way, format_size(size)));
+    WayResult& result = result_of(key_of(turn));
     TimePoint next = Clock::steady().now() + from_seconds(plan_.warm_up), last = next, begin = next;
     std::uint64_t mark = 0, first = 0;
     int samples = -1;  // the first look only notes where it begins
@@ -395,11 +410,11 @@ class Bench {
 
   void report() const {
     const double link = plan_.link.empty() ? 0 : parse_bit_rate(plan_.link, "--link");
-    std::printf("%-20s %14s %10s %10s %14s\n", "", "Mbit/s, median", "least 1 s", "of link", "CPU-s per GB");
+    std::printf("%-24s %14s %10s %10s %14s\n", "", "Mbit/s, median", "least 1 s", "of link", "CPU-s per GB");
     Json json{{"sysctls", sysctls_}, {"paths", paths_.size()}, {"link_bits_per_second", link}};
     for (const WayResult& result : results_) {
       const double rate = median(result.rates) * 8;
-      std::printf("%-20s %14.1f %10.1f %10s %14.2f\n", result.key.c_str(), rate / 1e6,
+      std::printf("%-24s %14.1f %10.1f %10s %14.2f\n", result.key.c_str(), rate / 1e6,
                   *std::ranges::min_element(result.seconds) * 8 / 1e6,
                   link > 0 ? fmt::format("{:.1f} %", 100 * rate / link).c_str() : "",
                   median(result.processor));
@@ -452,9 +467,12 @@ int main(int argc, char** argv) {
       "transport's interface and as one comm through NCCL's ABI, with 8 messages outstanding, beside plain "
       "TCP. "
       "Two ranks; bytes flow from rank 1 to rank 0. Medians over seconds, in turns.");
-  app.add_option("--ways", plan.ways, "what to measure: plain, plain-many, transport, plugin")
+  app.add_option(
+         "--ways", plan.ways,
+         "what to measure: plain (one stream on the best path), plain-each (likewise on every path alone), "
+         "plain-many, transport, plugin")
       ->delimiter(',')
-      ->check(CLI::IsMember({"plain", "plain-many", "transport", "plugin"}));
+      ->check(CLI::IsMember({"plain", "plain-each", "plain-many", "transport", "plugin"}));
   app.add_option("--sizes", plan.sizes, "bytes of messages, such as 1M,4M")->delimiter(',');
   app.add_option("--streams", plan.streams, "of plain-many, over all paths in turn")
       ->check(CLI::Range(1, 64));
