@@ -31,22 +31,32 @@ double count_by(const std::vector<double>& seconds, double when) {
   return after == seconds.end() ? count : count + (when - before) / (*after - before);
 }
 
-}  // namespace
-
-std::vector<double> rates_together(const std::vector<Arrivals>& streams) {
+std::vector<double> own_rates(const std::vector<Arrivals>& streams) {
   std::vector<double> rates;
   for (const Arrivals& stream : streams) rates.push_back(stream.message_bytes * arrival_rate(stream.seconds));
-  const bool all_came =
-      std::ranges::all_of(streams, [](const Arrivals& stream) { return stream.seconds.size() > 1; });
-  if (streams.size() < 2 || !all_came) return rates;
-  double from = streams.front().seconds.front(), to = streams.front().seconds.back();
-  double longest = 0;
-  for (const Arrivals& stream : streams) {
-    from = std::max(from, stream.seconds.front());
-    to = std::min(to, stream.seconds.back());
-    longest = std::max(longest, stream.seconds.back() - stream.seconds.front());
+  return rates;
+}
+
+}  // namespace
+
+Overlap overlap_of(const std::vector<Arrivals>& streams) {
+  Overlap overlap;
+  for (const auto& [bytes, seconds] : streams) {
+    if (seconds.size() < 2) {
+      overlap.longest = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    overlap.from = std::max(overlap.from, seconds.front());
+    overlap.to = std::min(overlap.to, seconds.back());
+    overlap.longest = std::max(overlap.longest, seconds.back() - seconds.front());
   }
-  if (to - from <= longest / 2) return rates;
+  return overlap;
+}
+
+std::vector<double> rates_in(const std::vector<Arrivals>& streams, const Overlap& overlap) {
+  std::vector<double> rates = own_rates(streams);
+  if (!overlap.tells()) return rates;
+  const auto& [from, to, longest] = overlap;
   for (std::size_t at = 0; at < streams.size(); ++at) {
     const auto& [bytes, seconds] = streams[at];
     const double mean = (count_by(seconds, to) - count_by(seconds, from)) / (to - from);
@@ -54,6 +64,10 @@ std::vector<double> rates_together(const std::vector<Arrivals>& streams) {
     rates[at] = bytes * std::min(mean, arrival_rate({first, last}));
   }
   return rates;
+}
+
+std::vector<double> rates_together(const std::vector<Arrivals>& streams) {
+  return streams.size() < 2 ? own_rates(streams) : rates_in(streams, overlap_of(streams));
 }
 
 }  // namespace tombolo::probe

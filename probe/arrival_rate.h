@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 namespace tombolo::probe {
@@ -18,11 +19,24 @@ struct Arrivals {
   std::vector<double> seconds;  ///< of one clock, ascending
 };
 
+/// The time in which streams came at once: from when the last had begun to when the first had ended. That of
+/// several overlaps has the latest beginning, the earliest end and the longest stream of them.
+struct Overlap {
+  double from = std::numeric_limits<double>::lowest(), to = std::numeric_limits<double>::max();
+  double longest = 0;  ///< of the streams; infinite where one did not come
+
+  /// Whether it is half of the longest stream at least, so that it tells something of all.
+  bool tells() const noexcept { return to - from > longest / 2; }
+};
+Overlap overlap_of(const std::vector<Arrivals>& streams);
+
 /// Bytes per second of streams that came at the same time, each as the mean of the time in which all of them
-/// came: from when the last had begun to when the first had ended. So their sum is what a line that they
-/// share carried, however they took turns. Or their arrival_rate() in that time, where it is less: a reader
-/// that was held up when it began had more to read in it than came. Of a single stream, or where that time is
-/// less than half of one of them, each by itself.
+/// came, so that their sum is what a line that they share carried, however they took turns. Or their
+/// arrival_rate() in that time, where it is less: a reader that was held up when it began had more to read in
+/// it than came. Where the overlap does not tell, each by itself.
+std::vector<double> rates_in(const std::vector<Arrivals>& streams, const Overlap& overlap);
+
+/// In their own overlap; of a single stream its arrival_rate().
 std::vector<double> rates_together(const std::vector<Arrivals>& streams);
 
 }  // namespace tombolo::probe

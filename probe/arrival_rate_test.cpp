@@ -85,6 +85,19 @@ TEST(RatesTogether, AreNotMoreForAReaderThatIsHeldUpFirst) {
   EXPECT_NEAR(rates[1], 1000, 1e-6);
 }
 
+TEST(RatesIn, TheOverlapOfSeveralProcessesAreThoseOfOneThatSeesAllStreams) {
+  const Arrivals first{10, steady(60, 0.01, 0)}, second{10, steady(30, 0.02, 0.1)};
+  const Overlap here = overlap_of({first}), there = overlap_of({second});
+  const Overlap all{std::max(here.from, there.from), std::min(here.to, there.to),
+                    std::max(here.longest, there.longest)};
+  EXPECT_TRUE(all.tells());
+  const auto together = rates_together({first, second});
+  EXPECT_EQ(rates_in({first}, all).front(), together[0]);
+  EXPECT_EQ(rates_in({second}, all).front(), together[1]);
+  EXPECT_TRUE(rates_in({}, all).empty());  // of a process that has none
+  EXPECT_FALSE(overlap_of({first, {10, {}}}).tells()) << "one did not come";
+}
+
 TEST(RatesTogether, OfStreamsThatHardlyMetAreEachItsOwn) {
   const Arrivals early{8, steady(9, 0.01, 0)}, late{8, steady(9, 0.02, 0.07)};
   const auto rates = rates_together({early, late});

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <vector>
@@ -40,6 +43,71 @@ TEST(Company, GoesOnAsLongAsOneWantsTo) {
     });
   }
   for (std::thread& one : threads) one.join();
+}
+
+/// As ranks do by an all-reduce.
+class Ranks {
+ public:
+  explicit Ranks(std::size_t count) : count_(count) {}
+  bool any(bool here) {
+    std::unique_lock lock(mutex_);
+    any_ |= here;
+    const std::size_t turn = turn_;
+    if (++arrived_ == count_) {
+      last_ = any_;
+      any_ = false;
+      arrived_ = 0;
+      ++turn_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return turn_ != turn; });
+    return last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t count_, arrived_ = 0, turn_ = 0;
+  bool any_ = false, last_ = false;
+};
+
+TEST(Company, OfSeveralProcessesKeepsTheirRoundsTogether) {
+  constexpr std::size_t kProcesses = 3;
+  const std::array<int, kProcesses> members{2, 0, 1};  // one only follows
+  constexpr int kRounds = 20;
+  Ranks ranks(kProcesses);
+  std::atomic<int> in_round[kRounds + 2] = {};
+  std::vector<std::thread> processes;
+  for (std::size_t p = 0; p < kProcesses; ++p) {
+    processes.emplace_back([&, p] {
+      Company company(static_cast<std::size_t>(members[p]) + 1);
+      std::vector<std::jthread> threads;
+      for (int m = 0; m < members[p]; ++m) {
+        threads.emplace_back([&, p, m] {
+          Company::Member member(company);
+          // One wants all rounds; another leaves in the middle, as one that failed does.
+          const bool leaves = p == 0 && m == 1, wants = p == 2;
+          int round = 0;
+          for (bool another = true; member.meet(another); another = wants && round < kRounds) {
+            ++in_round[round++];
+            if (leaves && round == kRounds / 2) return;
+            member.finish();
+            while (!member.all_finished()) std::this_thread::yield();
+            EXPECT_EQ(in_round[round - 1], round < kRounds / 2 ? 3 : in_round[round - 1].load());
+          }
+          EXPECT_EQ(round, kRounds);
+        });
+      }
+      Company::Member conductor(company);
+      while (conductor.meet(ranks.any(conductor.others_meet()))) {
+        conductor.others_finish();
+        ranks.any(false);
+        conductor.finish();
+      }
+    });
+  }
+  for (std::thread& one : processes) one.join();
+  EXPECT_EQ(in_round[kRounds - 1], 2);
 }
 
 TEST(Company, DoesNotWaitForThoseThatLeft) {

@@ -55,11 +55,11 @@ Measured Exchange::count(Company& company) {
     return measured_;
   }
   Company::Member member(company);
-  member.meet(false);
+  member.meet(true);
   transfer(agree(first_count()));
   for (int counted = 0;; ++counted) {
     member.finish();
-    while (!member.all_finished()) transfer(agree(load_only()));
+    while (!member.all_finished()) transfer(agree(load_more()));
     if (!member.meet(counted == 0 || (counted < kAttempts && !certain()))) break;
     transfer(agree(next_count()));
   }
@@ -110,10 +110,11 @@ bool Exchange::certain() const {
   return options_.bytes > 0 || seconds > options_.seconds / 2 || last_.bytes() >= kLargestTotal / 2;
 }
 
-Exchange::Burst Exchange::load_only() const {
-  Burst burst = of_bytes(measured_.received_bytes_per_second * options_.seconds / 8);
-  burst.load_only = 1;
-  return burst;
+/// Of messages like those of the burst that counted, so that all these arrivals tell one rate.
+Exchange::Burst Exchange::load_more() const {
+  const double bytes = measured_.received_bytes_per_second * options_.seconds / 8;
+  const double messages = std::clamp(bytes / static_cast<double>(last_.message_bytes), 2.0, kMinMessages);
+  return {last_.message_bytes, static_cast<std::uint64_t>(messages), 1};
 }
 
 /// The leader's burst, for both ends.
@@ -209,7 +210,11 @@ void Exchange::transfer(const Burst& burst) {
       pause(idle, deadline);
     }
   }
-  if (burst.load_only != 0) return;
+  if (burst.more != 0) {
+    auto& seconds = measured_.arrivals.seconds;
+    seconds.insert(seconds.end(), arrivals.begin(), arrivals.end());
+    return;
+  }
   measured_.received_bytes_per_second = static_cast<double>(size) * arrival_rate(arrivals);
   measured_.arrivals = {static_cast<double>(size), std::move(arrivals)};
   last_ = burst;

@@ -26,7 +26,7 @@ struct ExchangeOptions {
 struct Measured {
   double latency_seconds = 0;            ///< half of the median round trip of 8 bytes
   double received_bytes_per_second = 0;  ///< the peer's direction, both loaded at once
-  Arrivals arrivals;                     ///< what that was told from
+  Arrivals arrivals;  ///< what that was told from, and what came after it until the company was through
 };
 
 /// One end of a measured connection, which it borrows. Both ends call prepare(), then count(). These block;
@@ -47,8 +47,8 @@ class Exchange {
   // transport has authenticated the peer; the values are checked all the same.
   struct Burst {
     std::uint64_t message_bytes = 0;
-    std::uint64_t messages = 0;   // 0: that was all
-    std::uint64_t load_only = 0;  // 1: for others of the company, and not measured
+    std::uint64_t messages = 0;  // 0: that was all
+    std::uint64_t more = 0;      // 1: of the same round, since others of the company are not through
     std::uint64_t bytes() const { return message_bytes * messages; }
   };
   static Burst of_bytes(double bytes);
@@ -59,7 +59,7 @@ class Exchange {
   Burst first_count() const;
   Burst next_count() const;
   bool certain() const;
-  Burst load_only() const;
+  Burst load_more() const;
   void follow();
   Burst agree(const Burst& mine);
   bool done(transport::Request* request);

@@ -15,7 +15,7 @@ ProbedLinks probe_links(collectives::Communicator& communicator, const collectiv
   Player player(communicator, options, probe);
   const auto steps = pair_steps(player.hosts());
   player.expect(steps.size());
-  const Played played = player.play(steps);
+  const Played played = player.play(steps, Load::kOwn);
 
   ProbedLinks probed;
   PairRates rates;

@@ -1,6 +1,7 @@
 #include "probe/player.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -32,9 +33,9 @@ struct Running {
 };
 
 /// `act` on all that have had no trouble, a thread each: each NIC has a port of its own, which only one uses.
-/// One that fails hangs up, so that its peer need not wait.
-template <typename Act>
-void at_once(std::vector<Running>& all, const Act& act) {
+/// One that fails hangs up, so that its peer need not wait. `meanwhile` runs in this thread.
+template <typename Act, typename Meanwhile>
+void at_once(std::vector<Running>& all, const Act& act, const Meanwhile& meanwhile) {
   const auto guarded = [&act](Running& one) {
     if (one.failed()) return;
     try {
@@ -45,10 +46,9 @@ void at_once(std::vector<Running>& all, const Act& act) {
       one.connection.reset();
     }
   };
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < all.size(); ++i) others.emplace_back(guarded, std::ref(all[i]));
-  if (!all.empty()) guarded(all.front());
-  for (std::thread& other : others) other.join();
+  std::vector<std::jthread> threads;
+  for (Running& one : all) threads.emplace_back(guarded, std::ref(one));
+  meanwhile();
 }
 
 }  // namespace
@@ -81,14 +81,14 @@ void Player::tell_progress() const {
   if (communicator_.rank() == 0 && probe_.progress) probe_.progress(done_, total_);
 }
 
-Played Player::play(const std::vector<Step>& steps) {
+Played Player::play(const std::vector<Step>& steps, Load load) {
   std::size_t meetings = 0;
   for (const Step& step : steps) meetings += step.size();
   // One rank knows each result; a sum spreads them, so that every rank has the same bits.
   Played played{std::vector<double>(meetings * 3, 0.0), std::vector<std::string>(meetings)};
   std::size_t first = 0;
   for (const Step& step : steps) {
-    spread(play_mine(step, first, played), first, step, played);
+    spread(play_mine(step, first, load, played), first, step, played);
     first += step.size();
     ++done_;
     tell_progress();
@@ -101,28 +101,39 @@ Played Player::play(const std::vector<Step>& steps) {
 }
 
 /// This rank's meetings of a step, at the same time; returns what went wrong, by meeting.
-std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size_t first, Played& played) {
+std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size_t first, Load load,
+                                                     Played& played) {
   std::vector<Running> mine;
   for (std::size_t at = 0; at < step.size(); ++at)
     if (mine_ && (step[at].left == *mine_ || step[at].right == *mine_)) mine.push_back({at, {}, {}, {}, {}});
   const std::uint64_t label = next_label_;
   next_label_ += step.size();
-  at_once(mine, [&](Running& one) {
-    const Meeting& meeting = step[one.meeting];
-    one.connection = connect(meeting, label + one.meeting);
-    ExchangeOptions options;
-    options.leads = meeting.left == *mine_;
-    options.bytes = probe_.bytes;
-    options.seconds = seconds_;
-    options.deadline = patience();
-    one.exchange = std::make_unique<Exchange>(*one.connection, options);
-    one.exchange->prepare();
-  });
+  at_once(
+      mine,
+      [&](Running& one) {
+        const Meeting& meeting = step[one.meeting];
+        one.connection = connect(meeting, label + one.meeting);
+        ExchangeOptions options;
+        options.leads = meeting.left == *mine_;
+        options.bytes = probe_.bytes;
+        options.seconds = seconds_;
+        options.deadline = patience();
+        one.exchange = std::make_unique<Exchange>(*one.connection, options);
+        one.exchange->prepare();
+      },
+      [] {});
   // What a step loads at once counts at once.
   communicator_.barrier();
-  const auto failed = std::ranges::count_if(mine, &Running::failed);
-  Company company(mine.size() - static_cast<std::size_t>(failed));
-  at_once(mine, [&](Running& one) { one.measured = one.exchange->count(company); });
+  const auto leading = std::ranges::count_if(
+      mine, [&](const Running& one) { return !one.failed() && step[one.meeting].left == *mine_; });
+  const bool shared = load == Load::kShared;
+  TimePoint begin{};
+  Company company(static_cast<std::size_t>(leading) + (shared ? 1 : 0));
+  at_once(
+      mine, [&](Running& one) { one.measured = one.exchange->count(company); },
+      [&] {
+        if (shared) begin = keep_rounds_together(company);
+      });
 
   std::map<std::size_t, std::string> troubles;
   std::vector<Arrivals> arrivals;
@@ -132,8 +143,8 @@ std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size
     else
       troubles[one.meeting] = one.trouble;
   }
-  auto rate = rates_together(arrivals);
-  auto next = rate.begin();
+  const auto rates = shared ? rates_of_all(arrivals, begin) : rates_together(arrivals);
+  auto next = rates.begin();
   for (const Running& one : mine) {
     if (one.failed()) continue;
     const bool left = step[one.meeting].left == *mine_;
@@ -142,6 +153,38 @@ std::map<std::size_t, std::string> Player::play_mine(const Step& step, std::size
     if (left) result[2] = one.measured.latency_seconds;
   }
   return troubles;
+}
+
+/// A round begins everywhere at once, and is over when it is over everywhere. The messages of the ranks about
+/// it go over the loaded links, which takes them longer, but delays all of them alike. Returns when the last
+/// began, as far as this rank saw.
+TimePoint Player::keep_rounds_together(Company& company) {
+  Company::Member conductor(company);
+  TimePoint begin = Clock::steady().now();
+  while (conductor.meet(any_rank(conductor.others_meet()))) {
+    begin = Clock::steady().now();
+    conductor.others_finish();
+    any_rank(false);
+    conductor.finish();
+  }
+  return begin;
+}
+
+/// In the time in which the streams of all ranks came. Their clocks differ, so each counts from the `begin`.
+std::vector<double> Player::rates_of_all(std::vector<Arrivals>& arrivals, TimePoint begin) {
+  for (Arrivals& stream : arrivals)
+    for (double& seconds : stream.seconds) seconds -= to_seconds(begin.time_since_epoch());
+  const Overlap mine = overlap_of(arrivals);
+  std::array<double, 3> most{mine.from, -mine.to, mine.longest};
+  communicator_.all_reduce(most.data(), most.data(), most.size(), collectives::DataType::kFloat64,
+                           collectives::ReduceOp::kMax);
+  return rates_in(arrivals, {most[0], -most[1], most[2]});
+}
+
+bool Player::any_rank(bool here) {
+  std::int32_t any = here ? 1 : 0;
+  communicator_.all_reduce(&any, &any, 1, collectives::DataType::kInt32, collectives::ReduceOp::kMax);
+  return any != 0;
 }
 
 Duration Player::patience() const {

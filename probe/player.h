@@ -26,6 +26,10 @@ struct Played {
   double latency(std::size_t meeting) const { return results[3 * meeting + 2]; }
 };
 
+/// How long the meetings of a step load what they share: until each has measured, or until all have, so that
+/// none is measured while others are through already.
+enum class Load { kOwn, kShared };
+
 /// Its members are collective, and give the same to every rank.
 class Player {
  public:
@@ -37,13 +41,17 @@ class Player {
   /// So many more steps are to come: for the progress, and for how long a measurement lasts where nobody
   /// said.
   void expect(std::size_t steps);
-  Played play(const std::vector<Step>& steps);
+  Played play(const std::vector<Step>& steps, Load load);
   /// Nothing more is to come.
   void finish();
 
  private:
   void tell_progress() const;
-  std::map<std::size_t, std::string> play_mine(const Step& step, std::size_t first, Played& played);
+  std::map<std::size_t, std::string> play_mine(const Step& step, std::size_t first, Load load,
+                                               Played& played);
+  TimePoint keep_rounds_together(Company& company);
+  std::vector<double> rates_of_all(std::vector<Arrivals>& arrivals, TimePoint begin);
+  bool any_rank(bool here);
   Duration patience() const;
   std::unique_ptr<transport::Connection> connect(const Meeting& meeting, std::uint64_t label);
   void spread(const std::map<std::size_t, std::string>& troubles, std::size_t first, const Step& step,

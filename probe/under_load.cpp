@@ -78,16 +78,19 @@ std::vector<BothWays> play_loads(Player& player, const std::vector<GroupLoad>& l
       steps.push_back(loads[load].pairs);
     }
     if (attempt > 0) player.expect(steps.size());
-    const Played played = player.play(steps);
+    const Played played = player.play(steps, Load::kShared);
     std::size_t meeting = 0;
     for (const std::size_t load : doubtful) {
       auto& [there, back] = samples[load];
       raise(there.alone, played.there(meeting));
       raise(back.alone, played.back(meeting++));
-      for (std::size_t pair = 0; pair < there.together.size(); ++pair, ++meeting) {
-        raise(there.together[pair], played.there(meeting));
-        raise(back.together[pair], played.back(meeting));
+      std::vector<double> out, in;
+      for (std::size_t pair = 0; pair < loads[load].pairs.size(); ++pair, ++meeting) {
+        out.push_back(played.there(meeting));
+        in.push_back(played.back(meeting));
       }
+      keep_better(there.together, std::move(out));
+      keep_better(back.together, std::move(in));
     }
     std::erase_if(doubtful, [&](std::size_t load) {
       return !samples[load].there.rate() && !samples[load].back.rate();
@@ -130,7 +133,7 @@ void play_uplink(Player& player, const topology::ClusterFile& cluster, const std
   }
   for (int attempt = 0; attempt < kTries; ++attempt) {
     if (attempt > 0) player.expect(1);
-    const Played played = player.play({uplink.pairs});
+    const Played played = player.play({uplink.pairs}, Load::kShared);
     for (Direction& way : ways) {
       std::vector<double> seen;
       for (std::size_t pair = 0; pair < uplink.pairs.size(); ++pair)
@@ -208,7 +211,7 @@ std::vector<topology::SharedLink> play_ports(Player& player, const std::vector<S
   std::vector<topology::SharedLink> found;
   for (int attempt = 0; attempt < kTries && !steps.empty(); ++attempt) {
     if (attempt > 0) player.expect(steps.size());
-    const Played played = player.play(steps);
+    const Played played = player.play(steps, Load::kOwn);
     std::size_t meeting = 0;
     for (std::size_t at = 0; at < samples.size(); at += 2) {
       std::vector<double> there, back;
