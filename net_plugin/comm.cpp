@@ -26,23 +26,30 @@ transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int kind) 
          "ptrSupport says",
          buffer.size(), static_cast<const void*>(buffer.data()), kind, abi::kHostPointer);
   }
-  return keep(connection_->register_memory(buffer, transport::MemoryKind::kHost));
+  return keep(connection().register_memory(buffer, transport::MemoryKind::kHost));
 }
 
 transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {
-  return keep(connection_->register_dma_buf(range, file, offset));
+  return keep(connection().register_dma_buf(range, file, offset));
+}
+
+/// To register with, which takes too long to keep posts and tests waiting for it.
+transport::Connection& Comm::connection() {
+  std::lock_guard guard(lock_);
+  if (abandoned_) throw *abandoned_;
+  return *connection_;
 }
 
 transport::Memory* Comm::keep(std::unique_ptr<transport::Memory> memory) {
   transport::Memory* key = memory.get();
-  std::lock_guard guard(memories_lock_);
+  std::lock_guard guard(lock_);
   memories_.emplace(key, std::move(memory));
   return key;
 }
 
 void Comm::deregister_memory(const transport::Memory* memory) {
   std::unique_ptr<transport::Memory> removed;
-  std::lock_guard guard(memories_lock_);
+  std::lock_guard guard(lock_);
   auto found = memories_.find(memory);
   if (found == memories_.end()) {
     fail(Cause::kInvalidUsage,
@@ -51,6 +58,22 @@ void Comm::deregister_memory(const transport::Memory* memory) {
   }
   removed = std::move(found->second);
   memories_.erase(found);
+  const bool in_use = std::ranges::any_of(operations_, [&](const Operation& operation) {
+    return operation.request != nullptr && operation.memory == memory;
+  });
+  if (!in_use || abandoned_) return;
+  removed.reset();  // registrations go before their connection
+  abandon();
+}
+
+void Comm::abandon() {
+  abandoned_.emplace(
+      Cause::kAborted,
+      fmt::format("the connection to {} was closed: memory was deregistered while a {} was "
+                  "under way in it",
+                  connection_->route().peer_host, direction_ == Direction::kSend ? "send" : "receive"));
+  for (auto& [key, memory] : memories_) memory.reset();
+  connection_.reset();
 }
 
 abi::Result Comm::post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
@@ -61,27 +84,31 @@ abi::Result Comm::post(Direction direction, std::span<std::byte> data, transport
            "the connection is of the other direction");
     return abi::kInvalidUsage;
   }
+  std::lock_guard guard(lock_);
+  const char* name = direction == Direction::kSend ? "isend" : "irecv";
+  if (abandoned_) return failed(name);
   if (free_ == nullptr) return abi::kSuccess;
   transport::Request* request = direction == Direction::kSend ? connection_->post_send(data, memory)
                                                               : connection_->post_receive(data, memory);
   if (request == nullptr) {
     // Either the transport's pool is full or the connection is dead: NCCL would ask for ever.
-    return connection_->error() == nullptr ? abi::kSuccess
-                                           : failed(direction == Direction::kSend ? "isend" : "irecv");
+    return connection_->error() == nullptr ? abi::kSuccess : failed(name);
   }
   operation = free_;
   free_ = operation->next_free;
   operation->request = request;
+  operation->memory = memory;
   return abi::kSuccess;
 }
 
 abi::Result Comm::test(Operation& operation, bool& done, std::size_t& bytes) noexcept {
   done = false;
+  std::lock_guard guard(lock_);
   if (operation.request == nullptr) {
     report(log_, "test", "the request is not in flight: it was reported done or failed before");
     return abi::kInvalidUsage;
   }
-  switch (connection_->test(operation.request, bytes)) {
+  switch (abandoned_ ? transport::Outcome::kFailed : connection_->test(operation.request, bytes)) {
     case transport::Outcome::kPending:
       return abi::kSuccess;
     case transport::Outcome::kDone:
@@ -95,8 +122,12 @@ abi::Result Comm::test(Operation& operation, bool& done, std::size_t& bytes) noe
   return abi::kInternalError;
 }
 
+const Error* Comm::error() const noexcept {
+  return abandoned_ ? &*abandoned_ : connection_->error();
+}
+
 abi::Result Comm::failed(const char* operation) noexcept {
-  const Error* error = connection_->error();
+  const Error* error = this->error();
   // Every request of the connection fails for the one reason: say it once.
   if (!reported_)
     report(log_, operation, error != nullptr ? error->what() : "failed without a stated reason");

@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 
@@ -20,6 +21,7 @@ class Comm;
 struct Operation {
   Comm* comm = nullptr;
   transport::Request* request = nullptr;
+  const transport::Memory* memory = nullptr;
   Operation* next_free = nullptr;
 };
 
@@ -38,7 +40,8 @@ class Comm {
   transport::Memory* register_memory(std::span<std::byte> buffer, int kind);
   /// Of GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
   transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
-  /// Throws kInvalidUsage for what this Comm did not register.
+  /// Throws kInvalidUsage for what this Comm did not register. With an operation under way in that memory, as
+  /// when NCCL aborts, the connection is closed first: nothing reads or writes the memory once this returns.
   void deregister_memory(const transport::Memory* memory);
 
   /// kSuccess with a null operation: no request is free, try again. Another result: the connection has
@@ -52,7 +55,10 @@ class Comm {
   const Log& log() const noexcept { return log_; }
 
  private:
+  transport::Connection& connection();
   transport::Memory* keep(std::unique_ptr<transport::Memory> memory);
+  void abandon();
+  const Error* error() const noexcept;
   abi::Result failed(const char* operation) noexcept;
   void release(Operation& operation) noexcept;
 
@@ -60,10 +66,12 @@ class Comm {
   Log log_;
   bool reported_ = false;
   std::shared_ptr<transport::Router> router_;
-  std::unique_ptr<transport::Connection> connection_;
+  std::mutex lock_;  // of all below: a deregistration from another thread may end the connection
+  std::unique_ptr<transport::Connection> connection_;  // null once abandoned
+  std::optional<Error> abandoned_;                     // why
   std::array<Operation, abi::kRequestsPerComm> operations_;
   Operation* free_ = nullptr;
-  std::mutex memories_lock_;
+  // Once abandoned, of null pointers.
   std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
 };
 

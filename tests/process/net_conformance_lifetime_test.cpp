@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -298,6 +299,79 @@ TEST_P(NetLifetime, ClosingWithRequestsInFlightIsClean) {
         side.poll(request, size);
         channel.signal();
       });
+}
+
+// As in NCCL's abort, which gives memory back first and closes then.
+TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
+  std::atomic<bool> passed = false;
+  constexpr std::size_t kSize = 8'000'000;
+  Pair::run(
+      GetParam(),
+      [](Side& side, void* comm, Channel& channel) {
+        auto data = pattern(kSize, 1);
+        void* memory = side.register_memory(comm, data);
+        std::vector<std::byte> other(8);
+        void* other_memory = side.register_memory(comm, other);
+        void* request = side.send(comm, data, memory);
+        std::size_t size = 0;
+        REQUIRE(!side.poll(request, size));
+        REQUIRE(side.plugin().deregister_memory(comm, memory) == abi::kSuccess);
+        std::ranges::fill(data, std::byte{0});  // somebody else's now
+        channel.signal();
+        channel.wait();
+        take_log();
+        REQUIRE(side.finish_badly(request) == abi::kRemoteError);
+        auto lines = take_log();
+        REQUIRE(lines.size() == 1 && lines[0].find("deregistered while a send") != std::string::npos);
+        void* later = nullptr;
+        REQUIRE(side.plugin().send(comm, other.data(), 8, other_memory, &later) == abi::kRemoteError);
+        REQUIRE(side.plugin().register_memory(comm, data.data(), 8, abi::kHostPointer, &later) ==
+                abi::kRemoteError);
+        REQUIRE(side.plugin().deregister_memory(comm, other_memory) == abi::kSuccess);
+      },
+      [&](Side& side, void* comm, Channel& channel) {
+        channel.wait();
+        std::vector<std::byte> buffer(kSize);
+        void* request = side.receive(comm, buffer);
+        const auto begin = std::chrono::steady_clock::now();
+        EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
+        // No goodbye fits behind a frame that was cut short: the peer has to answer when asked.
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+        channel.signal();
+        passed = true;
+      });
+  EXPECT_TRUE(passed);
+}
+
+TEST_P(NetLifetime, MemoryDeregisteredWithAReceiveUnderWayIsNotWrittenAnyMore) {
+  std::atomic<bool> passed = false;
+  constexpr std::size_t kSize = 8'000'000;
+  Pair::run(
+      GetParam(),
+      [](Side& side, void* comm, Channel& channel) {
+        channel.wait();
+        auto data = pattern(kSize, 1);
+        void* request = nullptr;
+        REQUIRE(side.plugin().send(comm, data.data(), kSize, nullptr, &request) == abi::kSuccess);
+        REQUIRE(request != nullptr);
+        REQUIRE(side.finish_badly(request) == abi::kRemoteError);
+        channel.signal();
+      },
+      [&](Side& side, void* comm, Channel& channel) {
+        std::vector<std::byte> buffer(kSize);
+        void* memory = side.register_memory(comm, buffer);
+        void* request = side.receive(comm, buffer, memory);
+        std::size_t size = 0;
+        EXPECT_FALSE(side.poll(request, size));
+        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::kSuccess);
+        std::ranges::fill(buffer, std::byte{7});
+        channel.signal();
+        channel.wait();
+        EXPECT_EQ(std::ranges::count(buffer, std::byte{7}), static_cast<std::ptrdiff_t>(kSize));
+        EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
+        passed = true;
+      });
+  EXPECT_TRUE(passed);
 }
 
 TEST_P(NetLifetime, AKilledPeerMakesTestFailInBoundedTime) {

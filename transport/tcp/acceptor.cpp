@@ -65,6 +65,12 @@ void Acceptor::open_connection(const Nonce& connection, const std::shared_ptr<In
 void Acceptor::close_connection(const Nonce& connection) noexcept {
   const std::lock_guard lock(mutex_);
   connections_.erase(connection);
+  asked_until_ = local_->clock->now() + local_->options.idle_timeout;
+}
+
+bool Acceptor::may_be_asked() {
+  const std::lock_guard lock(mutex_);
+  return local_->clock->now() < asked_until_;
 }
 
 void Acceptor::progress() {

@@ -35,6 +35,8 @@ class Acceptor {
   std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
   /// Streams that rejoin that connection likewise.
   void open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox);
+  /// A peer that was told no goodbye, since a frame was cut short, asks what became of the connection: for
+  /// the idle timeout the caretaker answers, once it is woken.
   void close_connection(const Nonce& connection) noexcept;
 
   /// Looks after connections whose owners make no calls.
@@ -80,6 +82,7 @@ class Acceptor {
   void trust(HalfOpen& half);
   std::shared_ptr<Inbox> inbox_for(const Hello& hello);
   bool give_verdict(HalfOpen& half, HandshakeStatus verdict);
+  bool may_be_asked();
 
   std::shared_ptr<const Local> local_;
   Endpoint endpoint_;
@@ -92,12 +95,13 @@ class Acceptor {
   std::uint32_t next_listener_ = 1;
   std::map<std::uint32_t, std::weak_ptr<Inbox>> listeners_;
   std::map<Nonce, std::weak_ptr<Inbox>> connections_;
-  int accept_error_ = 0;    // the last one that was logged
+  TimePoint asked_until_{};  // for a connection that was closed
+  int accept_error_ = 0;     // the last one that was logged
   TimePoint deaf_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
   Farewell farewell_{local_->options.idle_timeout};
   Caretaker caretaker_{[this] {
     progress();
-    return farewell_.progress();
+    return farewell_.progress() || may_be_asked();
   }};  // ends first
 };
 

@@ -104,11 +104,11 @@ TcpConnection::~TcpConnection() {
   if (acceptor_) acceptor_->caretaker().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
-  if (!error_) {
-    flush_out();
-    leave();
-  }
+  if (!error_) flush_out();
   if (acceptor_) acceptor_->close_connection(hello_.connection);
+  if (!error_) leave();
+  // For what is left to say to the peer, and to answer it.
+  if (acceptor_) acceptor_->caretaker().wake();
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {

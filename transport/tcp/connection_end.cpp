@@ -197,7 +197,6 @@ void TcpConnection::leave() noexcept {
     }
     farewell.add(std::move(stream.socket), last_words);
   }
-  if (acceptor_) acceptor_->caretaker().wake();
 }
 
 }  // namespace tombolo::transport::tcp
