@@ -2,7 +2,7 @@
 """Runs the benchmarks of the transports and writes what they found, beside what is wanted, as a page of Markdown. Takes about
 15 minutes on a machine that does nothing else; long and several paths need namespaces and /dev/net/tun.
 
-    transport_results.py [--build build] [--only SECTION...] [--repeats 9] [--brief] [--out FILE]
+    transport_results.py [--build build] [--only SECTION...] [--repeats 25] [--brief] [--out FILE]
 
 Sections: plugin, shm, tls, paths. --brief measures shortly, to see that it runs. Every ratio is a median of ratios, or a ratio of
 medians, of measurements in turns in one run.
@@ -192,7 +192,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=25)
     parser.add_argument("--brief", action="store_true")
     parser.add_argument("--out")
     arguments = parser.parse_args()
