@@ -50,8 +50,6 @@ class Exhaustive {
     }
     schedules_ = context.options.schedules;
     if (schedules_.empty()) schedules_ = {{job.schedule, job.chunks}};
-    recomputes_ = context.options.recompute;
-    if (recomputes_.empty()) recomputes_ = {job.recompute};
     for (int rows = 1; rows <= job.global_batch; ++rows)
       if (job.micro_batch == 0 || job.micro_batch == rows) micro_batches_.push_back(rows);
   }
@@ -67,9 +65,10 @@ class Exhaustive {
         if (!free && &pipeline != &structure.front()) break;
         layers *= choose(job_.model.layers - 1, static_cast<int>(pipeline.size()) - 1);
       }
+      layers *= static_cast<double>(savings_of(context_.options, job_, structure.size()).size());
       sum += layers * (free ? shares_in_all(replicas) : static_cast<double>(micro_batches_.size()));
     }
-    return sum * static_cast<double>(schedules_.size() * recomputes_.size());
+    return sum * static_cast<double>(schedules_.size());
   }
 
   /// Ways to give every replica rows and a micro-batch that divides them.
@@ -98,10 +97,10 @@ class Exhaustive {
     for (const Structure& structure : structures_)
       for (const auto& [schedule, chunks] : schedules_) {
         if (job_.model.layers % chunks != 0) continue;
-        for (const Recompute recompute : recomputes_) {
+        for (const Saving& saving : savings_of(context_.options, job_, structure.size())) {
           layout_.schedule = schedule;
           layout_.chunks = chunks;
-          layout_.recompute = recompute;
+          layout_.saving = saving;
           try_rows(structure);
         }
       }
@@ -278,13 +277,13 @@ class Exhaustive {
   }
 
   const PassSeconds& layer_seconds(const RankGroup& group, int rows) {
-    std::string key = fmt::format("{}:{}:", rows, static_cast<int>(layout_.recompute));
+    std::string key = fmt::format("{}:{}:", rows, static_cast<int>(layout_.saving.recompute));
     for (const int rank : group) key += fmt::format("{},", classes_[at(rank)]);
     const auto [known, added] = layer_seconds_.try_emplace(std::move(key));
     if (!added) return known->second;
     Plan plan;
     plan.job = job_;
-    plan.job.recompute = layout_.recompute;
+    plan.job.recompute = layout_.saving.recompute;
     plan.job.chunks = 1;
     const int degree = static_cast<int>(group.size());
     plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
@@ -312,7 +311,6 @@ class Exhaustive {
   std::map<std::string, std::size_t> names_;
   std::vector<int> classes_;  // by rank
   std::vector<std::pair<Schedule, int>> schedules_;
-  std::vector<Recompute> recomputes_;
   std::vector<int> micro_batches_;
   std::vector<Share> rows_;  // by replica
   std::set<std::string> seen_;

@@ -48,7 +48,7 @@ class HostDivision {
         aligned_(aligned) {
     for (std::size_t pool = 0; pool < pools_.size(); ++pool)
       for (const int rank : pools_[pool].ranks) pool_of_[rank] = static_cast<int>(pool);
-    usual_.recompute = recomputes().front();
+    usual_.saving = savings_of(context.options, job).front();
     micro_batches_ = choose_micro_batches();
     find_types();
   }
@@ -199,10 +199,6 @@ class HostDivision {
     return costs_.head_seconds(unit.pool, static_cast<int>(unit.ranks.size()), usual_);
   }
 
-  std::vector<Recompute> recomputes() const {
-    return context_.options.recompute.empty() ? std::vector{job_.recompute} : context_.options.recompute;
-  }
-
   std::vector<int> choose_micro_batches() const {
     if (job_.micro_batch > 0) return {job_.micro_batch};
     if (aligned_) return {1};
@@ -224,12 +220,13 @@ class HostDivision {
     for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
       const int rows = micro_batches_[k];
       ticks_.assign(at(count), 0);
-      std::vector<double> heads(at(count), 0);
+      heads_.assign(at(count), 0);
       for (std::size_t i = 0; i < parts.size(); ++i) {
         ticks_[at(assignment[i])] += parts[i].speeds[k];
-        heads[at(assignment[i])] = parts[i].heads[k];
+        heads_[at(assignment[i])] = parts[i].heads[k];
       }
-      for (int i = 0; i < count; ++i) ticks_[at(i)] = (job_.model.layers + heads[at(i)]) / ticks_[at(i)];
+      for (int i = 0; i < count; ++i) ticks_[at(i)] = (job_.model.layers + heads_[at(i)]) / ticks_[at(i)];
+      if (too_slow(least_seconds(rows) + gradients)) continue;
       const std::vector<int> shares = share_rows(sizes_, ticks_, rows);
       double seconds = 0;
       for (std::size_t i = 0; i < shares.size(); ++i)
@@ -250,6 +247,16 @@ class HostDivision {
       ideas_.emplace(seconds, Idea{seconds, pipelines, rows});
       if (ideas_.size() > kIdeas) ideas_.erase(std::prev(ideas_.end()));
     }
+  }
+
+  /// Where micro-batches could be divided at will, all pipelines of sizes_ and ticks_ would end together.
+  double least_seconds(int rows) const {
+    double work = static_cast<double>(job_.global_batch) / rows, speed = 0;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+      work += sizes_[i] - 1;
+      speed += 1 / ticks_[i];
+    }
+    return work / speed;
   }
 
   bool too_slow(double seconds) const { return ideas_.size() >= kIdeas && seconds >= ideas_.rbegin()->first; }
@@ -336,9 +343,9 @@ class HostDivision {
   /// pipeline stand as they come, those of large memory first in the order of their types, for the first
   /// stages hold the most micro-batches.
   std::optional<Layout> assign(const Idea& idea) {
-    for (const Recompute recompute : recomputes()) {
+    for (const Saving& saving : savings_of(context_.options, job_, idea.pipelines.size())) {
       Layout layout;
-      layout.recompute = recompute;
+      layout.saving = saving;
       std::vector<int> sizes;
       for (const auto& units : idea.pipelines) sizes.push_back(static_cast<int>(units.size()));
       const std::vector<int> shares =
@@ -354,7 +361,7 @@ class HostDivision {
                                    [&](const Unit& a, const Unit& b) { return memory_of(a) > memory_of(b); });
         Shape shape;
         shape.micro_batch = idea.micro_batch;
-        shape.recompute = recompute;
+        shape.saving = saving;
         Shape::Kind& kind = shape.kinds.emplace_back();
         kind.micro_batches = shares[i] / idea.micro_batch;
         kind.count = static_cast<int>(idea.pipelines.size());
@@ -389,6 +396,7 @@ class HostDivision {
   std::vector<int> micro_batches_;
   std::vector<int> sizes_;     // of the pipelines of an idea
   std::vector<double> ticks_;  // and the time between two of their micro-batches
+  std::vector<double> heads_;  // and what their last places have besides, in layers
   std::multimap<double, Idea> ideas_;
 };
 

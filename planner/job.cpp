@@ -54,6 +54,14 @@ std::optional<Framework> framework_from_name(std::string_view name) noexcept {
   return value_in(kFrameworks, name);
 }
 
+std::vector<Saving> savings_of(Framework framework) {
+  if (framework != Framework::kMegatron) return {{}};
+  std::vector<Saving> all;
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
+    for (const bool shard : {false, true}) all.push_back({recompute, shard});
+  return all;
+}
+
 std::uint64_t Job::layer_parameters(int first, int count, int sharers) const {
   if (!profile || profile->kinds.empty())
     return static_cast<std::uint64_t>(count) * model.layer_parameters(sharers);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "planner/model.h"
 #include "planner/profile.h"
@@ -21,11 +22,22 @@ enum class Recompute {
 std::string_view recompute_name(Recompute recompute) noexcept;
 std::optional<Recompute> recompute_from_name(std::string_view name) noexcept;
 
+/// What may be done without in memory: for computing it again, or for a second exchange per step.
+struct Saving {
+  Recompute recompute = Recompute::kNone;
+  bool shard_optimizer = false;
+  friend auto operator<=>(const Saving&, const Saving&) = default;
+};
+
 /// Who trains, which decides what is kept in memory and what is sent.
 enum class Framework { kTombolo, kMegatron };
 /// "tombolo", "megatron".
 std::string_view framework_name(Framework framework) noexcept;
 std::optional<Framework> framework_from_name(std::string_view name) noexcept;
+
+/// All that a framework can do to save memory, what costs least first: sharding the optimizer's state, which
+/// sends what is sent anyway in two parts, before computing again.
+std::vector<Saving> savings_of(Framework framework);
 
 struct Job {
   Model model;
@@ -48,6 +60,11 @@ struct Job {
   /// Measured times of the layers; none: by FLOPs. Not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
 
+  Saving saving() const noexcept { return {recompute, shard_optimizer}; }
+  void set(const Saving& saving) noexcept {
+    recompute = saving.recompute;
+    shard_optimizer = saving.shard_optimizer;
+  }
   /// Bytes of one gradient as it is kept and reduced: the trainer's own value; Megatron-LM accumulates in
   /// fp32 unless told not to.
   int gradient_bytes() const noexcept {

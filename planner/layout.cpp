@@ -30,7 +30,7 @@ Layout layout_of(const SearchContext& context, const Plan& plan) {
   Layout layout;
   layout.schedule = plan.job.schedule;
   layout.chunks = plan.job.chunks;
-  layout.recompute = plan.job.recompute;
+  layout.saving = plan.job.saving();
   const auto places = plan.places();
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     const Pipeline& pipeline = plan.pipelines[at(replica)];
@@ -56,7 +56,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
   plan.job = job;
   plan.job.schedule = layout.schedule;
   plan.job.chunks = layout.chunks;
-  plan.job.recompute = layout.recompute;
+  plan.job.set(layout.saving);
   const Layout::Replica& first = layout.replicas.front();
   plan.job.pipeline = static_cast<int>(first.places.size());
   plan.job.data = static_cast<int>(layout.replicas.size());

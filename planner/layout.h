@@ -26,7 +26,7 @@ struct Layout {
   std::vector<Replica> replicas;
   Schedule schedule = Schedule::kOneForwardOneBackward;
   int chunks = 1;
-  Recompute recompute = Recompute::kNone;
+  Saving saving;
 
   /// Replicas of equal stages, rows and micro-batches with one tensor degree: what frameworks can run.
   bool uniform() const;

@@ -102,13 +102,11 @@ class LocalSearch {
             any = true;
     std::vector<std::pair<Schedule, int>> schedules = context_.options.schedules;
     if (schedules.empty()) schedules = {{job_.schedule, job_.chunks}};
-    std::vector<Recompute> recomputes = context_.options.recompute;
-    if (recomputes.empty()) recomputes = {job_.recompute};
     for (const auto& [schedule, chunks] : schedules)
-      for (const Recompute recompute : recomputes) {
+      for (const Saving& saving : savings_of(context_.options, job_, best_.replicas.size())) {
         Layout next = best_;
         next.schedule = schedule;
-        next.recompute = recompute;
+        next.saving = saving;
         if (chunks != next.chunks) {
           bool divides = true;
           for (Layout::Replica& replica : next.replicas)

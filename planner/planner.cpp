@@ -38,6 +38,13 @@ void check_job(const Job& job, const PlanOptions& options) {
     one.chunks = chunks;
     one.check();
   }
+  for (const Saving& saving : options.savings) {
+    one = job;
+    one.tensor = std::max(1, job.tensor);
+    one.sequence_parallel &= job.tensor != 0;
+    one.set(saving);
+    one.check();
+  }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
   if (options.may_leave_out && options.strategy != Strategy::kFlashFlex &&
@@ -230,6 +237,15 @@ Plan auto_plan(const SearchContext& context, const Job& job) {
 }
 
 }  // namespace
+
+std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas) {
+  std::vector<Saving> savings;
+  for (Saving saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
+    saving.shard_optimizer &= replicas > 1;
+    if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+  }
+  return savings;
+}
 
 std::string_view strategy_name(Strategy strategy) noexcept {
   for (const auto& [one, name] : kStrategies)

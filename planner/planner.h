@@ -33,8 +33,8 @@ struct PlanOptions {
   std::vector<std::string> rank_hosts;
   /// Holmes' alpha: favours faster clusters by a little more than their share.
   double alpha = 1.0;
-  /// What may be computed again: of each layout the first that fits is taken. Empty = as the job says.
-  std::vector<Recompute> recompute;
+  /// What may be done to save memory: of each layout the first that fits is taken. Empty = as the job says.
+  std::vector<Saving> savings;
   /// Which schedules are tried, each with its model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
   /// Whether replicas may differ, where the strategy has it; the bundled trainer's must be alike anyway.
@@ -42,6 +42,10 @@ struct PlanOptions {
   /// Whether ranks may stay idle where a step is shorter without them; flashflex and auto.
   bool may_leave_out = false;
 };
+
+/// What may be done for so many replicas, of which a single one has nobody to share the optimizer with. Never
+/// empty.
+std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
 /// Tries every allowed (pipeline, data, tensor, schedule, micro-batch), drops those whose memory does not
 /// fit, returns the fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.

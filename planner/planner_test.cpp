@@ -232,13 +232,14 @@ TEST(Planner, NamesOnlyRemediesThatHold) {
       ++named;
       EXPECT_NO_THROW(make_plan(where, changed, options)) << message;
     };
-    PlanOptions recomputing;
-    recomputing.recompute = {Recompute::kFull};
+    PlanOptions recomputing, both;
+    recomputing.savings = {{Recompute::kFull, false}};
+    both.savings = {{Recompute::kFull, true}};
     Job sharded = job;
     sharded.shard_optimizer = true;
     if (says("with full recomputation (--recompute full) as")) fits(cluster, job, recomputing);
     if (says("with a sharded optimizer (--shard-optimizer) as")) fits(cluster, sharded, {});
-    if (says("full recomputation (--recompute full) and a sharded")) fits(cluster, sharded, recomputing);
+    if (says("full recomputation (--recompute full) and a sharded")) fits(cluster, job, both);
     if (says(" ranks of the same kind")) {
       const auto text = message.rfind("on ", message.find(" ranks of the same kind"));
       auto more = make_cluster({{"a", std::stoi(message.substr(text + 3))}}, 1e8);
@@ -392,7 +393,7 @@ Job megatron_job(int batch) {
 
 TEST(Planner, ChoosesTensorDegreeScheduleAndRecomputationForMegatron) {
   PlanOptions options;
-  options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  options.savings = {{Recompute::kNone, false}, {Recompute::kSelective, false}, {Recompute::kFull, false}};
   options.schedules = {{Schedule::kOneForwardOneBackward, 1}, {Schedule::kInterleaved, 2}};
   const auto cluster = gpu_islands(4e10);
   const Plan plan = make_plan(cluster, megatron_job(64), options);
@@ -416,7 +417,7 @@ TEST(Planner, ChoosesTensorDegreeScheduleAndRecomputationForMegatron) {
 
 TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
   PlanOptions options;
-  options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  options.savings = {{Recompute::kNone, false}, {Recompute::kSelective, false}, {Recompute::kFull, false}};
   Job job = megatron_job(64);
   job.pipeline = 2;
   job.tensor = 4;
@@ -424,8 +425,31 @@ TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
   EXPECT_EQ(make_plan(gpu_islands(8e10), job, options).job.recompute, Recompute::kNone);
   EXPECT_EQ(make_plan(gpu_islands(2e10), job, options).job.recompute, Recompute::kSelective);
   EXPECT_EQ(make_plan(gpu_islands(1.2e10), job, options).job.recompute, Recompute::kFull);
-  options.recompute = {Recompute::kNone};
+  options.savings = {{}};
   EXPECT_THROW(make_plan(gpu_islands(2e10), job, options), Error);
+}
+
+TEST(Planner, ShardsTheOptimizerBeforeItComputesAgain) {
+  PlanOptions options;
+  options.savings = savings_of(Framework::kMegatron);
+  Job job = megatron_job(64);
+  job.pipeline = 1;
+  job.data = 4;
+  job.tensor = 2;
+  job.micro_batch = 1;
+  const auto saving = [&](double memory) {
+    return make_plan(gpu_islands(memory), job, options).job.saving();
+  };
+  EXPECT_EQ(saving(4e10), (Saving{Recompute::kNone, false}));
+  EXPECT_EQ(saving(1.3e10), (Saving{Recompute::kNone, true}));
+  EXPECT_EQ(saving(7e9), (Saving{Recompute::kFull, true}));
+  // A single replica has nobody to share with.
+  job.pipeline = 4;
+  job.data = 1;
+  job.micro_batch = 8;
+  EXPECT_FALSE(saving(2e10).shard_optimizer);
+  EXPECT_EQ(savings_of(options, job, 1).size(), 3U);
+  EXPECT_EQ(savings_of(PlanOptions{}, job).size(), 1U);
 }
 
 TEST(Planner, RefusesWhatTheBundledTrainerCannotDo) {

@@ -26,8 +26,11 @@ std::optional<Job> fitting(const SearchContext& context, Job job, const Remedy& 
     job.pipeline = job.data = job.micro_batch = 0;
     if (job.framework == Framework::kMegatron) job.tensor = 0;
   }
-  if (remedy.recompute) options.recompute = {Recompute::kFull};
-  if (remedy.shard) job.shard_optimizer = true;
+  options.savings = savings_of(context.options, job);
+  for (Saving& saving : options.savings) {
+    if (remedy.recompute) saving.recompute = Recompute::kFull;
+    if (remedy.shard) saving.shard_optimizer = true;
+  }
   std::vector<Slot> slots;
   for (const Slot& slot : context.slots) slots.insert(slots.end(), at(remedy.copies), slot);
   const SearchContext changed{context.view, context.kinds_view, slots, options};
@@ -66,13 +69,14 @@ std::vector<std::string> remedies(const SearchContext& context, const Job& job, 
   };
   if (helps({.layout = true})) return found;
   if (job.framework == Framework::kMegatron) {
-    const auto& choices = context.options.recompute;
+    const std::vector<Saving> tried = savings_of(context.options, job);
     const bool may_recompute =
-        std::ranges::find(choices, Recompute::kFull) == choices.end() && job.recompute != Recompute::kFull;
+        std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
+    const bool may_shard = std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
     // Both are tried: each is told.
     const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
-    const bool sharded = !job.shard_optimizer && helps({.layout = true, .shard = true});
-    if (!recomputed && !sharded && may_recompute && !job.shard_optimizer)
+    const bool sharded = may_shard && helps({.layout = true, .shard = true});
+    if (!recomputed && !sharded && may_recompute && may_shard)
       helps({.layout = true, .recompute = true, .shard = true});
   }
   // A rank holds at least one layer and one row, so more ranks than these do not help.
@@ -94,6 +98,7 @@ std::string layout_text(const Job& job) {
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.recompute != Recompute::kNone)
     text += fmt::format(", recomputing {}", recompute_name(job.recompute));
+  if (job.shard_optimizer) text += ", sharded optimizer";
   return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
 }
 

@@ -107,16 +107,15 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
 }
 
 void add_candidates(const SearchContext& context, Job job, const Placement& placement, Candidates& found) {
-  std::vector<Recompute> recomputes = context.options.recompute;
-  if (recomputes.empty()) recomputes = {job.recompute};
+  const std::vector<Saving> savings = savings_of(context.options, job, at(job.data));
   const int fixed = job.micro_batch;
   for (const int micro_batch : divisors(job.global_batch / job.data)) {
     if (fixed > 0 && micro_batch != fixed) continue;
     job.micro_batch = micro_batch;
     if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
     Candidate candidate;
-    for (const Recompute recompute : recomputes) {
-      job.recompute = recompute;
+    for (const Saving& saving : savings) {
+      job.set(saving);
       candidate = assign(context, job, placement);
       if (candidate.missing_bytes == 0) break;
     }

@@ -49,7 +49,7 @@ std::vector<int> idle_devices(const Shape& shape, const std::vector<Pool>& pools
 
 Layout layout_of(const Shape& shape, const std::vector<Pool>& pools) {
   Layout layout;
-  layout.recompute = shape.recompute;
+  layout.saving = shape.saving;
   std::vector<std::size_t> next(pools.size(), 0);
   for (const Shape::Kind& kind : shape.kinds)
     for (int i = 0; i < kind.count; ++i) {
@@ -75,7 +75,7 @@ Shape shape_of(const Layout& layout, const std::vector<Pool>& pools) {
   for (std::size_t pool = 0; pool < pools.size(); ++pool)
     for (const int rank : pools[pool].ranks) pool_of[rank] = static_cast<int>(pool);
   Shape shape;
-  shape.recompute = layout.recompute;
+  shape.saving = layout.saving;
   shape.micro_batch = layout.replicas.front().micro_batch;
   for (const Layout::Replica& replica : layout.replicas) {
     Shape::Kind kind;

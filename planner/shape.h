@@ -38,7 +38,7 @@ struct Shape {
   };
   std::vector<Kind> kinds;
   int micro_batch = 1;  ///< rows
-  Recompute recompute = Recompute::kNone;
+  Saving saving;
   friend auto operator<=>(const Shape&, const Shape&) = default;
 
   int replicas() const noexcept;

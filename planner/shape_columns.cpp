@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -22,6 +23,8 @@ struct Share {
   int degree = 1, places = 0;
 };
 
+constexpr std::size_t kClasses = 6;  // more make too many combinations
+
 class Columns {
  public:
   Columns(const SearchContext& context, const Job& job, const std::vector<Pool>& pools, Estimator& estimator,
@@ -39,14 +42,12 @@ class Columns {
     }
     // The first stages hold the most micro-batches.
     std::ranges::stable_sort(classes_, [](const auto& a, const auto& b) { return a.memory > b.memory; });
-    recomputes_ = context.options.recompute.empty() ? std::vector{job.recompute} : context.options.recompute;
     for (int rows = 1; rows <= std::min(16, job.global_batch); rows *= 2)
       if (job.global_batch % rows == 0 && job.micro_batch == 0) micro_batches_.push_back(rows);
     if (job.micro_batch > 0) micro_batches_ = {job.micro_batch};
   }
 
   std::vector<Ranked> search() {
-    constexpr std::size_t kClasses = 6;  // more make too many combinations
     if (classes_.size() > kClasses) return {};
     for (const int groups : numbers_of_groups())
       for (int replicas = 1; replicas <= most_devices(); ++replicas)
@@ -55,7 +56,7 @@ class Columns {
             groups_ = groups;
             replicas_ = replicas;
             rows_ = rows;
-            shares_.assign(classes_.size(), {});
+            shares_ = {};
             combine(0, 0, 0, 0);
           }
     evaluate();
@@ -66,7 +67,7 @@ class Columns {
   struct Idea {
     double bound = 0;
     int groups = 1, replicas = 1, rows = 1;
-    std::vector<Share> shares;
+    std::array<Share, kClasses> shares;
   };
 
   std::vector<int> numbers_of_groups() const {
@@ -106,7 +107,7 @@ class Columns {
     const int hosts = static_cast<int>(one.pools.size()) / groups_;
     Shape shape;
     shape.micro_batch = rows_;
-    shape.recompute = recomputes_.front();
+    shape.saving = savings_of(context_.options, job_).front();
     for (int degree = 1; hosts > 0 && degree * replicas_ <= one.devices; degree *= 2) {
       const double seconds = estimator_.costs().layer_seconds(one.pools.front(), degree, shape);
       if (seconds == Scorer::kNever) continue;
@@ -121,10 +122,10 @@ class Columns {
     if (context_.options.may_leave_out) combine(next + 1, places, speed, longest);
   }
 
-  Shape shape_of(const Idea& idea, Recompute recompute) const {
+  Shape shape_of(const Idea& idea, const Saving& saving) const {
     Shape shape;
     shape.micro_batch = idea.rows;
-    shape.recompute = recompute;
+    shape.saving = saving;
     for (int group = 0; group < idea.groups; ++group) {
       Shape::Kind& kind = shape.kinds.emplace_back();
       kind.count = idea.replicas;
@@ -141,12 +142,16 @@ class Columns {
 
   void evaluate() {
     constexpr std::size_t kMostShapes = 600;
-    std::ranges::stable_sort(ideas_, {}, &Idea::bound);
+    std::vector<std::pair<double, std::size_t>> order;
+    order.reserve(ideas_.size());
+    for (std::size_t i = 0; i < ideas_.size(); ++i) order.emplace_back(ideas_[i].bound, i);
+    std::ranges::sort(order);
     std::size_t looked_at = 0;
-    for (const Idea& idea : ideas_) {
+    for (const auto& [bound, number] : order) {
+      const Idea& idea = ideas_[number];
       if (looked_at >= kMostShapes || (found_.size() >= most_ && idea.bound >= found_.back().seconds)) break;
-      for (const Recompute recompute : recomputes_) {
-        Shape shape = shape_of(idea, recompute);
+      for (const Saving& saving : savings_of(context_.options, job_, at(idea.groups) * at(idea.replicas))) {
+        Shape shape = shape_of(idea, saving);
         const auto gives = [&](Shape::Kind& kind) { return estimator_.costs().give_layers(kind, shape); };
         if (!std::ranges::all_of(shape.kinds, gives) || !estimator_.costs().share_micro_batches(shape))
           continue;
@@ -166,10 +171,9 @@ class Columns {
   Estimator& estimator_;
   std::size_t most_;
   std::vector<HostClass> classes_;
-  std::vector<Recompute> recomputes_;
   std::vector<int> micro_batches_;
   int groups_ = 1, replicas_ = 1, rows_ = 1;
-  std::vector<Share> shares_;  // by class
+  std::array<Share, kClasses> shares_;  // by class
   std::vector<Idea> ideas_;
   std::vector<Ranked> found_;
 };

@@ -19,11 +19,11 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
       (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && job_.framework == Framework::kTombolo))
     return kImpossible;
   const auto [known, added] =
-      costs_.try_emplace({devices.type, degree, shape.micro_batch, shape.recompute}, Cost{});
+      costs_.try_emplace({devices.type, degree, shape.micro_batch, shape.saving.recompute}, Cost{});
   if (!added) return known->second;
   Plan plan;
   plan.job = job_;
-  plan.job.recompute = shape.recompute;
+  plan.job.set(shape.saving);
   plan.job.chunks = 1;
   plan.pipelines = {{{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch}};
   std::vector<int> ranks;
@@ -67,14 +67,14 @@ int ShapeCosts::room(const Shape::Kind& kind, int place, const Shape& shape) {
   const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;
   const int held = micro_batches_in_flight(place, places, most);
   const bool first = place == 0, last = place + 1 == places;
-  const int replicas = job_.shard_optimizer ? shape.replicas() : 1;
+  const int replicas = shape.saving.shard_optimizer ? shape.replicas() : 1;
   const auto [known, added] = rooms_.try_emplace(
-      {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.recompute}, 0);
+      {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
   if (!added) return known->second;
   // A pipeline in which some place holds as many micro-batches.
   Plan plan;
   plan.job = job_;
-  plan.job.recompute = shape.recompute;
+  plan.job.set(shape.saving);
   plan.job.chunks = 1;
   plan.job.schedule = Schedule::kOneForwardOneBackward;
   plan.job.data = replicas;

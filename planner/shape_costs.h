@@ -43,7 +43,7 @@ class ShapeCosts {
   const Job& job_;
   const std::vector<Pool>& pools_;
   std::map<std::tuple<int, int, int, Recompute>, Cost> costs_;
-  std::map<std::tuple<int, int, int, bool, bool, int, int, Recompute>, int> rooms_;
+  std::map<std::tuple<int, int, int, bool, bool, int, int, Saving>, int> rooms_;
 };
 
 }  // namespace tombolo::planner

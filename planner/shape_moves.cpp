@@ -14,7 +14,7 @@ class ShapeAnnealer {
   ShapeAnnealer(const SearchContext& context, const Job& job, const std::vector<Pool>& pools,
                 Estimator& estimator, std::uint64_t seed)
       : context_(context), job_(job), pools_(pools), estimator_(estimator), random_(seed) {
-    recomputes_ = context.options.recompute.empty() ? std::vector{job.recompute} : context.options.recompute;
+    savings_ = savings_of(context.options, job);
   }
 
   Ranked run(const Ranked& start, std::int64_t operations) {
@@ -225,7 +225,7 @@ class ShapeAnnealer {
 
   bool change_choice(Shape& shape) {
     if (below(2) == 0) {
-      shape.recompute = recomputes_[at(below(recomputes_.size()))];
+      shape.saving = savings_[at(below(savings_.size()))];
     } else {
       const bool half = below(2) == 0;
       if (job_.micro_batch > 0 || (half && shape.micro_batch % 2 != 0)) return false;
@@ -269,7 +269,7 @@ class ShapeAnnealer {
   const std::vector<Pool>& pools_;
   Estimator& estimator_;
   std::mt19937_64 random_;
-  std::vector<Recompute> recomputes_;
+  std::vector<Saving> savings_;
 };
 
 }  // namespace

@@ -1,9 +1,11 @@
 // tombolo plan: cluster file and model to plan file.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -28,8 +30,8 @@ constexpr const char* kPlanHelp =
     "simulation; the fastest wins.\n"
     "\n"
     "For the bundled trainer, a layout is stages x replicas x micro-batch. For Megatron-LM (--framework\n"
-    "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, and what is\n"
-    "recomputed; what is left open is chosen.\n"
+    "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, what is\n"
+    "recomputed, and whether the optimizer's state is sharded; what is left open is chosen.\n"
     "\n"
     "Strategies:\n"
     "  holmes    clusters, sorted by NIC kind, fill whole pipeline stages, so that gradients stay on fast "
@@ -69,6 +71,7 @@ struct PlanOptions {
   int tensor = 0;  // open
   std::string framework = "tombolo", schedule, recompute;
   int chunks = 0;
+  std::optional<bool> shard_optimizer;  // open
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
@@ -87,13 +90,14 @@ planner::Job job_of(const PlanOptions& options) {
 
 /// What may vary, where the framework has it.
 void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
-  using planner::Recompute;
   using planner::Schedule;
   const bool megatron = job.framework == planner::Framework::kMegatron;
-  if (!options.recompute.empty())
-    plan_options.recompute = {*planner::recompute_from_name(options.recompute)};
-  else if (megatron)
-    plan_options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  for (planner::Saving saving : planner::savings_of(job.framework)) {
+    if (!options.recompute.empty()) saving.recompute = *planner::recompute_from_name(options.recompute);
+    if (options.shard_optimizer) saving.shard_optimizer = *options.shard_optimizer;
+    auto& savings = plan_options.savings;
+    if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+  }
   auto& schedules = plan_options.schedules;
   const auto interleave = [&] {
     for (const int chunks : options.chunks > 0 ? std::vector{options.chunks} : std::vector{2, 4})
@@ -222,8 +226,9 @@ void add_plan(CommandLine& tombolo) {
       ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_flag("--sequence-parallel", options->job.sequence_parallel,
                "megatron: divide along the sequence what ranks that share a layer would hold alike");
-  app.add_flag("--shard-optimizer", options->job.shard_optimizer,
-               "megatron: each replica keeps its share of the optimizer's state");
+  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options->shard_optimizer,
+               "megatron: each replica keeps its share of the optimizer's state, or all of it; default: "
+               "all where that fits");
   app.add_option("--strategy", options->strategy, "holmes (default), megatron, pipette, flashflex or auto")
       ->check(CLI::IsMember({"holmes", "megatron", "pipette", "flashflex", "auto"}));
   app.add_option("--routing", options->routing,

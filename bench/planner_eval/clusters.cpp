@@ -55,7 +55,7 @@ Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, i
 PlanOptions options_for(Strategy strategy) {
   PlanOptions options;
   options.strategy = strategy;
-  options.recompute = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  options.savings = savings_of(Framework::kMegatron);
   return options;
 }
 
