@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the benchmarks of the transports and writes what they found, beside what is wanted, as a page of Markdown. Takes about
-15 minutes on a machine that does nothing else; long and several paths need namespaces and /dev/net/tun.
+20 minutes on a machine that does nothing else; long and several paths need namespaces and /dev/net/tun.
 
     transport_results.py [--build build] [--only SECTION...] [--repeats 25] [--brief] [--out FILE]
 

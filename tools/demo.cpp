@@ -43,7 +43,7 @@ constexpr const char* kDemoHelp =
 constexpr int kSteps = 8;
 
 int run_steps(const DemoOptions& options, demo::Screen& screen, const demo::InterruptWatch& interrupts) {
-  Deadline deadline = Deadline::after(from_seconds(options.seconds_limit));
+  Deadline deadline = Deadline::after(from_seconds(options.limit()));
   demo::Results results(options.out);
   Report report;
   report.environment = demo::describe_environment();
@@ -127,11 +127,11 @@ void add_demo(CommandLine& tombolo) {
       ->capture_default_str();
   app.add_option("--steps", options->steps, "Training steps with the fastest of the three")
       ->capture_default_str();
-  app.add_flag(
-      "--more-plans", options->more_plans,
-      "Also hold the predictions for five other plans of the same job against measurement (a minute more)");
-  app.add_option("--seconds-limit", options->seconds_limit, "Give up after so many seconds")
-      ->capture_default_str();
+  app.add_flag("--more-plans", options->more_plans,
+               "Also hold the predictions for five other plans of the same job against measurement (seven "
+               "minutes more)");
+  app.add_option("--seconds-limit", options->seconds_limit,
+                 "Give up after so many seconds; default: 600, with --more-plans 1800");
   app.add_option("--emulation-mode", options->emulation_mode,
                  "auto: namespaces where permitted, else loopback; or one of the two")
       ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/median.h"
 #include "trainer/checkpoint.h"
 #include "trainer/stage_compute.h"
@@ -97,17 +98,25 @@ double measure_update(const planner::Job& job, Duration budget) {
 
 }  // namespace
 
-ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget) {
+ComputeSpeed measure_compute_speed(const planner::Job& job) {
   ComputeSpeed speed;
-  speed.alone_flops_per_second = measure_stages(job, 1, budget);
-  speed.all_flops_per_second = measure_stages(job, job.pipeline * job.data, budget * 3 / 2);
-  speed.update_bytes_per_second = measure_update(job, budget / 3);
+  speed.alone_flops_per_second = measure_stages(job, 1, kBudget);
+  speed.all_flops_per_second = measure_stages(job, job.pipeline * job.data, kBudget * 3 / 2);
+  speed.update_bytes_per_second = measure_update(job, kBudget / 3);
   return speed;
 }
 
-topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Job& job,
-                                 ComputeSpeed* measured) {
-  const ComputeSpeed speed = measure_compute_speed(job, kBudget);
+ComputeSpeed median_of(const std::vector<ComputeSpeed>& speeds) {
+  const auto middle = [&](double ComputeSpeed::*figure) {
+    std::vector<double> all;
+    for (const ComputeSpeed& one : speeds) all.push_back(one.*figure);
+    return median(std::move(all));
+  };
+  return {middle(&ComputeSpeed::alone_flops_per_second), middle(&ComputeSpeed::all_flops_per_second),
+          middle(&ComputeSpeed::update_bytes_per_second)};
+}
+
+topology::ClusterFile with_speed(topology::ClusterFile cluster, const ComputeSpeed& speed) {
   std::vector<std::string> hosts;
   for (auto& host : cluster.hosts) {
     hosts.push_back(host.name);
@@ -117,7 +126,6 @@ topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::J
     }
   }
   cluster.shared_processor = topology::SharedProcessor{hosts, speed.effective_cores()};
-  if (measured != nullptr) *measured = speed;
   return cluster;
 }
 

@@ -1,8 +1,10 @@
 // How fast this machine computes the demo's model: what the planner needs besides the links.
 #pragma once
 
-#include "base/clock.h"
+#include <vector>
+
 #include "planner/job.h"
+#include "topology/cluster_file.h"
 
 namespace tombolo::tools::demo {
 
@@ -16,12 +18,13 @@ struct ComputeSpeed {
 };
 
 /// Times the trainer's own stages at the job's shapes, first one alone and then one per rank at once; takes
-/// about three times `budget`.
-ComputeSpeed measure_compute_speed(const planner::Job& job, Duration budget);
+/// about two seconds.
+ComputeSpeed measure_compute_speed(const planner::Job& job);
 
-/// The cluster with that speed in each device, all of which share this machine's processor. `measured` may be
-/// null.
-topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Job& job,
-                                 ComputeSpeed* measured = nullptr);
+/// Of each figure the median.
+ComputeSpeed median_of(const std::vector<ComputeSpeed>& speeds);
+
+/// The cluster with that speed in each device, all of which share this machine's processor.
+topology::ClusterFile with_speed(topology::ClusterFile cluster, const ComputeSpeed& speed);
 
 }  // namespace tombolo::tools::demo

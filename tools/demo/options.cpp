@@ -10,8 +10,8 @@ void Options::check() const {
     fail(Cause::kInvalidUsage, "--compare-steps {}: at least 2 are needed, one of them to warm up",
          compare_steps);
   if (steps < 1) fail(Cause::kInvalidUsage, "--steps {}: at least 1 is needed", steps);
-  if (!(seconds_limit > 0))
-    fail(Cause::kInvalidUsage, "--seconds-limit {}: a number of seconds above 0 is needed", seconds_limit);
+  if (!(limit() > 0))
+    fail(Cause::kInvalidUsage, "--seconds-limit {}: a number of seconds above 0 is needed", limit());
   if (out.empty()) fail(Cause::kInvalidUsage, "--out: a folder is needed");
   emulation::parse_mode(emulation_mode);
 }

@@ -27,10 +27,11 @@ struct Run {
   std::string title;  ///< for people
   planner::Plan plan;
   planner::Simulation predicted;
-  double measured_step_seconds = 0;  ///< median over the steps after the warm-up
-  double tokens_per_second = 0;      ///< tokens of a step / measured_step_seconds
-  std::vector<double> step_seconds;  ///< every step, the warm-up too
-  std::vector<double> loss;          ///< by step
+  double measured_step_seconds = 0;    ///< median of steady_seconds
+  double tokens_per_second = 0;        ///< tokens of a step / measured_step_seconds
+  std::vector<double> step_seconds;    ///< every step, the warm-up too; of the last of several rounds
+  std::vector<double> steady_seconds;  ///< the steps after the warm-up, of all rounds
+  std::vector<double> loss;            ///< by step
   std::vector<LinkUse> links;
   std::vector<planner::Span> measured;  ///< one step as the ranks recorded it; empty = not recorded
 

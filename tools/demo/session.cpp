@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void out_of_time(const Session& session, std::string_view what) {
   fail(Cause::kTimeout, "{}: the demo's limit of {} passed; a slower machine needs more (--seconds-limit)",
-       what, format_seconds(session.options.seconds_limit));
+       what, format_seconds(session.options.limit()));
 }
 
 }  // namespace

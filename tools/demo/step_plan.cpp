@@ -66,7 +66,7 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     job.data = other.data;
     job.micro_batch = other.micro_batch;
     // Other shapes use the caches otherwise, so that their speed is another.
-    const topology::ClusterFile cluster = with_speed(report.cluster, job);
+    const topology::ClusterFile cluster = with_speed(report.cluster, measure_compute_speed(job));
     planner::PlanOptions options;
     options.strategy = other.strategy;
     options.rank_hosts = rank_hosts;

@@ -38,8 +38,8 @@ void probe(const Session& session, Report& report) {
   session.screen.say(bandwidth_matrix(report.cluster));
 
   session.interrupts.check();
-  ComputeSpeed speed;
-  report.cluster = with_speed(std::move(report.cluster), demo_job(), &speed);
+  const ComputeSpeed speed = measure_compute_speed(demo_job());
+  report.cluster = with_speed(std::move(report.cluster), speed);
   int ranks = static_cast<int>(hosts.size());
   report.alone_flops_per_second = speed.alone_flops_per_second;
   report.together_flops_per_second =

@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "base/units.h"
+#include "planner/calibrate.h"
+#include "tools/demo/compute_speed.h"
 #include "tools/demo/steps.h"
 #include "tools/demo/train_log.h"
 
@@ -100,6 +102,10 @@ void read_traffic(const std::string& path, Run& run) {
   });
 }
 
+std::string measured_file(const Session& session, const Run& run) {
+  return session.file(run.name + ".measured");
+}
+
 /// The run whose tokens per second are the most.
 const Run& fastest(const Report& report) {
   return *std::max_element(report.runs.begin(), report.runs.end(), [](const Run& a, const Run& b) {
@@ -107,24 +113,27 @@ const Run& fastest(const Report& report) {
   });
 }
 
-/// Trains the compared steps by the run's plan and fills in what was measured.
+/// Trains the compared steps by the run's plan and fills in what was measured; steps of earlier rounds count
+/// too.
 void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              const Report& report, Run& run) {
   const int steps = session.options.compare_steps;
   const int traced = steps - 1;
   const std::string timeline = session.file(run.name + ".timeline");
-  Training training{
-      run,
-      fmt::format("training with '{}'", run.title),
-      run.name,
-      steps,
-      {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps", "1"}};
+  Training training{run,
+                    fmt::format("training with '{}'", run.title),
+                    run.name,
+                    steps,
+                    {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps",
+                     "1", "--measured", measured_file(session, run)}};
   Trained trained = train(session, rank_hosts, text, report, training);
   run.loss = trained.log.loss;
   run.step_seconds = trained.log.step_seconds;
-  run.measured_step_seconds =
-      median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()});
+  run.steady_seconds.insert(run.steady_seconds.end(), run.step_seconds.begin() + report.warm_up_steps,
+                            run.step_seconds.end());
+  run.measured_step_seconds = median(run.steady_seconds);
   run.tokens_per_second = run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
+  run.links.clear();
   read_traffic(session.file(run.name + ".traffic"), run);
   run.measured = parse_timeline(read_file(timeline), timeline);
   session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}", run.title,
@@ -132,13 +141,55 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
                       run.tokens_per_second, run.loss.front(), run.loss.back());
 }
 
+/// How much longer the run's passes took than speeds that were measured beside it say: what four processes
+/// take from each other's caches, and what sending costs.
+double slowdown(const Session& session, const Run& run, const topology::ClusterFile& cluster) {
+  const auto measured = planner::MeasuredRun::load(measured_file(session, run));
+  double sum = 0;
+  const auto corrections = planner::calibrate(run.plan, cluster, measured).corrections;
+  for (const planner::Correction& one : corrections) sum += one.forward;
+  return sum / static_cast<double>(corrections.size());
+}
+
+/// All plans in turns, so that a machine that changes its speed from one moment to the next does so to all;
+/// each time the speed of the plan's own stages first. Then each is predicted anew, from the medians of these
+/// speeds and from how much Holmes' was slower than by them: no other plan's steps are looked at.
+void compare_in_turns(const Session& session, const std::vector<std::string>& rank_hosts,
+                      const std::string& text, Report& report) {
+  constexpr int kRounds = 5;
+  std::vector<Run*> all;
+  for (auto* runs : {&report.runs, &report.more})
+    for (Run& run : *runs) all.push_back(&run);
+  const Run& by = report.runs.back();
+  std::vector<std::vector<ComputeSpeed>> speeds(all.size());
+  std::vector<double> slower;
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      speeds[i].push_back(measure_compute_speed(all[i]->plan.job));
+      measure(session, rank_hosts, text, report, *all[i]);
+      if (all[i] == &by)
+        slower.push_back(slowdown(session, *all[i], with_speed(report.cluster, speeds[i].back())));
+    }
+  const double slower_by = median(slower);
+  session.screen.line("in '{}' passes took {:.2f} times as long as by themselves; predicted again with that",
+                      by.title, slower_by);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ComputeSpeed speed = median_of(speeds[i]);
+    speed.alone_flops_per_second /= slower_by;
+    speed.all_flops_per_second /= slower_by;
+    all[i]->predicted = planner::simulate(all[i]->plan, with_speed(report.cluster, speed));
+  }
+}
+
 }  // namespace
 
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report) {
   report.warm_up_steps = session.options.warm_up();
-  for (auto* runs : {&report.runs, &report.more})
-    for (Run& run : *runs) measure(session, rank_hosts, text, report, run);
+  if (report.more.empty())
+    for (Run& run : report.runs) measure(session, rank_hosts, text, report, run);
+  else
+    compare_in_turns(session, rank_hosts, text, report);
   double difference = report.largest_loss_difference();
   if (difference > Report::kLossTolerance) {
     fail(Cause::kInternal,
