@@ -71,7 +71,7 @@ class ShapeSearch {
 
   void simulate(std::vector<Ranked> shapes) {
     // Estimates were off by a tenth, seldom more.
-    constexpr double kDoubt = 1.25;
+    constexpr double kDoubt = 1.15;
     std::ranges::stable_sort(shapes, {}, &Ranked::seconds);
     for (const Ranked& ranked : shapes) {
       // Several starts may lead to one end.
@@ -104,9 +104,9 @@ class ShapeSearch {
 std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
   std::optional<Plan> plan = ShapeSearch(context, job).run();
   if (!plan) return std::nullopt;
-  *plan =
-      improved_plan(context, job, *plan,
-                    std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 60));
+  // A simulation takes about as long as there are ranks, and so do the moves that are worth one.
+  const auto ranks = static_cast<std::int64_t>(context.slots.size());
+  *plan = improved_plan(context, job, *plan, std::clamp<std::int64_t>(60'000 / (ranks * ranks), 3, 60));
   plan->notes.push_back(
       fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, layers and rows by "
                   "speed within memory",
