@@ -25,7 +25,7 @@ std::pair<std::string, std::string> end_of(const JsonCursor& at) {
 
 MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   at.only({"host", "stage", "replica", "forward_seconds", "backward_seconds", "update_seconds",
-           "wait_seconds", "reduce_seconds"});
+           "wait_seconds", "reduce_seconds", "send_seconds"});
   MeasuredRun::Rank rank;
   rank.host = at.field("host").text();
   rank.stage = static_cast<int>(at.field("stage").integer(0, kMostSteps));
@@ -35,6 +35,7 @@ MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   rank.seconds.update = at.field("update_seconds").number_at_least(0);
   if (const auto wait = at.optional("wait_seconds")) rank.wait = wait->number_at_least(0);
   if (const auto reduce = at.optional("reduce_seconds")) rank.reduce = reduce->number_at_least(0);
+  if (const auto send = at.optional("send_seconds")) rank.send = send->number_at_least(0);
   return rank;
 }
 
@@ -93,7 +94,8 @@ Json MeasuredRun::to_json() const {
                              {"backward_seconds", rank.seconds.backward},
                              {"update_seconds", rank.seconds.update},
                              {"wait_seconds", rank.wait},
-                             {"reduce_seconds", rank.reduce}});
+                             {"reduce_seconds", rank.reduce},
+                             {"send_seconds", rank.send}});
   for (const LinkBytes& link : links)
     json["links"].push_back({{"from", link.from_host + "/" + link.from_nic},
                              {"to", link.to_host + "/" + link.to_nic},

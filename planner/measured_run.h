@@ -27,6 +27,7 @@ struct MeasuredRun {
     RankSeconds seconds;  ///< per step: medians over the steps after the warm-up
     double wait = 0;      ///< seconds per step in which the computing thread waits for another rank
     double reduce = 0;    ///< seconds per step in which gradients are reduced, beside the computing
+    double send = 0;      ///< processor seconds per step that sending and receiving took
   };
 
   std::vector<double> step_seconds;  ///< of every step, in order

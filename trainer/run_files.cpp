@@ -89,6 +89,7 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   rank.seconds = {of(Activity::kForward), of(Activity::kBackward), of(Activity::kUpdate)};
   rank.wait = of(Activity::kWait);
   rank.reduce = of(Activity::kReduce);
+  rank.send = of(Activity::kSend);
   return rank;
 }
 

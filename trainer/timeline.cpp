@@ -1,14 +1,23 @@
 #include "trainer/timeline.h"
 
+#include <time.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace tombolo::trainer {
 namespace {
 
-constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce"};
+constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce", "send"};
 
 double microseconds(Duration duration) {
   return to_seconds(duration) * 1e6;
+}
+
+double read(clockid_t clock) noexcept {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 Json name_event(std::string_view what, int rank, int thread, const std::string& name) {
@@ -27,18 +36,34 @@ void Timeline::set_step(int step) noexcept {
   step_ = step;
 }
 
-void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin,
-                   TimePoint end) {
+void Timeline::count(Activity activity, double seconds) {
+  seconds_[static_cast<std::size_t>(activity)] += seconds;
+  if (!keeps_steps_) return;
+  const auto step = static_cast<std::size_t>(step_);
+  if (steps_.size() <= step) steps_.resize(step + 1);
+  steps_[step][static_cast<std::size_t>(activity)] += seconds;
+}
+
+void Timeline::count_sending() {
   const std::scoped_lock lock(mutex_);
-  const double took = to_seconds(end - begin);
-  seconds_[static_cast<std::size_t>(activity)] += took;
-  if (keeps_steps_) {
-    const auto step = static_cast<std::size_t>(step_);
-    if (steps_.size() <= step) steps_.resize(step + 1);
-    steps_[step][static_cast<std::size_t>(activity)] += took;
-  }
+  const double now = read(CLOCK_PROCESS_CPUTIME_ID);
+  count(Activity::kSend, std::max(0.0, now - counted_at_ - ran_));
+  counted_at_ = now;
+  ran_ = 0;
+}
+
+void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
+                   double processor) {
+  const std::scoped_lock lock(mutex_);
+  count(activity, to_seconds(end - begin));
+  const bool computes = activity != Activity::kWait && activity != Activity::kReduce;
+  if (computes) ran_ += processor;
   if (step_ >= first_ && step_ < first_ + count_)
     bars_.push_back({name, activity, step_, micro_batch, begin, end});
+}
+
+double thread_processor_seconds() noexcept {
+  return read(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double Timeline::seconds(Activity activity) const noexcept {

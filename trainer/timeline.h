@@ -19,9 +19,10 @@ enum class Activity {
   kUpdate,  ///< all that the optimizer does: clearing gradients, their norm, the parameters
   kWait,    ///< the computing thread stands still for another rank
   kReduce,  ///< the helper thread reduces gradients
+  kSend,    ///< without bars: processor time of the whole process that no pass or update took
 };
 /// Seconds by activity.
-using ActivitySeconds = std::array<double, 5>;
+using ActivitySeconds = std::array<double, 6>;
 
 /// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
 /// thread; the rest only while no other thread is in add().
@@ -35,8 +36,11 @@ class Timeline {
   /// Times are kept for each step too.
   void keep_steps() noexcept { keeps_steps_ = true; }
   void set_step(int step) noexcept;
-  /// `name` has static lifetime.
-  void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end);
+  /// `name` has static lifetime; `processor`: of the thread's seconds, those in which it ran.
+  void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
+           double processor = 0);
+  /// Counts as sending what the process ran since the last call, or since the beginning, beside its bars.
+  void count_sending();
 
   /// Over all steps.
   double seconds(Activity activity) const noexcept;
@@ -46,6 +50,8 @@ class Timeline {
   Json events(int rank, const std::string& label) const;
 
  private:
+  void count(Activity activity, double seconds);
+
   struct Bar {
     std::string_view name;
     Activity activity;
@@ -60,7 +66,12 @@ class Timeline {
   ActivitySeconds seconds_{};
   bool keeps_steps_ = false;
   std::vector<ActivitySeconds> steps_;
+  double ran_ = 0;       // in bars, since sending was counted
+  double counted_at_ = 0;  // processor time of the process
 };
+
+/// Processor seconds that the calling thread has run.
+double thread_processor_seconds() noexcept;
 
 /// Adds a bar from construction to destruction.
 class Timed {
@@ -70,8 +81,12 @@ class Timed {
         name_(name),
         activity_(activity),
         micro_batch_(micro_batch),
+        ran_(thread_processor_seconds()),
         begin_(Clock::steady().now()) {}
-  ~Timed() { timeline_.add(name_, activity_, micro_batch_, begin_, Clock::steady().now()); }
+  ~Timed() {
+    const TimePoint end = Clock::steady().now();
+    timeline_.add(name_, activity_, micro_batch_, begin_, end, thread_processor_seconds() - ran_);
+  }
   Timed(const Timed&) = delete;
   Timed& operator=(const Timed&) = delete;
 
@@ -80,6 +95,7 @@ class Timed {
   std::string_view name_;
   Activity activity_;
   int micro_batch_;
+  double ran_;
   TimePoint begin_;
 };
 

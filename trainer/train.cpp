@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "trainer/checkpoint.h"
+#include "trainer/common_zero.h"
 #include "trainer/run_files.h"
 
 namespace tombolo::trainer {
@@ -63,9 +64,8 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
       check_folder(*path);
   StepLog log(chief ? options.log : std::string());
 
-  // Ranks leave the barrier within one latency of each other; that is how well their time axes agree.
-  if (world != nullptr) world->barrier();
-  Timeline timeline(Clock::steady().now());
+  const bool one_axis = world != nullptr && !options.timeline.empty();
+  Timeline timeline(one_axis ? common_zero(*world) : Clock::steady().now());
   timeline.keep(options.timeline_first, options.timeline.empty() ? 0 : options.timeline_steps);
   if (!options.measured.empty()) timeline.keep_steps();
   PipelineTrainer trainer(job, world, timeline);
