@@ -56,6 +56,7 @@ class Calibrator {
  public:
   Calibrator(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run)
       : plan_(plan), run_(run), given_(cluster), cluster_(cluster), original_(plan.job.profile) {
+    if (original_) sending_seconds_per_byte_ = original_->sending_seconds_per_byte;
     for (const RankPlace& place : plan.ranks) {
       const int host = host_at(cluster, place.host);
       const auto& devices = cluster.hosts[at(host)].devices;
@@ -68,6 +69,9 @@ class Calibrator {
       for (auto& host : cluster_.hosts)
         for (auto& device : host.devices)
           if (device.memory_bytes_per_second <= 0) device.memory_bytes_per_second = kSomeMemorySpeed;
+    const bool known = std::ranges::all_of(run.ranks, [](const auto& rank) { return rank.processor.has_value(); });
+    by_processor_ = known && cluster.shared_processor;
+    if (known && on_processors()) sending_seconds_per_byte_ = sending_seconds_per_byte();
   }
 
   Calibration run() {
@@ -78,7 +82,7 @@ class Calibrator {
       apply();
       result.calibrated = simulate(corrected_, corrected_cluster_);
       result.calibrated_ranks = rank_seconds(result.calibrated, plan_);
-      if (!improve(result.calibrated_ranks)) break;
+      if (!improve(by_processor_ ? alone() : result.calibrated_ranks)) break;
     }
     result.cluster = corrected_cluster_;
     result.profile = corrected_.job.profile;
@@ -93,6 +97,27 @@ class Calibrator {
     double forward = 1, backward = 1, update = 1;
   };
 
+  bool on_processors() const {
+    return std::ranges::all_of(plan_.ranks, [&](const RankPlace& place) {
+      const auto& devices = given_.hosts[at(host_at(given_, place.host))].devices;
+      return devices[at(place.device)].kind == topology::DeviceKind::kCpu;
+    });
+  }
+
+  double sending_seconds_per_byte() const {
+    double seconds = 0, bytes = 0;
+    for (const auto& rank : run_.ranks) seconds += rank.processor->sending;
+    for (const LinkBytes& link : run_.links) bytes += link.bytes;
+    return bytes > 0 ? seconds / bytes : 0;
+  }
+
+  /// What each rank would compute with a processor to itself.
+  std::vector<RankSeconds> alone() const {
+    topology::ClusterFile apart = corrected_cluster_;
+    apart.shared_processor.reset();
+    return rank_seconds(simulate(corrected_, apart), plan_);
+  }
+
   /// One round towards the measurement; false where it is reached.
   bool improve(const std::vector<RankSeconds>& now) {
     std::map<DeviceKey, RankSeconds> measured, predicted;
@@ -102,7 +127,8 @@ class Calibrator {
       sum.update += more.update;
     };
     for (std::size_t rank = 0; rank < keys_.size(); ++rank) {
-      add(measured[keys_[rank]], run_.ranks[rank].seconds);
+      const MeasuredRun::Rank& seen = run_.ranks[rank];
+      add(measured[keys_[rank]], by_processor_ ? seen.processor->computing : seen.seconds);
       add(predicted[keys_[rank]], now[rank]);
     }
     double furthest = 0;
@@ -147,6 +173,7 @@ class Calibrator {
         profile->measurements.push_back(std::move(one));
       }
     }
+    profile->sending_seconds_per_byte = sending_seconds_per_byte_;
     corrected_.job.profile = std::move(profile);
   }
 
@@ -196,6 +223,8 @@ class Calibrator {
   std::shared_ptr<const Profile> original_;
   std::vector<DeviceKey> keys_;  // by rank
   std::map<DeviceKey, Factors> factors_;
+  bool by_processor_ = false;
+  double sending_seconds_per_byte_ = 0;
   Plan corrected_;
   topology::ClusterFile corrected_cluster_;
 };

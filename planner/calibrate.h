@@ -38,10 +38,13 @@ struct Calibration {
 std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& plan);
 
 /// Corrects, for each device (or each name of a device, with a profile), the times that its ranks compute,
-/// until the simulated step spends on forward, backward and update what the measured one did. That is a
-/// fixed point, not a division, because ranks that share a processor slow each other down. Links are not
-/// corrected: the probe measures them, and what a rank waits for tells no link from another. Throws
-/// kInvalidUsage where the run is not one of this plan, and as simulate() does.
+/// until the simulated step spends on forward, backward and update what the measured one did. Where the
+/// cluster file says that the ranks share a processor and the run says how long each had a core, by that:
+/// how long a pass took besides is the sharing, which the simulator finds itself. Else by elapsed time, a
+/// fixed point, because ranks slow each other down. A profile also gets what sending took of the processor,
+/// where all ranks compute on CPUs. Links are not corrected: the probe measures them, and what a rank waits
+/// for tells no link from another. Throws kInvalidUsage where the run is not one of this plan, and as
+/// simulate() does.
 Calibration calibrate(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run);
 
 }  // namespace tombolo::planner

@@ -46,7 +46,7 @@ MeasuredRun run_on(const topology::ClusterFile& cluster, const Plan& plan) {
   const auto seconds = rank_seconds(simulation, plan);
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
     run.ranks.push_back(
-        {plan.ranks[rank].host, plan.ranks[rank].stage, plan.ranks[rank].replica, seconds[rank], 0, 0});
+        {plan.ranks[rank].host, plan.ranks[rank].stage, plan.ranks[rank].replica, seconds[rank], 0, 0, {}});
   run.links = simulation.links;
   return run;
 }
@@ -80,6 +80,35 @@ TEST(Calibrate, KnowsThatRanksOnASharedProcessorSlowEachOther) {
   // Which of two ranks that share is slow in itself cannot be told exactly; what their steps take can.
   EXPECT_NEAR(found.calibrated.step_seconds / step_of(plan, real), 1, 0.02);
   EXPECT_NEAR(step_of(deep_plan(), found.cluster) / step_of(deep_plan(), real), 1, 0.1);
+}
+
+TEST(Calibrate, GoesByProcessorTimeWhereRanksShareAProcessor) {
+  const auto cluster = real_cluster(2.0);
+  Plan plan = pipelined_plan(), other = deep_plan();
+  const auto profile_of = [](double forward, double backward, double sending) {
+    auto profile = std::make_shared<Profile>();
+    profile->measurements = {{"", "layer", 1, 1, {forward, backward, 0.002, 100}}};
+    profile->sending_seconds_per_byte = sending;
+    return profile;
+  };
+  plan.job.profile = other.job.profile = profile_of(0.02, 0.03, 1e-8);
+  MeasuredRun run = run_on(cluster, plan);
+  const double wanted = step_of(other, cluster);
+  auto apart = cluster;
+  apart.shared_processor.reset();
+  const auto alone = rank_seconds(simulate(plan, apart), plan);
+  double bytes = 0;
+  for (const LinkBytes& link : run.links) bytes += link.bytes;
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank)
+    run.ranks[rank].processor = ProcessorSeconds{alone[rank], 1e-8 * bytes / 4};
+  plan.job.profile = other.job.profile = profile_of(0.01, 0.04, 0);
+  const Calibration found = calibrate(plan, cluster, run);
+  ASSERT_TRUE(found.profile);
+  EXPECT_NEAR(found.corrections.at(0).forward, 2, 1e-3);
+  EXPECT_NEAR(found.corrections.at(0).backward, 0.75, 1e-3);
+  EXPECT_NEAR(found.profile->sending_seconds_per_byte, 1e-8, 1e-12);
+  other.job.profile = found.profile;
+  EXPECT_NEAR(step_of(other, cluster) / wanted, 1, 1e-3) << "the deep plan's ranks share it otherwise";
 }
 
 TEST(Calibrate, CorrectsAProfileByDeviceAndPass) {

@@ -23,9 +23,19 @@ std::pair<std::string, std::string> end_of(const JsonCursor& at) {
   return {text.substr(0, slash), text.substr(slash + 1)};
 }
 
+ProcessorSeconds parse_processor(const JsonCursor& at) {
+  at.only({"forward_seconds", "backward_seconds", "update_seconds", "sending_seconds"});
+  ProcessorSeconds processor;
+  processor.computing.forward = at.field("forward_seconds").positive_number();
+  processor.computing.backward = at.field("backward_seconds").positive_number();
+  processor.computing.update = at.field("update_seconds").number_at_least(0);
+  processor.sending = at.field("sending_seconds").number_at_least(0);
+  return processor;
+}
+
 MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   at.only({"host", "stage", "replica", "forward_seconds", "backward_seconds", "update_seconds",
-           "wait_seconds", "reduce_seconds", "send_seconds"});
+           "wait_seconds", "reduce_seconds", "processor"});
   MeasuredRun::Rank rank;
   rank.host = at.field("host").text();
   rank.stage = static_cast<int>(at.field("stage").integer(0, kMostSteps));
@@ -35,7 +45,7 @@ MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   rank.seconds.update = at.field("update_seconds").number_at_least(0);
   if (const auto wait = at.optional("wait_seconds")) rank.wait = wait->number_at_least(0);
   if (const auto reduce = at.optional("reduce_seconds")) rank.reduce = reduce->number_at_least(0);
-  if (const auto send = at.optional("send_seconds")) rank.send = send->number_at_least(0);
+  if (const auto processor = at.optional("processor")) rank.processor = parse_processor(*processor);
   return rank;
 }
 
@@ -86,16 +96,22 @@ Json MeasuredRun::to_json() const {
                {"step_seconds", step_seconds},
                {"ranks", Json::array()},
                {"links", Json::array()}};
-  for (const Rank& rank : ranks)
-    json["ranks"].push_back({{"host", rank.host},
-                             {"stage", rank.stage},
-                             {"replica", rank.replica},
-                             {"forward_seconds", rank.seconds.forward},
-                             {"backward_seconds", rank.seconds.backward},
-                             {"update_seconds", rank.seconds.update},
-                             {"wait_seconds", rank.wait},
-                             {"reduce_seconds", rank.reduce},
-                             {"send_seconds", rank.send}});
+  for (const Rank& rank : ranks) {
+    Json item = {{"host", rank.host},
+                 {"stage", rank.stage},
+                 {"replica", rank.replica},
+                 {"forward_seconds", rank.seconds.forward},
+                 {"backward_seconds", rank.seconds.backward},
+                 {"update_seconds", rank.seconds.update},
+                 {"wait_seconds", rank.wait},
+                 {"reduce_seconds", rank.reduce}};
+    if (rank.processor)
+      item["processor"] = {{"forward_seconds", rank.processor->computing.forward},
+                           {"backward_seconds", rank.processor->computing.backward},
+                           {"update_seconds", rank.processor->computing.update},
+                           {"sending_seconds", rank.processor->sending}};
+    json["ranks"].push_back(std::move(item));
+  }
   for (const LinkBytes& link : links)
     json["links"].push_back({{"from", link.from_host + "/" + link.from_nic},
                              {"to", link.to_host + "/" + link.to_nic},

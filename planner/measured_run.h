@@ -2,6 +2,7 @@
 // is documented in docs/planning.md.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@ struct RankSeconds {
   double computing() const noexcept { return forward + backward + update; }
 };
 
+/// Of a step, what a rank that computes on a processor had a core for.
+struct ProcessorSeconds {
+  RankSeconds computing;
+  double sending = 0;  ///< and receiving, in all threads
+};
+
 struct MeasuredRun {
   static constexpr int kVersion = 1;
 
@@ -27,7 +34,7 @@ struct MeasuredRun {
     RankSeconds seconds;  ///< per step: medians over the steps after the warm-up
     double wait = 0;      ///< seconds per step in which the computing thread waits for another rank
     double reduce = 0;    ///< seconds per step in which gradients are reduced, beside the computing
-    double send = 0;      ///< processor seconds per step that sending and receiving took
+    std::optional<ProcessorSeconds> processor;  ///< where it computes on one, and that was measured
   };
 
   std::vector<double> step_seconds;  ///< of every step, in order

@@ -35,6 +35,9 @@ TEST(MeasuredRun, TheDocumentedExampleReadsAndWritesAgain) {
   EXPECT_EQ(run.ranks.size(), 2u);
   EXPECT_EQ(run.ranks[1].host, "b0");
   EXPECT_EQ(run.links.at(0).to_nic, "eth0");
+  ASSERT_TRUE(run.ranks[0].processor);
+  EXPECT_EQ(run.ranks[0].processor->sending, 0.001);
+  EXPECT_FALSE(run.ranks[1].processor);
   const Json again = run.to_json();
   EXPECT_EQ(MeasuredRun::parse(JsonDocument::parse(again.dump(), "again")).to_json(), again);
 }

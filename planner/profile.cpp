@@ -114,7 +114,8 @@ Profile Profile::load(const std::string& path) {
 
 Profile Profile::parse(const JsonDocument& document) {
   const JsonCursor root = document.root();
-  root.only({"tombolo_profile", "model", "layers", "kinds", "overhead_bytes", "measurements"});
+  root.only({"tombolo_profile", "model", "layers", "kinds", "overhead_bytes", "sending_seconds_per_byte",
+             "measurements"});
   const JsonCursor version = root.field("tombolo_profile");
   if (version.integer(1, kLargestCount) != kVersion)
     version.reject(fmt::format("version {} of the format; this build reads {}",
@@ -126,6 +127,8 @@ Profile Profile::parse(const JsonDocument& document) {
                  : 0;
   };
   profile.overhead_bytes = bytes(root, "overhead_bytes");
+  if (const auto sending = root.optional("sending_seconds_per_byte"))
+    profile.sending_seconds_per_byte = sending->number_at_least(0);
   if (const auto model = root.optional("model")) profile.model = parse_model(*model);
   if (const auto layers = root.optional("layers"))
     for (const JsonCursor& item : layers->elements()) {
@@ -176,6 +179,7 @@ Profile Profile::parse(const JsonDocument& document) {
 Json Profile::to_json() const {
   Json json = {
       {"tombolo_profile", kVersion}, {"overhead_bytes", overhead_bytes}, {"measurements", Json::array()}};
+  if (sending_seconds_per_byte > 0) json["sending_seconds_per_byte"] = sending_seconds_per_byte;
   if (model) json["model"] = planner::to_json(*model);
   for (std::size_t i = 0; i < layers.size();) {
     std::size_t end = i;

@@ -45,6 +45,9 @@ struct Profile {
   std::vector<std::string> layers;  ///< the kind of each; empty: every layer is of the kind "layer"
   std::vector<Kind> kinds;
   std::uint64_t overhead_bytes = 0;  ///< that a device holds whatever the plan: context, libraries, buffers
+  /// Processor seconds that sending and receiving take for every byte that goes to another host, where ranks
+  /// compute on a processor: they are missing there. 0 = nothing, as on GPUs.
+  double sending_seconds_per_byte = 0;
   std::vector<Measurement> measurements;
 
   std::string_view kind_of(int layer) const noexcept;

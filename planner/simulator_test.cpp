@@ -198,6 +198,40 @@ TEST(Simulator, RanksOnSharedCoresSlowEachOtherDown) {
   EXPECT_NEAR(simulate(plan, cluster).step_seconds, 2 * apart, 1e-9);
 }
 
+/// With times of its own in place of FLOPs, and what sending a byte takes of the processor.
+Plan profiled(Plan plan, double sending_seconds_per_byte) {
+  auto profile = std::make_shared<Profile>();
+  profile->measurements = {{"", "layer", 1, 1, {1, 2, 0, 0}}};
+  profile->sending_seconds_per_byte = sending_seconds_per_byte;
+  plan.job.profile = std::move(profile);
+  return plan;
+}
+
+TEST(Simulator, SendingTakesTimeThatComputingLacks) {
+  const auto cluster = make_cluster({{"a", 2}}, kFree);
+  const int micro_batches = 6;
+  const Plan plan = simple_plan(without_head(2), {"a0", "a1"}, 2, 1, micro_batches);
+  const double sending = 0.1;
+  const double free = simulate(profiled(plan, 0), cluster).step_seconds;
+  const double paid =
+      simulate(profiled(plan, sending / plan.job.model.boundary_bytes()), cluster).step_seconds;
+  // The last stage sends a gradient after every backward pass; the first has time to spare.
+  EXPECT_NEAR(paid - free, (micro_batches - 1) * sending, 1e-6);
+}
+
+TEST(Simulator, ReducingGradientsTakesTheProcessorThatRanksShare) {
+  auto cluster = make_cluster({{"a", 2}}, kFree);
+  cluster.shared_processor = topology::SharedProcessor{{"a0", "a1"}, 1};
+  const Plan plan = simple_plan(without_head(2), {"a0", "a1"}, 1, 2, 2);
+  const SimulationOptions one_bucket{.bucket_bytes = std::uint64_t{1} << 40};
+  const double each = 1e-9;
+  const double free = simulate(profiled(plan, 0), cluster, one_bucket).step_seconds;
+  const double paid = simulate(profiled(plan, each), cluster, one_bucket).step_seconds;
+  double bytes = 0;
+  for (const LinkBytes& link : simulate(plan, cluster, one_bucket).links) bytes += link.bytes;
+  EXPECT_NEAR(paid - free, each * bytes, 1e-6);
+}
+
 TEST(Simulator, SharedRoutingSendsInsideAnIslandOverEthernetToo) {
   const auto cluster =
       make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e6);

@@ -111,6 +111,16 @@ std::string correction_text(const planner::Correction& one) {
                      where, one.forward, one.backward, one.update);
 }
 
+/// A line for each device, and one on sending where a profile says what that takes.
+std::vector<std::string> correction_lines(const Calibration& calibration) {
+  std::vector<std::string> lines;
+  for (const auto& one : calibration.corrections) lines.push_back(correction_text(one));
+  if (calibration.profile && calibration.profile->sending_seconds_per_byte > 0)
+    lines.push_back(fmt::format("sending takes {:.2f} ns of a processor for every byte",
+                                calibration.profile->sending_seconds_per_byte * 1e9));
+  return lines;
+}
+
 std::vector<std::vector<std::string>> comparison_rows(const std::vector<Compared>& lines) {
   std::vector<std::vector<std::string>> rows;
   for (const Compared& line : lines)
@@ -186,7 +196,7 @@ std::string describe_calibration(const Plan& plan, const MeasuredRun& run, const
     text += "\nBytes per step:\n" + bytes.text(terminal_width());
   }
   text += "\nCorrections:\n";
-  for (const auto& one : calibration.corrections) text += "  - " + correction_text(one) + '\n';
+  for (const std::string& line : correction_lines(calibration)) text += "  - " + line + '\n';
   return text;
 }
 
@@ -216,6 +226,8 @@ Json calibration_json(const Plan& plan, const MeasuredRun& run, const Calibratio
     }
     json["corrections"].push_back(std::move(item));
   }
+  if (calibration.profile)
+    json["sending_seconds_per_byte"] = calibration.profile->sending_seconds_per_byte;
   return json;
 }
 
@@ -246,8 +258,8 @@ std::string calibration_page(const Plan& plan, const topology::ClusterFile& clus
       html_section("Bytes per link and step", links.empty() ? html_note("Nothing is sent between hosts.")
                                                             : html_table(kLinksHead, link_rows(links), 2));
   std::string corrections = "<ul>\n";
-  for (const auto& one : calibration.corrections)
-    corrections += fmt::format("<li>{}</li>\n", escape(correction_text(one)));
+  for (const std::string& line : correction_lines(calibration))
+    corrections += fmt::format("<li>{}</li>\n", escape(line));
   body += html_section("Corrections", corrections + "</ul>\n" +
                                           html_note("What remains of the step's error lies in what crosses "
                                                     "the network and in waiting for it."));

@@ -49,32 +49,6 @@ std::vector<Profile::Measurement> measure_rows(const ProfileRequest& request, in
 
 using Key = std::tuple<std::string, std::string, int>;  // device, kind, rows
 
-/// The median of every time, by device, kind and rows, in the order of first mention.
-std::vector<Profile::Measurement> medians(const std::vector<Profile::Measurement>& all) {
-  std::vector<Key> order;
-  std::map<Key, std::vector<planner::LayerTimes>> times;
-  for (const auto& one : all) {
-    const Key key{one.device, one.kind, one.micro_batch};
-    if (!times.contains(key)) order.push_back(key);
-    times[key].push_back(one.times);
-  }
-  std::vector<Profile::Measurement> result;
-  for (const Key& key : order) {
-    const auto& samples = times[key];
-    const auto of = [&](double planner::LayerTimes::*member) {
-      std::vector<double> values;
-      for (const auto& sample : samples) values.push_back(sample.*member);
-      return median(std::move(values));
-    };
-    Profile::Measurement one;
-    std::tie(one.device, one.kind, one.micro_batch) = key;
-    one.times = {of(&planner::LayerTimes::forward), of(&planner::LayerTimes::backward),
-                 of(&planner::LayerTimes::update), samples.front().kept_bytes};
-    result.push_back(std::move(one));
-  }
-  return result;
-}
-
 /// Seconds of a layer at the largest micro-batch.
 double pass_seconds(const DeviceTimes& times) {
   double seconds = 0;
@@ -166,7 +140,7 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::st
   }
   if (request.progress) request.progress(done, done);
   for (auto& one : all) one.device = device;
-  result.measurements = medians(all);
+  result.measurements = median_times(all);
   return result;
 }
 
@@ -202,6 +176,31 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   return result;
 }
 
+std::vector<Profile::Measurement> median_times(const std::vector<Profile::Measurement>& all) {
+  std::vector<Key> order;
+  std::map<Key, std::vector<planner::LayerTimes>> times;
+  for (const auto& one : all) {
+    const Key key{one.device, one.kind, one.micro_batch};
+    if (!times.contains(key)) order.push_back(key);
+    times[key].push_back(one.times);
+  }
+  std::vector<Profile::Measurement> result;
+  for (const Key& key : order) {
+    const auto& samples = times[key];
+    const auto of = [&](double planner::LayerTimes::*member) {
+      std::vector<double> values;
+      for (const auto& sample : samples) values.push_back(sample.*member);
+      return median(std::move(values));
+    };
+    Profile::Measurement one;
+    std::tie(one.device, one.kind, one.micro_batch) = key;
+    one.times = {of(&planner::LayerTimes::forward), of(&planner::LayerTimes::backward),
+                 of(&planner::LayerTimes::update), samples.front().kept_bytes};
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
 planner::Profile merge_times(const planner::Model& model, const std::vector<DeviceTimes>& all,
                              std::vector<std::string>& warnings) {
   std::map<std::string, std::vector<const DeviceTimes*>> by_device;
@@ -222,7 +221,7 @@ planner::Profile merge_times(const planner::Model& model, const std::vector<Devi
     } else {
       for (const DeviceTimes* one : ranks)
         measurements.insert(measurements.end(), one->measurements.begin(), one->measurements.end());
-      measurements = medians(measurements);
+      measurements = median_times(measurements);
     }
     profile.measurements.insert(profile.measurements.end(), measurements.begin(), measurements.end());
   }

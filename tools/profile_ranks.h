@@ -35,6 +35,10 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::st
 /// rank, the same on every rank.
 std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::string& device);
 
+/// The median of every time, by device, kind and rows, in the order of first mention.
+std::vector<planner::Profile::Measurement> median_times(
+    const std::vector<planner::Profile::Measurement>& all);
+
 /// One profile of all: of devices of one name the median, but where two differ by more than a quarter the
 /// slower, with a sentence in `warnings`.
 planner::Profile merge_times(const planner::Model& model, const std::vector<DeviceTimes>& all,

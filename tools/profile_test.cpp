@@ -62,7 +62,7 @@ class ProfileCommandTest : public CommandTest {
     run.warm_up = 1;
     for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
       run.ranks.push_back(
-          {plan.ranks[rank].host, plan.ranks[rank].stage, plan.ranks[rank].replica, seconds[rank], 0, 0});
+          {plan.ranks[rank].host, plan.ranks[rank].stage, plan.ranks[rank].replica, seconds[rank], 0, 0, {}});
     run.links = simulation.links;
     std::ofstream(file(name)) << run.to_json().dump();
   }

@@ -197,7 +197,7 @@ StepReport PipelineTrainer::step(int step, bool stop) {
     const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
   }
-  timeline_.count_sending();
+  timeline_.end_step();
   report.seconds = to_seconds(Clock::steady().now() - begin);
   report.tokens_per_second = tokens / report.seconds;
   return report;

@@ -76,20 +76,29 @@ double over_passes(const Timeline& timeline) {
 /// This rank's medians over the steps after the warm-up.
 planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   const auto& steps = facts.timeline.steps();
-  const auto of = [&](Activity activity) {
+  const auto of = [&](const auto& seconds_of) {
     std::vector<double> seconds;
     for (auto step = static_cast<std::size_t>(warm_up); step < steps.size(); ++step)
-      seconds.push_back(steps[step][static_cast<std::size_t>(activity)]);
+      seconds.push_back(seconds_of(steps[step]));
     return median(std::move(seconds));
+  };
+  const auto elapsed = [&](Activity activity) {
+    return of([&](const StepSeconds& step) { return step.elapsed[static_cast<std::size_t>(activity)]; });
+  };
+  const auto processor = [&](Activity activity) {
+    return of([&](const StepSeconds& step) { return step.processor[static_cast<std::size_t>(activity)]; });
   };
   planner::MeasuredRun::Rank rank;
   rank.host = host_of(facts);
   rank.stage = facts.trainer.place().stage;
   rank.replica = facts.trainer.place().replica;
-  rank.seconds = {of(Activity::kForward), of(Activity::kBackward), of(Activity::kUpdate)};
-  rank.wait = of(Activity::kWait);
-  rank.reduce = of(Activity::kReduce);
-  rank.send = of(Activity::kSend);
+  rank.seconds = {elapsed(Activity::kForward), elapsed(Activity::kBackward), elapsed(Activity::kUpdate)};
+  rank.wait = elapsed(Activity::kWait);
+  rank.reduce = elapsed(Activity::kReduce);
+  rank.processor.emplace();
+  rank.processor->computing = {processor(Activity::kForward), processor(Activity::kBackward),
+                               processor(Activity::kUpdate)};
+  rank.processor->sending = of([](const StepSeconds& step) { return step.sending; });
   return rank;
 }
 

@@ -8,13 +8,13 @@
 namespace tombolo::trainer {
 namespace {
 
-constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce", "send"};
+constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce"};
 
 double microseconds(Duration duration) {
   return to_seconds(duration) * 1e6;
 }
 
-double read(clockid_t clock) noexcept {
+double seconds_of(clockid_t clock) noexcept {
   timespec time{};
   clock_gettime(clock, &time);
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
@@ -34,36 +34,39 @@ void Timeline::keep(int first, int count) noexcept {
 void Timeline::set_step(int step) noexcept {
   const std::scoped_lock lock(mutex_);
   step_ = step;
-}
-
-void Timeline::count(Activity activity, double seconds) {
-  seconds_[static_cast<std::size_t>(activity)] += seconds;
   if (!keeps_steps_) return;
-  const auto step = static_cast<std::size_t>(step_);
-  if (steps_.size() <= step) steps_.resize(step + 1);
-  steps_[step][static_cast<std::size_t>(activity)] += seconds;
+  steps_.resize(static_cast<std::size_t>(step) + 1);
+  process_began_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-void Timeline::count_sending() {
+void Timeline::end_step() {
   const std::scoped_lock lock(mutex_);
-  const double now = read(CLOCK_PROCESS_CPUTIME_ID);
-  count(Activity::kSend, std::max(0.0, now - counted_at_ - ran_));
-  counted_at_ = now;
-  ran_ = 0;
+  if (!keeps_steps_) return;
+  StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+  step.sending = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process_began_;
+  for (const Activity computing : {Activity::kForward, Activity::kBackward, Activity::kUpdate})
+    step.sending -= step.processor[static_cast<std::size_t>(computing)];
+  // Two clocks of which the kernel reads the one a little later than the other.
+  step.sending = std::max(0.0, step.sending);
 }
 
-void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
-                   double processor) {
+void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin,
+                   TimePoint end, double processor) {
   const std::scoped_lock lock(mutex_);
-  count(activity, to_seconds(end - begin));
-  const bool computes = activity != Activity::kWait && activity != Activity::kReduce;
-  if (computes) ran_ += processor;
+  const double took = to_seconds(end - begin);
+  const auto index = static_cast<std::size_t>(activity);
+  seconds_[index] += took;
+  if (keeps_steps_) {
+    StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+    step.elapsed[index] += took;
+    step.processor[index] += processor;
+  }
   if (step_ >= first_ && step_ < first_ + count_)
     bars_.push_back({name, activity, step_, micro_batch, begin, end});
 }
 
 double thread_processor_seconds() noexcept {
-  return read(CLOCK_THREAD_CPUTIME_ID);
+  return seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double Timeline::seconds(Activity activity) const noexcept {

@@ -19,10 +19,15 @@ enum class Activity {
   kUpdate,  ///< all that the optimizer does: clearing gradients, their norm, the parameters
   kWait,    ///< the computing thread stands still for another rank
   kReduce,  ///< the helper thread reduces gradients
-  kSend,    ///< without bars: processor time of the whole process that no pass or update took
 };
 /// Seconds by activity.
-using ActivitySeconds = std::array<double, 6>;
+using ActivitySeconds = std::array<double, 5>;
+
+struct StepSeconds {
+  ActivitySeconds elapsed{};
+  ActivitySeconds processor{};  ///< of them, those in which the thread had a core
+  double sending = 0;  ///< processor time of the whole process that went into no pass and no update
+};
 
 /// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
 /// thread; the rest only while no other thread is in add().
@@ -36,22 +41,20 @@ class Timeline {
   /// Times are kept for each step too.
   void keep_steps() noexcept { keeps_steps_ = true; }
   void set_step(int step) noexcept;
-  /// `name` has static lifetime; `processor`: of the thread's seconds, those in which it ran.
+  /// `name` has static lifetime; `processor`: seconds that the thread ran meanwhile.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
-           double processor = 0);
-  /// Counts as sending what the process ran since the last call, or since the beginning, beside its bars.
-  void count_sending();
+           double processor);
+  /// What the process ran since set_step() beside passes and updates counts as sending.
+  void end_step();
 
   /// Over all steps.
   double seconds(Activity activity) const noexcept;
   /// By step, from step 0 on; empty unless keep_steps() came before the first.
-  const std::vector<ActivitySeconds>& steps() const noexcept { return steps_; }
+  const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces.
   Json events(int rank, const std::string& label) const;
 
  private:
-  void count(Activity activity, double seconds);
-
   struct Bar {
     std::string_view name;
     Activity activity;
@@ -65,12 +68,11 @@ class Timeline {
   std::vector<Bar> bars_;
   ActivitySeconds seconds_{};
   bool keeps_steps_ = false;
-  std::vector<ActivitySeconds> steps_;
-  double ran_ = 0;       // in bars, since sending was counted
-  double counted_at_ = 0;  // processor time of the process
+  std::vector<StepSeconds> steps_;
+  double process_began_ = 0;  // its processor time when the step began
 };
 
-/// Processor seconds that the calling thread has run.
+/// Seconds that the calling thread has had a core.
 double thread_processor_seconds() noexcept;
 
 /// Adds a bar from construction to destruction.

@@ -183,9 +183,8 @@ std::string environment_list(const Report& report) {
                              job.global_batch, job.model.context, job.micro_batch, job.pipeline, job.data));
   }
   add("Text", fmt::format("{}, {}", report.data, short_bytes(report.data_bytes)));
-  add("Attained per rank", fmt::format("{}FLOP/s alone, {}FLOP/s while all ranks compute",
-                                       short_number(report.alone_flops_per_second),
-                                       short_number(report.together_flops_per_second)));
+  add("Attained per rank", fmt::format("{}FLOP/s with a core to itself; all share {:.0f} cores",
+                                       short_number(report.flops_per_second), report.cores));
   add("Processor", fmt::format("{}, {} cores usable", e.processor, e.cores));
   add("Kernel", e.kernel);
   add("Emulation", e.emulation);

@@ -40,6 +40,7 @@ Json run_json(const Run& run) {
           {"measured_step_seconds", run.measured_step_seconds},
           {"prediction_error", run.prediction_error()},
           {"step_seconds", run.step_seconds},
+          {"round_seconds", run.round_seconds},
           {"loss", run.loss},
           {"links", links}};
 }
@@ -100,11 +101,13 @@ bool Report::order_as_predicted(double tie) const {
   std::vector<const Run*> all;
   for (const auto* list : {&runs, &more})
     for (const Run& run : *list) all.push_back(&run);
+  const auto faster = [tie](const Run& a, const Run& b) {
+    return a.measured_step_seconds * (1 + tie) < b.measured_step_seconds &&
+           std::ranges::equal(a.round_seconds, b.round_seconds, std::less());
+  };
   for (const Run* a : all)
     for (const Run* b : all)
-      if (a->measured_step_seconds * (1 + tie) < b->measured_step_seconds &&
-          a->predicted.step_seconds >= b->predicted.step_seconds)
-        return false;
+      if (faster(*a, *b) && a->predicted.step_seconds >= b->predicted.step_seconds) return false;
   return true;
 }
 
@@ -166,8 +169,7 @@ Json Report::to_json() const {
           {"model", model},
           {"data", {{"source", data}, {"bytes", data_bytes}}},
           {"compute",
-           {{"alone_flops_per_second", alone_flops_per_second},
-            {"together_flops_per_second", together_flops_per_second}}},
+ {{"flops_per_second", flops_per_second}, {"cores", cores}}},
           {"warm_up_steps", warm_up_steps},
           {"cluster", cluster.to_json()},
           {"environment",

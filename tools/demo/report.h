@@ -2,12 +2,14 @@
 // trace.json.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "planner/plan.h"
+#include "planner/profile.h"
 #include "planner/simulator.h"
 #include "topology/cluster_file.h"
 
@@ -31,6 +33,7 @@ struct Run {
   double tokens_per_second = 0;        ///< tokens of a step / measured_step_seconds
   std::vector<double> step_seconds;    ///< every step, the warm-up too; of the last of several rounds
   std::vector<double> steady_seconds;  ///< the steps after the warm-up, of all rounds
+  std::vector<double> round_seconds;   ///< by round, the median of its steps after the warm-up
   std::vector<double> loss;            ///< by step
   std::vector<LinkUse> links;
   std::vector<planner::Span> measured;  ///< one step as the ranks recorded it; empty = not recorded
@@ -55,8 +58,9 @@ struct Report {
   topology::ClusterFile cluster;  ///< as probed
   std::string data;               ///< where the text came from, for people
   double data_bytes = 0;
-  double alone_flops_per_second = 0;     ///< a rank's stage while the others rest
-  double together_flops_per_second = 0;  ///< a rank while all compute
+  std::shared_ptr<const planner::Profile> profile;  ///< times of the layers, as measured before planning
+  double flops_per_second = 0;  ///< of a rank's layers with a core to itself
+  double cores = 0;             ///< that all ranks share
   int warm_up_steps = 0;
   std::vector<Run> runs;     ///< three, in the order they are told
   std::vector<Run> more;     ///< other plans of the same job (--more-plans); may be empty
@@ -80,8 +84,8 @@ struct Report {
   std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
-  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one. Two whose
-  /// measurements differ by less than `tie` count as equal.
+  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one. Two count
+  /// as equal where their medians differ by less than `tie`, or where neither was the faster in every round.
   bool order_as_predicted(double tie = 0.02) const;
   /// A sentence for each figure that is not as expected, and a last one on what that may mean; empty where
   /// all are.

@@ -45,8 +45,8 @@ Report made_up_report() {
   }
   report.data = "a text <made up> & short";
   report.data_bytes = 4.4e6;
-  report.alone_flops_per_second = 4.2e10;
-  report.together_flops_per_second = 2.0e10;
+  report.flops_per_second = 4.2e10;
+  report.cores = 2;
   report.warm_up_steps = 2;
   const char* run_names[] = {"one-communicator", "per-peer", "holmes"};
   const char* titles[] = {"One communicator today", "Transport per peer", "Holmes plan"};
@@ -182,6 +182,14 @@ TEST(DemoReport, HoldsTheOrderOfAllPlansAgainstTheMeasuredOne) {
   // Measured the same within the tie: either order will do.
   report.more[0].measured_step_seconds = report.runs[2].measured_step_seconds * 1.01;
   EXPECT_TRUE(report.order_as_predicted());
+  // Now one, now the other was the faster.
+  report.more[0].measured_step_seconds = report.runs[2].measured_step_seconds * 1.05;
+  EXPECT_FALSE(report.order_as_predicted());
+  report.more[0].round_seconds = {1.2, 0.9, 1.1};
+  report.runs[2].round_seconds = {1.0, 1.0, 1.0};
+  EXPECT_TRUE(report.order_as_predicted());
+  report.more[0].round_seconds = {1.2, 1.01, 1.1};
+  EXPECT_FALSE(report.order_as_predicted());
 }
 
 TEST(DemoReport, WritesThePageForTheWellFormednessCheck) {

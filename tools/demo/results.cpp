@@ -19,10 +19,11 @@ namespace fs = std::filesystem;
 struct File {
   const char *name, *what;
 };
-constexpr std::array<File, 9> kFiles{{{"report.html", "the page to look at"},
+constexpr std::array<File, 10> kFiles{{{"report.html", "the page to look at"},
                                       {"report.json", "all figures"},
                                       {"trace.json", "timelines, for chrome://tracing or Perfetto"},
                                       {"cluster.json", "the cluster file, as measured"},
+                                      {"layers.json", "times of the layers (tombolo simulate --profile)"},
                                       {"plan-one-communicator.json", nullptr},
                                       {"plan-per-peer.json", nullptr},
                                       {"plan-holmes.json", "the plan that the ranks followed"},
@@ -88,6 +89,7 @@ void Results::write(const Report& report, const Session& session) {
     fs::copy_file(session.file(name), path(name), fs::copy_options::overwrite_existing, error);
     if (error) fail(Cause::kSystem, "copying {} to {}: {}", session.file(name), path(name), error.message());
   }
+  write_json_file(path("layers.json"), report.profile->to_json());
   write_json_file(path("trace.json"), report.to_chrome_trace());
   write_json_file(path("report.json"), report.to_json());
   write_text_file(path("report.html"), report.to_html());

@@ -1,6 +1,5 @@
 #include "base/units.h"
 #include "planner/planner.h"
-#include "tools/demo/compute_speed.h"
 #include "tools/demo/steps.h"
 #include "tools/table.h"
 
@@ -36,7 +35,9 @@ void plan(const Session& session, const std::vector<std::string>& rank_hosts, Re
     Run run;
     run.name = way.name;
     run.title = way.title;
-    run.plan = planner::make_plan(report.cluster, demo_job(), options);
+    planner::Job job = demo_job();
+    job.profile = report.profile;
+    run.plan = planner::make_plan(report.cluster, job, options);
     run.predicted = planner::simulate(run.plan, report.cluster);
     run.plan.save(session.file(fmt::format("plan-{}.json", way.name)));
     table.add({run.title, run.plan.strategy, run.plan.routing, stage_text(run.plan, 0),
@@ -65,16 +66,15 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     job.pipeline = other.pipeline;
     job.data = other.data;
     job.micro_batch = other.micro_batch;
-    // Other shapes use the caches otherwise, so that their speed is another.
-    const topology::ClusterFile cluster = with_speed(report.cluster, measure_compute_speed(job));
+    job.profile = report.profile;
     planner::PlanOptions options;
     options.strategy = other.strategy;
     options.rank_hosts = rank_hosts;
     Run run;
     run.name = other.name;
     run.title = other.title;
-    run.plan = planner::make_plan(cluster, job, options);
-    run.predicted = planner::simulate(run.plan, cluster);
+    run.plan = planner::make_plan(report.cluster, job, options);
+    run.predicted = planner::simulate(run.plan, report.cluster);
     run.plan.save(session.file(fmt::format("plan-{}.json", other.name)));
     session.screen.line("{:<28} predicted {}", run.title, format_seconds(run.predicted.step_seconds));
     report.more.push_back(std::move(run));

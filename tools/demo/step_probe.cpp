@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "tools/bandwidth_matrix.h"
-#include "tools/demo/compute_speed.h"
+#include "tools/demo/layer_speed.h"
 #include "tools/demo/steps.h"
 
 namespace tombolo::tools::demo {
@@ -38,14 +38,15 @@ void probe(const Session& session, Report& report) {
   session.screen.say(bandwidth_matrix(report.cluster));
 
   session.interrupts.check();
-  const ComputeSpeed speed = measure_compute_speed(demo_job());
-  report.cluster = with_speed(std::move(report.cluster), speed);
-  int ranks = static_cast<int>(hosts.size());
-  report.alone_flops_per_second = speed.alone_flops_per_second;
-  report.together_flops_per_second =
-      std::min(speed.all_flops_per_second / ranks, speed.alone_flops_per_second);
-  session.screen.line("the model's stages: {:.1f} GFLOP/s for one alone; {} at once are worth {:.2f} of it",
-                      speed.alone_flops_per_second / 1e9, ranks, speed.effective_cores());
+  const int rows = demo_job().micro_batch;
+  const std::vector<int> micro_batches = session.options.more_plans ? std::vector{1, 2, 4} : std::vector{rows};
+  report.profile =
+      std::make_shared<const planner::Profile>(measure_layers(report.cluster, micro_batches));
+  report.cluster = with_speed(std::move(report.cluster), *report.profile, rows);
+  report.flops_per_second = flops_per_second(*report.profile, rows);
+  report.cores = report.cluster.shared_processor ? report.cluster.shared_processor->cores : 0;
+  session.screen.line("a layer attains {:.1f} GFLOP/s on a core; the {} ranks share {:.0f} cores",
+                      report.flops_per_second / 1e9, hosts.size(), report.cores);
 }
 
 }  // namespace tombolo::tools::demo

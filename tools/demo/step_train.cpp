@@ -1,11 +1,13 @@
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <tuple>
 
 #include "base/error.h"
 #include "base/median.h"
 #include "base/units.h"
 #include "planner/calibrate.h"
-#include "tools/demo/compute_speed.h"
+#include "tools/demo/layer_speed.h"
 #include "tools/demo/steps.h"
 #include "tools/demo/train_log.h"
 
@@ -102,10 +104,6 @@ void read_traffic(const std::string& path, Run& run) {
   });
 }
 
-std::string measured_file(const Session& session, const Run& run) {
-  return session.file(run.name + ".measured");
-}
-
 /// The run whose tokens per second are the most.
 const Run& fastest(const Report& report) {
   return *std::max_element(report.runs.begin(), report.runs.end(), [](const Run& a, const Run& b) {
@@ -125,13 +123,15 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
                     run.name,
                     steps,
                     {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps",
-                     "1", "--measured", measured_file(session, run)}};
+                     "1", "--measured", session.file(run.name + ".measured")}};
   Trained trained = train(session, rank_hosts, text, report, training);
   run.loss = trained.log.loss;
   run.step_seconds = trained.log.step_seconds;
   run.steady_seconds.insert(run.steady_seconds.end(), run.step_seconds.begin() + report.warm_up_steps,
                             run.step_seconds.end());
   run.measured_step_seconds = median(run.steady_seconds);
+  run.round_seconds.push_back(
+      median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()}));
   run.tokens_per_second = run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
   run.links.clear();
   read_traffic(session.file(run.name + ".traffic"), run);
@@ -141,19 +141,45 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
                       run.tokens_per_second, run.loss.front(), run.loss.back());
 }
 
-/// How much longer the run's passes took than speeds that were measured beside it say: what four processes
-/// take from each other's caches, and what sending costs.
-double slowdown(const Session& session, const Run& run, const topology::ClusterFile& cluster) {
-  const auto measured = planner::MeasuredRun::load(measured_file(session, run));
-  double sum = 0;
-  const auto corrections = planner::calibrate(run.plan, cluster, measured).corrections;
-  for (const planner::Correction& one : corrections) sum += one.forward;
-  return sum / static_cast<double>(corrections.size());
+/// What one run says of all: how much longer its passes took than layers that were measured beside it, and
+/// what sending took of the processor.
+struct Correction {
+  double forward = 1, backward = 1, update = 1, sending_seconds_per_byte = 0;
+};
+
+Correction correction(const Session& session, const Run& run, const topology::ClusterFile& cluster,
+                      const planner::Profile& profile) {
+  planner::Plan plan = run.plan;
+  plan.job.profile = std::make_shared<const planner::Profile>(profile);
+  const auto measured = planner::MeasuredRun::load(session.file(run.name + ".measured"));
+  const planner::Calibration found = planner::calibrate(plan, cluster, measured);
+  const planner::Correction& all = found.corrections.at(0);
+  return {all.forward, all.backward, all.update, found.profile->sending_seconds_per_byte};
+}
+
+Correction middle_of(const std::vector<Correction>& all) {
+  const auto middle = [&](double Correction::*figure) {
+    std::vector<double> values;
+    for (const Correction& one : all) values.push_back(one.*figure);
+    return median(std::move(values));
+  };
+  return {middle(&Correction::forward), middle(&Correction::backward), middle(&Correction::update),
+          middle(&Correction::sending_seconds_per_byte)};
+}
+
+std::shared_ptr<const planner::Profile> corrected(planner::Profile profile, const Correction& by) {
+  for (auto& [device, kind, tensor, rows, times] : profile.measurements) {
+    times.forward *= by.forward;
+    times.backward *= by.backward;
+    times.update *= by.update;
+  }
+  profile.sending_seconds_per_byte = by.sending_seconds_per_byte;
+  return std::make_shared<const planner::Profile>(std::move(profile));
 }
 
 /// All plans in turns, so that a machine that changes its speed from one moment to the next does so to all;
-/// each time the speed of the plan's own stages first. Then each is predicted anew, from the medians of these
-/// speeds and from how much Holmes' was slower than by them: no other plan's steps are looked at.
+/// each time the layers first. Then each is predicted anew, from the medians of their times and from what
+/// Holmes' steps say of passes and of sending: no other plan's steps are looked at.
 void compare_in_turns(const Session& session, const std::vector<std::string>& rank_hosts,
                       const std::string& text, Report& report) {
   constexpr int kRounds = 5;
@@ -161,23 +187,23 @@ void compare_in_turns(const Session& session, const std::vector<std::string>& ra
   for (auto* runs : {&report.runs, &report.more})
     for (Run& run : *runs) all.push_back(&run);
   const Run& by = report.runs.back();
-  std::vector<std::vector<ComputeSpeed>> speeds(all.size());
-  std::vector<double> slower;
+  std::map<int, std::vector<planner::Profile>> profiles;  // by micro-batch
+  std::vector<Correction> corrections;
   for (int round = 0; round < kRounds; ++round)
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      speeds[i].push_back(measure_compute_speed(all[i]->plan.job));
-      measure(session, rank_hosts, text, report, *all[i]);
-      if (all[i] == &by)
-        slower.push_back(slowdown(session, *all[i], with_speed(report.cluster, speeds[i].back())));
+    for (Run* run : all) {
+      const int rows = run->plan.job.micro_batch;
+      profiles[rows].push_back(measure_layers(report.cluster, {rows}));
+      measure(session, rank_hosts, text, report, *run);
+      if (run == &by) corrections.push_back(correction(session, *run, report.cluster, profiles[rows].back()));
     }
-  const double slower_by = median(slower);
-  session.screen.line("in '{}' passes took {:.2f} times as long as by themselves; predicted again with that",
-                      by.title, slower_by);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    ComputeSpeed speed = median_of(speeds[i]);
-    speed.alone_flops_per_second /= slower_by;
-    speed.all_flops_per_second /= slower_by;
-    all[i]->predicted = planner::simulate(all[i]->plan, with_speed(report.cluster, speed));
+  const Correction middle = middle_of(corrections);
+  session.screen.line(
+      "by '{}' forward passes take {:.2f} times, backward passes {:.2f} times what layers by themselves do, "
+      "and sending takes {:.1f} ns per byte; predicted again with that",
+      by.title, middle.forward, middle.backward, middle.sending_seconds_per_byte * 1e9);
+  for (Run* run : all) {
+    run->plan.job.profile = corrected(median_of(profiles[run->plan.job.micro_batch]), middle);
+    run->predicted = planner::simulate(run->plan, report.cluster);
   }
 }
 

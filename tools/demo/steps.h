@@ -15,14 +15,14 @@ namespace tombolo::tools::demo {
 /// Runs the detection inside every host and shows what it found.
 void detect(const Session& session);
 
-/// Measures every link and how fast the model's layers compute; fills in report.cluster and the speeds.
+/// Measures every link and how fast the model's layers compute; fills in report.cluster, the profile and the
+/// speeds.
 void probe(const Session& session, Report& report);
 
 /// The three ways to run the same job, with predictions: fills in report.runs up to `predicted`.
 void plan(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
-/// Five other plans of the same job, with the speed of their own stages measured: fills in report.more up to
-/// `predicted`.
+/// Five other plans of the same job: fills in report.more up to `predicted`.
 void plan_more(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
 /// Trains the same few steps in each of the three ways, and by each of the other plans; fills in what was

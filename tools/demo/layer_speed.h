@@ -1,0 +1,25 @@
+// How fast this machine computes the demo's layers: what the planner needs besides the links.
+#pragma once
+
+#include <vector>
+
+#include "planner/profile.h"
+#include "topology/cluster_file.h"
+
+namespace tombolo::tools::demo {
+
+/// Times of the layers, on as many ranks at once as have a core to themselves; about a second for each
+/// micro-batch (rows).
+planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches);
+
+/// Of each time the median.
+planner::Profile median_of(const std::vector<planner::Profile>& profiles);
+
+/// What a layer's forward and backward pass attain together, on one core.
+double flops_per_second(const planner::Profile& profile, int micro_batch);
+
+/// The cluster with that speed in each device, for whoever has the cluster file and not the profile.
+topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Profile& profile,
+                                 int micro_batch);
+
+}  // namespace tombolo::tools::demo
