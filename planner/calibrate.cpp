@@ -69,7 +69,8 @@ class Calibrator {
       for (auto& host : cluster_.hosts)
         for (auto& device : host.devices)
           if (device.memory_bytes_per_second <= 0) device.memory_bytes_per_second = kSomeMemorySpeed;
-    const bool known = std::ranges::all_of(run.ranks, [](const auto& rank) { return rank.processor.has_value(); });
+    const bool known =
+        std::ranges::all_of(run.ranks, [](const auto& rank) { return rank.processor.has_value(); });
     by_processor_ = known && cluster.shared_processor;
     if (known && on_processors()) sending_seconds_per_byte_ = sending_seconds_per_byte();
   }

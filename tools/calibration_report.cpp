@@ -226,8 +226,7 @@ Json calibration_json(const Plan& plan, const MeasuredRun& run, const Calibratio
     }
     json["corrections"].push_back(std::move(item));
   }
-  if (calibration.profile)
-    json["sending_seconds_per_byte"] = calibration.profile->sending_seconds_per_byte;
+  if (calibration.profile) json["sending_seconds_per_byte"] = calibration.profile->sending_seconds_per_byte;
   return json;
 }
 

@@ -50,8 +50,8 @@ void Timeline::end_step() {
   step.sending = std::max(0.0, step.sending);
 }
 
-void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin,
-                   TimePoint end, double processor) {
+void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
+                   double processor) {
   const std::scoped_lock lock(mutex_);
   const double took = to_seconds(end - begin);
   const auto index = static_cast<std::size_t>(activity);

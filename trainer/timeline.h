@@ -26,7 +26,7 @@ using ActivitySeconds = std::array<double, 5>;
 struct StepSeconds {
   ActivitySeconds elapsed{};
   ActivitySeconds processor{};  ///< of them, those in which the thread had a core
-  double sending = 0;  ///< processor time of the whole process that went into no pass and no update
+  double sending = 0;           ///< processor time of the whole process that went into no pass and no update
 };
 
 /// Records one rank's bars, and adds up their times by activity and step. add() may be called from any

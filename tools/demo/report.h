@@ -59,8 +59,8 @@ struct Report {
   std::string data;               ///< where the text came from, for people
   double data_bytes = 0;
   std::shared_ptr<const planner::Profile> profile;  ///< times of the layers, as measured before planning
-  double flops_per_second = 0;  ///< of a rank's layers with a core to itself
-  double cores = 0;             ///< that all ranks share
+  double flops_per_second = 0;                      ///< of a rank's layers with a core to itself
+  double cores = 0;                                 ///< that all ranks share
   int warm_up_steps = 0;
   std::vector<Run> runs;     ///< three, in the order they are told
   std::vector<Run> more;     ///< other plans of the same job (--more-plans); may be empty

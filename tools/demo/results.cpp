@@ -20,15 +20,15 @@ struct File {
   const char *name, *what;
 };
 constexpr std::array<File, 10> kFiles{{{"report.html", "the page to look at"},
-                                      {"report.json", "all figures"},
-                                      {"trace.json", "timelines, for chrome://tracing or Perfetto"},
-                                      {"cluster.json", "the cluster file, as measured"},
-                                      {"layers.json", "times of the layers (tombolo simulate --profile)"},
-                                      {"plan-one-communicator.json", nullptr},
-                                      {"plan-per-peer.json", nullptr},
-                                      {"plan-holmes.json", "the plan that the ranks followed"},
-                                      {"train.log", "the long run, step by step"},
-                                      {"model.bin", "its weights, in llm.c's format"}}};
+                                       {"report.json", "all figures"},
+                                       {"trace.json", "timelines, for chrome://tracing or Perfetto"},
+                                       {"cluster.json", "the cluster file, as measured"},
+                                       {"layers.json", "times of the layers (tombolo simulate --profile)"},
+                                       {"plan-one-communicator.json", nullptr},
+                                       {"plan-per-peer.json", nullptr},
+                                       {"plan-holmes.json", "the plan that the ranks followed"},
+                                       {"train.log", "the long run, step by step"},
+                                       {"model.bin", "its weights, in llm.c's format"}}};
 
 /// What an earlier demo wrote here, by its own account.
 std::set<std::string> marked_files(const std::string& report) {
