@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kMostRounds = 40;
 constexpr double kCloseEnough = 1e-3;
+// Of what a shared processor's steps take beside passes; more than that has another cause.
+constexpr double kMostSpread = 1.5;
+constexpr int kHalvings = 12;
 // Where the cluster file does not know a memory's speed: anything to begin from.
 constexpr double kSomeMemorySpeed = 1e10;
 
@@ -85,6 +88,11 @@ class Calibrator {
       result.calibrated_ranks = rank_seconds(result.calibrated, plan_);
       if (!improve(by_processor_ ? alone() : result.calibrated_ranks)) break;
     }
+    if (by_processor_) {
+      spread_the_rest();
+      result.calibrated = simulate(corrected_, corrected_cluster_);
+      result.calibrated_ranks = rank_seconds(result.calibrated, plan_);
+    }
     result.cluster = corrected_cluster_;
     result.profile = corrected_.job.profile;
     for (const auto& [key, factor] : factors_)
@@ -97,6 +105,22 @@ class Calibrator {
   struct Factors {
     double forward = 1, backward = 1, update = 1;
   };
+
+  /// Makes all passes longer until the simulated step takes as long as the measured one.
+  void spread_the_rest() {
+    const auto factors = factors_;
+    double least = 1, most = kMostSpread;
+    for (int halving = 0; halving < kHalvings; ++halving) {
+      const double longer = (least + most) / 2;
+      for (auto& [key, factor] : factors_) {
+        factor.forward = longer * factors.at(key).forward;
+        factor.backward = longer * factors.at(key).backward;
+      }
+      apply();
+      const double step = simulate(corrected_, corrected_cluster_, {.spans = false}).step_seconds;
+      (step < run_.median_step() ? least : most) = longer;
+    }
+  }
 
   bool on_processors() const {
     return std::ranges::all_of(plan_.ranks, [&](const RankPlace& place) {

@@ -109,6 +109,14 @@ TEST(Calibrate, GoesByProcessorTimeWhereRanksShareAProcessor) {
   EXPECT_NEAR(found.profile->sending_seconds_per_byte, 1e-8, 1e-12);
   other.job.profile = found.profile;
   EXPECT_NEAR(step_of(other, cluster) / wanted, 1, 1e-3) << "the deep plan's ranks share it otherwise";
+
+  // Steps that take longer than all this: the cores attain less, for every pass.
+  for (double& seconds : run.step_seconds) seconds *= 1.1;
+  const Calibration slower = calibrate(plan, cluster, run);
+  EXPECT_NEAR(slower.calibrated.step_seconds / run.median_step(), 1, 1e-3);
+  const auto& both = slower.corrections.at(0);
+  EXPECT_GT(both.forward, 2.05);
+  EXPECT_NEAR(both.forward / both.backward, 2 / 0.75, 1e-2);
 }
 
 TEST(Calibrate, CorrectsAProfileByDeviceAndPass) {

@@ -10,8 +10,6 @@
 namespace tombolo::tools::demo {
 namespace {
 
-constexpr double kSecondsEach = 0.8;
-
 planner::LayerTimes layer(const planner::Profile& profile, int micro_batch) {
   const auto times = profile.times({}, profile.kind_of(0), 1, micro_batch);
   TOMBOLO_CHECK(times.has_value(), "micro_batch={}", micro_batch);
@@ -20,13 +18,14 @@ planner::LayerTimes layer(const planner::Profile& profile, int micro_batch) {
 
 }  // namespace
 
-planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches) {
+planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches,
+                                double seconds) {
   int ranks = 0;
   for (const topology::Host& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
   ProfileRequest request;
   request.model = demo_job().model;
   request.micro_batches = micro_batches;
-  request.seconds = kSecondsEach;
+  request.seconds = seconds;
   if (cluster.shared_processor) ranks = std::min(ranks, static_cast<int>(cluster.shared_processor->cores));
   planner::Profile profile;
   profile.model = request.model;

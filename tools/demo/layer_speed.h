@@ -8,9 +8,10 @@
 
 namespace tombolo::tools::demo {
 
-/// Times of the layers, on as many ranks at once as have a core to themselves; about a second for each
+/// Times of the layers, on as many ranks at once as have a core to themselves; about `seconds` for each
 /// micro-batch (rows).
-planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches);
+planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches,
+                                double seconds);
 
 /// Of each time the median.
 planner::Profile median_of(const std::vector<planner::Profile>& profiles);

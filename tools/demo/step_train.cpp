@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -18,6 +18,8 @@ namespace {
 constexpr const char* kLearningRate = "0.001";
 constexpr const char* kWarmup = "20";
 constexpr int kSampleBytes = 400;
+// Of measuring layers in turns with the steps, for each size of micro-batch.
+constexpr double kSecondsEach = 0.4;
 
 struct Training {
   const Run& run;
@@ -186,25 +188,27 @@ void compare_in_turns(const Session& session, const std::vector<std::string>& ra
   std::vector<Run*> all;
   for (auto* runs : {&report.runs, &report.more})
     for (Run& run : *runs) all.push_back(&run);
+  std::set<int> rows;
+  for (const Run* run : all) rows.insert(run->plan.job.micro_batch);
   const Run& by = report.runs.back();
-  std::map<int, std::vector<planner::Profile>> profiles;  // by micro-batch
+  std::vector<planner::Profile> profiles;
   std::vector<Correction> corrections;
   for (int round = 0; round < kRounds; ++round)
     for (Run* run : all) {
-      const int rows = run->plan.job.micro_batch;
-      profiles[rows].push_back(measure_layers(report.cluster, {rows}));
+      profiles.push_back(measure_layers(report.cluster, {rows.begin(), rows.end()}, kSecondsEach));
       measure(session, rank_hosts, text, report, *run);
-      if (run == &by) corrections.push_back(correction(session, *run, report.cluster, profiles[rows].back()));
+      if (run == &by) corrections.push_back(correction(session, *run, report.cluster, profiles.back()));
     }
   const Correction middle = middle_of(corrections);
-  session.screen.line(
-      "by '{}' forward passes take {:.2f} times, backward passes {:.2f} times what layers by themselves do, "
-      "and sending takes {:.1f} ns per byte; predicted again with that",
-      by.title, middle.forward, middle.backward, middle.sending_seconds_per_byte * 1e9);
+  const auto profile = corrected(median_of(profiles), middle);
   for (Run* run : all) {
-    run->plan.job.profile = corrected(median_of(profiles[run->plan.job.micro_batch]), middle);
+    run->plan.job.profile = profile;
     run->predicted = planner::simulate(run->plan, report.cluster);
   }
+  session.screen.line(
+      "in '{}' forward passes take {:.2f} times, backward passes {:.2f} times what layers by themselves do, "
+      "and sending takes {:.1f} ns per byte; the others are predicted again with that",
+      by.title, middle.forward, middle.backward, middle.sending_seconds_per_byte * 1e9);
 }
 
 }  // namespace
