@@ -42,10 +42,10 @@ std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& 
 /// cluster file says that the ranks share a processor and the run says how long each had a core, by that:
 /// how long a pass took besides is the sharing, which the simulator finds itself; and what a longer step than
 /// it then finds (kernel, hypervisor and changing turns take their part of the cores) is spread over all
-/// passes. Else by elapsed time, a fixed point, because ranks slow each other down. A profile also gets what sending took of the processor,
-/// where all ranks compute on CPUs. Links are not corrected: the probe measures them, and what a rank waits
-/// for tells no link from another. Throws kInvalidUsage where the run is not one of this plan, and as
-/// simulate() does.
+/// passes. Else by elapsed time, a fixed point, because ranks slow each other down. A profile also gets what
+/// sending took of the processor, where all ranks compute on CPUs. Links are not corrected: the probe
+/// measures them, and what a rank waits for tells no link from another. Throws kInvalidUsage where the run is
+/// not one of this plan, and as simulate() does.
 Calibration calibrate(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run);
 
 }  // namespace tombolo::planner
