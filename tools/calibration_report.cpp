@@ -260,8 +260,11 @@ std::string calibration_page(const Plan& plan, const topology::ClusterFile& clus
   for (const std::string& line : correction_lines(calibration))
     corrections += fmt::format("<li>{}</li>\n", escape(line));
   body += html_section("Corrections", corrections + "</ul>\n" +
-                                          html_note("What remains of the step's error lies in what crosses "
-                                                    "the network and in waiting for it."));
+                                          html_note(cluster.shared_processor && run.ranks.front().processor
+                                                        ? "The ranks share a processor: what a step took "
+                                                          "beside all this is spread over the passes."
+                                                        : "What remains of the step's error lies in what "
+                                                          "crosses the network and in waiting for it."));
   return html_page("Tombolo: predicted against measured", body);
 }
 

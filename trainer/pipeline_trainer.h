@@ -55,6 +55,8 @@ class PipelineTrainer {
 
   StageCompute& compute() noexcept { return *compute_; }
   Place place() const noexcept { return place_; }
+  /// For matrix products.
+  int threads() const noexcept { return job_.threads; }
   /// Payload bytes by pair of NICs, added up over this rank's communicators.
   std::vector<collectives::LinkTraffic> traffic() const;
 

@@ -95,6 +95,8 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   rank.seconds = {elapsed(Activity::kForward), elapsed(Activity::kBackward), elapsed(Activity::kUpdate)};
   rank.wait = elapsed(Activity::kWait);
   rank.reduce = elapsed(Activity::kReduce);
+  // Of the threads that share a product only one is timed, and the others would count as sending.
+  if (facts.trainer.threads() > 1) return rank;
   rank.processor.emplace();
   rank.processor->computing = {processor(Activity::kForward), processor(Activity::kBackward),
                                processor(Activity::kUpdate)};

@@ -225,8 +225,13 @@ std::string Report::to_html() const {
       "Predicted against measured",
       draw_predictions(*this) +
           html_legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
-          html_note("The prediction comes from the event simulator, fed with the measured links and the "
-                    "measured speed of computing, before any step was run."));
+          html_note(
+              more.empty()
+                  ? "The prediction comes from the event simulator, fed with the measured links and the "
+                    "measured times of the layers, before any step was run."
+                  : "The prediction comes from the event simulator, fed with the measured links and the "
+                    "measured times of the layers, and with what the steps of the Holmes plan say of "
+                    "passes and of sending: its own is no prediction."));
   if (!more.empty()) body += html_section("Other plans of the same job", other_plans(*this));
   body += html_section(
       "Bytes per step",
