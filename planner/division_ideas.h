@@ -33,9 +33,7 @@ class DivisionIdeas {
   /// `aligned`: equal rows for all, in micro-batches of one row unless the job says otherwise.
   DivisionIdeas(const SearchContext& context, const Job& job, bool aligned);
 
-  /// Rows of the micro-batches that are tried; a part's speeds are in this order.
-  const std::vector<int>& micro_batches() const noexcept { return micro_batches_; }
-  /// Units of these ranks and host.
+  /// Of these ranks of one host.
   Unit unit(std::vector<int> ranks, int type) const;
   /// Fills in the speeds of a part that has its units.
   void time(Part& part);

@@ -23,14 +23,20 @@ std::pair<std::string, std::string> end_of(const JsonCursor& at) {
   return {text.substr(0, slash), text.substr(slash + 1)};
 }
 
+RankSeconds parse_seconds(const JsonCursor& at) {
+  return {at.field("forward_seconds").positive_number(), at.field("backward_seconds").positive_number(),
+          at.field("update_seconds").number_at_least(0)};
+}
+
+Json seconds_json(const RankSeconds& seconds) {
+  return {{"forward_seconds", seconds.forward},
+          {"backward_seconds", seconds.backward},
+          {"update_seconds", seconds.update}};
+}
+
 ProcessorSeconds parse_processor(const JsonCursor& at) {
   at.only({"forward_seconds", "backward_seconds", "update_seconds", "sending_seconds"});
-  ProcessorSeconds processor;
-  processor.computing.forward = at.field("forward_seconds").positive_number();
-  processor.computing.backward = at.field("backward_seconds").positive_number();
-  processor.computing.update = at.field("update_seconds").number_at_least(0);
-  processor.sending = at.field("sending_seconds").number_at_least(0);
-  return processor;
+  return {parse_seconds(at), at.field("sending_seconds").number_at_least(0)};
 }
 
 MeasuredRun::Rank parse_rank(const JsonCursor& at) {
@@ -40,9 +46,7 @@ MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   rank.host = at.field("host").text();
   rank.stage = static_cast<int>(at.field("stage").integer(0, kMostSteps));
   rank.replica = static_cast<int>(at.field("replica").integer(0, kMostSteps));
-  rank.seconds.forward = at.field("forward_seconds").positive_number();
-  rank.seconds.backward = at.field("backward_seconds").positive_number();
-  rank.seconds.update = at.field("update_seconds").number_at_least(0);
+  rank.seconds = parse_seconds(at);
   if (const auto wait = at.optional("wait_seconds")) rank.wait = wait->number_at_least(0);
   if (const auto reduce = at.optional("reduce_seconds")) rank.reduce = reduce->number_at_least(0);
   if (const auto processor = at.optional("processor")) rank.processor = parse_processor(*processor);
@@ -97,19 +101,16 @@ Json MeasuredRun::to_json() const {
                {"ranks", Json::array()},
                {"links", Json::array()}};
   for (const Rank& rank : ranks) {
-    Json item = {{"host", rank.host},
-                 {"stage", rank.stage},
-                 {"replica", rank.replica},
-                 {"forward_seconds", rank.seconds.forward},
-                 {"backward_seconds", rank.seconds.backward},
-                 {"update_seconds", rank.seconds.update},
-                 {"wait_seconds", rank.wait},
-                 {"reduce_seconds", rank.reduce}};
-    if (rank.processor)
-      item["processor"] = {{"forward_seconds", rank.processor->computing.forward},
-                           {"backward_seconds", rank.processor->computing.backward},
-                           {"update_seconds", rank.processor->computing.update},
-                           {"sending_seconds", rank.processor->sending}};
+    Json item = seconds_json(rank.seconds);
+    item["host"] = rank.host;
+    item["stage"] = rank.stage;
+    item["replica"] = rank.replica;
+    item["wait_seconds"] = rank.wait;
+    item["reduce_seconds"] = rank.reduce;
+    if (rank.processor) {
+      item["processor"] = seconds_json(rank.processor->computing);
+      item["processor"]["sending_seconds"] = rank.processor->sending;
+    }
     json["ranks"].push_back(std::move(item));
   }
   for (const LinkBytes& link : links)

@@ -157,5 +157,14 @@ TEST(Profile, DecidesWhatIsKeptAndSent) {
   EXPECT_DOUBLE_EQ(plan.job.boundary_bytes(2), plan.job.model.boundary_bytes());
 }
 
+TEST(Profile, KeepsWhatSendingTakes) {
+  Profile profile;
+  profile.measurements = {{"", "layer", 1, 1, {0.1, 0.2, 0, 0}}};
+  EXPECT_FALSE(profile.to_json().contains("sending_seconds_per_byte"));
+  profile.sending_seconds_per_byte = 2e-9;
+  const Profile again = Profile::parse(JsonDocument::parse(profile.to_json().dump(), "again"));
+  EXPECT_EQ(again.sending_seconds_per_byte, 2e-9);
+}
+
 }  // namespace
 }  // namespace tombolo::planner

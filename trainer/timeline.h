@@ -40,6 +40,7 @@ class Timeline {
   void keep(int first, int count) noexcept;
   /// Times are kept for each step too.
   void keep_steps() noexcept { keeps_steps_ = true; }
+  /// Before a step's first bar; steps come in order.
   void set_step(int step) noexcept;
   /// `name` has static lifetime; `processor`: seconds that the thread ran meanwhile.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,

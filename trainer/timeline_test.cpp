@@ -21,7 +21,7 @@ TEST(Timeline, TellsWhatRanInPassesFromWhatRanBesideThem) {
     timeline.set_step(step);
     {
       const Timed timed(timeline, "forward", Activity::kForward, 0);
-      run_for(0.02);
+      run_for(0.1);
     }
     {
       const Timed timed(timeline, "wait for gradients", Activity::kWait);
@@ -32,10 +32,10 @@ TEST(Timeline, TellsWhatRanInPassesFromWhatRanBesideThem) {
   ASSERT_EQ(timeline.steps().size(), 2u);
   for (const StepSeconds& step : timeline.steps()) {
     const double ran = step.processor[static_cast<std::size_t>(Activity::kForward)];
-    EXPECT_GE(ran, 0.02);
+    EXPECT_GE(ran, 0.1);
     EXPECT_GE(step.elapsed[static_cast<std::size_t>(Activity::kForward)], ran - 1e-3);
     EXPECT_GE(step.sending, 0.03) << "the other thread's";
-    EXPECT_LT(step.sending, 0.05) << "not the pass, which took 0.02";
+    EXPECT_LT(step.sending, 0.1) << "not the pass too";
     EXPECT_EQ(step.processor[static_cast<std::size_t>(Activity::kBackward)], 0);
   }
 }

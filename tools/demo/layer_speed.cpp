@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "planner/memory.h"
 #include "tools/demo/options.h"
 #include "tools/profile_ranks.h"
 
