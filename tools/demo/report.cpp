@@ -102,8 +102,7 @@ bool Report::order_as_predicted(double tie) const {
   for (const auto* list : {&runs, &more})
     for (const Run& run : *list) all.push_back(&run);
   const auto faster = [tie](const Run& a, const Run& b) {
-    return a.measured_step_seconds * (1 + tie) < b.measured_step_seconds &&
-           std::ranges::equal(a.round_seconds, b.round_seconds, std::less());
+    return a.measured_step_seconds * (1 + tie) < b.measured_step_seconds;
   };
   for (const Run* a : all)
     for (const Run* b : all)

@@ -84,8 +84,8 @@ struct Report {
   std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
-  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one. Two count
-  /// as equal where their medians differ by less than `tie`, or where neither was the faster in every round.
+  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one; two count
+  /// as equal where the medians of their steps differ by less than `tie`.
   bool order_as_predicted(double tie = 0.02) const;
   /// A sentence for each figure that is not as expected, and a last one on what that may mean; empty where
   /// all are.

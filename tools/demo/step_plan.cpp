@@ -54,13 +54,16 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     const char *name, *title;
     planner::Strategy strategy;
     int pipeline, data, micro_batch;
+    const char* routing = "per-peer";
   };
+  // Each predicted at least a twentieth from the next and from the three: steps of equal plans differ by
+  // that, from one moment of a virtual machine to the next.
   constexpr Other kOthers[] = {
-      {"holmes-4-stages", "Holmes, 4 stages", planner::Strategy::kHolmes, 4, 1, 2},
-      {"order-4-stages", "Launcher's order, 4 stages", planner::Strategy::kMegatron, 4, 1, 2},
+      {"holmes-4-stages", "Holmes, 4 stages", planner::Strategy::kHolmes, 4, 1, 4},
       {"4-replicas", "4 replicas", planner::Strategy::kMegatron, 1, 4, 2},
-      {"holmes-micro-1", "Holmes, micro-batches of 1", planner::Strategy::kHolmes, 2, 2, 1},
-      {"holmes-micro-4", "Holmes, micro-batches of 4", planner::Strategy::kHolmes, 2, 2, 4}};
+      {"holmes-4-stages-of-8", "Holmes, 4 stages, by 8 rows", planner::Strategy::kHolmes, 4, 1, 8},
+      {"holmes-4-stages-of-16", "Holmes, 4 stages, 16 at once", planner::Strategy::kHolmes, 4, 1, 16},
+      {"4-replicas-shared", "4 replicas, one communicator", planner::Strategy::kMegatron, 1, 4, 2, "shared"}};
   for (const Other& other : kOthers) {
     planner::Job job = demo_job();
     job.pipeline = other.pipeline;
@@ -69,6 +72,7 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     job.profile = report.profile;
     planner::PlanOptions options;
     options.strategy = other.strategy;
+    options.routing = other.routing;
     options.rank_hosts = rank_hosts;
     Run run;
     run.name = other.name;

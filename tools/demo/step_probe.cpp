@@ -40,7 +40,7 @@ void probe(const Session& session, Report& report) {
   session.interrupts.check();
   const int rows = demo_job().micro_batch;
   const std::vector<int> micro_batches =
-      session.options.more_plans ? std::vector{1, 2, 4} : std::vector{rows};
+      session.options.more_plans ? std::vector{2, 4, 8, 16} : std::vector{rows};
   report.profile = std::make_shared<const planner::Profile>(measure_layers(report.cluster, micro_batches, 1));
   report.cluster = with_speed(std::move(report.cluster), *report.profile, rows);
   report.flops_per_second = flops_per_second(*report.profile, rows);
