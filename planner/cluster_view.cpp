@@ -124,7 +124,7 @@ const Path& ClusterView::path(int from, int to) const {
       path.latency_seconds = link->latency_seconds;
     }
     if (source.device_bytes_per_second > 0) path.bytes_per_second = source.device_bytes_per_second;
-    return paths_.emplace(std::pair(from, to), path).first->second;
+    return paths_.emplace(HostPair{from, to}, path).first->second;
   }
   const auto pair = choose(from, to);
   if (!pair)
@@ -154,7 +154,7 @@ const Path& ClusterView::path(int from, int to) const {
     path.shared.push_back(static_cast<int>(shared));
     path.bytes_per_second = std::min(path.bytes_per_second, cluster_.shared_links[shared].bytes_per_second);
   }
-  return paths_.emplace(std::pair(from, to), path).first->second;
+  return paths_.emplace(HostPair{from, to}, path).first->second;
 }
 
 const topology::Device& ClusterView::device(int host_index, int device) const {

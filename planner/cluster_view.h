@@ -2,11 +2,12 @@
 // takes with its attained speed.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,18 @@ struct Path {
   double bytes_per_second = 0;  ///< 0 inside a host that does not say what it attains: costs nothing
   double latency_seconds = 0;
   std::vector<int> shared;  ///< of the cluster file's shared_links those that it crosses
+};
+
+/// Two hosts by index, in one direction.
+struct HostPair {
+  int from = 0, to = 0;
+  friend bool operator==(const HostPair&, const HostPair&) = default;
+  struct Hash {
+    std::size_t operator()(const HostPair& pair) const noexcept {
+      // Hosts count from 0 and are fewer than 2^32: no two pairs meet.
+      return static_cast<std::size_t>(pair.from) << 32U | static_cast<std::uint32_t>(pair.to);
+    }
+  };
 };
 
 /// Immutable once built; refers to the cluster file, which must outlive it.
@@ -79,8 +92,8 @@ class ClusterView {
   std::optional<topology::NicKind> shared_kind_;
   std::vector<bool> shares_processor_;
   topology::LinkTable links_;
-  std::vector<SharedEnds> shared_;                     // by shared link
-  mutable std::map<std::pair<int, int>, Path> paths_;  // found so far
+  std::vector<SharedEnds> shared_;                                    // by shared link
+  mutable std::unordered_map<HostPair, Path, HostPair::Hash> paths_;  // found so far
 };
 
 }  // namespace tombolo::planner

@@ -176,7 +176,7 @@ void FluidEngine::share(std::vector<Resource>& dirty) {
   dirty.clear();
 }
 
-void FluidEngine::run() {
+void FluidEngine::run(double limit_seconds) {
   link_successors();
   for (std::size_t i = 0; i < activities_.size(); ++i)
     if (activities_[i].waiting_for == 0) ready_.push_back(static_cast<Activity>(i));
@@ -189,6 +189,7 @@ void FluidEngine::run() {
     while (!events_.empty() && events_.top().version != item(events_.top().activity).version) events_.pop();
     if (events_.empty()) break;
     now_ = events_.top().time;
+    if (now_ > limit_seconds) return;
     // All that ends now ends together, so that the sharing is computed once. Equal work started together ends
     // within rounding; without the tolerance such ties would cost an event each.
     const double until = now_ * (1 + 1e-13);

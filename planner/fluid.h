@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <queue>
 #include <span>
 #include <vector>
@@ -33,12 +34,13 @@ class FluidEngine {
   /// `later` starts no sooner than `earlier` ends.
   void order(Activity earlier, Activity later) { edges_.push_back({earlier, later}); }
 
-  /// Runs everything once. Throws kInternal when the graph has a cycle.
-  void run();
+  /// Runs everything once, or until it is clear that it takes longer than `limit_seconds`: finish() is then
+  /// beyond that, and begins and ends mean nothing. Throws kInternal when the graph has a cycle.
+  void run(double limit_seconds = std::numeric_limits<double>::infinity());
 
   double begin(Activity activity) const { return activities_[index(activity)].begin; }
   double end(Activity activity) const { return activities_[index(activity)].end; }
-  /// When the last activity ended.
+  /// When the last activity ended, of those that were run.
   double finish() const noexcept { return now_; }
   std::size_t size() const noexcept { return activities_.size(); }
 

@@ -97,6 +97,19 @@ TEST(FluidEngine, LaterActivitiesWaitForAllEarlierOnes) {
   EXPECT_DOUBLE_EQ(engine.finish(), 5);
 }
 
+TEST(FluidEngine, StopsWhereItsLimitIsPassed) {
+  for (const double limit : {9.0, 10.0, 11.0}) {
+    FluidEngine engine;
+    const auto first = engine.add_delay(4), second = engine.add_delay(6);
+    engine.order(first, second);
+    engine.run(limit);
+    if (limit < 10)
+      EXPECT_GT(engine.finish(), limit);
+    else
+      EXPECT_DOUBLE_EQ(engine.finish(), 10);
+  }
+}
+
 TEST(FluidEngine, ACycleIsAnErrorAndNotAHang) {
   FluidEngine engine;
   const auto a = engine.add_delay(1), b = engine.add_delay(1);

@@ -128,7 +128,7 @@ double Scorer::seconds(const Layout& layout, double limit) {
   if (limit < kNever && lower_bound(plan, context_.view) >= limit) return kNever;
   if (missing_memory(plan, context_.view).bytes > 0) return kNever;
   ++simulated_;
-  const auto simulation = simulate_if_linked(plan, context_.view);
+  const auto simulation = simulate_if_linked(plan, context_.view, limit);
   return simulation ? simulation->step_seconds : kNever;
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "planner/condense.h"
 #include "planner/layer_split.h"
 #include "planner/left_out.h"
 #include "planner/linked_parts.h"
@@ -109,8 +108,9 @@ void explain(const SearchContext& context, Plan& plan, std::size_t layouts, std:
   note_conditions(context, plan);
 }
 
-/// `megatron` and `holmes`: every layout that divides, by its own rule.
-Plan grid_plan(const SearchContext& context, const Job& job) {
+/// `megatron` and `holmes`: every layout that divides, by its own rule; nothing where all take as long as the
+/// context's limit.
+std::optional<Plan> grid_plan(const SearchContext& context, const Job& job) {
   Candidates found = enumerate(context, job);
   std::vector<Candidate>& candidates = found.all;
   if (candidates.empty())
@@ -133,15 +133,17 @@ Plan grid_plan(const SearchContext& context, const Job& job) {
   std::size_t simulated = 0;
   for (Candidate& candidate : candidates) {
     Prediction& prediction = candidate.plan.prediction;
-    if (best && candidate.bound >= best->plan.prediction.step_seconds) continue;
-    const auto simulation = simulate_if_linked(candidate.plan, context.view, &unlinked);
+    // By more than rounding, so that equal layouts are decided by their order alone.
+    const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
+    if (candidate.bound >= limit) continue;
+    const auto simulation = simulate_if_linked(candidate.plan, context.view, limit, &unlinked);
     ++simulated;
     if (!simulation) continue;
     prediction.step_seconds = simulation->step_seconds;
     prediction.bubble_fraction = simulation->bubble_fraction;
-    // By more than rounding, so that equal layouts are decided by their order alone.
-    if (!best || prediction.step_seconds < best->plan.prediction.step_seconds * (1 - 1e-9)) best = &candidate;
+    best = &candidate;
   }
+  if (!best && context.limit_seconds < Scorer::kNever) return std::nullopt;
   if (!best) fail_nothing_linked(context, unlinked);
   Plan plan = std::move(best->plan);
   explain(context, plan, layouts, fitting, simulated, best->groups_inside_kinds);
@@ -149,13 +151,14 @@ Plan grid_plan(const SearchContext& context, const Job& job) {
 }
 
 /// Of a search that found nothing, what would make it find something is what the grids say.
-Plan searched_plan(const SearchContext& context, const Job& job) {
+std::optional<Plan> searched_plan(const SearchContext& context, const Job& job) {
   std::optional<Plan> plan = context.options.strategy == Strategy::kPipette ? pipette_plan(context, job)
                                                                             : flashflex_plan(context, job);
   if (plan) {
     note_conditions(context, *plan);
-    return std::move(*plan);
+    return plan;
   }
+  if (context.limit_seconds < Scorer::kNever) return std::nullopt;
   PlanOptions options = context.options;
   options.strategy = Strategy::kHolmes;
   grid_plan({context.view, context.kinds_view, context.slots, options}, job);
@@ -164,76 +167,6 @@ Plan searched_plan(const SearchContext& context, const Job& job) {
        "tensor, "
        "micro-batch)",
        strategy_name(context.options.strategy));
-}
-
-Plan plan_by(Strategy strategy, const SearchContext& context, const Job& job) {
-  PlanOptions options = context.options;
-  options.strategy = strategy;
-  const SearchContext one{context.view, context.kinds_view, context.slots, options};
-  return strategy == Strategy::kMegatron || strategy == Strategy::kHolmes ? grid_plan(one, job)
-                                                                          : searched_plan(one, job);
-}
-
-Plan auto_plan(const SearchContext& context, const Job& job);
-
-/// A part of a large cluster planned and repeated; nothing where it has no equal parts, or where the whole
-/// does not fit as its parts do.
-std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job) {
-  constexpr std::size_t kMostAtOnce = 1024;
-  if (context.slots.size() <= kMostAtOnce) return std::nullopt;
-  const auto part = condensed(context, job, kMostAtOnce);
-  if (!part) return std::nullopt;
-  const SearchContext inside{context.view, context.kinds_view, part->slots, context.options};
-  const Plan small = auto_plan(inside, part->job);
-  const Layout layout = repeated(layout_of(inside, small), *part);
-  Scorer scorer(context, job);
-  if (scorer.seconds(layout) == Scorer::kNever) return std::nullopt;
-  Plan plan = scorer.plan(layout);
-  plan.notes = small.notes;
-  plan.notes.insert(
-      plan.notes.begin(),
-      fmt::format("planned for {} ranks and repeated {} times, for the hosts fall into equal parts",
-                  part->slots.size(), part->copies));
-  return plan;
-}
-
-/// The best of the others, then better still.
-Plan auto_plan(const SearchContext& context, const Job& job) {
-  constexpr double kMostLayouts = 2e5;
-  if (auto plan = repeated_plan(context, job)) return std::move(*plan);
-  std::optional<Plan> best;
-  std::optional<Error> why;
-  std::vector<std::string> others;
-  for (const Strategy strategy :
-       {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette, Strategy::kFlashFlex}) {
-    try {
-      Plan plan = plan_by(strategy, context, job);
-      others.push_back(
-          fmt::format("{} {}", strategy_name(strategy), format_seconds(plan.prediction.step_seconds)));
-      if (!best || plan.prediction.step_seconds < best->prediction.step_seconds) best = std::move(plan);
-    } catch (const Error& error) {
-      if (!why) why = error;
-    }
-  }
-  const double layouts = layouts_in_all(context, job);
-  const bool exhaustive = layouts <= kMostLayouts;
-  if (!best && !exhaustive) throw Error(*why);
-  if (exhaustive) {
-    const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    if (auto plan = exhaustive_plan(context, job, limit)) best = std::move(*plan);
-    if (!best) throw Error(*why);
-  } else {
-    const auto ranks = static_cast<std::int64_t>(context.slots.size());
-    best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
-  }
-  best->strategy = strategy_name(Strategy::kAuto);
-  best->notes.insert(
-      best->notes.begin(),
-      fmt::format("{}; per step: {}",
-                  exhaustive ? "the best of all layouts"
-                             : "the best of the strategies, then changed as long as it got faster",
-                  others.empty() ? "no strategy has a plan" : fmt::format("{}", fmt::join(others, ", "))));
-  return std::move(*best);
 }
 
 }  // namespace
@@ -245,6 +178,14 @@ std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::
     if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
   }
   return savings;
+}
+
+std::optional<Plan> plan_by(Strategy strategy, const SearchContext& context, const Job& job) {
+  PlanOptions options = context.options;
+  options.strategy = strategy;
+  const SearchContext one{context.view, context.kinds_view, context.slots, options, context.limit_seconds};
+  return strategy == Strategy::kMegatron || strategy == Strategy::kHolmes ? grid_plan(one, job)
+                                                                          : searched_plan(one, job);
 }
 
 std::string_view strategy_name(Strategy strategy) noexcept {
@@ -273,8 +214,8 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   const ClusterView view(cluster, options.routing, hosts);
   const SearchContext context{view, all, slots, options};
 
-  Plan plan =
-      options.strategy == Strategy::kAuto ? auto_plan(context, job) : plan_by(options.strategy, context, job);
+  Plan plan = options.strategy == Strategy::kAuto ? auto_plan(context, job)
+                                                  : plan_by(options.strategy, context, job).value();
   if (!plan.left_out.empty()) {
     for (std::string& sentence : why_left_out(context, plan)) plan.notes.push_back(std::move(sentence));
     // Those that are left may all share a better kind of NIC.

@@ -216,9 +216,12 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
   return bound;
 }
 
-std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view, std::string* why) {
+std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view, double limit,
+                                             std::string* why) {
   try {
-    return simulate(plan, view, {.spans = false});
+    Simulation simulation = simulate(plan, view, {.spans = false, .limit_seconds = limit});
+    if (simulation.step_seconds >= limit) return std::nullopt;
+    return simulation;
   } catch (const Error& error) {
     if (error.cause() != Cause::kInvalidUsage) throw;
     if (why && why->empty()) *why = error.what();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ struct SearchContext {
   const ClusterView& kinds_view;  ///< of per-peer routing
   const std::vector<Slot>& slots;
   const PlanOptions& options;
+  /// Plans whose step takes as long or longer are not wanted.
+  double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
 /// Every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that divides. Throws
@@ -45,9 +48,10 @@ Candidates enumerate(const SearchContext& context, const Job& job);
 /// their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
-/// As simulate(), without spans; nothing where ranks must talk whose hosts the cluster file does not link, of
-/// which `why`, if given and empty, gets the error.
+/// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk
+/// whose hosts the cluster file does not link, of which `why`, if given and empty, gets the error.
 std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view,
+                                             double limit = std::numeric_limits<double>::infinity(),
                                              std::string* why = nullptr);
 
 struct Missing {

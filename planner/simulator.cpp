@@ -56,9 +56,10 @@ Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
 
 Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options) {
   StepGraph graph = build_step(plan, view, options.bucket_bytes);
-  graph.engine.run();
+  graph.engine.run(options.limit_seconds);
   Simulation result;
   result.step_seconds = graph.engine.finish();
+  if (result.step_seconds > options.limit_seconds) return result;
   double busy = 0;
   for (const Bar& bar : graph.bars) {
     const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct SimulationOptions {
   /// Gradients are reduced in buckets of at least this, cut at the borders of layers; the trainer's default.
   std::uint64_t bucket_bytes = 256 * 1024;
   bool spans = true;  ///< off: only the sums, which is quicker
+  /// A step that takes longer is not simulated to its end: of the result nothing counts but that step_seconds
+  /// is beyond this.
+  double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
 struct Simulation {

@@ -9,13 +9,17 @@ namespace tombolo::planner {
 FluidEngine::Activity StepNetwork::add(const TransferEnd& from, const TransferEnd& to, double bytes) {
   const Path& path = view_.path(from.host, to.host);
   if (path.inside_host) return add_inside(from, to, bytes);
-  const Pair nics(from.host, path.from_nic, to.host, path.to_nic);
-  const auto [pair, added] = pairs_.try_emplace(nics, 0);
-  if (added)
-    pair->second = engine_.add_resource(
+  const auto [place, added] = between_.try_emplace(HostPair{from.host, to.host});
+  Between& between = place->second;
+  if (added) {
+    between.flow = {from.host, path.from_nic, to.host, path.to_nic, 0};
+    between.pair = engine_.add_resource(
         path.bytes_per_second, std::min(burst(from.host, path.from_nic), burst(to.host, path.to_nic)));
-  bytes_[nics] += bytes;
-  way_.assign({nic(from.host, path.from_nic, true), nic(to.host, path.to_nic, false), pair->second});
+    between.out = nic(from.host, path.from_nic, true);
+    between.in = nic(to.host, path.to_nic, false);
+  }
+  between.flow.bytes += bytes;
+  way_.assign({between.out, between.in, between.pair});
   for (const int link : path.shared) way_.push_back(shared_link(link));
   return engine_.add(bytes, path.bytes_per_second, way_);
 }
@@ -29,24 +33,24 @@ FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const Tra
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);
     return engine_.add(bytes, rate, {port(from, true), port(to, false)});
   }
-  const auto [pair, added] = pairs_.try_emplace({from.host, -1, to.host, -1}, 0);
-  if (added) pair->second = engine_.add_resource(path.bytes_per_second);
-  return engine_.add(bytes, path.bytes_per_second, {pair->second});
+  const auto [bus, added] = buses_.try_emplace(from.host, 0);
+  if (added) bus->second = engine_.add_resource(path.bytes_per_second);
+  return engine_.add(bytes, path.bytes_per_second, {bus->second});
 }
 
 double StepNetwork::longest_latency() const {
   double longest = 0;
-  for (const auto& [pair, resource] : pairs_)
-    longest = std::max(longest, latency(std::get<0>(pair), std::get<2>(pair)));
+  for (const auto& [hosts, between] : between_)
+    longest = std::max(longest, latency(between.flow.from_host, between.flow.to_host));
+  for (const auto& [host, bus] : buses_) longest = std::max(longest, latency(host, host));
   return longest;
 }
 
 std::vector<Flow> StepNetwork::flows() const {
   std::vector<Flow> flows;
-  for (const auto& [nics, bytes] : bytes_) {
-    const auto& [from_host, from_nic, to_host, to_nic] = nics;
-    flows.push_back({from_host, from_nic, to_host, to_nic, bytes});
-  }
+  flows.reserve(between_.size());
+  for (const auto& [hosts, between] : between_) flows.push_back(between.flow);
+  std::ranges::sort(flows, {}, [](const Flow& flow) { return std::pair(flow.from_host, flow.to_host); });
   return flows;
 }
 

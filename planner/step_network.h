@@ -3,6 +3,7 @@
 
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,7 @@
 
 namespace tombolo::planner {
 
-/// Bytes over one pair of NICs, by host and NIC index.
+/// Bytes over one pair of NICs, by host and NIC index. Between two hosts routing takes one such pair.
 struct Flow {
   int from_host = 0, from_nic = 0, to_host = 0, to_nic = 0;
   double bytes = 0;
@@ -43,7 +44,11 @@ class StepNetwork {
  private:
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
-  using Pair = std::tuple<int, int, int, int>;  ///< host and NIC of both ends
+  /// The pair of NICs by which one host sends to another, and what it takes of the network.
+  struct Between {
+    Flow flow;
+    Resource pair = FluidEngine::kNone, out = FluidEngine::kNone, in = FluidEngine::kNone;
+  };
 
   Activity add_inside(const TransferEnd& from, const TransferEnd& to, double bytes);
   Resource nic(int host, int index, bool out);
@@ -55,10 +60,10 @@ class StepNetwork {
   const ClusterView& view_;
   FluidEngine& engine_;
   std::map<std::tuple<int, int, bool>, Resource> nics_;
-  std::map<Pair, Resource> pairs_;
+  std::unordered_map<HostPair, Between, HostPair::Hash> between_;
+  std::map<int, Resource> buses_;  // by host
   std::map<int, Resource> shared_links_;
   std::map<std::pair<int, bool>, Resource> ports_;
-  std::map<Pair, double> bytes_;
   std::vector<Resource> way_;  // of the transfer that is being added
 };
 

@@ -8,6 +8,15 @@
 
 namespace tombolo::planner {
 
+/// By a strategy other than auto; nothing where no plan takes less than the context's limit. Throws
+/// kInvalidUsage where none divides, fits or can talk, saying what would help.
+std::optional<Plan> plan_by(Strategy strategy, const SearchContext& context, const Job& job);
+
+/// The best of the others, then better still; of few ranks the best of all layouts. Of more than
+/// `most_at_once` ranks a part of the cluster, planned and repeated, is one of the others, and strategies
+/// only say whether they are faster than what is known by then.
+Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at_once = 1024);
+
 /// Pipette (arXiv 2405.18093): every grid of stages, replicas, tensor degree and micro-batch, equal stages;
 /// workers take their places by what the links between them attain.
 std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job);

@@ -60,6 +60,31 @@ TEST(Strategies, AutoIsNeverWorseThanAnother) {
   }
 }
 
+TEST(Strategies, AutoIsNeverWorseThanAnotherWhereItPlansParts) {
+  const auto seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<> factor(0.1, 10);
+  for (int trial = 0; trial < test_rounds(4); ++trial) {
+    const auto cluster =
+        make_cluster({{"a", 2, 2, topology::NicKind::kInfiniBand, 1e8 * factor(random), 1e9 * factor(random)},
+                      {"b", 2, 2, topology::NicKind::kRoce, 1e8 * factor(random), 1e9}},
+                     1e6 * factor(random));
+    const Job job = random_job(random, 8, 16);
+    PlanOptions options;
+    options.uneven_replicas = job.framework == Framework::kMegatron;
+    const ClusterView view(cluster, "per-peer", {});
+    const std::vector<Slot> slots = launcher_slots(view, {});
+    const Plan plan = auto_plan({view, view, slots, options}, job, 4);
+    EXPECT_NE(plan.notes.front().find("a part, repeated"), std::string::npos) << plan.notes.front();
+    EXPECT_NEAR(simulate(plan, cluster).step_seconds, plan.prediction.step_seconds,
+                1e-9 * plan.prediction.step_seconds);
+    for (const Strategy strategy :
+         {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex})
+      EXPECT_LE(plan.prediction.step_seconds, seconds_by(cluster, job, strategy) * (1 + 1e-9))
+          << strategy_name(strategy) << " seed " << seed << ' ' << trial;
+  }
+}
+
 TEST(Strategies, PipetteKeepsStagesTogetherOnFastLinks) {
   // Pairs of hosts by fast links, in an order that the launcher's does not follow.
   auto cluster = make_cluster({{"a", 4}}, 1e5);
