@@ -55,7 +55,7 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   std::vector<Strategy> strategies = {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette,
                                       Strategy::kFlashFlex};
   // It ranks by an estimate and simulates few, so that it soon says what the others have to come below.
-  if (large) std::ranges::rotate(strategies, strategies.end() - 1);
+  if (large) std::rotate(strategies.begin(), strategies.end() - 1, strategies.end());
   for (const Strategy strategy : strategies) {
     SearchContext one = context;
     if (large && found.best) one.limit_seconds = found.best->prediction.step_seconds * (1 - 1e-9);
