@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-TOMBOLO = sys.argv[1]
+TOMBOLO = os.path.abspath(sys.argv[1])
 NO_RELAY = "/dev/net/tun"
 
 

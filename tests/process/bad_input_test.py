@@ -18,7 +18,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from left_behind import environment, nothing_left  # noqa: E402
 
-TOMBOLO = sys.argv[1]
+TOMBOLO = os.path.abspath(sys.argv[1])
 USAGE, FAILED = 2, 1
 SEED = int(os.environ.get("SEED", random.SystemRandom().randrange(2**32)))
 
