@@ -23,33 +23,13 @@ constexpr std::size_t kMostLanes = 64;
 constexpr double kMemoryWidth = 900, kMemoryLeft = 190, kMemoryRight = 150, kMemoryTop = 6, kMemoryBar = 15,
                  kMemoryLane = 24;
 
-/// Ranks that the drawings show: all, or where these are too many the first replica's, or its first.
+/// Ranks that the drawings show: one of each place, or where these are too many those of the first replica.
 std::vector<std::size_t> shown_ranks(const Plan& plan) {
-  std::vector<std::size_t> all, first;
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    all.push_back(rank);
-    if (plan.ranks[rank].replica == 0 && plan.ranks[rank].tensor == 0) first.push_back(rank);
-  }
-  if (all.size() <= kMostLanes) return all;
-  if (first.size() > kMostLanes) first.resize(kMostLanes);
-  return first;
-}
-
-/// The plan with those ranks only, and their spans, numbered anew; for drawing.
-std::pair<Plan, std::vector<planner::Span>> cut_to(const Plan& plan, const Simulation& simulation,
-                                                   const std::vector<std::size_t>& ranks) {
-  std::pair<Plan, std::vector<planner::Span>> part;
-  std::vector<int> lane(plan.ranks.size(), -1);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    lane[ranks[i]] = static_cast<int>(i);
-    part.first.ranks.push_back(plan.ranks[ranks[i]]);
-  }
-  for (planner::Span span : simulation.spans) {
-    if (span.rank < 0 || lane[static_cast<std::size_t>(span.rank)] < 0) continue;
-    span.rank = lane[static_cast<std::size_t>(span.rank)];
-    part.second.push_back(span);
-  }
-  return part;
+  std::vector<std::size_t> ranks = first_ranks(plan);
+  if (ranks.size() > kMostLanes)
+    std::erase_if(ranks, [&](std::size_t rank) { return plan.ranks[rank].replica != 0; });
+  if (ranks.size() > kMostLanes) ranks.resize(kMostLanes);
+  return ranks;
 }
 
 double memory_of_device(const topology::ClusterFile& cluster, const planner::RankPlace& place) {
@@ -75,7 +55,7 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
     const auto& place = plan.ranks[ranks[i]];
     const RankMemory& memory = plan.prediction.memory[ranks[i]];
     const double y = kMemoryTop + kMemoryLane * static_cast<double>(i);
-    svg.text(kMemoryLeft - 12, y + 12, fmt::format("rank {} on {}", ranks[i], place.host), "name end");
+    svg.text(kMemoryLeft - 12, y + 12, place_name(plan, ranks[i]), "name end");
     const std::array<std::pair<const char*, std::uint64_t>, 5> parts{{{"parameters", memory.parameters},
                                                                       {"gradients", memory.gradients},
                                                                       {"optimizer", memory.optimizer},
@@ -195,7 +175,6 @@ std::string plan_page(const Plan& plan, const topology::ClusterFile& cluster, co
           html_tile(format_size(most), "on the fullest rank") + "</div>\n";
   body += html_section("Why this plan", why_html(plan, comparison));
   body += html_section("Stages", stages_html(plan, cluster));
-  const auto [part, spans] = cut_to(plan, simulation, ranks);
   body += html_section(
       "One step, rank by rank",
       html_note("Upper row of a rank: computing; lower row: network.") +
@@ -205,10 +184,9 @@ std::string plan_page(const Plan& plan, const topology::ClusterFile& cluster, co
                        {"optimizer", "optimizer"},
                        {"transfer", "activations and their gradients"},
                        {"reduce", "all-reduce of the weights' gradients"}}) +
-          draw_timeline(part, spans, simulation.step_seconds, "Timeline of one step") +
-          (ranks.size() < plan.ranks.size() ? html_note(fmt::format("{} of {} ranks: the first replica's.",
-                                                                    ranks.size(), plan.ranks.size()))
-                                            : std::string()));
+          draw_timeline(plan, ranks, simulation.spans, simulation.step_seconds, "Timeline of one step") +
+          (ranks.size() < first_ranks(plan).size() ? html_note("Only the first replica is shown.")
+                                                   : std::string()));
   if (!plan.prediction.memory.empty())
     body += html_section("Memory per rank", html_legend({{"m-parameters", "parameters"},
                                                          {"m-gradients", "gradients"},

@@ -138,12 +138,13 @@ std::string timelines(const Report& report) {
                                  {"transfer", "activations and their gradients"},
                                  {"reduce", "all-reduce of the weights' gradients"}});
   for (const auto& run : report.runs) {
-    out += fmt::format(
-        "<h3>{}: predicted</h3>\n{}", escape(run.title),
-        draw_timeline(run.plan, run.predicted.spans, longest, run.title + ", predicted timeline"));
+    out += fmt::format("<h3>{}: predicted</h3>\n{}", escape(run.title),
+                       draw_timeline(run.plan, first_ranks(run.plan), run.predicted.spans, longest,
+                                     run.title + ", predicted timeline"));
     if (run.measured.empty()) continue;
     out += fmt::format("<h3>{}: measured</h3>\n{}", escape(run.title),
-                       draw_timeline(run.plan, run.measured, longest, run.title + ", measured timeline"));
+                       draw_timeline(run.plan, first_ranks(run.plan), run.measured, longest,
+                                     run.title + ", measured timeline"));
   }
   return out;
 }

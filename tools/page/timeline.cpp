@@ -26,10 +26,32 @@ bool is_transfer(const planner::Span& span) noexcept {
          span.name != "optimizer";
 }
 
-std::string draw_timeline(const planner::Plan& plan, const std::vector<planner::Span>& spans, double seconds,
-                          const std::string& label) {
-  double lanes = static_cast<double>(plan.ranks.size());
-  double bottom = kTimelineTop + lanes * kTimelineLane;
+std::vector<std::size_t> first_ranks(const planner::Plan& plan) {
+  std::vector<std::size_t> first;
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
+    if (plan.ranks[rank].tensor == 0) first.push_back(rank);
+  return first;
+}
+
+std::string place_name(const planner::Plan& plan, std::size_t rank) {
+  const planner::RankPlace& place = plan.ranks[rank];
+  const auto shares = [&](const planner::RankPlace& other) {
+    return other.stage == place.stage && other.replica == place.replica;
+  };
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(plan.ranks, shares));
+  if (count == 1) return fmt::format("rank {} on {}", rank, place.host);
+  const std::size_t end = std::min(rank + count, plan.ranks.size());
+  const auto from = plan.ranks.begin() + static_cast<std::ptrdiff_t>(rank);
+  if (std::all_of(from, plan.ranks.begin() + static_cast<std::ptrdiff_t>(end), shares))
+    return fmt::format("ranks {}-{} on {}", rank, rank + count - 1, place.host);
+  return fmt::format("rank {}, {} more on {}", rank, count - 1, place.host);
+}
+
+std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size_t>& ranks,
+                          const std::vector<planner::Span>& spans, double seconds, const std::string& label) {
+  std::vector<int> lane_of(plan.ranks.size(), -1);
+  for (std::size_t lane = 0; lane < ranks.size(); ++lane) lane_of[ranks[lane]] = static_cast<int>(lane);
+  double bottom = kTimelineTop + static_cast<double>(ranks.size()) * kTimelineLane;
   Svg svg(kTimelineWidth, bottom + 26, label);
   auto marks = ticks(seconds * 1e3, 8);
   double scale = (kTimelineWidth - kTimelineLeft - kTimelineRight) / marks.back();
@@ -40,17 +62,19 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<planner::
     svg.text(x, bottom + 16, last ? short_number(mark) + " ms" : short_number(mark),
              last ? "tick end" : "tick middle");
   }
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const auto& place = plan.ranks[rank];
-    double y = kTimelineTop + static_cast<double>(rank) * kTimelineLane;
-    svg.text(kTimelineLeft - 12, y + 11, fmt::format("rank {} on {}", rank, place.host), "name end");
+  for (std::size_t lane = 0; lane < ranks.size(); ++lane) {
+    const auto& place = plan.ranks[ranks[lane]];
+    double y = kTimelineTop + static_cast<double>(lane) * kTimelineLane;
+    svg.text(kTimelineLeft - 12, y + 11, place_name(plan, ranks[lane]), "name end");
     svg.text(kTimelineLeft - 12, y + 25, fmt::format("stage {}, replica {}", place.stage, place.replica),
              "tick end");
   }
   for (const auto& span : spans) {
-    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= plan.ranks.size()) continue;
+    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= lane_of.size()) continue;
+    const int lane = lane_of[static_cast<std::size_t>(span.rank)];
+    if (lane < 0) continue;
     bool transfer = is_transfer(span);
-    double y = kTimelineTop + span.rank * kTimelineLane + (transfer ? kTimelineBar + 2 : 0);
+    double y = kTimelineTop + lane * kTimelineLane + (transfer ? kTimelineBar + 2 : 0);
     double begin = kTimelineLeft + span.begin_seconds * 1e3 * scale;
     double width = std::max((span.end_seconds - span.begin_seconds) * 1e3 * scale - 0.6, 0.6);
     std::string batch = span.micro_batch >= 0 ? fmt::format(" of micro-batch {}", span.micro_batch) : "";
