@@ -156,10 +156,12 @@ Dial::State Dial::poll() {
     refused_ = error == ECONNREFUSED;
     if (error != 0) {
       retry(fmt::format("{} (errno {})", errno_text(error), error));
+      turned_away_ |= error == ECONNRESET;  // connected, and ended before this end looked
       return state_;
     }
     if (peer_text(socket) == "?") {
       retry("the connection was lost at once");
+      turned_away_ = true;
       return state_;
     }
     if (is_self_connected(socket)) {
