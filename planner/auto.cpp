@@ -50,20 +50,27 @@ struct Found {
 Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
   const bool large = context.slots.size() > most_at_once;
   Found found;
+  const auto attempt = [&found](const auto& search) {
+    try {
+      search();
+    } catch (const Error& error) {
+      if (!found.why) found.why = error;
+    }
+  };
   if (large)
-    if (auto plan = repeated_plan(context, job, most_at_once)) found.add("a part, repeated", std::move(plan));
+    attempt([&] {
+      if (auto plan = repeated_plan(context, job, most_at_once))
+        found.add("a part, repeated", std::move(plan));
+    });
   std::vector<Strategy> strategies = {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette,
                                       Strategy::kFlashFlex};
   // It ranks by an estimate and simulates few, so that it soon says what the others have to come below.
   if (large) std::rotate(strategies.begin(), strategies.end() - 1, strategies.end());
   for (const Strategy strategy : strategies) {
-    SearchContext one = context;
-    if (large && found.best) one.limit_seconds = found.best->prediction.step_seconds * (1 - 1e-9);
-    try {
-      found.add(strategy_name(strategy), plan_by(strategy, one, job));
-    } catch (const Error& error) {
-      if (!found.why) found.why = error;
-    }
+    const double limit =
+        large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
+    const SearchContext one{context.view, context.kinds_view, context.slots, context.options, limit};
+    attempt([&] { found.add(strategy_name(strategy), plan_by(strategy, one, job)); });
   }
   return found;
 }
