@@ -6,11 +6,8 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/units.h"
-#include "planner/layer_split.h"
 #include "planner/left_out.h"
 #include "planner/linked_parts.h"
-#include "planner/memory.h"
 #include "planner/remedies.h"
 #include "planner/search.h"
 #include "planner/strategies.h"

@@ -128,7 +128,7 @@ void add_demo(CommandLine& tombolo) {
   app.add_option("--steps", options->steps, "Training steps with the fastest of the three")
       ->capture_default_str();
   app.add_flag("--more-plans", options->more_plans,
-               "Also hold the predictions for five other plans of the same job against measurement (seven "
+               "Also hold the predictions for five other plans of the same job against measurement (eight "
                "minutes more)");
   app.add_option("--seconds-limit", options->seconds_limit,
                  "Give up after so many seconds; default: 600, with --more-plans 1800");
