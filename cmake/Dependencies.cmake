@@ -16,14 +16,6 @@ if(TOMBOLO_TESTS)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
 endif()
 
-# BLAS for the trainer's matrix products.
-find_library(TOMBOLO_OPENBLAS NAMES openblas PATH_SUFFIXES openblas-pthread REQUIRED)
-find_path(TOMBOLO_OPENBLAS_INCLUDE cblas.h PATH_SUFFIXES x86_64-linux-gnu openblas-pthread
-          x86_64-linux-gnu/openblas-pthread REQUIRED)
-add_library(tombolo_openblas INTERFACE)
-target_link_libraries(tombolo_openblas INTERFACE ${TOMBOLO_OPENBLAS})
-target_include_directories(tombolo_openblas SYSTEM INTERFACE ${TOMBOLO_OPENBLAS_INCLUDE})
-
 # CUDA and NCCL: only the GPU tests need them.
 set(TOMBOLO_HAVE_CUDA OFF)
 if(NOT TOMBOLO_CUDA STREQUAL "OFF")

@@ -6,6 +6,7 @@
 
 #include "collectives/data_type.h"
 #include "collectives/half.h"
+#include "compute/instruction_set.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -156,22 +157,11 @@ TOMBOLO_AVX512 void combine_avx512(std::byte* destination, const std::byte* left
   combine_range<Op, T>(destination, left, right, done, count);
 }
 
-enum class Level { kPlain, kAvx2, kAvx512 };
-
-Level detect_level() noexcept {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
-    return Level::kAvx512;
-  }
-  // Every processor with AVX2 has F16C.
-  return __builtin_cpu_supports("avx2") ? Level::kAvx2 : Level::kPlain;
-}
-
 template <typename Op, typename T>
 Kernel kernel_for() noexcept {
-  static const Level level = detect_level();
-  if (level == Level::kAvx512) return &combine_avx512<Op, T>;
-  if (level == Level::kAvx2) return &combine_avx2<Op, T>;
+  const compute::InstructionSet set = compute::instruction_set();
+  if (set == compute::InstructionSet::kAvx512) return &combine_avx512<Op, T>;
+  if (set == compute::InstructionSet::kAvx2) return &combine_avx2<Op, T>;
   return &combine_plain<Op, T>;
 }
 #else

@@ -2,6 +2,7 @@
 #include "collectives/communicator.h"
 #include "collectives/meeting_place.h"
 #include "collectives/parameters.h"
+#include "compute/instruction_set.h"
 #include "topology/cluster_file.h"
 #include "topology/detect.h"
 
@@ -41,6 +42,7 @@ Options Options::from_environment() {
 Options Options::settings_from_environment() {
   Options options;
   options.log = log_from_environment();
+  compute::instruction_set();  // refuses a wrong choice here, and not in the middle of a reduction
   const double deadline = kDeadlineParameter.seconds();
   if (!(deadline > 0) || deadline > 1e6) {
     fail(Cause::kInvalidUsage, "{}={}: expected seconds above 0, at most 1000000", kDeadlineParameter.name,

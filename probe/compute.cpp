@@ -1,8 +1,7 @@
-#include <cblas.h>
-
 #include <algorithm>
 
 #include "base/error.h"
+#include "compute/gemm.h"
 #include "probe/core_speed.h"
 #include "probe/probe.h"
 
@@ -71,8 +70,8 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
       return {};
     }
   };
-  int threads_before = openblas_get_num_threads();
-  openblas_set_num_threads(1);  // a rank is one core's worth, as in the trainer
+  int threads_before = compute::multiply_threads();
+  compute::set_multiply_threads(1);  // a rank is one core's worth, as in the trainer
   for (int turn = 0; turn < communicator.size(); ++turn) {
     communicator.barrier();
     if (turn == communicator.rank()) result.alone = measure();
@@ -80,7 +79,7 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
   communicator.barrier();
   result.together = measure();
   communicator.barrier();
-  openblas_set_num_threads(threads_before);
+  compute::set_multiply_threads(threads_before);
   return result;
 }
 

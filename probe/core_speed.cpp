@@ -1,6 +1,5 @@
 #include "probe/core_speed.h"
 
-#include <cblas.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "compute/gemm.h"
 #include "topology/sys_tree.h"
 
 namespace tombolo::probe {
@@ -59,8 +59,7 @@ double time_products(int rows, int inner, int columns, double seconds) {
              n = static_cast<std::size_t>(columns);
   std::vector<float> left(m * k, 0.5F), right(k * n, 0.25F), product(m * n, 0.0F);
   const double each = seconds_per_call(seconds, [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, inner, 1.0F, left.data(), inner,
-                right.data(), columns, 0.0F, product.data(), columns);
+    compute::multiply(product.data(), n, {left.data(), k}, {right.data(), n}, m, n, k);
   });
   return 2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n) / each;
 }

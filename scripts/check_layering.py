@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 # From the ground up.
-ROOMS = ["base", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools",
+ROOMS = ["base", "compute", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools",
          "bench", "tests"]
 # Beside what lies above: the rooms below that a room knows nothing of.
 UNKNOWN = {

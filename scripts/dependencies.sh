@@ -9,7 +9,7 @@ set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config ccache
   libboost-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev libucx0
-  libopenblas-pthread-dev libgtest-dev
+  libgtest-dev
   iproute2 bible-kjv bible-kjv-text)
 test=(python3 python3-torch python3-prometheus-client curl nftables
   graphviz  # tombolo topo --format svg

@@ -6,6 +6,7 @@
 #include "base/text_distance.h"
 #include "collectives/bootstrap.h"
 #include "collectives/parameters.h"
+#include "compute/instruction_set.h"
 #include "net_plugin/parameters.h"
 #include "topology/cluster_file.h"
 #include "transport/router.h"
@@ -17,6 +18,7 @@ namespace tombolo::tools {
 std::vector<RoomParameters> all_parameters() {
   return {
       {"base", base_parameters()},
+      {"compute", compute::compute_parameters()},
       {"topology", topology::topology_parameters()},
       {"transport", transport::transport_parameters()},
       {"collectives", collectives::collectives_parameters()},

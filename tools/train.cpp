@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "collectives/bootstrap.h"
 #include "collectives/communicator.h"
+#include "compute/product_speed.h"
 #include "tools/command.h"
 #include "trainer/placement_check.h"
 
@@ -59,6 +60,8 @@ void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
   fmt::print("{}: {} parameters; {} stages x {} replicas, batch {}, micro-batch {}; {} on this rank\n",
              job.shape.text(), trainer::parameter_count(job.shape), job.layout.pipeline(),
              job.layout.replicas, job.layout.global_batch, job.layout.micro_batch, format_size(total));
+  constexpr double kProductSeconds = 0.01;
+  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds).text());
   std::fflush(stdout);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compute/product_speed.h"
 #include "topology/detect.h"
 
 namespace tombolo::doctor {
@@ -33,6 +34,7 @@ struct Facts {
   std::string why_no_namespaces;  ///< empty where they are permitted
   /// Empty when the library could be loaded, else the loader's words.
   std::function<std::string(const std::string& library)> load;
+  std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured
   std::string plugin;  ///< path of libnccl-net-tombolo.so; empty when there is none
 };
 
@@ -42,6 +44,7 @@ Facts gather_facts();
 std::vector<Check> check_nics(const Facts& facts);
 std::vector<Check> check_limits(const Facts& facts);
 std::vector<Check> check_kernel(const Facts& facts);
+std::vector<Check> check_processor(const Facts& facts);
 std::vector<Check> check_libraries(const Facts& facts);
 std::vector<Check> check_all(const Facts& facts);
 

@@ -63,6 +63,18 @@ class Doctor : public ::testing::Test {
   Facts facts_;
 };
 
+TEST_F(Doctor, WarnsWhereMatrixProductsAreFarBelowWhatTheInstructionsPromise) {
+  using compute::InstructionSet;
+  facts_.products = {InstructionSet::kAvx512, InstructionSet::kAvx512, 108e9, 118e9};
+  EXPECT_EQ(find("matrix products").status, Status::kOk);
+  EXPECT_EQ(find("matrix products").seen, "avx512 kernels, 108 GFLOP/s on one core (92 % of its units' 118)");
+  facts_.products->attained = 40e9;
+  EXPECT_EQ(find("matrix products").status, Status::kWarning);
+  EXPECT_NE(find("matrix products").advice.find("far below"), std::string::npos);
+  facts_.products->used = InstructionSet::kAvx2;
+  EXPECT_NE(find("matrix products").advice.find("TOMBOLO_INSTRUCTION_SET"), std::string::npos);
+}
+
 TEST_F(Doctor, FindsAHealthyRdmaMachineHealthy) {
   facts_.machine.nics.clear();
   add_nic("ib0", topology::NicKind::kInfiniBand);

@@ -52,6 +52,8 @@ Facts gather_facts() {
   facts.locked_memory_limit = limit_of(RLIMIT_MEMLOCK);
   facts.open_files_limit = limit_of(RLIMIT_NOFILE);
   facts.why_no_namespaces = emulation::why_no_namespaces();
+  constexpr double kProductSeconds = 0.1;
+  facts.products = compute::measure_products(kProductSeconds);
   facts.load = try_load;
   facts.plugin = find_plugin();
   return facts;
@@ -59,7 +61,7 @@ Facts gather_facts() {
 
 std::vector<Check> check_all(const Facts& facts) {
   std::vector<Check> all;
-  for (auto check : {check_nics, check_limits, check_kernel, check_libraries}) {
+  for (auto check : {check_nics, check_limits, check_kernel, check_processor, check_libraries}) {
     for (Check& each : check(facts)) all.push_back(std::move(each));
   }
   return all;

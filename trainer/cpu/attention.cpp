@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/cpu/blas.h"
+#include "compute/gemm.h"
 
 namespace tombolo::trainer::cpu {
 namespace {
+
+using compute::multiply;
 
 // Queries are taken in blocks, each against the keys up to its own end: the smaller the block, the less of
 // the masked half is computed, but the worse the products run.
@@ -42,7 +44,7 @@ void attention(float* out, float* probabilities, const float* qkv, const Attenti
         const std::size_t seen = first + block;
         float* scores = p + first * tokens;
         multiply(scores, tokens, {head.query + first * stride, stride}, {head.key, stride, true}, block, seen,
-                 shape.head_size, scale);
+                 shape.head_size, {.scale = scale});
         kernels.causal_softmax(scores, first, block, seen, tokens);
         multiply(to + first * shape.width(), shape.width(), {scores, tokens}, {head.value, stride}, block,
                  shape.head_size, seen);
@@ -70,18 +72,22 @@ void attention_backward(float* qkv_gradient, float* scratch, const float* gradie
       for (std::size_t first = last_block;; first -= kBlock) {
         const std::size_t block = std::min(kBlock, tokens - first);
         const std::size_t seen = first + block;
-        const float keep = first == last_block ? 0.0F : 1.0F;
+        // What is there already.
+        const compute::Epilogue added_value{.matrix = first == last_block ? nullptr : value_gradient,
+                                            .matrix_stride = stride};
+        const compute::Epilogue added_key{.matrix = first == last_block ? nullptr : key_gradient,
+                                          .matrix_stride = stride};
         const float* block_gradient = from + first * width;
         const float* block_p = p + first * tokens;
         multiply(value_gradient, stride, {block_p, tokens, true}, {block_gradient, width}, seen,
-                 shape.head_size, block, 1, keep);
+                 shape.head_size, block, added_value);
         multiply(scratch, tokens, {block_gradient, width}, {head.value, stride, true}, block, seen,
                  shape.head_size);
         kernels.softmax_backward(scratch, block_p, block, seen, tokens, tokens, scale);
         multiply(query_gradient + first * stride, stride, {scratch, tokens}, {head.key, stride}, block,
                  shape.head_size, seen);
         multiply(key_gradient, stride, {scratch, tokens, true}, {head.query + first * stride, stride}, seen,
-                 shape.head_size, block, 1, keep);
+                 shape.head_size, block, added_key);
         if (first == 0) break;
       }
     }

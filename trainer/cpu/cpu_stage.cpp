@@ -4,8 +4,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compute/gemm.h"
+#include "compute/instruction_set.h"
 #include "trainer/cpu/arena.h"
-#include "trainer/cpu/blas.h"
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/layer.h"
 #include "trainer/stage_compute.h"
@@ -70,13 +71,13 @@ class CpuStage final : public StageCompute {
       : options_(options),
         layout_(options.shape, options.first_layer, options.layers),
         shape_(attention_shape(options)),
-        kernels_(cpu::kernels()),
+        kernels_(cpu::kernels(compute::instruction_set())),
         parameters_(layout_.size(), "parameters"),
         gradients_(options.training ? layout_.size() : 0, "gradients"),
         moments_(options.training ? 2 * layout_.size() : 0, "optimizer state"),
         activations_(Buffers(nullptr, options, layout_, shape_).carver.used(), "activations"),
         buffers_(activations_.data(), options, layout_, shape_) {
-    cpu::set_multiply_threads(options.threads);
+    compute::set_multiply_threads(options.threads);
     for (int layer = options.first_layer; layer < options.first_layer + options.layers; ++layer) {
       weights_.emplace_back(parameters_.data(), layout_, layer);
       if (options.training) weight_gradients_.emplace_back(gradients_.data(), layout_, layer);
@@ -173,9 +174,9 @@ class CpuStage final : public StageCompute {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
     kernels_.norm(slot.normal, slot.mean, slot.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),
                   tensor(parameters_, Tensor::kFinalNormBias), tokens(), width());
-    cpu::multiply(slot.scores, vocabulary, {slot.normal, width()},
-                  {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary,
-                  width());
+    compute::multiply(slot.scores, vocabulary, {slot.normal, width()},
+                      {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary,
+                      width());
     if (targets.empty()) return 0;
     return kernels_.cross_entropy(slot.scores, targets.data(), tokens(), vocabulary,
                                   static_cast<float>(options_.loss_scale));
@@ -183,11 +184,12 @@ class CpuStage final : public StageCompute {
 
   void head_backward(const Slot& slot, float* gradient) {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
-    cpu::multiply(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
-                  {slot.normal, width()}, vocabulary, width(), tokens(), 1, 1);
+    compute::multiply(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
+                      {slot.normal, width()}, vocabulary, width(), tokens(),
+                      {.matrix = tensor(gradients_, Tensor::kTokenEmbedding), .matrix_stride = width()});
     float* normal_gradient = buffers_.scratch.narrow;
-    cpu::multiply(normal_gradient, width(), {slot.scores, vocabulary},
-                  {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary);
+    compute::multiply(normal_gradient, width(), {slot.scores, vocabulary},
+                      {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary);
     std::fill_n(gradient, boundary(), 0.0F);
     kernels_.norm_backward(gradient, tensor(gradients_, Tensor::kFinalNormWeight),
                            tensor(gradients_, Tensor::kFinalNormBias), normal_gradient,

@@ -8,13 +8,15 @@
 
 #include "trainer/optimizer.h"
 
+namespace tombolo::compute {
+enum class InstructionSet;
+}
+
 namespace tombolo::trainer::cpu {
 
 struct Kernels {
   std::string_view name;  ///< "avx512", "avx2", "baseline"
 
-  /// out[r] = bias
-  void (*set_rows)(float* out, const float* bias, std::size_t rows, std::size_t width);
   /// out[r] = x[r] + bias
   void (*add_bias)(float* out, const float* x, const float* bias, std::size_t rows, std::size_t width);
   /// bias_gradient += sum over rows of gradient
@@ -58,12 +60,13 @@ struct Kernels {
                 std::size_t count, const AdamWStep& step, float decay);
 };
 
-/// The best set that this machine runs.
-const Kernels& kernels() noexcept;
+/// Those for an instruction set that this machine has.
+const Kernels& kernels(compute::InstructionSet set) noexcept;
 
-/// Each set (for tests): null where this machine or build lacks it.
-const Kernels* avx512_kernels() noexcept;
-const Kernels* avx2_kernels() noexcept;
-const Kernels* baseline_kernels() noexcept;
+extern const Kernels kBaselineKernels;
+#if defined(__x86_64__)
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+#endif
 
 }  // namespace tombolo::trainer::cpu

@@ -104,11 +104,6 @@ TOMBOLO_INLINE Vector exponential(Vector x) {
   return p;
 }
 
-void set_rows(float* out, const float* bias, std::size_t rows, std::size_t width) {
-  for (std::size_t row = 0; row < rows; ++row)
-    __builtin_memcpy(out + row * width, bias, width * sizeof(float));
-}
-
 void add_bias(float* out, const float* x, const float* bias, std::size_t rows, std::size_t width) {
   for (std::size_t row = 0; row < rows; ++row, out += width, x += width)
     for (std::size_t at = 0; at < width; at += kLanes)
@@ -333,7 +328,7 @@ void adamw(float* parameters, const float* gradients, float* first_moment, float
 }
 
 constexpr Kernels table(std::string_view name) {
-  return {name,          set_rows,      add_bias, sum_rows,      embed,          embed_backward,
+  return {name,          add_bias, sum_rows,      embed,          embed_backward,
           norm,          norm_backward, gelu,     gelu_backward, causal_softmax, softmax_backward,
           cross_entropy, square_sum,    adamw};
 }

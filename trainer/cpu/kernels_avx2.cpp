@@ -26,19 +26,7 @@ namespace tombolo::trainer::cpu {
 
 namespace tombolo::trainer::cpu {
 
-const Kernels* avx2_kernels() noexcept {
-  static constexpr Kernels kTable = table("avx2");
-  const bool runs = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return runs ? &kTable : nullptr;
-}
-
-}  // namespace tombolo::trainer::cpu
-#else
-namespace tombolo::trainer::cpu {
-
-const Kernels* avx2_kernels() noexcept {
-  return nullptr;
-}
+const Kernels kAvx2Kernels = table("avx2");
 
 }  // namespace tombolo::trainer::cpu
 #endif

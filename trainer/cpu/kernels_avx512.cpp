@@ -26,21 +26,7 @@ namespace tombolo::trainer::cpu {
 
 namespace tombolo::trainer::cpu {
 
-const Kernels* avx512_kernels() noexcept {
-  static constexpr Kernels kTable = table("avx512");
-  const bool runs = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-                    __builtin_cpu_supports("avx512cd");
-  return runs ? &kTable : nullptr;
-}
-
-}  // namespace tombolo::trainer::cpu
-#else
-namespace tombolo::trainer::cpu {
-
-const Kernels* avx512_kernels() noexcept {
-  return nullptr;
-}
+const Kernels kAvx512Kernels = table("avx512");
 
 }  // namespace tombolo::trainer::cpu
 #endif

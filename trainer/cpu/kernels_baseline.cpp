@@ -3,21 +3,22 @@
 #include <cstdint>
 #include <string_view>
 
+#include "compute/instruction_set.h"
 #include "trainer/cpu/kernels.h"
 
 namespace tombolo::trainer::cpu {
 
 #include "trainer/cpu/kernels.inl"
 
-const Kernels* baseline_kernels() noexcept {
-  static constexpr Kernels kTable = table("baseline");
-  return &kTable;
-}
+const Kernels kBaselineKernels = table("baseline");
 
-const Kernels& kernels() noexcept {
-  if (const Kernels* set = avx512_kernels()) return *set;
-  if (const Kernels* set = avx2_kernels()) return *set;
-  return *baseline_kernels();
+const Kernels& kernels(compute::InstructionSet set) noexcept {
+#if defined(__x86_64__)
+  if (set == compute::InstructionSet::kAvx512) return kAvx512Kernels;
+  if (set == compute::InstructionSet::kAvx2) return kAvx2Kernels;
+#endif
+  static_cast<void>(set);
+  return kBaselineKernels;
 }
 
 }  // namespace tombolo::trainer::cpu

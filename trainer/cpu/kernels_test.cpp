@@ -7,16 +7,21 @@
 #include <string>
 #include <vector>
 
+#include "compute/instruction_set.h"
+
 namespace tombolo::trainer::cpu {
 namespace {
 
+using compute::InstructionSet;
+
 /// Every set that this machine runs, at widths with and without a rest of a vector.
-class KernelSets : public testing::TestWithParam<const Kernels* (*)() noexcept> {
+class KernelSets : public testing::TestWithParam<InstructionSet> {
  protected:
   void SetUp() override {
-    if (GetParam()() == nullptr) GTEST_SKIP() << "this machine lacks the instruction set";
+    if (GetParam() > instruction_set_of(compute::read_cpuid()))
+      GTEST_SKIP() << "this machine lacks the instruction set";
   }
-  const Kernels& set() const { return *GetParam()(); }
+  const Kernels& set() const { return kernels(GetParam()); }
 };
 
 std::vector<float> random_values(std::size_t count, unsigned seed, float spread = 3) {
@@ -149,13 +154,14 @@ TEST_P(KernelSets, SumsAddWhatIsThere) {
   }
 }
 
-std::string set_name(const testing::TestParamInfo<const Kernels* (*)() noexcept>& set) {
-  constexpr const char* kNames[] = {"avx512", "avx2", "baseline"};
-  return kNames[set.index];
+std::string set_name(const testing::TestParamInfo<InstructionSet>& set) {
+  return std::string(instruction_set_name(set.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, KernelSets,
-                         testing::Values(&avx512_kernels, &avx2_kernels, &baseline_kernels), set_name);
+                         testing::Values(InstructionSet::kBaseline, InstructionSet::kAvx2,
+                                         InstructionSet::kAvx512),
+                         set_name);
 
 }  // namespace
 }  // namespace tombolo::trainer::cpu

@@ -1,22 +1,25 @@
 #include "trainer/cpu/layer.h"
 
-#include "trainer/cpu/blas.h"
+#include "compute/gemm.h"
 
 namespace tombolo::trainer::cpu {
 namespace {
 
-/// out += in weight^T, the weight being outputs x inputs. What out holds before (bias, residual) stays in the
-/// sum.
-void linear(float* out, const float* in, const float* weight, std::size_t tokens, std::size_t inputs,
-            std::size_t outputs) noexcept {
-  multiply(out, outputs, {in, inputs}, {weight, inputs, true}, tokens, outputs, inputs, 1, 1);
+using compute::multiply;
+
+/// out = in weight^T + bias + residual, the weight being outputs x inputs; the residual may be null.
+void linear(float* out, const float* in, const float* weight, const float* bias, const float* residual,
+            std::size_t tokens, std::size_t inputs, std::size_t outputs) noexcept {
+  multiply(out, outputs, {in, inputs}, {weight, inputs, true}, tokens, outputs, inputs,
+           {.matrix = residual, .matrix_stride = outputs, .row = bias});
 }
 
 /// in_gradient = gradient weight; weight_gradient += gradient^T in.
 void linear_backward(float* in_gradient, float* weight_gradient, const float* gradient, const float* in,
                      const float* weight, std::size_t tokens, std::size_t inputs,
                      std::size_t outputs) noexcept {
-  multiply(weight_gradient, inputs, {gradient, outputs, true}, {in, inputs}, outputs, inputs, tokens, 1, 1);
+  multiply(weight_gradient, inputs, {gradient, outputs, true}, {in, inputs}, outputs, inputs, tokens,
+           {.matrix = weight_gradient, .matrix_stride = inputs});
   multiply(in_gradient, inputs, {gradient, outputs}, {weight, inputs}, tokens, inputs, outputs);
 }
 
@@ -69,18 +72,18 @@ void layer_forward(const LayerActivations& kept, const float* in, const LayerTen
   const std::size_t width = shape.width();
   kernels.norm(kept.normal1, kept.mean1, kept.inverse1, in, parameters.norm1_weight, parameters.norm1_bias,
                tokens, width);
-  kernels.set_rows(kept.qkv, parameters.qkv_bias, tokens, 3 * width);
-  linear(kept.qkv, kept.normal1, parameters.qkv_weight, tokens, width, 3 * width);
+  linear(kept.qkv, kept.normal1, parameters.qkv_weight, parameters.qkv_bias, nullptr, tokens, width,
+         3 * width);
   attention(kept.attended, kept.probabilities, kept.qkv, shape, kernels);
-  kernels.add_bias(kept.middle, in, parameters.projection_bias, tokens, width);
-  linear(kept.middle, kept.attended, parameters.projection_weight, tokens, width, width);
+  linear(kept.middle, kept.attended, parameters.projection_weight, parameters.projection_bias, in, tokens,
+         width, width);
   kernels.norm(kept.normal2, kept.mean2, kept.inverse2, kept.middle, parameters.norm2_weight,
                parameters.norm2_bias, tokens, width);
-  kernels.set_rows(kept.mlp, parameters.mlp_bias, tokens, 4 * width);
-  linear(kept.mlp, kept.normal2, parameters.mlp_weight, tokens, width, 4 * width);
+  linear(kept.mlp, kept.normal2, parameters.mlp_weight, parameters.mlp_bias, nullptr, tokens, width,
+         4 * width);
   kernels.gelu(kept.activated, kept.mlp, tokens * 4 * width);
-  kernels.add_bias(kept.out, kept.middle, parameters.mlp_projection_bias, tokens, width);
-  linear(kept.out, kept.activated, parameters.mlp_projection_weight, tokens, 4 * width, width);
+  linear(kept.out, kept.activated, parameters.mlp_projection_weight, parameters.mlp_projection_bias,
+         kept.middle, tokens, 4 * width, width);
 }
 
 void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,

@@ -1,0 +1,35 @@
+// Row-major single-precision matrix products: fast at the sizes of one layer's micro-batch, on any processor.
+#pragma once
+
+#include <cstddef>
+
+namespace tombolo::compute {
+
+/// A matrix in memory; `stride` floats from row to row. `transposed` says how it enters a product.
+struct Operand {
+  const float* data;
+  std::size_t stride;
+  bool transposed = false;
+};
+
+/// What becomes of a product on its way to memory: it is multiplied by `scale`, and then a matrix and a row
+/// are added, where they are given.
+struct Epilogue {
+  float scale = 1;
+  const float* matrix = nullptr;  ///< of the product's shape; may be what the product replaces
+  std::size_t matrix_stride = 0;
+  const float* row = nullptr;  ///< added to every row: a bias
+};
+
+/// out (rows x columns) = scale left right + matrix + row. `out` overlaps neither operand, nor matrix unless
+/// it is that. The terms of an element's sum have an order that depends on `inner` alone, not on instruction
+/// set or threads: the sets with fused multiply-add give the same bits. Any thread may call it, once
+/// instruction_set() has returned.
+void multiply(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
+              std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
+
+/// Of every later product of this process. Threads other than the caller's belong to it, and end with it.
+void set_multiply_threads(int threads) noexcept;
+int multiply_threads() noexcept;
+
+}  // namespace tombolo::compute

@@ -1,0 +1,52 @@
+// The matrix product's micro-kernels, compiled once per instruction set.
+#pragma once
+
+#include <cstddef>
+
+#include "compute/gemm.h"
+
+namespace tombolo::compute {
+
+enum class InstructionSet;
+
+/// A tile of a product: out (rows x columns) = scale left right + matrix + row; the last two may be null.
+struct Tile {
+  float* out;
+  std::size_t out_stride;
+  const float* left;  ///< rows x inner; where the left operand is transposed, inner x rows
+  std::size_t left_stride;
+  const float* right;  ///< inner x columns
+  std::size_t right_stride;
+  std::size_t inner;
+  float scale;
+  const float* matrix;
+  std::size_t matrix_stride;
+  const float* row;
+};
+
+struct GemmKernels {
+  std::size_t rows;     ///< of a tile at most, and at least 1
+  std::size_t columns;  ///< of every tile
+  void (*tile)(const Tile& tile, std::size_t rows, bool left_transposed);
+  /// Multiplies and adds in registers alone, `rounds` times, and returns something that depends on all of it:
+  /// the fastest that a core's units go. Writes the number of floating-point operations to *operations.
+  float (*registers_only)(std::size_t rounds, double* operations);
+};
+
+/// Limits over all instruction sets, for buffers.
+inline constexpr std::size_t kMostTileRows = 14, kMostTileColumns = 32;
+
+/// compute::multiply (gemm.h) by given kernels, for which this processor must have the instructions.
+void multiply_by(const GemmKernels& kernels, float* out, std::size_t out_stride, Operand left, Operand right,
+                 std::size_t rows, std::size_t columns, std::size_t inner, const Epilogue& epilogue) noexcept;
+
+/// Of a set that this processor runs.
+const GemmKernels& gemm_kernels(InstructionSet set) noexcept;
+
+extern const GemmKernels kGemmBaseline;
+#if defined(__x86_64__)
+extern const GemmKernels kGemmAvx2;
+extern const GemmKernels kGemmAvx512;
+#endif
+
+}  // namespace tombolo::compute

@@ -1,0 +1,47 @@
+// Which vector instructions this processor has: kernels are chosen by what it can do, never by which model it
+// is.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/parameter.h"
+
+namespace tombolo::compute {
+
+/// From the least to the most; each includes those before it.
+enum class InstructionSet {
+  kBaseline,  ///< what every x86-64 processor has (SSE2), and every other architecture
+  kAvx2,      ///< x86-64-v3: AVX2, FMA, F16C
+  kAvx512,    ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL
+};
+
+/// "baseline", "avx2", "avx512".
+std::string_view instruction_set_name(InstructionSet set) noexcept;
+
+/// What the instruction CPUID and the register XCR0 tell (Intel's Software Developer's Manual, volume 2,
+/// CPUID).
+struct Cpuid {
+  std::uint32_t leaf1_ecx = 0;
+  std::uint32_t leaf7_ebx = 0;
+  std::uint64_t xcr0 = 0;  ///< which registers the operating system saves; 0 where it uses no XSAVE
+};
+
+/// This machine's; all 0 where there is no CPUID.
+Cpuid read_cpuid() noexcept;
+
+/// The most that such a processor runs.
+InstructionSet instruction_set_of(const Cpuid& cpuid) noexcept;
+
+/// That named `wanted`, or `most` for "auto". Throws kInvalidUsage where the wanted one is more than that.
+InstructionSet choose_instruction_set(std::string_view wanted, InstructionSet most);
+
+/// What kernels are chosen by: the most that this processor runs, or less where TOMBOLO_INSTRUCTION_SET says
+/// so. Decided once per process. Throws kInvalidUsage where that variable names what the processor lacks, or
+/// nothing known.
+InstructionSet instruction_set();
+
+const std::vector<const Parameter*>& compute_parameters();
+
+}  // namespace tombolo::compute

@@ -1,0 +1,71 @@
+#include "compute/product_speed.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <vector>
+
+#include "base/median.h"
+#include "compute/gemm.h"
+#include "compute/gemm_kernels.h"
+
+namespace tombolo::compute {
+namespace {
+
+double processor_seconds() noexcept {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// Operations per second: the median of calls, since the processor's clock of a virtual machine errs now and
+/// then.
+template <typename Call>
+double rate(double seconds, const Call& operations_of_a_call) {
+  operations_of_a_call();  // pages, caches, and the clock rate of wide vectors
+  std::vector<double> rates;
+  const double begin = processor_seconds();
+  for (double last = begin; rates.empty() || last - begin < seconds;) {
+    const double operations = operations_of_a_call();
+    const double now = processor_seconds();
+    if (now > last) rates.push_back(operations / (now - last));
+    last = now;
+  }
+  return median(std::move(rates));
+}
+
+}  // namespace
+
+std::string ProductSpeed::text() const {
+  return fmt::format("{} kernels, {:.3g} GFLOP/s on one core ({:.0f} % of its units' {:.3g})",
+                     instruction_set_name(used), attained / 1e9, 100 * attained / peak, peak / 1e9);
+}
+
+ProductSpeed measure_products(double seconds) {
+  constexpr std::size_t kRows = 256, kColumns = 512, kInner = 128;  // a layer of width 128: 34 MFLOP
+  constexpr std::size_t kRounds = 100000;                           // a few tenths of a millisecond
+  ProductSpeed speed;
+  speed.used = instruction_set();
+  speed.most = instruction_set_of(read_cpuid());
+  const std::vector<float> left(kRows * kInner, 0.5F), right(kColumns * kInner, 0.25F);
+  std::vector<float> out(kRows * kColumns);
+  const int threads = multiply_threads();
+  set_multiply_threads(1);
+  speed.attained = rate(seconds / 2, [&] {
+    multiply(out.data(), kColumns, {left.data(), kInner}, {right.data(), kInner, true}, kRows, kColumns,
+             kInner);
+    return 2.0 * kRows * kColumns * kInner;
+  });
+  set_multiply_threads(threads);
+  const GemmKernels& best = gemm_kernels(speed.most);
+  volatile float kept = 0;  // or the loop would be left out
+  speed.peak = rate(seconds / 2, [&] {
+    double operations = 0;
+    kept = best.registers_only(kRounds, &operations);
+    return operations;
+  });
+  static_cast<void>(kept);
+  return speed;
+}
+
+}  // namespace tombolo::compute

@@ -1,0 +1,24 @@
+// How fast one core multiplies matrices, beside what its units could do.
+#pragma once
+
+#include <string>
+
+#include "compute/instruction_set.h"
+
+namespace tombolo::compute {
+
+struct ProductSpeed {
+  InstructionSet used = InstructionSet::kBaseline;  ///< by the kernels
+  InstructionSet most = InstructionSet::kBaseline;  ///< that the processor has
+  double attained = 0;  ///< FLOP/s of products, of a size that a training step has
+  double peak = 0;      ///< FLOP/s of multiplications and additions in registers alone, by `most`
+
+  /// "avx512 kernels, 108 GFLOP/s on one core (92 % of its units' 118)"
+  std::string text() const;
+};
+
+/// Takes about `seconds` of this thread's processor time; what other work takes of the core does not count.
+/// Throws as instruction_set() does.
+ProductSpeed measure_products(double seconds);
+
+}  // namespace tombolo::compute

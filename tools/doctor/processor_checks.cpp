@@ -1,0 +1,31 @@
+// What the processor computes by.
+#include "base/format.h"
+#include "tools/doctor/checks.h"
+
+namespace tombolo::doctor {
+namespace {
+
+// Well-blocked products reach 80 to 95 % of a core's units; below this something is wrong.
+constexpr double kLeastShare = 0.5;
+
+}  // namespace
+
+std::vector<Check> check_processor(const Facts& facts) {
+  if (!facts.products) return {};
+  const compute::ProductSpeed& speed = *facts.products;
+  Check check{"matrix products", Status::kOk, speed.text(), {}};
+  if (speed.used < speed.most) {
+    check.status = Status::kWarning;
+    check.advice = fmt::format("this processor has {}; unset TOMBOLO_INSTRUCTION_SET to use it",
+                               compute::instruction_set_name(speed.most));
+  } else if (speed.attained < kLeastShare * speed.peak) {
+    check.status = Status::kWarning;
+    check.advice =
+        "that is far below what the processor's instructions promise: look for other work that shares its "
+        "caches, a "
+        "build without optimisation, or an emulated processor";
+  }
+  return {check};
+}
+
+}  // namespace tombolo::doctor
