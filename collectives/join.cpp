@@ -1,6 +1,4 @@
 // How ranks meet: each publishes where it is and how it was set up; then each reads all the others'.
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include "base/hash.h"
 #include "base/units.h"
 #include "collectives/communicator_state.h"
+#include "compute/cores.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -17,11 +16,6 @@ namespace {
 constexpr auto kRollCall = std::chrono::milliseconds(200);
 /// About what two system calls of a peer cost; sleeping and waking costs more than that.
 constexpr auto kSpin = std::chrono::microseconds(20);
-
-int usable_cores() noexcept {
-  cpu_set_t set;
-  return ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 /// What every rank must have been started with alike, by the names that people know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
@@ -193,7 +187,7 @@ void Communicator::State::join() {
     return member.host == members[static_cast<std::size_t>(rank)].host;
   });
   // With more ranks than cores, spinning keeps the very rank from running that is waited for.
-  spin = neighbours <= usable_cores() ? Duration(kSpin) : Duration::zero();
+  spin = neighbours <= compute::usable_processors() ? Duration(kSpin) : Duration::zero();
 }
 
 transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kMostRounds = 40;
 constexpr double kCloseEnough = 1e-3;
-// Of what a shared processor's steps take beside passes; more than that has another cause.
-constexpr double kMostSpread = 1.5;
-constexpr int kHalvings = 12;
+// Of what a shared processor's steps take beside passes: other work may take most of the cores.
+constexpr double kMostSpread = 4;
+constexpr int kHalvings = 14;
 // Where the cluster file does not know a memory's speed: anything to begin from.
 constexpr double kSomeMemorySpeed = 1e10;
 

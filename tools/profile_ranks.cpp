@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "collectives/communicator.h"
+#include "compute/cores.h"
 #include "probe/assembly.h"
 #include "topology/cluster_file.h"
 #include "trainer/layer_times.h"
@@ -102,7 +103,7 @@ bool shares_processor(const std::string& host) {
 }  // namespace
 
 DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::string& device) {
-  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  const unsigned cores = static_cast<unsigned>(compute::usable_processors());
   if (ranks * request.threads > static_cast<int>(cores))
     fail(Cause::kInvalidUsage,
          "{} ranks of {} threads on {} processors would take each other's time; measure fewer at once. That "

@@ -1,14 +1,13 @@
 #include "topology/detect.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <thread>
 
 #include "base/error.h"
+#include "compute/cores.h"
 #include "topology/gpu.h"
 #include "topology/interfaces.h"
 #include "topology/locality.h"
@@ -45,14 +44,6 @@ int count_of_list(std::string_view text) {
     count += last - first + 1;
   }
   return count;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  // Fails on machines with more than 1024 processors; then all of them count.
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 /// "MemTotal:       16384 kB"
@@ -128,7 +119,7 @@ Machine detect(const DetectOptions& options) {
   machine.host_name = options.live ? machine_host_name() : tree.text("/etc/hostname").value_or("");
   if (machine.host_name.empty()) machine.host_name = "unknown";
   machine.cores =
-      options.live ? usable_cores() : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
+      options.live ? compute::usable_processors() : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
   machine.nodes = read_numa_nodes(tree);
   machine.numa_nodes = static_cast<int>(machine.nodes.size());
   machine.processor = read_processor(tree);

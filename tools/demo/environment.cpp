@@ -1,7 +1,6 @@
 // What a reader needs to know about where the figures came from.
 #include "tools/demo/environment.h"
 
-#include <sched.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
@@ -10,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "compute/cores.h"
 #include "tools/launcher.h"
 #include "tools/subprocess.h"
 
@@ -54,9 +54,7 @@ Environment describe_environment() {
   if (uname(&name) == 0)
     environment.kernel = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
   environment.processor = processor_name();
-  cpu_set_t usable;
-  CPU_ZERO(&usable);
-  if (sched_getaffinity(0, sizeof usable, &usable) == 0) environment.cores = CPU_COUNT(&usable);
+  environment.cores = compute::usable_processors();
   struct sysinfo info {};
   if (sysinfo(&info) == 0)
     environment.memory_bytes = static_cast<double>(info.totalram) * static_cast<double>(info.mem_unit);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compute/cores.h"
 #include "tools/demo/options.h"
 #include "tools/profile_ranks.h"
 
@@ -17,30 +18,17 @@ planner::LayerTimes layer(const planner::Profile& profile, int micro_batch) {
 
 }  // namespace
 
-planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches,
-                                double seconds) {
-  int ranks = 0;
-  for (const topology::Host& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
+planner::Profile measure_layers(const std::vector<int>& micro_batches, double seconds) {
+  const planner::Job job = demo_job();
   ProfileRequest request;
-  request.model = demo_job().model;
+  request.model = job.model;
   request.micro_batches = micro_batches;
   request.seconds = seconds;
-  if (cluster.shared_processor) ranks = std::min(ranks, static_cast<int>(cluster.shared_processor->cores));
+  const int ranks = std::clamp(static_cast<int>(compute::usable_cores()), 1, job.pipeline * job.data);
   planner::Profile profile;
   profile.model = request.model;
   profile.measurements = profile_here(request, ranks, {}).measurements;
   return profile;
-}
-
-planner::Profile median_of(const std::vector<planner::Profile>& profiles) {
-  planner::Profile middle;
-  std::vector<planner::Profile::Measurement> all;
-  for (const planner::Profile& one : profiles) {
-    middle.model = one.model;
-    all.insert(all.end(), one.measurements.begin(), one.measurements.end());
-  }
-  middle.measurements = median_times(all);
-  return middle;
 }
 
 double flops_per_second(const planner::Profile& profile, int micro_batch) {

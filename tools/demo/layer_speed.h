@@ -10,11 +10,7 @@ namespace tombolo::tools::demo {
 
 /// Times of the layers, on as many ranks at once as have a core to themselves; about `seconds` for each
 /// micro-batch (rows).
-planner::Profile measure_layers(const topology::ClusterFile& cluster, const std::vector<int>& micro_batches,
-                                double seconds);
-
-/// Of each time the median.
-planner::Profile median_of(const std::vector<planner::Profile>& profiles);
+planner::Profile measure_layers(const std::vector<int>& micro_batches, double seconds);
 
 /// What a layer's forward and backward pass attain together, on one core.
 double flops_per_second(const planner::Profile& profile, int micro_batch);

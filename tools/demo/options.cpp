@@ -6,19 +6,23 @@
 namespace tombolo::tools::demo {
 
 void Options::check() const {
-  if (compare_steps < 2)
+  if (compare_steps && *compare_steps < 2)
     fail(Cause::kInvalidUsage, "--compare-steps {}: at least 2 are needed, one of them to warm up",
-         compare_steps);
-  if (steps < 1) fail(Cause::kInvalidUsage, "--steps {}: at least 1 is needed", steps);
+         *compare_steps);
+  if (steps && *steps < 1) fail(Cause::kInvalidUsage, "--steps {}: at least 1 is needed", *steps);
   if (!(limit() > 0))
     fail(Cause::kInvalidUsage, "--seconds-limit {}: a number of seconds above 0 is needed", limit());
   if (out.empty()) fail(Cause::kInvalidUsage, "--out: a folder is needed");
   emulation::parse_mode(emulation_mode);
 }
 
+std::vector<int> micro_batches(const Options& options) {
+  return options.more_plans ? std::vector{2, 4, 8, 16} : std::vector{demo_job().micro_batch};
+}
+
 planner::Job demo_job() {
-  // A stage's gradients are 3.2 MB: 0.25 s over 100 Mbit/s Ethernet. A replica's activations at the border of
-  // its stages are 0.5 MB each way: 0.04 s. One step computes 26 GFLOP: 0.15 to 0.6 s on two cores.
+  // A stage's gradients are 3.2 MB; a replica's activations at the border of its stages 0.5 MB each way. One
+  // step computes 26 GFLOP: 0.15 to 0.6 s on two cores.
   planner::Job job;
   job.model.name = "demo";
   job.model.layers = 8;

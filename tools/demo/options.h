@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/job.h"
 
@@ -11,19 +12,22 @@ namespace tombolo::tools::demo {
 struct Options {
   std::string data;  ///< file of text; empty = the King James Bible of Debian's package bible-kjv
   std::string out = "build/demo";
-  int compare_steps = 14;               ///< of each of the three runs
-  int steps = 200;                      ///< of the long run
+  std::optional<int>
+      compare_steps;  ///< of each of the three runs, all rounds together; absent = what the time allows
+  std::optional<int> steps;             ///< of the long run; likewise
+  std::optional<double> ethernet;       ///< bits per second; absent = by the computing speed
   std::optional<double> seconds_limit;  ///< for everything; see limit()
   std::string emulation_mode = "auto";
   bool more_plans = false;  ///< also hold the predictions for five other plans against measurement
   bool json = false;
 
-  /// Of the compared steps: left out of the medians, because the first ones open connections and warm caches.
-  int warm_up() const noexcept { return compare_steps > 6 ? 4 : 1; }
   double limit() const noexcept { return seconds_limit.value_or(more_plans ? 1800 : 600); }
   /// Throws kInvalidUsage naming the option.
   void check() const;
 };
+
+/// Rows of the micro-batches of all plans that are compared.
+std::vector<int> micro_batches(const Options& options);
 
 /// What is trained, the same in all runs.
 planner::Job demo_job();

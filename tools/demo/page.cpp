@@ -23,13 +23,17 @@ std::string emulation_notice(const Report& report) {
                               "rate limits are applied inside Tombolo's transport.",
                               report.environment.emulation_reason);
   return fmt::format(
-      "<section class=\"emulated\">\n<h2>Emulated on one machine</h2>\n<p>{}</p>\n<p>{}</p>\n</section>\n",
+      "<section class=\"emulated\">\n<h2>Emulated on one "
+      "machine</h2>\n<p>{}</p>\n<p>{}</p>\n<p>{}</p>\n</section>\n",
       escape(how),
       escape(
           "No InfiniBand or RoCE hardware is involved: the fast NICs are declared InfiniBand in one cluster "
           "and RoCE in the other, and their bytes travel over TCP. All ranks share this machine's "
           "processors. What is real is the code: detection, measuring, planning, routing, collectives and "
-          "training are the same as on hardware, and every figure below was measured in this run."));
+          "training are the same as on hardware, and every figure below was measured in this run."),
+      escape(fmt::format(
+          "How fast the links are follows from how fast this machine computes ({} for a step): {}.",
+          format_seconds(report.computing_seconds), describe(report.rates))));
 }
 
 std::string hosts_table(const Report& report) {
@@ -184,8 +188,10 @@ std::string environment_list(const Report& report) {
                              job.global_batch, job.model.context, job.micro_batch, job.pipeline, job.data));
   }
   add("Text", fmt::format("{}, {}", report.data, short_bytes(report.data_bytes)));
-  add("Attained per rank", fmt::format("{}FLOP/s with a core to itself; all share {:.0f} cores",
+  add("Matrix products", report.products);
+  add("Attained per rank", fmt::format("{}FLOP/s with a core to itself; all share {:g} cores",
                                        short_number(report.flops_per_second), report.cores));
+  add("Rates", describe(report.rates));
   add("Processor", fmt::format("{}, {} cores usable", e.processor, e.cores));
   add("Kernel", e.kernel);
   add("Emulation", e.emulation);
@@ -222,17 +228,16 @@ std::string Report::to_html() const {
                        html_note("The same steps from the same initial weights; the losses of the three " +
                                  loss_agreement() + "."));
   body += html_section("Where the ranks went", placement_table(*this));
-  body += html_section(
-      "Predicted against measured",
-      draw_predictions(*this) +
-          html_legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
-          html_note(
-              more.empty()
-                  ? "The prediction comes from the event simulator, fed with the measured links and the "
-                    "measured times of the layers, before any step was run."
-                  : "The prediction comes from the event simulator, fed with the measured links and the "
-                    "measured times of the layers, and with what the steps of the Holmes plan say of "
-                    "passes and of sending: its own is no prediction."));
+  body +=
+      html_section("Predicted against measured",
+                   draw_predictions(*this) +
+                       html_legend({{"bar", "bar: measured (median step)"}, {"mark", "mark: predicted"}}) +
+                       html_note("The predictions come from the event simulator, fed with the measured "
+                                 "links, the measured times of the layers, and "
+                                 "with what a few steps of the Holmes plan said of passes, of sending, and "
+                                 "of how the ranks share the cores. They "
+                                 "were made anew in every round, before its steps were run; of the rounds "
+                                 "the middle one counts."));
   if (!more.empty()) body += html_section("Other plans of the same job", other_plans(*this));
   body += html_section(
       "Bytes per step",

@@ -40,6 +40,7 @@ Json run_json(const Run& run) {
           {"measured_step_seconds", run.measured_step_seconds},
           {"prediction_error", run.prediction_error()},
           {"step_seconds", run.step_seconds},
+          {"predicted_round_seconds", run.predicted_rounds},
           {"round_seconds", run.round_seconds},
           {"loss", run.loss},
           {"links", links}};
@@ -126,9 +127,8 @@ std::vector<std::string> Report::remarks() const {
   }
   if (!all.empty()) {
     all.emplace_back(
-        "other work on this machine during the probe or the training does this, and so do few steps: try "
-        "again "
-        "when it is idle");
+        "other work that comes or goes while the demo runs does this, and so do few steps: try again when "
+        "the machine is idle");
   }
   return all;
 }
@@ -167,7 +167,15 @@ Json Report::to_json() const {
           {"sample", sample},
           {"model", model},
           {"data", {{"source", data}, {"bytes", data_bytes}}},
-          {"compute", {{"flops_per_second", flops_per_second}, {"cores", cores}}},
+          {"compute",
+           {{"matrix_products", products},
+            {"flops_per_second", flops_per_second},
+            {"cores", cores},
+            {"step_seconds", computing_seconds}}},
+          {"rates",
+           {{"ethernet_bits_per_second", rates.ethernet},
+            {"fast_bits_per_second", rates.fast},
+            {"given", rates.given}}},
           {"warm_up_steps", warm_up_steps},
           {"cluster", cluster.to_json()},
           {"environment",

@@ -11,6 +11,7 @@
 #include "planner/plan.h"
 #include "planner/profile.h"
 #include "planner/simulator.h"
+#include "tools/demo/link_rates.h"
 #include "topology/cluster_file.h"
 
 namespace tombolo::tools::demo {
@@ -28,13 +29,14 @@ struct Run {
   std::string name;   ///< "one-communicator", "per-peer", "holmes": for scripts
   std::string title;  ///< for people
   planner::Plan plan;
-  planner::Simulation predicted;
-  double measured_step_seconds = 0;    ///< median of steady_seconds
-  double tokens_per_second = 0;        ///< tokens of a step / measured_step_seconds
-  std::vector<double> step_seconds;    ///< every step, the warm-up too; of the last of several rounds
-  std::vector<double> steady_seconds;  ///< the steps after the warm-up, of all rounds
-  std::vector<double> round_seconds;   ///< by round, the median of its steps after the warm-up
-  std::vector<double> loss;            ///< by step
+  planner::Simulation predicted;         ///< of several rounds' predictions the middle one
+  std::vector<double> predicted_rounds;  ///< by round, predicted step seconds
+  double measured_step_seconds = 0;      ///< median of steady_seconds
+  double tokens_per_second = 0;          ///< tokens of a step / measured_step_seconds
+  std::vector<double> step_seconds;      ///< every step, the warm-up too; of the last of several rounds
+  std::vector<double> steady_seconds;    ///< the steps after the warm-up, of all rounds
+  std::vector<double> round_seconds;     ///< by round, the median of its steps after the warm-up
+  std::vector<double> loss;              ///< by step
   std::vector<LinkUse> links;
   std::vector<planner::Span> measured;  ///< one step as the ranks recorded it; empty = not recorded
 
@@ -59,21 +61,24 @@ struct Report {
   std::string data;               ///< where the text came from, for people
   double data_bytes = 0;
   std::shared_ptr<const planner::Profile> profile;  ///< times of the layers, as measured before planning
-  double flops_per_second = 0;                      ///< of a rank's layers with a core to itself
-  double cores = 0;                                 ///< that all ranks share
-  int warm_up_steps = 0;
-  std::vector<Run> runs;     ///< three, in the order they are told
-  std::vector<Run> more;     ///< other plans of the same job (--more-plans); may be empty
-  std::vector<double> loss;  ///< by step, of the long run
-  double train_seconds = 0;  ///< of the long run
-  std::string sample;        ///< generated text
+  std::string products;          ///< which kernels multiply matrices, and how fast, for people
+  double flops_per_second = 0;   ///< of a rank's layers with a core to itself
+  double cores = 0;              ///< that all ranks share
+  double computing_seconds = 0;  ///< of a step, by the profile, when all share the cores
+  LinkRates rates;               ///< of the emulated links
+  int warm_up_steps = 0;         ///< of each round of each run, not counted
+  std::vector<Run> runs;         ///< three, in the order they are told
+  std::vector<Run> more;         ///< other plans of the same job (--more-plans); may be empty
+  std::vector<double> loss;      ///< by step, of the long run
+  double train_seconds = 0;      ///< of the long run
+  std::string sample;            ///< generated text
   Environment environment;
   std::vector<std::string> files;  ///< names of all that the demo writes into its folder
 
   static constexpr double kLossTolerance = 1e-4;
   /// What the setting is built to show on an idle machine.
   static constexpr double kExpectedSpeedup = 1.4, kExpectedSpeedupFromPlacement = 1.1;
-  static constexpr double kPredictionTolerance = 0.25;
+  static constexpr double kPredictionTolerance = 0.10;
 
   /// Run 3 over run 1, and run 3 over run 2, in tokens per second; 0 where the runs are not there.
   double speedup() const noexcept;

@@ -36,17 +36,7 @@ void probe(const Session& session, Report& report) {
   run_ranks(session, program);
   report.cluster = topology::ClusterFile::load(session.file("probed.json"));
   session.screen.say(bandwidth_matrix(report.cluster));
-
-  session.interrupts.check();
-  const int rows = demo_job().micro_batch;
-  const std::vector<int> micro_batches =
-      session.options.more_plans ? std::vector{2, 4, 8, 16} : std::vector{rows};
-  report.profile = std::make_shared<const planner::Profile>(measure_layers(report.cluster, micro_batches, 1));
-  report.cluster = with_speed(std::move(report.cluster), *report.profile, rows);
-  report.flops_per_second = flops_per_second(*report.profile, rows);
-  report.cores = report.cluster.shared_processor ? report.cluster.shared_processor->cores : 0;
-  session.screen.line("a layer attains {:.1f} GFLOP/s on a core; the {} ranks share {:.0f} cores",
-                      report.flops_per_second / 1e9, hosts.size(), report.cores);
+  report.cluster = with_speed(std::move(report.cluster), *report.profile, demo_job().micro_batch);
 }
 
 }  // namespace tombolo::tools::demo

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <tuple>
 
 #include "base/error.h"
@@ -113,113 +112,115 @@ const Run& fastest(const Report& report) {
   });
 }
 
-/// Trains the compared steps by the run's plan and fills in what was measured; steps of earlier rounds count
+/// How the compared steps are shared out: in rounds, because a machine changes its speed from one moment to
+/// the next, and of each round the first steps open connections and warm caches.
+struct Rounds {
+  int rounds = 1, steps = 2, warm_up = 1;
+};
+
+constexpr double kCompareSeconds = 30, kTrainSeconds = 20;
+
+int fitting(double seconds, double step_seconds, int least, int most) {
+  return std::clamp(static_cast<int>(seconds / step_seconds), least, most);
+}
+
+Rounds rounds_of(const Options& options, const Report& report) {
+  double all = 0;
+  for (const Run& run : report.runs) all += run.predicted.step_seconds;
+  const int steps = options.compare_steps.value_or(fitting(kCompareSeconds, all, 12, 30));
+  Rounds result;
+  result.rounds = options.more_plans ? 5 : std::clamp(steps / 4, 1, 3);
+  result.steps = options.more_plans ? std::max(steps, 10) : (steps + result.rounds - 1) / result.rounds;
+  result.warm_up = result.steps >= 6 ? 2 : 1;
+  return result;
+}
+
+/// Trains a round's steps by the run's plan and fills in what was measured; steps of earlier rounds count
 /// too.
 void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
-             const Report& report, Run& run) {
-  const int steps = session.options.compare_steps;
-  const int traced = steps - 1;
+             const Report& report, int steps, Run& run) {
   const std::string timeline = session.file(run.name + ".timeline");
-  Training training{run,
-                    fmt::format("training with '{}'", run.title),
-                    run.name,
-                    steps,
-                    {"--timeline", timeline, "--timeline-first", std::to_string(traced), "--timeline-steps",
-                     "1", "--measured", session.file(run.name + ".measured")}};
+  Training training{
+      run,
+      fmt::format("training with '{}'", run.title),
+      run.name,
+      steps,
+      {"--timeline", timeline, "--timeline-first", std::to_string(steps - 1), "--timeline-steps", "1"}};
   Trained trained = train(session, rank_hosts, text, report, training);
   run.loss = trained.log.loss;
   run.step_seconds = trained.log.step_seconds;
-  run.steady_seconds.insert(run.steady_seconds.end(), run.step_seconds.begin() + report.warm_up_steps,
-                            run.step_seconds.end());
+  const std::vector<double> steady(run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end());
+  run.steady_seconds.insert(run.steady_seconds.end(), steady.begin(), steady.end());
+  run.round_seconds.push_back(median(steady));
   run.measured_step_seconds = median(run.steady_seconds);
-  run.round_seconds.push_back(
-      median({run.step_seconds.begin() + report.warm_up_steps, run.step_seconds.end()}));
   run.tokens_per_second = run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
   run.links.clear();
   read_traffic(session.file(run.name + ".traffic"), run);
   run.measured = parse_timeline(read_file(timeline), timeline);
-  session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}", run.title,
-                      format_seconds(run.measured_step_seconds), format_seconds(run.predicted.step_seconds),
-                      run.tokens_per_second, run.loss.front(), run.loss.back());
 }
 
-/// What one run says of all: how much longer its passes took than layers that were measured beside it, and
-/// what sending took of the processor.
-struct Correction {
-  double forward = 1, backward = 1, update = 1, sending_seconds_per_byte = 0;
-};
+constexpr int kWarmUpSteps = 8;
 
-Correction correction(const Session& session, const Run& run, const topology::ClusterFile& cluster,
-                      const planner::Profile& profile) {
-  planner::Plan plan = run.plan;
+/// Trains a few steps by one plan, and corrects the layers' times by them: how much longer passes take among
+/// the other ranks than layers by themselves, and what sending takes of the processor.
+std::shared_ptr<const planner::Profile> warm_up(const Session& session,
+                                                const std::vector<std::string>& rank_hosts,
+                                                const std::string& text, const Report& report, const Run& by,
+                                                const planner::Profile& profile) {
+  const std::string measured = session.file("warm-up.measured");
+  train(session, rank_hosts, text, report,
+        {by, fmt::format("warming up with '{}'", by.title), by.name, kWarmUpSteps, {"--measured", measured}});
+  planner::Plan plan = by.plan;
   plan.job.profile = std::make_shared<const planner::Profile>(profile);
-  const auto measured = planner::MeasuredRun::load(session.file(run.name + ".measured"));
-  const planner::Calibration found = planner::calibrate(plan, cluster, measured);
-  const planner::Correction& all = found.corrections.at(0);
-  return {all.forward, all.backward, all.update, found.profile->sending_seconds_per_byte};
+  return planner::calibrate(plan, report.cluster, planner::MeasuredRun::load(measured)).profile;
 }
 
-Correction middle_of(const std::vector<Correction>& all) {
-  const auto middle = [&](double Correction::*figure) {
-    std::vector<double> values;
-    for (const Correction& one : all) values.push_back(one.*figure);
-    return median(std::move(values));
-  };
-  return {middle(&Correction::forward), middle(&Correction::backward), middle(&Correction::update),
-          middle(&Correction::sending_seconds_per_byte)};
-}
-
-std::shared_ptr<const planner::Profile> corrected(planner::Profile profile, const Correction& by) {
-  for (auto& [device, kind, tensor, rows, times] : profile.measurements) {
-    times.forward *= by.forward;
-    times.backward *= by.backward;
-    times.update *= by.update;
-  }
-  profile.sending_seconds_per_byte = by.sending_seconds_per_byte;
-  return std::make_shared<const planner::Profile>(std::move(profile));
-}
-
-/// All plans in turns, so that a machine that changes its speed from one moment to the next does so to all;
-/// each time the layers first. Then each is predicted anew, from the medians of their times and from what
-/// Holmes' steps say of passes and of sending: no other plan's steps are looked at.
-void compare_in_turns(const Session& session, const std::vector<std::string>& rank_hosts,
-                      const std::string& text, Report& report) {
-  constexpr int kRounds = 5;
+std::vector<Run*> all_runs(Report& report) {
   std::vector<Run*> all;
   for (auto* runs : {&report.runs, &report.more})
     for (Run& run : *runs) all.push_back(&run);
-  std::set<int> rows;
-  for (const Run* run : all) rows.insert(run->plan.job.micro_batch);
-  const Run& by = report.runs.back();
-  std::vector<planner::Profile> profiles;
-  std::vector<Correction> corrections;
-  for (int round = 0; round < kRounds; ++round)
-    for (Run* run : all) {
-      profiles.push_back(measure_layers(report.cluster, {rows.begin(), rows.end()}, kSecondsEach));
-      measure(session, rank_hosts, text, report, *run);
-      if (run == &by) corrections.push_back(correction(session, *run, report.cluster, profiles.back()));
-    }
-  const Correction middle = middle_of(corrections);
-  const auto profile = corrected(median_of(profiles), middle);
-  for (Run* run : all) {
-    run->plan.job.profile = profile;
-    run->predicted = planner::simulate(run->plan, report.cluster);
-  }
-  session.screen.line(
-      "in '{}' forward passes take {:.2f} times, backward passes {:.2f} times what layers by themselves do, "
-      "and sending takes {:.1f} ns per byte; the others are predicted again with that",
-      by.title, middle.forward, middle.backward, middle.sending_seconds_per_byte * 1e9);
+  return all;
+}
+
+/// The prediction of the rounds whose step is the median.
+planner::Simulation middle_of(std::vector<planner::Simulation> all) {
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
+  std::nth_element(all.begin(), middle, all.end(),
+                   [](const planner::Simulation& a, const planner::Simulation& b) {
+                     return a.step_seconds < b.step_seconds;
+                   });
+  return std::move(*middle);
 }
 
 }  // namespace
 
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report) {
-  report.warm_up_steps = session.options.warm_up();
-  if (report.more.empty())
-    for (Run& run : report.runs) measure(session, rank_hosts, text, report, run);
-  else
-    compare_in_turns(session, rank_hosts, text, report);
+  const Rounds rounds = rounds_of(session.options, report);
+  report.warm_up_steps = rounds.warm_up;
+  session.screen.line("{} rounds of {} steps each, of which {} do not count", rounds.rounds, rounds.steps,
+                      rounds.warm_up);
+  const std::vector<Run*> all = all_runs(report);
+  std::vector<std::vector<planner::Simulation>> predictions(all.size());
+  for (int round = 0; round < rounds.rounds; ++round) {
+    const planner::Profile layers = measure_layers(micro_batches(session.options), kSecondsEach);
+    const auto profile = warm_up(session, rank_hosts, text, report, report.runs.back(), layers);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      planner::Plan plan = all[i]->plan;
+      plan.job.profile = profile;
+      predictions[i].push_back(planner::simulate(plan, report.cluster));
+      all[i]->predicted_rounds.push_back(predictions[i].back().step_seconds);
+    }
+    for (Run* run : all) measure(session, rank_hosts, text, report, rounds.steps, *run);
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Run& run = *all[i];
+    run.predicted = middle_of(std::move(predictions[i]));
+    session.screen.line("{:<24} {} per step (predicted {}), {:.0f} tokens/s, loss {:.4f} -> {:.4f}",
+                        run.title, format_seconds(run.measured_step_seconds),
+                        format_seconds(run.predicted.step_seconds), run.tokens_per_second, run.loss.front(),
+                        run.loss.back());
+  }
   double difference = report.largest_loss_difference();
   if (difference > Report::kLossTolerance) {
     fail(Cause::kInternal,
@@ -232,12 +233,14 @@ void compare(const Session& session, const std::vector<std::string>& rank_hosts,
 void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
               const std::string& weights, Report& report) {
   const Run& best = fastest(report);
-  session.screen.line("with '{}', from the same initial weights", best.title);
+  const int steps =
+      session.options.steps.value_or(fitting(kTrainSeconds, best.measured_step_seconds, 40, 200));
+  session.screen.line("{} steps with '{}', from the same initial weights", steps, best.title);
   double began = session.screen.elapsed_seconds();
   Training training{best,
                     fmt::format("training on with '{}'", best.title),
                     "train",
-                    session.options.steps,
+                    steps,
                     {"--save", weights, "--sample", std::to_string(kSampleBytes), "--temperature", "0.7"}};
   Trained trained = train(session, rank_hosts, text, report, training);
   report.train_seconds = session.screen.elapsed_seconds() - began;

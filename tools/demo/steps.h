@@ -12,11 +12,14 @@
 
 namespace tombolo::tools::demo {
 
+/// How fast this machine multiplies matrices and computes the model's layers, and how fast links are to be
+/// for that: fills in report.products, profile, cores, computing_seconds and rates.
+void measure_computing(const Options& options, Screen& screen, Report& report);
+
 /// Runs the detection inside every host and shows what it found.
 void detect(const Session& session);
 
-/// Measures every link and how fast the model's layers compute; fills in report.cluster, the profile and the
-/// speeds.
+/// Measures every link; fills in report.cluster, with the speed of the profile's layers.
 void probe(const Session& session, Report& report);
 
 /// The three ways to run the same job, with predictions: fills in report.runs up to `predicted`.
@@ -25,8 +28,9 @@ void plan(const Session& session, const std::vector<std::string>& rank_hosts, Re
 /// Five other plans of the same job: fills in report.more up to `predicted`.
 void plan_more(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
-/// Trains the same few steps in each of the three ways, and by each of the other plans; fills in what was
-/// measured.
+/// Trains the same few steps in each of the three ways, and by each of the other plans, in rounds. Each round
+/// begins with a short warm-up by one of the plans; from what that took all of them are predicted anew,
+/// before they run. Fills in what was predicted and measured.
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report);
 

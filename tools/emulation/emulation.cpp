@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "compute/cores.h"
 #include "base/units.h"
 #include "tools/emulation/holder.h"
 #include "tools/emulation/network_script.h"
@@ -34,13 +35,6 @@ std::string make_directory() {
     fail_errno(errno, fmt::format("making a private folder '{}' (TMPDIR says where)", pattern));
   }
   return pattern;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 double machine_memory_bytes() {
@@ -74,7 +68,7 @@ topology::ClusterFile make_cluster(const Spec& spec, bool loopback) {
       fmt::format("'{}', emulated on one machine {}; kinds of NICs are declared, not real", spec.name,
                   loopback ? "on loopback, rates applied in the transport" : "with network namespaces");
   topology::SharedProcessor shared;
-  shared.cores = usable_cores();
+  shared.cores = compute::usable_cores();
   for (std::size_t h = 0; h < spec.hosts.size(); ++h) {
     topology::Host host;
     host.name = spec.hosts[h].name;

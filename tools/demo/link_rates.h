@@ -1,0 +1,39 @@
+// How fast the demo's emulated links are: by how fast this machine computes, so that the demo shows the same
+// on a slow and on a fast one.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/profile.h"
+
+namespace tombolo::tools::demo {
+
+/// The setting that the demo takes its proportions from: Holmes (arXiv 2312.03549), 3.6 billion parameters on
+/// nodes of 8 A100. Without InfiniBand eight nodes reach 83 TFLOPS per GPU over Ethernet, where four with
+/// InfiniBand reach 197.
+struct HolmesSetting {
+  static constexpr double kStepOverComputing = 197.0 / 83.0;  ///< everything over Ethernet
+  static constexpr double kFastOverEthernet = 200.0 / 25.0;   ///< Gbit/s of the NICs
+};
+
+struct LinkRates {
+  double ethernet = 0, fast = 0;  ///< bits per second, of each direction of a NIC
+  bool given = false;             ///< by --ethernet, and not by the computing speed
+
+  /// "holmes:fast=...,slow=...", for Spec::from_text().
+  std::string emulation() const;
+};
+
+/// The Ethernet rate with which a step of the demo's job in launcher's order, everything over Ethernet, takes
+/// kStepOverComputing times what computing takes of it on `cores` (two digits); or the one given. `profile`
+/// holds the layers' times at the job's micro-batch.
+LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::optional<double> given);
+
+/// Seconds that a step of the demo's job computes when its four ranks share `cores`.
+double computing_seconds(const planner::Profile& profile, double cores);
+
+/// For the page and the screen: what the rates follow from.
+std::string describe(const LinkRates& rates);
+
+}  // namespace tombolo::tools::demo
