@@ -46,14 +46,15 @@ else
   exit 3
 fi
 
-# What apt-get says is of interest only where it fails, and there its last words.
+# What apt-get says is of interest where it fails, and where it waits for another program that installs.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt_get() {
-  "${privileged[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=1 "$@" >> "$log" 2>&1
+  "${privileged[@]}" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=1 "$@" 2>&1 |
+    tee -a "$log" | sed -un '/^Waiting for/p' | uniq
 }
-echo "==> Installing ${#missing[@]} packages: ${missing[*]}"
+echo "==> Installing Debian packages: ${missing[*]}"
 apt_get update || true  # a source that fails need not be one of these packages'
 if ! apt_get install --no-install-recommends "${missing[@]}"; then
   grep '^E:' "$log" >&2 || tail -n 20 "$log" >&2

@@ -14,8 +14,8 @@ import tempfile
 import unittest
 
 SOURCES = pathlib.Path(sys.argv[1]).resolve()
-TOOLS = ["bash", "cat", "chmod", "dirname", "env", "grep", "mkdir", "mktemp", "nproc", "rm", "sed", "sleep", "tail", "true",
-         "uname"]
+TOOLS = ["bash", "cat", "chmod", "dirname", "env", "grep", "mkdir", "mktemp", "nproc", "rm", "sed", "sleep", "tail", "tee",
+         "true", "uname", "uniq"]
 
 RECORD = """#!/bin/bash
 { printf '%s' "${0##*/}"; printf ' [%s]' "$@"; echo; } >> "$RECORD"
@@ -37,6 +37,8 @@ printf installed
 """
 APT_GET = RECORD + """
 [ -z "${NO_NETWORK:-}" ] || { echo "E: Unable to fetch some archives" >&2; exit 100; }
+[ -z "${LOCKED:-}" ] || { for _ in 1 2 3; do echo "Waiting for cache lock: process 7 holds it"; done; }
+echo "Fetched 126 MB"
 case "$*" in *update*) [ -z "${ONE_SOURCE_FAILS:-}" ] || exit 100 ;; esac
 """
 SUDO = """#!/bin/bash
@@ -142,6 +144,12 @@ class Scripts(unittest.TestCase):
     def test_one_source_of_packages_that_fails_is_no_reason_to_stop(self):
         code, said, commands = self.run_it("demo.sh", MISSING="cmake", ONE_SOURCE_FAILS="1")
         self.assertEqual((code, len(self.of("tombolo", commands))), (0, 1), said)
+
+    def test_says_whom_it_waits_for_and_no_more(self):
+        _, said, _ = self.run_it("scripts/dependencies.sh", MISSING="cmake")
+        self.assertEqual(said, "==> Installing Debian packages: cmake\n")
+        _, said, _ = self.run_it("scripts/dependencies.sh", MISSING="cmake", LOCKED="1")
+        self.assertEqual(said.count("Waiting for cache lock"), 2, said)  # update and install
 
     def test_without_a_network_it_says_so(self):
         for script in ("demo.sh", "test.sh"):
