@@ -57,7 +57,7 @@ apt_get() {
 echo "==> Installing Debian packages: ${missing[*]}"
 apt_get update || true  # a source that fails need not be one of these packages'
 if ! apt_get install --no-install-recommends "${missing[@]}"; then
-  grep '^E:' "$log" >&2 || tail -n 20 "$log" >&2
-  printf '%s\n' "Installing failed; apt-get's reasons are above. Is there a network? By hand it is:" "  $by_hand" >&2
+  grep -m 3 '^E:' "$log" >&2 || tail -n 20 "$log" >&2
+  printf '%s\n' "Installing failed; apt-get's first reasons are above. Is there a network? By hand it is:" "  $by_hand" >&2
   exit 3
 fi
