@@ -4,6 +4,7 @@ record their command lines stand in for apt-get, cmake and the others.
 
 usage: scripts_test.py SOURCE_FOLDER [unittest arguments]
 """
+import contextlib
 import os
 import pathlib
 import shutil
@@ -78,17 +79,22 @@ class Scripts(unittest.TestCase):
         environment = {"PATH": str(self.programs), "RECORD": str(self.record), "TMPDIR": self.scratch.name}
         environment.update(variables)
         return subprocess.Popen([str(self.checkout / script), *arguments], env=environment, cwd="/", text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def end(self, process):
+        """Whatever of it still runs."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
     def run_it(self, script, *arguments, **variables):
         """Exit code, what it said, and the command lines of the programs that it ran."""
         self.record.write_text("")
         process = self.start(script, *arguments, **variables)
         try:
-            out, error = process.communicate(timeout=30)
+            out, error = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            self.end(process)
             self.fail(f"{script} {arguments} did not end")
         left = [name for name in os.listdir(self.scratch.name) if name.startswith("tmp.")]
         self.assertEqual(left, [], "mktemp's files")
@@ -125,9 +131,9 @@ class Scripts(unittest.TestCase):
                 while process.stdout.readline() not in ("lingering\n", ""):
                     pass
                 process.send_signal(signal_number)
-                process.communicate(timeout=30)
+                process.communicate(timeout=60)
             finally:
-                process.kill()
+                self.end(process)
             self.assertEqual(process.returncode, 143)
             self.assertIn("tombolo [ended]", self.record.read_text())
 
