@@ -1,20 +1,28 @@
 # Everything from Debian's packages; scripts/dependencies.sh lists and installs them.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(CLI11 REQUIRED)
-find_package(Boost 1.74 REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
+find_path(TOMBOLO_ASIO_INCLUDE asio/ip/tcp.hpp REQUIRED)
 find_path(TOMBOLO_FMT_INCLUDE fmt/format.h REQUIRED)
 find_path(TOMBOLO_HWLOC_INCLUDE hwloc.h REQUIRED)  # the library itself is loaded at run time
 find_path(TOMBOLO_VERBS_INCLUDE infiniband/verbs.h REQUIRED)  # likewise
 find_path(TOMBOLO_UCX_INCLUDE ucp/api/ucp.h REQUIRED)  # likewise
 
-if(TOMBOLO_TESTS)
-  find_package(GTest REQUIRED)
-  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+# What only the tests need. They are built where it is there, so that the programs alone need none of it.
+set(TOMBOLO_HAVE_TESTS OFF)
+if(NOT TOMBOLO_TESTS STREQUAL "OFF")
+  find_package(GTest QUIET)
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(GTest_FOUND AND Python3_FOUND)
+    set(TOMBOLO_HAVE_TESTS ON)
+  elseif(TOMBOLO_TESTS STREQUAL "ON")
+    message(FATAL_ERROR "TOMBOLO_TESTS=ON, but GoogleTest (${GTest_FOUND}) or Python 3 (${Python3_FOUND}) was not found: "
+                        "scripts/dependencies.sh test installs both")
+  endif()
 endif()
+message(STATUS "Tests: ${TOMBOLO_HAVE_TESTS}")
 
 # CUDA and NCCL: only the GPU tests need them.
 set(TOMBOLO_HAVE_CUDA OFF)

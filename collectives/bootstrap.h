@@ -1,4 +1,4 @@
-// How ranks find each other: a small key-value rendezvous (Boost.Asio), and who am I from the launcher's
+// How ranks find each other: a small key-value rendezvous (Asio), and who am I from the launcher's
 // environment.
 #pragma once
 

@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <cstring>
 #include <memory>
 
@@ -14,11 +14,11 @@
 namespace tombolo::collectives {
 namespace {
 
-namespace ip = boost::asio::ip;
+namespace ip = asio::ip;
 
 /// Unspecified (0.0.0.0) where the text is no address in digits.
 ip::address parse_address(const std::string& text) {
-  boost::system::error_code error;
+  asio::error_code error;
   const ip::address address = ip::make_address(text, error);
   return error ? ip::address() : address;
 }
@@ -79,8 +79,8 @@ ListenPlan plan_listening(const std::string& address, const std::vector<std::str
 }
 
 std::vector<std::string> resolve_addresses(const std::string& name) {
-  boost::asio::io_context io;
-  boost::system::error_code error;
+  asio::io_context io;
+  asio::error_code error;
   std::vector<std::string> addresses;
   for (const auto& entry : ip::tcp::resolver(io).resolve(name, "", error)) {
     addresses.push_back(entry.endpoint().address().to_string());

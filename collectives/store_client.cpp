@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -19,7 +19,7 @@ namespace tombolo::collectives {
 namespace store {
 namespace {
 
-using boost::asio::ip::tcp;
+using asio::ip::tcp;
 
 /// Between two attempts to reach a store that does not listen yet.
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
@@ -65,10 +65,10 @@ int attempt(const tcp::endpoint& endpoint, Deadline deadline, std::string& why) 
 std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
                                           const transport::Secret& secret, Deadline deadline) {
   const std::string name = fmt::format("the store at {}:{}", address, port);
-  boost::asio::io_context io;
+  asio::io_context io;
   std::string why = "no attempt was made";
   for (;;) {
-    boost::system::error_code error;
+    asio::error_code error;
     const auto found = tcp::resolver(io).resolve(address, std::to_string(port), error);
     if (error) why = error.message();
     for (const auto& entry : found) {

@@ -1,10 +1,10 @@
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
 #include <cstring>
 #include <deque>
 #include <list>
@@ -22,9 +22,8 @@
 namespace tombolo::collectives {
 namespace {
 
-namespace asio = boost::asio;
 using asio::ip::tcp;
-using ErrorCode = boost::system::error_code;
+using ErrorCode = asio::error_code;
 using Bytes = std::vector<std::byte>;
 
 constexpr auto kHandshakePatience = std::chrono::seconds(10);

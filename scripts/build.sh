@@ -9,6 +9,19 @@ case "$preset" in
   *) folder=build-$preset ;;
 esac
 
+if ! mkdir -p "$folder" 2> /dev/null || [ ! -w "$folder" ]; then
+  echo "$PWD/$folder cannot be written to. Copy this checkout to a folder of your own and start there." >&2
+  exit 1
+fi
+# CMake refuses the cache of another checkout, as after a move, and of another generator.
+cache=$folder/CMakeCache.txt
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$cache"; }
+if [ -f "$cache" ] && ! { [ "$(cached CMAKE_GENERATOR)" = Ninja ] && [ "$(cached CMAKE_HOME_DIRECTORY)" -ef . ] &&
+                          [ "$(cached CMAKE_CACHEFILE_DIR)" -ef "$folder" ]; }; then
+  echo "==> $folder/ was configured in another place or for another generator; configuring it anew"
+  rm -rf "$cache" "$folder/CMakeFiles"
+fi
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "==> Configuring ($preset) into $folder/"

@@ -1,20 +1,19 @@
 #!/usr/bin/env bash
 # Installs what Tombolo needs from Debian's packages, and nothing that is already there.
-#   scripts/dependencies.sh build   to build and run (./demo.sh)
-#   scripts/dependencies.sh test    also what the tests use (./test.sh)
-#   scripts/dependencies.sh lint    also the linters (.ci/run)
+#   scripts/dependencies.sh build   to build and run the programs (./demo.sh)
+#   scripts/dependencies.sh test    also what the tests need (./test.sh)
+#   scripts/dependencies.sh lint    also the linters, and ccache (.ci/run)
 # As root it installs; as another user it uses sudo where that needs no password; otherwise it prints the command and
 # stops with exit code 3.
 set -euo pipefail
 
-build=(g++ cmake ninja-build pkg-config ccache
-  libboost-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev libucx0
-  libgtest-dev
+build=(g++ cmake ninja-build
+  libasio-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev
   iproute2 bible-kjv bible-kjv-text)
-test=(python3 python3-torch python3-prometheus-client curl nftables
+test=(libgtest-dev python3 pkg-config python3-torch python3-prometheus-client curl nftables
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
-lint=(clang-format clang-tidy clang libclang-rt-dev lld
+lint=(clang-format clang-tidy clang libclang-rt-dev lld ccache
   procps)  # pkill, for .ci/run
 
 case "${1:-build}" in
@@ -36,17 +35,28 @@ for package in "${wanted[@]}"; do
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 
+by_hand="sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
 if [ "$(id -u)" -eq 0 ]; then
   privileged=()
 elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
   privileged=(sudo)
 else
-  echo "Some packages are missing. Run this, then start again:" >&2
-  echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}" >&2
+  printf '%s\n' "Some packages are missing. Run this, then start again:" "  $by_hand" >&2
   exit 3
 fi
 
-echo "==> Installing ${#missing[@]} packages: ${missing[*]}"
-"${privileged[@]}" apt-get -o DPkg::Lock::Timeout=300 update -q
-"${privileged[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "${missing[@]}"
+# What apt-get says is of interest where it fails, and where it waits for another program that installs.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt_get() {
+  "${privileged[@]}" env LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=1 "$@" 2>&1 |
+    tee -a "$log" | sed -un '/^Waiting for/p' | uniq
+}
+echo "==> Installing Debian packages: ${missing[*]}"
+apt_get update || true  # a source that fails need not be one of these packages'
+if ! apt_get install --no-install-recommends "${missing[@]}"; then
+  grep -m 3 '^E:' "$log" >&2 || tail -n 20 "$log" >&2
+  printf '%s\n' "Installing failed; apt-get's first reasons are above. Is there a network? By hand it is:" "  $by_hand" >&2
+  exit 3
+fi

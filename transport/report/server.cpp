@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -26,9 +26,8 @@
 namespace tombolo::transport::report {
 namespace {
 
-namespace asio = boost::asio;
 using asio::ip::tcp;
-using ErrorCode = boost::system::error_code;
+using ErrorCode = asio::error_code;
 
 /// A scrape takes milliseconds; who needs longer holds one of few places.
 constexpr auto kScrapePatience = std::chrono::seconds(10);
