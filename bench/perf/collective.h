@@ -76,8 +76,8 @@ struct Collective {
   bool rooted = false;          ///< -r matters; else the table says -1
   bool in_place = true;         ///< a result in place is defined; else it is timed, but not checked
   bool point_to_point = false;  ///< sends and receives, no collective that names its algorithm
-  bool in_steps = false;      ///< a step sends what the last one received: a group cannot hold several calls
-  bool power_of_two = false;  ///< the number of ranks must be one
+  bool in_steps = false;        ///< a step sends what the last one received: no group can hold several calls
+  bool power_of_two = false;    ///< the number of ranks must be one
 };
 
 std::span<const Collective> all_collectives() noexcept;

@@ -1,15 +1,34 @@
 #include "bench/perf/flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
 #include "bench/perf/exit_codes.h"
-#include "collectives/data_type.h"
 
 namespace tombolo::bench {
 namespace {
+
+template <typename Value>
+using Names = std::pair<Value, std::string_view>;
+
+// In nccl-tests' order, which has no 16-bit integers.
+constexpr Names<tomboloDataType_t> kTypes[] = {
+    {tomboloInt8, "int8"},     {tomboloUint8, "uint8"},    {tomboloInt16, "int16"},
+    {tomboloUint16, "uint16"}, {tomboloInt32, "int32"},    {tomboloUint32, "uint32"},
+    {tomboloInt64, "int64"},   {tomboloUint64, "uint64"},  {tomboloFloat16, "half"},
+    {tomboloFloat32, "float"}, {tomboloFloat64, "double"}, {tomboloBfloat16, "bfloat16"}};
+static_assert(std::size(kTypes) == tomboloNumTypes);
+constexpr Names<tomboloRedOp_t> kOps[] = {{tomboloSum, "sum"},
+                                          {tomboloProd, "prod"},
+                                          {tomboloMax, "max"},
+                                          {tomboloMin, "min"},
+                                          {tomboloAvg, "avg"}};
+static_assert(std::size(kOps) == tomboloNumOps);
 
 /// A flag of nccl-tests' that has nothing to do on host memory: only its value for "off" is taken.
 struct Refused {
@@ -78,19 +97,23 @@ void add_switch(CLI::App& app, const char* names, bool& on, const char* help) {
 }
 
 /// One value by its name, or all.
-template <typename Value, typename Find>
-void add_choice(CLI::App& app, const char* names, std::vector<Value>& chosen, std::vector<Value> all,
-                Find find, const char* shown, const char* help) {
+template <typename Value>
+void add_choice(CLI::App& app, const char* option, std::vector<Value>& chosen,
+                std::span<const Names<Value>> names, const char* help) {
   app.add_option_function<std::string>(
-         names,
-         [&chosen, all = std::move(all), find](const std::string& text) {
-           chosen = text == "all" ? all : std::vector{static_cast<Value>(*find(text))};
+         option,
+         [&chosen, names](const std::string& text) {
+           chosen.clear();
+           for (const auto& [value, name] : names) {
+             if (text == "all" || text == name) chosen.push_back(value);
+           }
          },
          help)
-      ->check([find, help](const std::string& text) {
-        return text == "all" || find(text) ? std::string() : fmt::format("'{}' is none of {}", text, help);
-      })
-      ->default_str(shown);
+      ->check([names, help](const std::string& text) {
+        const bool known = text == "all" || std::any_of(names.begin(), names.end(),
+                                                        [&](auto& one) { return one.second == text; });
+        return known ? std::string() : fmt::format("'{}' is none of {}", text, help);
+      });
 }
 
 /// A rank by its number; none for all.
@@ -103,12 +126,6 @@ std::optional<int> parse_root(const std::string& text) {
     fail(Cause::kInvalidUsage, "'{}' is no rank: expected 0 or more, or all", text);
   }
   return root;
-}
-
-std::vector<tomboloDataType_t> all_types() {
-  std::vector<tomboloDataType_t> all;
-  for (int type = 0; type < tomboloNumTypes; ++type) all.push_back(static_cast<tomboloDataType_t>(type));
-  return all;
 }
 
 /// What each flag allows by itself, but not together.
@@ -138,11 +155,12 @@ void check_together(const Flags& flags) {
 }  // namespace
 
 std::string_view type_name(tomboloDataType_t type) noexcept {
-  return collectives::data_type_name(static_cast<collectives::DataType>(type));
+  return std::find_if(std::begin(kTypes), std::end(kTypes), [type](auto& one) { return one.first == type; })
+      ->second;
 }
 
 std::string_view op_name(tomboloRedOp_t op) noexcept {
-  return collectives::reduce_op_name(static_cast<collectives::ReduceOp>(op));
+  return std::find_if(std::begin(kOps), std::end(kOps), [op](auto& one) { return one.first == op; })->second;
 }
 
 std::size_t parse_bytes(const std::string& text) {
@@ -197,14 +215,9 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
   add_range(app, "-m,--agg_iters", flags.aggregated, 1, 1 << 20, "Calls in one iteration, as a group");
   add_range(app, "-N,--run_cycles", flags.cycles, 0, 1 << 30, "Go through the sizes so often; 0: on and on");
   add_range(app, "-c,--check", flags.checks, 0, 1 << 20, "Check so often; 0: not at all");
-  add_choice(
-      app, "-o,--op", flags.ops, {tomboloSum, tomboloProd, tomboloMax, tomboloMin, tomboloAvg},
-      [](const std::string& name) { return collectives::reduce_op_from_name(name); }, "sum",
-      "sum, prod, min, max, avg or all");
-  add_choice(
-      app, "-d,--datatype", flags.types, all_types(),
-      [](const std::string& name) { return collectives::data_type_from_name(name); }, "float",
-      "int8, uint8, int16 ... uint64, half, bfloat16, float, double or all");
+  add_choice<tomboloRedOp_t>(app, "-o,--op", flags.ops, kOps, "sum, prod, min, max, avg or all");
+  add_choice<tomboloDataType_t>(app, "-d,--datatype", flags.types, kTypes,
+                                "int8, uint8, int16 ... uint64, half, bfloat16, float, double or all");
   app.add_option_function<std::string>(
          "-r,--root", [&flags](const std::string& text) { flags.root = parse_root(text); },
          "A rank, or all (-1): each in turn")

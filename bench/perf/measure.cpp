@@ -86,7 +86,8 @@ Call Measurer::call(const Point& point, Placement placement, std::size_t number)
 
 void Measurer::iterate(const Point& point, Placement placement, std::size_t iteration) const {
   const auto first = iteration * static_cast<std::size_t>(flags_.aggregated);
-  if (flags_.aggregated > 1 && flags_.blocking != Blocking::kBarrierEachCall) {
+  const bool each_by_itself = flags_.blocking == Blocking::kBarrierEachCall || collective_.in_steps;
+  if (flags_.aggregated > 1 && !each_by_itself) {
     api::group([&] {
       for (int i = 0; i < flags_.aggregated; ++i) {
         collective_.run(call(point, placement, first + static_cast<std::size_t>(i)));

@@ -1,20 +1,16 @@
 #include "bench/perf/perf.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "bench/perf/devices.h"
 #include "bench/perf/exit_codes.h"
 #include "bench/perf/flags.h"
 #include "bench/perf/measure.h"
@@ -24,18 +20,6 @@
 
 namespace tombolo::bench {
 namespace {
-
-/// Every rank's, on every rank.
-std::vector<Device> gather_devices(const api::Communicator& communicator, int ranks_here) {
-  Device own;
-  own.rank = communicator.rank();
-  own.pid = ::getpid();
-  own.number = own.rank % ranks_here;
-  ::gethostname(own.host, sizeof(own.host) - 1);
-  std::vector<Device> all(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(&own, all.data(), sizeof(own), tomboloInt8);
-  return all;
-}
 
 std::optional<double> least_allowed_bandwidth() {
   const char* const text = std::getenv("NCCL_TESTS_MIN_BW");
@@ -57,46 +41,12 @@ void check_usage(const Collective& collective, const Flags& flags, int ranks) {
   if (collective.rooted && flags.root && *flags.root >= ranks) {
     fail(Cause::kInvalidUsage, "-r {}: the {} ranks are numbered from 0", *flags.root, ranks);
   }
-  if (collective.in_steps && flags.aggregated > 1 && flags.blocking != Blocking::kBarrierEachCall) {
-    fail(Cause::kInvalidUsage,
-         "-m {}: a step of {} sends what the last one received, so that a group cannot hold several calls; "
-         "add -z 1",
-         flags.aggregated, collective.name);
-  }
   for (const char* const name : {"NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK"}) {
     if (std::getenv(name) != nullptr) {
       fail(Cause::kUnsupported, "{} is set, but these programs measure all ranks as one group: unset it",
            name);
     }
   }
-}
-
-/// What programs may still take of this host's memory; as much as there is where the kernel does not say.
-std::size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::size_t kibibytes = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (std::istringstream(line) >> name >> kibibytes && name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return std::numeric_limits<std::size_t>::max();
-}
-
-/// As nccl-tests does, takes smaller sizes where the buffers of all ranks would not fit into a host's memory.
-void fit_into_memory(Flags& flags, const api::Communicator& communicator,
-                     const std::vector<Device>& devices) {
-  const auto here = static_cast<std::size_t>(communicator.rank());
-  const auto neighbours = std::count_if(devices.begin(), devices.end(), [&](const Device& device) {
-    return std::strcmp(device.host, devices[here].host) == 0;
-  });
-  const std::size_t buffers = static_cast<std::size_t>(neighbours) * (flags.checks > 0 ? 3 : 2);
-  std::uint64_t most = available_memory() / 10 * 9 / buffers;
-  communicator.all_reduce(&most, &most, 1, tomboloMin);
-  if (flags.maximum_bytes <= most) return;
-  flags.maximum_bytes = most;
-  flags.minimum_bytes = std::min(flags.minimum_bytes, flags.maximum_bytes);
-  if (communicator.rank() == 0)
-    std::printf("#\n# Reducing maxBytes to %zu due to memory limitation\n", flags.maximum_bytes);
 }
 
 /// One rank's run.
@@ -115,12 +65,12 @@ class Run {
     check_usage(collective_, flags_, ranks_);
     summary_.least_allowed_bandwidth = least_allowed_bandwidth();
     const auto devices = gather_devices(communicator_, flags_.ranks_here());
+    check_memory(flags_, communicator_, devices);
     std::string file;
     if (prints_ && !flags_.output_file.empty()) {
       file = free_output_file(flags_.output_file);
       std::printf("# Writing JSON output to %s\n", file.c_str());
     }
-    fit_into_memory(flags_, communicator_, devices);
     if (prints_) table_.header(program_, devices);
     const std::int64_t start = std::time(nullptr);
     Measurer measurer(collective_, flags_, communicator_);
@@ -133,7 +83,7 @@ class Run {
         }
       }
     }
-    summary_.average_bus_bandwidth /= static_cast<double>(results_);
+    summary_.average_bus_bandwidth = bus_bandwidths_ / results_;
     if (prints_) table_.footer(program_, summary_);
     if (!file.empty()) write_json_file(file, to_json(flags_, devices, rows_, summary_, start));
     return summary_.failed_checks == 0 && summary_.fast_enough() ? kExitOk : kExitWrong;
@@ -168,15 +118,13 @@ class Run {
 
   Result result_of(Measurer& measurer, const Point& point, Placement placement, std::size_t bytes) {
     Result result;
-    {
+    try {
       const Watchdog watchdog(communicator_, flags_.timeout_seconds);
-      try {
-        result.measurement = measurer.measure(point, placement);
-      } catch (const api::Error&) {
-        if (!watchdog.fired()) throw;
-        fail(Cause::kTimeout, "{} bytes of {} took longer than the {} s of -T", bytes, type_name(point.type),
-             flags_.timeout_seconds);
-      }
+      result.measurement = measurer.measure(point, placement);
+    } catch (const api::Error& error) {
+      if (error.result() != tomboloAborted) throw;  // by nobody but a watchdog, here or on another rank
+      fail(Cause::kTimeout, "{} bytes of {} took longer than the {} s of -T", bytes, type_name(point.type),
+           flags_.timeout_seconds);
     }
     const double seconds = result.measurement.seconds;
     result.algorithm_bandwidth =
@@ -184,7 +132,7 @@ class Run {
     result.bus_bandwidth = result.algorithm_bandwidth * collective_.bus_factor(ranks_);
     if (flags_.per_iteration) gather_iterations(result);
     summary_.failed_checks += result.measurement.failed_checks;
-    summary_.average_bus_bandwidth += result.bus_bandwidth;
+    bus_bandwidths_ += result.bus_bandwidth;
     ++results_;
     if (prints_) table_.result(result);
     return result;
@@ -209,14 +157,14 @@ class Run {
   }
 
   const Collective& collective_;
-  Flags flags_;
+  const Flags& flags_;
   const api::Communicator& communicator_;
   const int ranks_;
   const bool prints_;
   const std::string program_;
   const Table table_;
-  std::vector<Row> rows_;  ///< for -J
-  std::int64_t results_ = 0;
+  std::vector<Row> rows_;                    ///< for -J
+  double bus_bandwidths_ = 0, results_ = 0;  ///< their sum, and how many
   Summary summary_;
 };
 

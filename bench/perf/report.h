@@ -9,18 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/perf/devices.h"
 #include "bench/perf/flags.h"
 #include "bench/perf/measure.h"
 
 namespace tombolo::bench {
-
-/// One rank, and the place it runs at.
-struct Device {
-  int rank = 0;
-  int pid = 0;
-  int number = 0;  ///< among the ranks of its process
-  char host[256] = {};
-};
 
 /// nccl-tests' -I: over the iterations, each taken at the rank for which it was longest. Seconds.
 struct IterationStatistics {

@@ -9,7 +9,6 @@ Watchdog::Watchdog(const api::Communicator& communicator, int seconds) {
   thread_ = std::thread([this, &communicator, seconds] {
     std::unique_lock lock(mutex_);
     if (done_signal_.wait_for(lock, std::chrono::seconds(seconds), [this] { return done_; })) return;
-    fired_ = true;
     tomboloCommAbort(communicator.get());
   });
 }

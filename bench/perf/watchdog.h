@@ -1,7 +1,6 @@
 // nccl-tests' -T: aborts a communicator that takes too long over one size.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -19,13 +18,10 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  bool fired() const noexcept { return fired_; }
-
  private:
   std::mutex mutex_;
   std::condition_variable done_signal_;
   bool done_ = false;
-  std::atomic<bool> fired_ = false;
   std::thread thread_;
 };
 

@@ -18,7 +18,7 @@ from left_behind import environment, nothing_left  # noqa: E402
 TOMBOLO, PROGRAMS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
 
 SIZES = {"int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
-         "half": 2, "bfloat16": 2, "float": 4, "double": 8}
+         "half": 2, "float": 4, "double": 8, "bfloat16": 2}
 OPS = ["sum", "prod", "max", "min", "avg"]
 REDUCES = {"all_reduce", "reduce", "reduce_scatter"}
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
@@ -222,8 +222,7 @@ class Flags(Perf):
 
     def test_every_way_to_run_gives_right_results(self):
         for collective in ALL:
-            steps = ["-z", 1] if collective == "hypercube" else ["-z", 2]
-            for flags in ["-m", 3, *steps], ["-m", 3, "-z", 1], ["-z", 3], ["-u", 3, "-d", "int16"], ["-c", 3], \
+            for flags in ["-m", 3], ["-m", 3, "-z", 1], ["-z", 3], ["-u", 3, "-d", "int16"], ["-c", 3], \
                     ["-T", 60, "-N", 2]:
                 with self.subTest(collective=collective, flags=flags):
                     out = self.run_ranks(4, collective, "-b", "64", "-e", "8K", "-f", 8, "-n", 2, *flags).stdout
@@ -254,11 +253,17 @@ class Refusals(Perf):
         self.refuses(done, WRONG_USAGE, "hypercube_perf: hypercube needs a number of ranks that is a power of two, and there "
                                         "are 3\n")
 
-    def test_a_hypercubes_steps_fit_into_no_group(self):
-        self.refuses(self.start(PROGRAMS / "hypercube_perf", "-b", 64, "-e", 64, "-m", 2), WRONG_USAGE, "-m 2", "-z 1")
-
     def test_a_root_that_is_no_rank(self):
         self.refuses(self.start(PROGRAMS / "gather_perf", "-b", 64, "-e", 64, "-r", 1), WRONG_USAGE, "-r 1")
+
+    def test_more_than_memory_holds(self):
+        done = self.start(PROGRAMS / "broadcast_perf", "-b", 64, "-e", "1000000G", "-g", 2)
+        self.refuses(done, WRONG_USAGE, "the 2 ranks on", "6 buffers", "-c 0")
+
+    def test_a_call_that_takes_too_long(self):
+        done = self.start(TOMBOLO, "run", "-n", 2, "--quiet", "--", PROGRAMS / "all_reduce_perf", "-b", "1M", "-e", "1M",
+                          "-n", 1000000, "-T", 1)
+        self.refuses(done, 4, "1048576 bytes of float took longer than the 1 s of -T")
 
     def test_groups_of_ranks(self):
         for name in "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK":
