@@ -14,9 +14,9 @@ namespace tombolo::tools {
 namespace {
 
 constexpr const char* kPerfHelp =
-    "Runs <name>_perf, as it lies beside this program. all_reduce, all_gather, reduce_scatter, broadcast, "
-    "reduce,\n"
-    "alltoall, sendrecv, gather, scatter and hypercube have the flags and columns of nccl-tests.\n"
+    "Runs <name>_perf, as it lies beside this program. all_reduce, all_gather, reduce_scatter,\n"
+    "broadcast, reduce, alltoall, sendrecv, gather, scatter and hypercube have the flags and columns\n"
+    "of nccl-tests.\n"
     "Inside torchrun, srun, mpirun or tombolo run it is one rank of the job; with --emulate or --ranks it "
     "starts\n"
     "its own ranks on this machine. The benchmark's own flags come after --.\n"
