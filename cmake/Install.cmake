@@ -3,7 +3,8 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS tombolo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TOMBOLO_BENCH)
-  install(TARGETS all_reduce_perf RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  get_property(perf_programs GLOBAL PROPERTY TOMBOLO_PERF_PROGRAMS)
+  install(TARGETS ${perf_programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(TARGETS tombolo_shared EXPORT TomboloTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

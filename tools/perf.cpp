@@ -14,15 +14,17 @@ namespace tombolo::tools {
 namespace {
 
 constexpr const char* kPerfHelp =
-    "Runs <name>_perf, a benchmark with the flags and columns of nccl-tests, as it lies beside this "
-    "program.\n"
+    "Runs <name>_perf, as it lies beside this program. all_reduce, all_gather, reduce_scatter,\n"
+    "broadcast, reduce, alltoall, sendrecv, gather, scatter and hypercube have the flags and columns\n"
+    "of nccl-tests.\n"
     "Inside torchrun, srun, mpirun or tombolo run it is one rank of the job; with --emulate or --ranks it "
     "starts\n"
     "its own ranks on this machine. The benchmark's own flags come after --.\n"
     "\n"
     "Examples:\n"
     "  tombolo perf all_reduce --ranks 4 -- -b 8 -e 64M -f 2\n"
-    "  tombolo perf all_reduce --emulate two-clusters --order interleaved -- -b 16M -e 16M -n 10";
+    "  tombolo perf all_reduce --emulate two-clusters --order interleaved -- -b 16M -e 16M -n 10\n"
+    "  tombolo perf sendrecv --ranks 2 -- -b 1M -e 1M -d all";
 
 struct PerfOptions {
   LaunchFlags launch;

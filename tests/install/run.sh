@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/prefix" > "$work/install.log"
-for file in bin/tombolo bin/all_reduce_perf include/tombolo/tombolo.h include/tombolo/tombolo.hpp; do
+for file in bin/tombolo bin/all_reduce_perf bin/hypercube_perf include/tombolo/tombolo.h include/tombolo/tombolo.hpp; do
   [ -e "$work/prefix/$file" ] || { echo "not installed: $file"; exit 1; }
 done
 "$work/prefix/bin/tombolo" --version

@@ -1,0 +1,67 @@
+// Times one collective at one size, and checks it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/perf/collective.h"
+#include "bench/perf/flags.h"
+
+namespace tombolo::bench {
+
+enum class Placement { kOutOfPlace, kInPlace };
+
+/// One line of the table.
+struct Point {
+  Shape shape;
+  tomboloDataType_t type;
+  tomboloRedOp_t op;
+  int root;  ///< -1 where there is none
+};
+
+/// Seconds are per call, and over the ranks as -a says where nothing else is said.
+struct Measurement {
+  double seconds = 0;  ///< mean over the iterations
+  double median = 0, least = 0;
+  double cpu_seconds = 0;          ///< of this rank's thread; with -C only
+  std::vector<double> iterations;  ///< of this rank
+  std::string algorithm;           ///< the engine's name for it
+  /// Elements on all ranks; none where nothing was checked.
+  std::optional<std::int64_t> wrong;
+  int failed_checks = 0;  ///< ranks that found wrong elements
+};
+
+/// A rank's buffers and what it does with them. Collective: all ranks make the same calls.
+class Measurer {
+ public:
+  Measurer(const Collective& collective, const Flags& flags, const api::Communicator& communicator);
+
+  Measurement measure(const Point& point, Placement placement);
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  using Buffer = std::unique_ptr<std::byte[], Free>;
+  static Buffer allocate(std::size_t bytes);
+
+  Call call(const Point& point, Placement placement, std::size_t number) const;
+  /// One iteration: as many calls as -m says.
+  void iterate(const Point& point, Placement placement, std::size_t iteration) const;
+  void time(const Point& point, Placement placement, Measurement& measurement) const;
+  void check(const Point& point, Placement placement, Measurement& measurement);
+
+  const Collective& collective_;
+  const Flags& flags_;
+  const api::Communicator& communicator_;
+  int rank_, ranks_;
+  Buffer send_, receive_, expected_;
+  std::uint64_t checks_ = 0;
+};
+
+}  // namespace tombolo::bench

@@ -1,0 +1,91 @@
+// One rank in this process, or several by -g: what a wrong result does, and what is measured.
+#include "bench/perf/perf.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/perf/exit_codes.h"
+
+namespace tombolo::bench {
+namespace {
+
+struct Outcome {
+  int exit_code;
+  std::string out, err;
+};
+
+Outcome run(const Collective& collective, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "test_perf");
+  arguments.insert(arguments.end(), {"-b", "1K", "-e", "1K", "-n", "2"});
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = run_perf(collective, static_cast<int>(arguments.size()), arguments.data());
+  return {code, ::testing::internal::GetCapturedStdout(), ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(Perf, AWrongResultEndsWithFailure) {
+  Collective wrong = *find_collective("all_gather");
+  EXPECT_EQ(run(wrong, {}).exit_code, kExitOk);
+  wrong.origin = [](const Place&, std::size_t index) { return Origin{Origin::kCopy, index ^ 1, 0}; };
+  const Outcome outcome = run(wrong, {});
+  EXPECT_EQ(outcome.exit_code, kExitWrong) << outcome.err;
+  // Out of place and in place.
+  EXPECT_NE(outcome.out.find("# Out of bounds values : 2 FAILED"), std::string::npos) << outcome.out;
+  // Unless nobody looks.
+  EXPECT_EQ(run(wrong, {"-c", "0"}).exit_code, kExitOk);
+}
+
+TEST(Perf, ACallThatWritesWhereNothingIsDueIsFound) {
+  Collective wrong = *find_collective("broadcast");
+  wrong.origin = [](const Place&, std::size_t) { return Origin{Origin::kUntouched}; };
+  EXPECT_EQ(run(wrong, {"-d", "int32"}).exit_code, kExitWrong);
+}
+
+TEST(Perf, ACallThatDoesNothingIsFound) {
+  Collective wrong = *find_collective("alltoall");
+  wrong.run = [](const Call&) {};
+  EXPECT_EQ(run(wrong, {}).exit_code, kExitWrong);
+}
+
+TEST(Perf, AThreadMayBeARank) {
+  for (const Collective& collective : all_collectives()) {
+    const Outcome outcome = run(collective, {"-t", "2", "-g", "2", "-d", "int32"});
+    EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.out.find("#  Rank  3 Group  0 Pid"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST(Perf, AFailureOfTheEngineHasItsOwnExitCode) {
+  Collective wrong = *find_collective("all_reduce");
+  wrong.run = [](const Call& call) {
+    call.communicator.all_reduce(nullptr, call.receive, call.count, call.type, call.op);
+  };
+  const Outcome outcome = run(wrong, {});
+  EXPECT_EQ(outcome.exit_code, kExitEngine);
+  EXPECT_NE(outcome.err.find("all_reduce_perf: "), std::string::npos) << outcome.err;
+}
+
+TEST(Perf, ACallThatTakesTooLongIsGivenUp) {
+  Collective stuck = *find_collective("all_reduce");
+  // Rank 1 of 2 never comes.
+  stuck.run = [](const Call& call) {
+    if (call.rank == 0) call.communicator.receive(call.receive, 1, tomboloInt8, 1);
+    if (call.rank == 1) call.communicator.receive(call.receive, 1, tomboloInt8, 0);
+  };
+  const Outcome outcome = run(stuck, {"-g", "2", "-T", "1"});
+  EXPECT_EQ(outcome.exit_code, kExitTimeout) << outcome.err;
+  EXPECT_NE(outcome.err.find("took longer than the 1 s of -T"), std::string::npos) << outcome.err;
+}
+
+TEST(Perf, LessBandwidthThanDemandedIsAFailure) {
+  ASSERT_EQ(::setenv("NCCL_TESTS_MIN_BW", "1e9", 1), 0);
+  const Outcome slow = run(*find_collective("broadcast"), {});
+  ASSERT_EQ(::setenv("NCCL_TESTS_MIN_BW", "0", 1), 0);
+  const Outcome fast = run(*find_collective("broadcast"), {});
+  ASSERT_EQ(::unsetenv("NCCL_TESTS_MIN_BW"), 0);
+  EXPECT_EQ(slow.exit_code, kExitWrong);
+  EXPECT_TRUE(slow.out.find("FAILED") != std::string::npos) << slow.out;
+  EXPECT_EQ(fast.exit_code, kExitOk);
+}
+
+}  // namespace
+}  // namespace tombolo::bench

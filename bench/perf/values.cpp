@@ -1,0 +1,165 @@
+#include "bench/perf/values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "collectives/half.h"
+
+namespace tombolo::bench {
+namespace {
+
+using collectives::Bfloat16;
+using collectives::Float16;
+
+/// Calls `body` with an element of the type, for its C++ type.
+template <typename Body>
+auto with_type(tomboloDataType_t type, Body&& body) {
+  switch (type) {
+    case tomboloInt8:
+      return body(std::int8_t{});
+    case tomboloUint8:
+      return body(std::uint8_t{});
+    case tomboloInt16:
+      return body(std::int16_t{});
+    case tomboloUint16:
+      return body(std::uint16_t{});
+    case tomboloInt32:
+      return body(std::int32_t{});
+    case tomboloUint32:
+      return body(std::uint32_t{});
+    case tomboloInt64:
+      return body(std::int64_t{});
+    case tomboloUint64:
+      return body(std::uint64_t{});
+    case tomboloFloat16:
+      return body(Float16{});
+    case tomboloBfloat16:
+      return body(Bfloat16{});
+    case tomboloFloat32:
+      return body(float{});
+    case tomboloFloat64:
+    case tomboloNumTypes:
+      break;
+  }
+  return body(double{});
+}
+
+template <typename T>
+T from_number(double number) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return collectives::to_float16(static_cast<float>(number));
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return collectives::to_bfloat16(static_cast<float>(number));
+  } else {
+    return static_cast<T>(number);
+  }
+}
+
+template <typename T>
+double to_number(T value) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+    return collectives::to_float(value);
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+/// Half a unit in the last place of 1; 0 for integers, which are exact.
+template <typename T>
+constexpr double kRounding = std::is_same_v<T, Float16>    ? 0x1p-11
+                             : std::is_same_v<T, Bfloat16> ? 0x1p-8
+                             : std::is_same_v<T, float>    ? 0x1p-24
+                             : std::is_same_v<T, double>   ? 0x1p-53
+                                                           : 0;
+
+/// The inputs of all ranks at `index`, combined.
+template <typename Number>
+Number combined(const Values& values, std::size_t index) {
+  const auto input = [&](int rank) {
+    return static_cast<Number>(input_value(values.collective, values.op, values.seed, rank, index));
+  };
+  Number all = input(0);
+  for (int rank = 1; rank < values.place.ranks; ++rank) {
+    const Number next = input(rank);
+    all = values.op == tomboloProd  ? all * next
+          : values.op == tomboloMin ? std::min(all, next)
+          : values.op == tomboloMax ? std::max(all, next)
+                                    : all + next;
+  }
+  return all;
+}
+
+/// As tombolo.h says: integers wrap around, and an average is the sum divided, for integers toward zero.
+template <typename T>
+T reduced(const Values& values, std::size_t index) {
+  const int ranks = values.place.ranks;
+  if constexpr (std::is_integral_v<T>) {
+    const auto all = static_cast<T>(combined<std::uint64_t>(values, index));
+    if (values.op != tomboloAvg) return all;
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    return static_cast<T>(static_cast<Wide>(all) / static_cast<Wide>(ranks));
+  } else {
+    const auto all = combined<double>(values, index);
+    return from_number<T>(values.op == tomboloAvg ? all / ranks : all);
+  }
+}
+
+}  // namespace
+
+std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
+                          std::size_t index) noexcept {
+  // splitmix64: a value that was moved by any distance, or comes from another rank or round, is another one.
+  std::uint64_t mixed = (seed * 0x10001 + static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15U + index;
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
+  mixed ^= mixed >> 31;
+  if (!collective.reduces) return mixed % 128;
+  return op == tomboloProd ? 1 + mixed % 2 : mixed % 11;
+}
+
+void Values::fill_input(std::byte* input, std::size_t elements) const {
+  with_type(type, [&](auto sample) {
+    using T = decltype(sample);
+    for (std::size_t i = 0; i < elements; ++i) {
+      const T value = from_number<T>(static_cast<double>(input_value(collective, op, seed, place.rank, i)));
+      std::memcpy(input + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
+void Values::fill_expected(std::byte* expected, std::size_t elements) const {
+  with_type(type, [&](auto sample) {
+    using T = decltype(sample);
+    for (std::size_t i = 0; i < elements; ++i) {
+      const Origin origin = collective.origin(place, i);
+      if (origin.kind == Origin::kUntouched) continue;
+      const T value = origin.kind == Origin::kReduced
+                          ? reduced<T>(*this, origin.index)
+                          : from_number<T>(static_cast<double>(
+                                input_value(collective, op, seed, origin.rank, origin.index)));
+      std::memcpy(expected + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
+std::int64_t Values::count_wrong(const std::byte* result, const std::byte* expected,
+                                 std::size_t elements) const {
+  return with_type(type, [&](auto sample) {
+    using T = decltype(sample);
+    const double tolerance = collective.reduces ? kRounding<T> * (place.ranks + 1) : 0;
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < elements; ++i) {
+      T found, wanted;
+      std::memcpy(&found, result + i * sizeof(T), sizeof(T));
+      std::memcpy(&wanted, expected + i * sizeof(T), sizeof(T));
+      if (std::memcmp(&found, &wanted, sizeof(T)) == 0) continue;
+      const double right = to_number(wanted);
+      if (tolerance == 0 || !(std::fabs(to_number(found) - right) <= std::fabs(right) * tolerance)) ++wrong;
+    }
+    return wrong;
+  });
+}
+
+}  // namespace tombolo::bench

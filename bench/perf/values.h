@@ -1,0 +1,33 @@
+// What goes into the buffers, what must come out of a call, and how many elements differ from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "bench/perf/collective.h"
+
+namespace tombolo::bench {
+
+/// One round of checking. `seed` makes every round's inputs differ. All buffers hold elements of `type`.
+struct Values {
+  const Collective& collective;
+  tomboloDataType_t type;
+  tomboloRedOp_t op;
+  std::uint64_t seed;
+  Place place;
+
+  /// This rank's input.
+  void fill_input(std::byte* input, std::size_t elements) const;
+  /// What the result must be. `expected` holds what was there before, which is right where nothing is
+  /// written.
+  void fill_expected(std::byte* expected, std::size_t elements) const;
+  /// Elements that differ. Floats that were reduced may be off by one rounding per rank.
+  std::int64_t count_wrong(const std::byte* result, const std::byte* expected, std::size_t elements) const;
+};
+
+/// A small whole number that every type holds exactly: up to 10 for reductions, 1 or 2 for products, else up
+/// to 127.
+std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
+                          std::size_t index) noexcept;
+
+}  // namespace tombolo::bench
