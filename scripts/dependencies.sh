@@ -12,6 +12,7 @@ build=(g++ cmake ninja-build pkg-config ccache
   libopenblas-pthread-dev libgtest-dev
   iproute2 bible-kjv bible-kjv-text)
 test=(python3 python3-torch python3-prometheus-client curl nftables
+  libbenchmark-dev  # micro_bench
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
 lint=(clang-format clang-tidy clang libclang-rt-dev lld
