@@ -75,6 +75,7 @@ class Compare(unittest.TestCase):
         output = self.compare()
         self.assertEqual(self.row(output, "products/a"), ["products/a", "2", "us", "3", "us", "1.50", "30", "GFLOP/s"])
         self.assertEqual(self.row(output, "new/c"), ["new/c", "-", "1", "ms", "-"])
+        self.assertRegex(output, r"median of these ratios +1\.50 ")
         self.assertIn("only in the baseline: sums/b", output)
         self.assertNotIn("ANOTHER PROCESSOR", output)
 

@@ -20,7 +20,7 @@ def command(program, pattern, repetitions, min_time):
 
 
 def run_alone(words):
-    subprocess.run(words, stdout=subprocess.DEVNULL, check=True)  # the table of every repetition is for nobody
+    subprocess.run(words, capture_output=True, text=True, check=True)  # its table of every repetition is for nobody
 
 
 def measure(program, pattern=".", repetitions=9, min_time=0.02, run=run_alone):
