@@ -1,4 +1,5 @@
 """Runs the programs of a part within its time, and reads what they write as JSON."""
+import ctypes
 import json
 import os
 import pathlib
@@ -7,6 +8,15 @@ import signal
 import subprocess
 import tempfile
 import time
+
+
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _end_with_parent():
+    """Even where this process is killed."""
+    pr_set_pdeathsig = 1
+    _prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 class Failed(Exception):
@@ -51,7 +61,7 @@ class Programs:
 
     def _within_limit(self, command, **options):
         # In a group of its own, so that its end takes its children along. It may clear away what it made (namespaces).
-        process = subprocess.Popen(command, start_new_session=True, **options)
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, **options)
         try:
             return process.wait(max(0.1, self._end - time.monotonic()))
         except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 """bench/run: with the programs of a build, and with others in their place.  Usage: run_test.py BUILD"""
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +30,21 @@ FOUND = {"memcpy_bytes_per_second": 1e10,
          "sizes": [{"bytes": size, "half_round_trip_seconds": {"plain": 1e-5, "tombolo": 2e-5},
                     "bytes_per_second": {"plain": 1e6 * size, "tombolo": 2e6 * size},
                     "sender_processor_seconds_per_gb": {"plain": 0.5, "tombolo": 0.4}} for size in (8, 1024)]}
+
+
+def becomes_true(condition):
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def runs(process):
+    try:
+        stat = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 class Run(unittest.TestCase):
@@ -116,6 +132,25 @@ class Run(unittest.TestCase):
         self.assertFalse(self.page.exists())
 
 
+    def test_whoever_ends_it_ends_what_it_runs(self):
+        build = self.fake_build()
+        pid = self.folder / "pid"
+        (build / "bin" / "transport_perf").write_text(f"#!/bin/sh\necho $$ > {pid}.new; mv {pid}.new {pid}\nexec sleep 300\n",
+                                                      encoding="utf-8")
+        command = [sys.executable, BENCH / "run", "--build", build, "--out", self.folder / "x.html", "--only", "transport_tcp"]
+        for end, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+                try:
+                    self.assertTrue(becomes_true(pid.exists))
+                    run.send_signal(end)
+                    self.assertEqual(run.wait(60), code)
+                finally:
+                    run.kill()
+            program = int(pid.read_text(encoding="utf-8"))
+            self.assertTrue(becomes_true(lambda: not runs(program)), end)
+            pid.unlink()
+
+
 class TimeLimit(unittest.TestCase):
     def test_ends_a_program_and_what_it_started(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -123,18 +158,7 @@ class TimeLimit(unittest.TestCase):
             with self.assertRaisesRegex(Failed, "may take 1 s"):
                 Programs(pathlib.Path(folder), 1).run(["sh", "-c", f"sleep 300 & echo $! > {file}; wait"])
             child = int(file.read_text(encoding="utf-8"))
-            deadline = time.monotonic() + 20
-            while self.runs(child) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            self.assertFalse(self.runs(child))
-
-    @staticmethod
-    def runs(process):
-        try:
-            stat = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-        except OSError:
-            return False
-        return stat.rsplit(")", 1)[1].split()[0] != "Z"
+            self.assertTrue(becomes_true(lambda: not runs(child)))
 
 
 class Text(unittest.TestCase):
