@@ -64,5 +64,5 @@ SECTION = Section("Collectives",
                   "take shared memory. <i>Two clusters:</i> emulated ones with a link of 1 Gbit/s between, all of it on this "
                   "machine. Bus bandwidth is as nccl-tests defines it, so that collectives compare; results out of place.",
                   show, headline)
-PARTS = [Part(f"{name}_perf", SECTION, f"{name} of {RANKS} ranks, on one host and on two emulated clusters", 20, 4,
+PARTS = [Part(f"{name}_perf", SECTION, f"{name} of {RANKS} ranks, on one host and on two emulated clusters", 4, 2,
               measure(name), ("tombolo", f"{name}_perf")) for name in NAMES]

@@ -49,4 +49,4 @@ SECTION = Section("Long, lossy and several paths",
                   "Emulated by network namespaces on this machine. One connection, messages of 1 MiB, 8 outstanding, a stock "
                   "kernel's settings: by the transport's own interface, and as one comm of the NCCL plugin; beside one plain TCP "
                   "stream, and eight.", show)
-PARTS = [Part("path_perf", SECTION, "one connection over three emulated ways", 180, 25, measure, ("tombolo", "path_perf"), why_not)]
+PARTS = [Part("path_perf", SECTION, "one connection over three emulated ways", 110, 7, measure, ("tombolo", "path_perf"), why_not)]

@@ -48,4 +48,4 @@ def headline(results):
 SECTION = Section("NCCL plugin",
                   "Through the interface by which NCCL calls it, host memory, between two processes over loopback. <i>Plain "
                   "TCP</i> goes message by message on a socket for each way, as NCCL's connections have to.", show, headline)
-PARTS = [Part("plugin_perf", SECTION, "the plugin beside NCCL's Socket transport and plain TCP", 90, 3, measure, ("plugin_perf",))]
+PARTS = [Part("plugin_perf", SECTION, "the plugin beside NCCL's Socket transport and plain TCP", 60, 4, measure, ("plugin_perf",))]

@@ -39,8 +39,8 @@ def show(results):
     model = found["model"]
     text = (f"GPT of {model['layers']} layers, width {model['width']}, {model['heads']} heads, context {model['context']}, batch "
             f"{model['batch']}. Median of rounds in turns: {found['ratio_of_medians']} times PyTorch's tokens per second.")
-    return page.figure(bars("Tokens per second", rows, lambda value: quantities.rate(value, "tokens/s")),
-                       "Tokens per second, one rank of one thread", text)
+    return page.side_by_side([page.figure(bars("Tokens per second", rows, lambda value: quantities.rate(value, "tokens/s")),
+                                          "Tokens per second, one rank of one thread", text)])
 
 
 def headline(results):
@@ -49,4 +49,4 @@ def headline(results):
 
 SECTION = Section("Trainer", "One rank of the bundled trainer and PyTorch on the same model and text, one thread each.", show,
                   headline)
-PARTS = [Part("trainer", SECTION, "the bundled trainer beside PyTorch", 60, 15, measure, ("tombolo",), why_not)]
+PARTS = [Part("trainer", SECTION, "the bundled trainer beside PyTorch", 40, 10, measure, ("tombolo",), why_not)]

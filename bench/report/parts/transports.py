@@ -50,5 +50,5 @@ SECTION = Section("Transports",
                   "One connection between two processes over loopback or shared memory, in turns with plain TCP (one stream, "
                   "write and read in a loop), or TLS in turns with TCP without: on a shared machine the distance between two "
                   "lines of one chart says more than their heights.", show, headline)
-PARTS = [Part(name, SECTION, f"transport_perf {' '.join(options)}: {title} beside the plain way", 30, 3, measure(options),
+PARTS = [Part(name, SECTION, f"transport_perf {' '.join(options)}: {title} beside the plain way", 25, 4, measure(options),
               ("transport_perf",)) for name, (title, options, _) in KINDS.items()]
