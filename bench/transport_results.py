@@ -12,12 +12,14 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "bench" / "report"))
+import machine  # noqa: E402
+
 SECTIONS = ["plugin", "shm", "tls", "paths"]
 
 
@@ -171,21 +173,12 @@ def paths(programs, page):
 
 
 def conditions(page):
-    def first(path, key):
-        lines = [line for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if line.startswith(key)]
-        return lines[0].split(":", 1)[1].strip() if lines else "unknown"
-
-    def git(*words):
-        done = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
-    commit = git("rev-parse", "--short", "HEAD") + (" and changes" if git("status", "--porcelain", "--untracked-files=no") else "")
-    load = f"{os.getloadavg()[0]:.1f}"
+    here, source = machine.machine(), machine.source()
+    commit = f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}"
     page.lines += ["# The transports beside their peers", "",
                    "Written by `bench/transport_results.py`.", "",
-                   f"{datetime.date.today()}, commit {commit}, {os.cpu_count()} cores of {first('/proc/cpuinfo', 'model name')}, "
-                   f"Linux {platform.release()}, load average before it {load}. A shared machine: ratios mean something, times "
-                   "little."]
+                   f"{datetime.date.today()}, commit {commit}, {here['cores']} cores of {here['processor']}, Linux {here['kernel']}, "
+                   f"load average before it {here['load_average']:.1f}. A shared machine: ratios mean something, times little."]
 
 
 def main():

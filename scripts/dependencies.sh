@@ -11,6 +11,7 @@ build=(g++ cmake ninja-build
   libasio-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev
   iproute2 bible-kjv bible-kjv-text)
 test=(libgtest-dev python3 pkg-config python3-torch python3-prometheus-client curl nftables
+  libbenchmark-dev  # micro_bench
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
 lint=(clang-format clang-tidy clang libclang-rt-dev lld ccache

@@ -2,18 +2,50 @@
 // includes nothing else that defines inline functions: the linker might otherwise keep a copy that needs
 // AVX-512 for the whole program.
 //
-// A Vector is always 16 floats; the compiler splits it where registers are narrower.
+// A Vector is always 16 floats, in as many registers as the instruction set needs: kRegisterLanes floats fit
+// one. (A vector type of 16 floats would do for compilers' own splitting, but gcc 12 takes it through memory
+// where registers are narrower.)
 
 namespace {
 
 #define TOMBOLO_INLINE inline __attribute__((always_inline))
 
-typedef float Vector __attribute__((vector_size(64)));
-typedef std::int32_t Integers __attribute__((vector_size(64)));
 constexpr std::size_t kLanes = 16;
+constexpr std::size_t kRegisters = kLanes / kRegisterLanes;
+typedef float Register __attribute__((vector_size(4 * kRegisterLanes)));
+typedef std::int32_t IntegerRegister __attribute__((vector_size(4 * kRegisterLanes)));
+
+struct Vector {
+  Register part[kRegisters];
+};
+
+#define TOMBOLO_OPERATOR(OPERATOR)                                                                   \
+  TOMBOLO_INLINE Vector operator OPERATOR(Vector left, const Vector& right) {                        \
+    for (std::size_t i = 0; i < kRegisters; ++i) left.part[i] = left.part[i] OPERATOR right.part[i]; \
+    return left;                                                                                     \
+  }                                                                                                  \
+  TOMBOLO_INLINE Vector operator OPERATOR(Vector left, float right) {                                \
+    for (std::size_t i = 0; i < kRegisters; ++i) left.part[i] = left.part[i] OPERATOR right;         \
+    return left;                                                                                     \
+  }                                                                                                  \
+  TOMBOLO_INLINE Vector operator OPERATOR(float left, Vector right) {                                \
+    for (std::size_t i = 0; i < kRegisters; ++i) right.part[i] = left OPERATOR right.part[i];        \
+    return right;                                                                                    \
+  }
+TOMBOLO_OPERATOR(+)
+TOMBOLO_OPERATOR(-)
+TOMBOLO_OPERATOR(*)
+TOMBOLO_OPERATOR(/)
+#undef TOMBOLO_OPERATOR
+
+TOMBOLO_INLINE void operator+=(Vector& left, const Vector& right) {
+  left = left + right;
+}
 
 TOMBOLO_INLINE Vector splat(float value) {
-  return Vector{} + value;
+  Vector result;
+  for (Register& part : result.part) part = value - Register{};  // x - 0 is x for every x
+  return result;
 }
 
 // A row's rest goes through an array of its own, so that full vectors stay in registers.
@@ -22,7 +54,7 @@ TOMBOLO_INLINE Vector load_full(const float* from) {
   __builtin_memcpy(&result, from, sizeof result);
   return result;
 }
-TOMBOLO_INLINE void store_full(float* to, Vector value) {
+TOMBOLO_INLINE void store_full(float* to, const Vector& value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
@@ -34,61 +66,64 @@ TOMBOLO_INLINE Vector load(const float* from, std::size_t left, float fill = 0) 
   return load_full(lanes);
 }
 
-TOMBOLO_INLINE void store(float* to, Vector value, std::size_t left) {
+TOMBOLO_INLINE void store(float* to, const Vector& value, std::size_t left) {
   if (left >= kLanes) return store_full(to, value);
   float lanes[kLanes];
   store_full(lanes, value);
   for (std::size_t lane = 0; lane < left; ++lane) to[lane] = lanes[lane];
 }
 
-/// Lanes in the other half, quarter, eighth, sixteenth: four steps fold a vector into one value. A fixed
-/// tree, so that every instruction set adds in the same order.
-TOMBOLO_INLINE Vector other_half(Vector v) {
-  return __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-}
-TOMBOLO_INLINE Vector other_quarter(Vector v) {
-  return __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-}
-TOMBOLO_INLINE Vector other_eighth(Vector v) {
-  return __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-}
-TOMBOLO_INLINE Vector other_sixteenth(Vector v) {
-  return __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-}
-
-TOMBOLO_INLINE float sum(Vector value) {
-  value += other_half(value);
-  value += other_quarter(value);
-  value += other_eighth(value);
-  value += other_sixteenth(value);
-  return value[0];
-}
-
-TOMBOLO_INLINE Vector larger(Vector left, Vector right) {
+TOMBOLO_INLINE Register larger(Register left, Register right) {
   return left > right ? left : right;
 }
-TOMBOLO_INLINE Vector smaller(Vector left, Vector right) {
+TOMBOLO_INLINE Register smaller(Register left, Register right) {
   return left < right ? left : right;
 }
+TOMBOLO_INLINE Vector larger(Vector left, const Vector& right) {
+  for (std::size_t i = 0; i < kRegisters; ++i) left.part[i] = larger(left.part[i], right.part[i]);
+  return left;
+}
+TOMBOLO_INLINE Vector smaller(Vector left, const Vector& right) {
+  for (std::size_t i = 0; i < kRegisters; ++i) left.part[i] = smaller(left.part[i], right.part[i]);
+  return left;
+}
 
-TOMBOLO_INLINE float largest(Vector value) {
-  value = larger(value, other_half(value));
-  value = larger(value, other_quarter(value));
-  value = larger(value, other_eighth(value));
-  value = larger(value, other_sixteenth(value));
-  return value[0];
+/// One value of all lanes: lane by lane with the other half, quarter, eighth, sixteenth. A fixed tree, so
+/// that every instruction set adds in the same order; what crosses registers of any width is done on four
+/// floats, which all have.
+template <typename Combine>
+TOMBOLO_INLINE float fold(const Vector& value, const Combine& combine) {
+  typedef float Quad __attribute__((vector_size(16)));
+  Quad quads[4];
+  __builtin_memcpy(quads, &value, sizeof quads);
+  const Quad halves[2] = {combine(quads[0], quads[2]), combine(quads[1], quads[3])};
+  Quad all = combine(halves[0], halves[1]);
+  all = combine(all, __builtin_shufflevector(all, all, 2, 3, 0, 1));
+  all = combine(all, __builtin_shufflevector(all, all, 1, 0, 3, 2));
+  return all[0];
+}
+
+TOMBOLO_INLINE float sum(const Vector& value) {
+  return fold(
+      value, [](auto left, auto right) __attribute__((always_inline)) { return left + right; });
+}
+
+TOMBOLO_INLINE float largest(const Vector& value) {
+  return fold(
+      value,
+      [](auto left, auto right) __attribute__((always_inline)) { return left > right ? left : right; });
 }
 
 /// exp within 2 units in the last place on [-87, 88]; clamped outside. x = n ln 2 + r, |r| <= ln 2 / 2; the
 /// polynomial is exp's Taylor series to r^7, whose remainder there is below 2^-24 of the value.
-TOMBOLO_INLINE Vector exponential(Vector x) {
-  x = smaller(larger(x, splat(-87.0F)), splat(88.0F));
-  const Vector kRound = splat(12582912.0F);  // 1.5 x 2^23: adding it rounds to an integer
-  const Vector shifted = x * 1.44269504F + kRound;
-  const Vector n = shifted - kRound;
+TOMBOLO_INLINE Register exponential(Register x) {
+  x = smaller(larger(x, -87.0F - Register{}), 88.0F - Register{});
+  constexpr float kRound = 12582912.0F;  // 1.5 x 2^23: adding it rounds to an integer
+  const Register shifted = x * 1.44269504F + kRound;
+  const Register n = shifted - kRound;
   // ln 2 in two parts; the first has so few bits that n times it is exact.
-  const Vector r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
-  Vector p = splat(1.0F / 5040);
+  const Register r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  Register p = 1.0F / 5040 - Register{};
   p = p * r + 1.0F / 720;
   p = p * r + 1.0F / 120;
   p = p * r + 1.0F / 24;
@@ -96,12 +131,16 @@ TOMBOLO_INLINE Vector exponential(Vector x) {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  const Integers exponent = __builtin_convertvector(n, Integers) << 23;
-  Integers bits;
+  const IntegerRegister exponent = __builtin_convertvector(n, IntegerRegister) << 23;
+  IntegerRegister bits;
   __builtin_memcpy(&bits, &p, sizeof bits);
   bits += exponent;
   __builtin_memcpy(&p, &bits, sizeof p);
   return p;
+}
+TOMBOLO_INLINE Vector exponential(Vector x) {
+  for (Register& part : x.part) part = exponential(part);
+  return x;
 }
 
 void add_bias(float* out, const float* x, const float* bias, std::size_t rows, std::size_t width) {
@@ -306,10 +345,9 @@ double square_sum(const float* x, std::size_t count) {
 
 TOMBOLO_INLINE Vector square_root(Vector value) {
   float lanes[kLanes];
-  __builtin_memcpy(lanes, &value, sizeof lanes);
+  store_full(lanes, value);
   for (float& lane : lanes) lane = __builtin_sqrtf(lane);
-  __builtin_memcpy(&value, lanes, sizeof lanes);
-  return value;
+  return load_full(lanes);
 }
 
 void adamw(float* parameters, const float* gradients, float* first_moment, float* second_moment,
@@ -328,9 +366,9 @@ void adamw(float* parameters, const float* gradients, float* first_moment, float
 }
 
 constexpr Kernels table(std::string_view name) {
-  return {name,          add_bias, sum_rows,      embed,          embed_backward,
-          norm,          norm_backward, gelu,     gelu_backward, causal_softmax, softmax_backward,
-          cross_entropy, square_sum,    adamw};
+  return {name,          add_bias, sum_rows,      embed,          embed_backward,   norm,
+          norm_backward, gelu,     gelu_backward, causal_softmax, softmax_backward, cross_entropy,
+          square_sum,    adamw};
 }
 
 }  // namespace

@@ -15,6 +15,9 @@
 
 namespace tombolo::trainer::cpu {
 
+namespace {
+constexpr std::size_t kRegisterLanes = 8;
+}
 #include "trainer/cpu/kernels.inl"
 
 }  // namespace tombolo::trainer::cpu

@@ -8,6 +8,9 @@
 
 namespace tombolo::trainer::cpu {
 
+namespace {
+constexpr std::size_t kRegisterLanes = 4;
+}
 #include "trainer/cpu/kernels.inl"
 
 const Kernels kBaselineKernels = table("baseline");

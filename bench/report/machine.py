@@ -1,0 +1,60 @@
+"""The conditions of a measurement: the machine, the source that was built, the day."""
+import datetime
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _first(path, pattern):
+    """The first group of the first match in a file; None where there is neither."""
+    try:
+        found = re.search(pattern, pathlib.Path(path).read_text(encoding="utf-8"), re.M)
+    except OSError:
+        return None
+    return found.group(1).strip() if found else None
+
+
+def _said(*command):
+    """A command's first line; None where it cannot be run, or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return (done.stdout.splitlines() or [""])[0].strip() or None
+
+
+def processor():
+    return _first("/proc/cpuinfo", r"^model name\s*:\s*(.+)$") or platform.processor() or platform.machine()
+
+
+def machine():
+    """Facts that figures depend on; `governor` is None where the system does not tell, as in a virtual machine."""
+    memory = _first("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
+    return {"processor": processor(), "cores": os.cpu_count(), "memory_bytes": int(memory) * 1024 if memory else None,
+            "kernel": platform.release(),
+            "governor": _first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", r"(\S+)"),
+            "load_average": round(os.getloadavg()[0], 2)}
+
+
+def source():
+    """The commit, and whether files were changed since; both None outside a clone."""
+    commit = _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD")
+    changed = _said("git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit, "changed": changed is not None if commit else None}
+
+
+def versions(build):
+    """Of Tombolo in the build folder, of its compiler, of Python."""
+    compiler = _first(build / "CMakeCache.txt", r"^CMAKE_CXX_COMPILER:\w+=(.+)$")
+    return {"tombolo": _said(str(build / "bin" / "tombolo"), "--version"),
+            "compiler": _said(compiler, "--version") if compiler else None,
+            "build_type": _first(build / "CMakeCache.txt", r"^CMAKE_BUILD_TYPE:\w+=(.+)$"),
+            "python": platform.python_version()}
+
+
+def today():
+    return datetime.datetime.now().astimezone().isoformat(timespec="minutes")

@@ -1,0 +1,51 @@
+"""The NCCL plugin through NCCL's ABI, beside NCCL's own Socket transport and plain TCP."""
+import page
+import quantities
+from chart import by_size
+from part import Part, Section
+
+WAYS = {"tombolo": ("Tombolo, TCP", "ours"), "nccl-socket": ("NCCL Socket", "other"), "plain-each": ("plain TCP", "plain"),
+        "tombolo-shm": ("Tombolo, shm", "third")}
+
+
+def measure(programs, quick):
+    options = (["--repeats", "1", "--bytes", "4e6", "--sizes", "8K,1M", "--trips", "8,8K"] if quick else
+               ["--repeats", "5", "--bytes", "1e8", "--memory", "3e8"])
+    return programs.json(programs.bin / "plugin_perf", *options)
+
+
+def show(results):
+    found = results["plugin_perf"]
+    ways = {key: WAYS[key] for key in WAYS if key in found["candidates"]}
+    figures, tables = [], ""
+    for comms in sorted({row["comms"] for row in found["throughput"]}):
+        rows = [row for row in found["throughput"] if row["comms"] == comms]
+        title = f"{comms} comm" + ("s at the same time" if comms > 1 else "")
+        series = [(text, css, [(row["bytes"], row["bytes_per_second"][key] / 1e9) for row in rows])
+                  for key, (text, css) in ways.items()]
+        figures.append(page.figure(by_size(f"{title}: rate by message size", series, "GB/s, 8 messages outstanding per comm",
+                                           quantities.three), title))
+        tables += f"<h3>{title}: GB/s</h3>\n" + page.table(
+            ["size", *[text for text, _ in ways.values()]],
+            [[quantities.size(row["bytes"]), *[quantities.three(row["bytes_per_second"][key] / 1e9) for key in ways]]
+             for row in rows])
+    tables += "<h3>Half round trip</h3>\n" + page.table(
+        ["size", *[text for text, _ in ways.values()]],
+        [[quantities.size(row["bytes"]), *[quantities.duration(row["half_round_trip_seconds"][key]) for key in ways]]
+         for row in found["latency"]])
+    absent = "" if "nccl-socket" in ways else page.note("NCCL's library was not found: its Socket transport is left out.")
+    return page.side_by_side(figures) + absent + page.folded("Rates and times as numbers", tables)
+
+
+def headline(results):
+    rows = [row for row in results["plugin_perf"]["throughput"] if row["bytes"] == 1 << 20 and row["comms"] == 1]
+    if not rows:
+        return None
+    other = "nccl-socket" if "nccl-socket" in rows[0]["tombolo_over"] else "plain-each"
+    return f"{rows[0]['tombolo_over'][other]:.2f} x", f"the rate of {WAYS[other][0]}, by the plugin over TCP, one comm, 1 MiB"
+
+
+SECTION = Section("NCCL plugin",
+                  "Through the interface by which NCCL calls it, host memory, between two processes over loopback. <i>Plain "
+                  "TCP</i> goes message by message on a socket for each way, as NCCL's connections have to.", show, headline)
+PARTS = [Part("plugin_perf", SECTION, "the plugin beside NCCL's Socket transport and plain TCP", 60, 4, measure, ("plugin_perf",))]
