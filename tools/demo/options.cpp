@@ -1,9 +1,34 @@
 #include "tools/demo/options.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "tools/emulation/emulation.h"
 
 namespace tombolo::tools::demo {
+
+namespace {
+
+constexpr double kCompareSeconds = 30, kTrainSeconds = 20;
+
+int fitting(double seconds, double step_seconds, int least, int most) {
+  return std::clamp(static_cast<int>(seconds / step_seconds), least, most);
+}
+
+}  // namespace
+
+Rounds Options::rounds(double seconds) const {
+  const int all = compare_steps.value_or(fitting(kCompareSeconds, seconds, 12, 30));
+  Rounds result;
+  result.rounds = std::clamp(all / 4, 1, more_plans ? 5 : 3);
+  result.steps = (all + result.rounds - 1) / result.rounds;
+  result.warm_up = result.steps >= 6 ? 2 : 1;
+  return result;
+}
+
+int Options::long_run(double seconds) const {
+  return steps.value_or(fitting(kTrainSeconds, seconds, 40, 200));
+}
 
 void Options::check() const {
   if (compare_steps && *compare_steps < 2)

@@ -9,6 +9,14 @@
 
 namespace tombolo::tools::demo {
 
+/// How the compared steps are shared out: in rounds, because a machine changes its speed from one moment to
+/// the next.
+struct Rounds {
+  int rounds = 1;
+  int steps = 2;    ///< of each run in each round
+  int warm_up = 1;  ///< of them, those that do not count: the first ones open connections and warm caches
+};
+
 struct Options {
   std::string data;  ///< file of text; empty = the King James Bible of Debian's package bible-kjv
   std::string out = "build/demo";
@@ -22,6 +30,10 @@ struct Options {
   bool json = false;
 
   double limit() const noexcept { return seconds_limit.value_or(more_plans ? 1800 : 600); }
+  /// `seconds`: what one step in each of the three ways takes together, as predicted.
+  Rounds rounds(double seconds) const;
+  /// Steps of the long run, of which each takes `seconds`.
+  int long_run(double seconds) const;
   /// Throws kInvalidUsage naming the option.
   void check() const;
 };

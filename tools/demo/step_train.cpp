@@ -112,29 +112,6 @@ const Run& fastest(const Report& report) {
   });
 }
 
-/// How the compared steps are shared out: in rounds, because a machine changes its speed from one moment to
-/// the next, and of each round the first steps open connections and warm caches.
-struct Rounds {
-  int rounds = 1, steps = 2, warm_up = 1;
-};
-
-constexpr double kCompareSeconds = 30, kTrainSeconds = 20;
-
-int fitting(double seconds, double step_seconds, int least, int most) {
-  return std::clamp(static_cast<int>(seconds / step_seconds), least, most);
-}
-
-Rounds rounds_of(const Options& options, const Report& report) {
-  double all = 0;
-  for (const Run& run : report.runs) all += run.predicted.step_seconds;
-  const int steps = options.compare_steps.value_or(fitting(kCompareSeconds, all, 12, 30));
-  Rounds result;
-  result.rounds = options.more_plans ? 5 : std::clamp(steps / 4, 1, 3);
-  result.steps = options.more_plans ? std::max(steps, 10) : (steps + result.rounds - 1) / result.rounds;
-  result.warm_up = result.steps >= 6 ? 2 : 1;
-  return result;
-}
-
 /// Trains a round's steps by the run's plan and fills in what was measured; steps of earlier rounds count
 /// too.
 void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
@@ -196,7 +173,9 @@ planner::Simulation middle_of(std::vector<planner::Simulation> all) {
 
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report) {
-  const Rounds rounds = rounds_of(session.options, report);
+  double seconds = 0;
+  for (const Run& run : report.runs) seconds += run.predicted.step_seconds;
+  const Rounds rounds = session.options.rounds(seconds);
   report.warm_up_steps = rounds.warm_up;
   session.screen.line("{} rounds of {} steps each, of which {} do not count", rounds.rounds, rounds.steps,
                       rounds.warm_up);
@@ -233,8 +212,7 @@ void compare(const Session& session, const std::vector<std::string>& rank_hosts,
 void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
               const std::string& weights, Report& report) {
   const Run& best = fastest(report);
-  const int steps =
-      session.options.steps.value_or(fitting(kTrainSeconds, best.measured_step_seconds, 40, 200));
+  const int steps = session.options.long_run(best.measured_step_seconds);
   session.screen.line("{} steps with '{}', from the same initial weights", steps, best.title);
   double began = session.screen.elapsed_seconds();
   Training training{best,

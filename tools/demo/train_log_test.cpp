@@ -74,12 +74,24 @@ TEST(DemoOptions, NameTheOneThatCannotBe) {
 }
 
 TEST(DemoOptions, LeaveStepsToMeasureAfterTheWarmUp) {
-  for (int steps : {2, 3, 6, 7, 14}) {
+  for (int steps : {2, 3, 6, 7, 14, 100}) {
     Options options;
     options.compare_steps = steps;
-    EXPECT_GE(options.warm_up(), 1);
-    EXPECT_LT(options.warm_up(), steps);
+    const Rounds rounds = options.rounds(1);
+    EXPECT_GE(rounds.rounds * rounds.steps, steps);
+    EXPECT_GE(rounds.warm_up, 1);
+    EXPECT_LT(rounds.warm_up, rounds.steps);
   }
+}
+
+TEST(DemoOptions, FitTheStepsToTheTime) {
+  const Options options;
+  EXPECT_EQ(options.rounds(0.01).steps * options.rounds(0.01).rounds, 30);
+  EXPECT_EQ(options.rounds(1.5).steps * options.rounds(1.5).rounds, 21);
+  EXPECT_EQ(options.rounds(60).steps * options.rounds(60).rounds, 12);
+  EXPECT_EQ(options.long_run(0.01), 200);
+  EXPECT_EQ(options.long_run(0.2), 100);
+  EXPECT_EQ(options.long_run(60), 40);
 }
 
 }  // namespace
