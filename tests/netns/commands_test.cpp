@@ -36,8 +36,8 @@ topology::ClusterFile probed(std::vector<std::string> arguments, std::string& ou
   return topology::ClusterFile::load(path);
 }
 
-/// Expects `count` shared links, each about as fast as the slow links are. For that long streams take turns on
-/// what they share, and their sum tells it.
+/// Expects `count` shared links, each about as fast as the slow links are. For that long streams take turns
+/// on what they share, and their sum tells it.
 topology::ClusterFile probed_with_shared_links(std::size_t count, const std::vector<std::string>& arguments,
                                                std::string& output) {
   auto cluster = probed(arguments, output, "0.4");
@@ -134,9 +134,10 @@ TEST(ProbeCommand, FindsNoSharedPortWhereEachNicHasALineOfItsOwn) {
 // Without a cluster file hosts know nothing of clusters: the islands become them.
 TEST(ProbeCommand, NamesTheClustersWhereNoneAreDeclared) {
   std::string output;
-  const auto cluster = probed({"run", "--emulate", "two-clusters:rate=50mbit", "--emulation-mode", "namespaces",
-                               "--quiet", "--env", "TOMBOLO_CLUSTER=", "--", TOMBOLO_PROGRAM, "probe"},
-                              output);
+  const auto cluster =
+      probed({"run", "--emulate", "two-clusters:rate=50mbit", "--emulation-mode", "namespaces", "--quiet",
+              "--env", "TOMBOLO_CLUSTER=", "--", TOMBOLO_PROGRAM, "probe"},
+             output);
   ASSERT_EQ(cluster.hosts.size(), 4U);
   for (const auto& host : cluster.hosts)
     EXPECT_EQ(host.cluster, host.name[0] == 'a' ? "A" : "B") << host.name << '\n' << output;
@@ -243,12 +244,13 @@ TEST(ProbeCommand, LeavesOutWhatDoesNotConnectAndTellsTheFabricsApart) {
 class AllReduceAcrossClusters : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(AllReduceAcrossClusters, CrossesTheSlowLinkOnceInEveryOrderOfRanks) {
-  constexpr double kBytes = 4 << 20, kTimes = 4;  // out of place and in place, each timed once and checked once
+  constexpr double kBytes = 4 << 20,
+                   kTimes = 4;  // out of place and in place, each timed once and checked once
   tests::Folder folder;
-  const auto done = tombolo_command(
-      {"perf", "all_reduce", "--emulate", "two-clusters", "--emulation-mode", "namespaces", "--order",
-       GetParam(), "--env", "TOMBOLO_METRICS_FILE=" + (folder.path() / "%h").string(), "--", "-b", "4M", "-e",
-       "4M", "-n", "1", "-w", "0"});
+  const auto done = tombolo_command({"perf", "all_reduce", "--emulate", "two-clusters", "--emulation-mode",
+                                     "namespaces", "--order", GetParam(), "--env",
+                                     "TOMBOLO_METRICS_FILE=" + (folder.path() / "%h").string(), "--", "-b",
+                                     "4M", "-e", "4M", "-n", "1", "-w", "0"});
   ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
   EXPECT_NE(done.output.find("Out of bounds values : 0 OK"), std::string::npos) << done.output;
   std::map<char, double> sent;  // by the cluster that sent it to the other

@@ -140,7 +140,9 @@ inline double carry(const Descriptor& from, const Descriptor& to, std::size_t by
     }
   }
   reader.join();
-  return good ? static_cast<double>(blocks * sizeof block_of(0)) * 8 / to_seconds(Clock::steady().now() - begin) : -1;
+  return good ? static_cast<double>(blocks * sizeof block_of(0)) * 8 /
+                    to_seconds(Clock::steady().now() - begin)
+              : -1;
 }
 
 }  // namespace tombolo::tests

@@ -1,5 +1,5 @@
-// Long and lossy links: round trip, rate, losses, cuts; that the bytes stay right; and that nothing stays of the
-// relay.
+// Long and lossy links: round trip, rate, losses, cuts; that the bytes stay right; and that nothing stays of
+// the relay.
 #include "tools/emulation/relay.h"
 
 #include <fcntl.h>

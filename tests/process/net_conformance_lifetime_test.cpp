@@ -333,8 +333,8 @@ TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
         channel.wait();
         std::vector<std::byte> buffer(kSize);
         void* request = side.receive(comm, buffer);
-        // No goodbye fits behind a frame that was cut short: the peer has to answer when asked, well before the
-        // idle timeout of 60 s.
+        // No goodbye fits behind a frame that was cut short: the peer has to answer when asked, well before
+        // the idle timeout of 60 s.
         EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
         channel.signal();
         passed = true;

@@ -256,8 +256,8 @@ TEST_F(Train, NobodyWaitsForTheRankThatSamples) {
 }
 
 TEST_F(Train, AnInterruptEndsASampleAndPrintsWhatThereIs) {
-  const pid_t child = start(train("--steps 1 --sample 100000000 --save " + path("model") + " > " +
-                                  path("out") + " 2>&1"));
+  const pid_t child =
+      start(train("--steps 1 --sample 100000000 --save " + path("model") + " > " + path("out") + " 2>&1"));
   ASSERT_GT(child, 0);
   EXPECT_TRUE(eventually([&] { return bytes("model").size() > 1024; }));
   ::kill(child, SIGINT);
@@ -270,8 +270,8 @@ TEST_F(Train, AnInterruptEndsASampleAndPrintsWhatThereIs) {
 }
 
 TEST_F(Train, AnInterruptEndsTheRunAfterTheStepAndKeepsTheCheckpoint) {
-  const pid_t child = start(train("--steps 1000000 --log " + path("log") + " --save " + path("model") +
-                                  " > /dev/null 2>&1"));
+  const pid_t child =
+      start(train("--steps 1000000 --log " + path("log") + " --save " + path("model") + " > /dev/null 2>&1"));
   ASSERT_GT(child, 0);
   EXPECT_TRUE(eventually([&] { return std::ranges::count(bytes("log"), '\n') >= 3; }));
   ::kill(child, SIGINT);
