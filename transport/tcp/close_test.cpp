@@ -104,8 +104,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
     Request* send = near->post_send(std::span(text).first(static_cast<std::size_t>(20'000 + sent % 10'000)));
     if (send == nullptr) break;
     Outcome outcome = Outcome::kPending;
-    for (auto patience = Deadline::after(milliseconds(50));
-         outcome == Outcome::kPending && !patience.passed();)
+    for (int look = 0; outcome == Outcome::kPending && look < 10'000; ++look)
       outcome = near->test(send, bytes);
     taken = outcome == Outcome::kDone;
   }

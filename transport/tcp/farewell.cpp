@@ -26,14 +26,14 @@ bool would_block() noexcept {
 
 }  // namespace
 
-Farewell::Farewell(Duration longest) : longest_(longest) {
+Farewell::Farewell(Duration longest, const Clock& clock) : longest_(longest), clock_(&clock) {
   leaving_.reserve(kMost);
 }
 
 Farewell::~Farewell() {
   for (;;) {
     progress();
-    const TimePoint now = Clock::steady().now();
+    const TimePoint now = clock_->now();
     std::erase_if(leaving_, [now](const Leaving& one) {
       return now - one.since >= kShortest && now - one.moved >= kQuiet;
     });
@@ -65,10 +65,10 @@ bool Farewell::step(Leaving& one, TimePoint now) noexcept {
 }
 
 void Farewell::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
-  const TimePoint now = Clock::steady().now();
+  const TimePoint now = clock_->now();
   Leaving one{std::move(socket), {last_words.begin(), last_words.end()}, now, now, 0};
   if (one.rest.empty()) shutdown(one.socket.get(), SHUT_WR);
-  while (step(one, Clock::steady().now())) {
+  while (step(one, clock_->now())) {
     {
       const std::lock_guard lock(mutex_);
       if (leaving_.size() < kMost) {
@@ -85,12 +85,12 @@ void Farewell::add(Descriptor socket, std::span<const std::byte> last_words) noe
 
 /// The oldest goes, if it has had its time.
 void Farewell::make_room() noexcept {
-  if (Clock::steady().now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
+  if (clock_->now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
 }
 
 bool Farewell::progress() noexcept {
   const std::lock_guard lock(mutex_);
-  const TimePoint now = Clock::steady().now();
+  const TimePoint now = clock_->now();
   std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= longest_ || !step(one, now); });
   return !leaving_.empty();
 }

@@ -22,8 +22,8 @@ class Farewell {
   /// At the end only those are waited for whose peer took something within this time.
   static constexpr Duration kQuiet = std::chrono::milliseconds(500);
 
-  /// `longest`: after so long a socket is closed in any case.
-  explicit Farewell(Duration longest);
+  /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
+  explicit Farewell(Duration longest, const Clock& clock = Clock::steady());
   /// Waits for those that are left, as long as they move; bounded by `longest`.
   ~Farewell();
   Farewell(const Farewell&) = delete;
@@ -46,6 +46,7 @@ class Farewell {
   void make_room() noexcept;
 
   Duration longest_;
+  const Clock* clock_;
   std::mutex mutex_;
   std::vector<Leaving> leaving_;
 };

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <optional>
+#include <tuple>
+
 #include "transport/test_support.h"
 
 namespace tombolo::transport::tcp {
@@ -38,55 +42,102 @@ TEST(RateLimit, SaysWhenItIsReadyAgain) {
   EXPECT_EQ(limit.until_ready(clock.now()), Duration::zero());
 }
 
-/// Bytes per second attained between two hosts whose NICs have the limits; sleeps on the wait handles.
-double attained(double left_limit, double right_limit, int streams) {
-  RouterOptions left_options = test::router_options("left"), right_options = test::router_options("right");
-  left_options.tcp.streams = streams;
-  if (left_limit > 0) left_options.limits = {{"eth0", left_limit}};
-  if (right_limit > 0) right_options.limits = {{"eth0", right_limit}};
-  Router left(left_options), right(right_options);
-  auto listener = right.listen();
-  auto [near, far] = test::connect_pair(left, *listener);
-  std::vector<std::byte> message(1'200'000), buffer(message.size());
-  auto begin = std::chrono::steady_clock::now();
-  Request* send = near->post_send(message);
-  Request* receive = far->post_receive(buffer);
-  std::size_t bytes = 0;
-  for (auto deadline = test::soon(); (send != nullptr || receive != nullptr) && !deadline.passed();) {
-    if (send != nullptr && near->test(send, bytes) == Outcome::kDone) send = nullptr;
-    if (receive != nullptr && far->test(receive, bytes) == Outcome::kDone) receive = nullptr;
-    if (send != nullptr || receive != nullptr) {
-      // Without a timeout of its own: the handles alone must wake it.
-      std::vector<pollfd> handles;
-      near->append_wait_handles(handles);
-      far->append_wait_handles(handles);
-      ::poll(handles.data(), handles.size(), deadline.poll_milliseconds());
+/// Two hosts whose NICs have the limits, on a clock that moves only when told to.
+class Limited {
+ public:
+  static constexpr double kRate = 2e6;
+  static constexpr std::size_t kMessage = 10'000;
+
+  Limited(bool sender, bool receiver, int streams) {
+    RouterOptions left = test::router_options("left"), right = test::router_options("right");
+    left.tcp.streams = streams;
+    left.clock = right.clock = &clock_;
+    if (sender) left.limits = {{"eth0", kRate}};
+    if (receiver) right.limits = {{"eth0", kRate}};
+    left_.emplace(left);
+    right_.emplace(right);
+    auto listener = right_->listen();
+    std::tie(near_, far_) = test::connect_pair(*left_, *listener);
+  }
+
+  /// So many messages are on their way from now on.
+  void post(std::size_t count) {
+    message_.resize(kMessage);
+    buffers_.assign(count, std::vector<std::byte>(kMessage));
+    for (auto& buffer : buffers_) {
+      sends_.push_back(near_->post_send(message_));
+      receives_.push_back(far_->post_receive(buffer));
+      ASSERT_TRUE(sends_.back() != nullptr && receives_.back() != nullptr);
     }
   }
-  std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  return static_cast<double>(message.size()) / elapsed.count();
-}
-
-void expect_rate(double left_limit, double right_limit, int streams) {
-  // Another process may hold the processor for a while: of five tries the best counts. Too fast is never
-  // right.
-  double limit = 2e6, best = 0;
-  for (int i = 0; i < 5 && best < 0.85 * limit; ++i) {
-    double rate = attained(left_limit, right_limit, streams);
-    ASSERT_LT(rate, 1.15 * limit);
-    best = std::max(best, rate);
+  std::size_t arrived() {
+    std::size_t bytes = 0;
+    while (!sends_.empty() && near_->test(sends_.front(), bytes) == Outcome::kDone) sends_.pop_front();
+    while (!receives_.empty() && far_->test(receives_.front(), bytes) == Outcome::kDone)
+      receives_.pop_front();
+    return buffers_.size() - receives_.size();
   }
-  EXPECT_GT(best, 0.85 * limit);
+  void advance(Duration by) { clock_.advance(by); }
+
+ private:
+  FakeClock clock_;
+  std::optional<Router> left_, right_;
+  std::unique_ptr<Connection> near_, far_;
+  std::vector<std::byte> message_;
+  std::vector<std::vector<std::byte>> buffers_;
+  std::deque<Request*> sends_, receives_;
+};
+
+/// However fast or slow the machine is: by a time of the clock all that the rate allows arrives, and no more.
+void expect_rate(bool sender, bool receiver, int streams) {
+  Limited pair(sender, receiver, streams);
+  constexpr std::size_t kMessages = 60;
+  ASSERT_NO_FATAL_FAILURE(pair.post(kMessages));
+  constexpr auto kStep = milliseconds(20);  // of which the bucket holds all
+  constexpr double kBurst = 64 * 1024;      // passes at once
+  double allowed = 0;
+  for (std::size_t arrived = 0; arrived < kMessages; allowed += to_seconds(kStep) * Limited::kRate) {
+    const auto least = static_cast<std::size_t>(0.9 * allowed / Limited::kMessage);
+    for (auto deadline = test::soon(); arrived < std::min(least, kMessages); arrived = pair.arrived())
+      ASSERT_FALSE(deadline.passed()) << arrived << " of " << least << " messages";
+    for (int look = 0; look < 100; ++look) arrived = pair.arrived();
+    ASSERT_LE(static_cast<double>(arrived * Limited::kMessage), allowed + kBurst);
+    pair.advance(kStep);
+  }
 }
 
 TEST(NicLimit, BoundsWhatIsSentToItsRate) {
-  expect_rate(2e6, 0, 1);
+  expect_rate(true, false, 1);
 }
 TEST(NicLimit, BoundsWhatIsReceivedToItsRate) {
-  expect_rate(0, 2e6, 1);
+  expect_rate(false, true, 1);
 }
 TEST(NicLimit, BoundsSeveralStreamsTogether) {
-  expect_rate(2e6, 2e6, 4);
+  expect_rate(true, true, 4);
+}
+
+// The bucket is empty again and again, and nothing but the handles tells when it has filled.
+TEST(NicLimit, WakesWhoSleepsOnTheHandles) {
+  RouterOptions left_options = test::router_options("left"), right_options = test::router_options("right");
+  left_options.limits = right_options.limits = {{"eth0", 2e6}};
+  Router left(left_options), right(right_options);
+  auto listener = right.listen();
+  auto [near, far] = test::connect_pair(left, *listener);
+  std::vector<std::byte> message(300'000), buffer(message.size());
+  Request* send = near->post_send(message);
+  Request* receive = far->post_receive(buffer);
+  std::size_t bytes = 0;
+  const auto deadline = test::soon();
+  while ((send != nullptr || receive != nullptr) && !deadline.passed()) {
+    if (send != nullptr && near->test(send, bytes) == Outcome::kDone) send = nullptr;
+    if (receive != nullptr && far->test(receive, bytes) == Outcome::kDone) receive = nullptr;
+    if (send == nullptr && receive == nullptr) break;
+    std::vector<pollfd> handles;
+    near->append_wait_handles(handles);
+    far->append_wait_handles(handles);
+    ASSERT_GT(::poll(handles.data(), handles.size(), deadline.poll_milliseconds()), 0) << "slept through it";
+  }
+  EXPECT_FALSE(deadline.passed());
 }
 
 }  // namespace
