@@ -245,7 +245,7 @@ class AllReduceAcrossClusters : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(AllReduceAcrossClusters, CrossesTheSlowLinkOnceInEveryOrderOfRanks) {
   constexpr double kBytes = 4 << 20,
-                   kTimes = 4;  // out of place and in place, each timed once and checked once
+                   kTimes = 6;  // out of place and in place, each begun once, timed once and checked once
   tests::Folder folder;
   const auto done = tombolo_command({"perf", "all_reduce", "--emulate", "two-clusters", "--emulation-mode",
                                      "namespaces", "--order", GetParam(), "--env",

@@ -18,13 +18,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from left_behind import environment, marked, nothing_left  # noqa: E402
 
 TOMBOLO, MODE = sys.argv[1], sys.argv[2]
-# Where rates are emulated by the kernel the demo's promises are held to; else (and in the other tests) it is short.
-RATES = MODE == "namespaces"
-COMPARED = 14 if RATES else 3
-TRAINED = 60 if RATES else 6
-OPTIONS = ["--steps", str(TRAINED), "--seconds-limit", "400", *([] if RATES else ["--compare-steps", str(COMPARED)])]
-# Other work on the machine takes speed away from one run or the other; nothing makes a bad plan fast three times.
-ATTEMPTS = 5
+# Short, and whatever the figures are: how fast a plan is and how well it was predicted depends on what else the machine does.
+# bench/demo_figures.py holds the demo to its promises.
+NAMESPACES = MODE == "namespaces"
+ROUNDS, COMPARED, TRAINED = (2, 8, 30) if NAMESPACES else (1, 3, 6)
+ETHERNET = None if NAMESPACES else "60mbit"
+OPTIONS = ["--steps", str(TRAINED), "--compare-steps", str(COMPARED), *(["--ethernet", ETHERNET] if ETHERNET else [])]
 # Skipped, as ctest understands it.
 SKIP = 77
 
@@ -51,32 +50,27 @@ def below_promise(report):
         missed.append(f"speedup from placement {report['speedup_from_placement']:.3f}")
     for run in report["runs"]:
         error = run["predicted_step_seconds"] / run["measured_step_seconds"] - 1
-        if abs(error) > 0.25:
+        if abs(error) > 0.10:
             missed.append(f"prediction of {run['name']} off by {error:+.0%}")
     return missed
 
 
 def test_report(folder, text):
-    """The figures are the demo's promise; everything else must hold in every attempt."""
-    for attempt in range(ATTEMPTS if RATES else 1):
-        report, shown = checked_report(folder, text)
-        missed = below_promise(report)
-        runs = ", ".join(f"{run['name']} {run['measured_step_seconds']:.3f} s (predicted "
-                         f"{run['predicted_step_seconds']:.3f} s)" for run in report["runs"])
-        print(f"attempt {attempt + 1}: speedup {report['speedup']:.2f}, from placement "
-              f"{report['speedup_from_placement']:.2f}, loss {report['loss'][0]:.2f} -> {report['loss'][-1]:.2f}; {runs}",
-              flush=True)
-        # A demo that is not as it should be says so, and only then.
-        assert bool(missed) == bool(report["remarks"]) == ("NOTE: " in shown), f"{missed}\n{report['remarks']}\n{shown}"
-        if not RATES or not missed:
-            return
-    raise AssertionError(f"in none of {ATTEMPTS} attempts; in the last: {'; '.join(missed)}")
+    report, shown = checked_report(folder, text)
+    missed = below_promise(report)
+    # A demo that is not as it should be says so, and only then.
+    assert bool(missed) == bool(report["remarks"]) == ("NOTE: " in shown), f"{missed}\n{report['remarks']}\n{shown}"
+    rates = report["rates"]
+    assert rates["given"] == (ETHERNET is not None) and rates["ethernet_bits_per_second"] >= 1e5, rates
+    assert not ETHERNET or rates["ethernet_bits_per_second"] == 60e6, rates
+    assert abs(rates["fast_bits_per_second"] - 8 * rates["ethernet_bits_per_second"]) < 1, rates
+    assert report["compute"]["step_seconds"] > 0 and "GFLOP/s" in report["compute"]["matrix_products"]
 
 
 def checked_report(folder, text):
     mark = f"report-{os.getpid()}"
     done = subprocess.run(demo(folder, *OPTIONS, "--data", text, "--json"), env=environment(folder, mark),
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=420)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stderr}"
     out = os.path.join(folder, "out")
     with open(os.path.join(out, "report.json"), encoding="utf-8") as file:
@@ -90,7 +84,9 @@ def checked_report(folder, text):
         assert run["measured_step_seconds"] > 0 and run["predicted_step_seconds"] > 0
         tokens = report["model"]["global_batch"] * report["model"]["context"]
         assert abs(run["tokens_per_second"] * run["measured_step_seconds"] - tokens) < 1e-6 * tokens
-        assert len(run["loss"]) == COMPARED and run["links"]
+        assert len(run["loss"]) == COMPARED // ROUNDS and run["links"]
+        assert len(run["round_seconds"]) == len(run["predicted_round_seconds"]) == ROUNDS
+        assert run["predicted_step_seconds"] in run["predicted_round_seconds"]
     shared, per_peer, holmes = report["runs"]
     assert {link["from_nic"] for link in shared["links"]} == {"eth0"}, shared["links"]
     assert "fast0" in {link["from_nic"] for link in per_peer["links"]}
@@ -105,7 +101,7 @@ def checked_report(folder, text):
     assert abs(report["speedup_from_placement"] - speeds[2] / speeds[1]) < 1e-6
     assert report["loss_agreement"]["agree"] is True
     assert len(report["loss"]) == TRAINED
-    assert report["loss"][-1] < (0.75 if RATES else 1) * report["loss"][0], report["loss"]
+    assert report["loss"][-1] < report["loss"][0], report["loss"]
     # The long run is the same training from the same weights.
     for long, short in zip(report["loss"], holmes["loss"]):
         assert abs(long - short) < 1e-4, (long, short)
@@ -155,6 +151,7 @@ def test_failures(folder):
     for more, code, words in [
         (["--data", "/does/not/exist"], 2, "/does/not/exist"),
         (["--compare-steps", "1"], 2, "--compare-steps"),
+        (["--ethernet", "fast"], 2, "--ethernet"),
         (["--out", "/proc/nowhere"], 2, "/proc/nowhere"),
         (["--seconds-limit", "0"], 2, "--seconds-limit"),
     ]:

@@ -16,7 +16,7 @@ import unittest
 import xml.etree.ElementTree
 
 TOMBOLO, SOURCES = sys.argv[1], pathlib.Path(sys.argv[2])
-ROOMS = ["base", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools"]
+ROOMS = ["base", "compute", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools"]
 
 
 def tombolo(*arguments, **variables):
