@@ -118,8 +118,8 @@ Machine detect(const DetectOptions& options) {
   Machine machine;
   machine.host_name = options.live ? machine_host_name() : tree.text("/etc/hostname").value_or("");
   if (machine.host_name.empty()) machine.host_name = "unknown";
-  machine.cores =
-      options.live ? compute::usable_processors() : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
+  machine.cores = options.live ? compute::usable_processors()
+                               : count_of_list(tree.text("/sys/devices/system/cpu/online").value_or(""));
   machine.nodes = read_numa_nodes(tree);
   machine.numa_nodes = static_cast<int>(machine.nodes.size());
   machine.processor = read_processor(tree);

@@ -20,8 +20,8 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "compute/cores.h"
 #include "base/units.h"
+#include "compute/cores.h"
 #include "tools/emulation/holder.h"
 #include "tools/emulation/network_script.h"
 
