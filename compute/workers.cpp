@@ -8,16 +8,26 @@ Workers::~Workers() {
   round_.notify_all();
 }
 
-void Workers::run(int count, const Piece& piece) {
-  while (static_cast<int>(threads_.size()) < count - 1)
+bool Workers::add_thread() noexcept {
+  try {
     threads_.emplace_back(
         [this, index = static_cast<int>(threads_.size()) + 1, seen = round_.load()] { help(index, seen); });
+    return true;
+  } catch (...) {  // std::system_error, std::bad_alloc: there are enough of them already
+    return false;
+  }
+}
+
+void Workers::run(int count, const Piece& piece) noexcept {
+  while (static_cast<int>(threads_.size()) < count - 1 && add_thread()) {
+  }
   piece_ = &piece;
   count_ = count;
   unfinished_ = static_cast<int>(threads_.size());
   ++round_;
   round_.notify_all();
   piece(0);
+  for (int index = static_cast<int>(threads_.size()) + 1; index < count; ++index) piece(index);
   for (int left = unfinished_; left > 0; left = unfinished_) unfinished_.wait(left);
 }
 

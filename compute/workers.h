@@ -18,19 +18,20 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   using Piece = std::function<void(int)>;
-  /// Calls piece(0) to piece(count - 1), each once, each on a thread of its own (the first on the caller's),
-  /// and returns when all have returned. Makes the threads that are missing; throws std::system_error where
-  /// the system refuses one.
-  void run(int count, const Piece& piece);
+  /// Calls piece(0) to piece(count - 1), each once, and returns when all have returned: the first on the
+  /// caller's thread, the others on one each, made when first wanted. Where the system refuses a thread the
+  /// caller does that piece too. A piece must not throw.
+  void run(int count, const Piece& piece) noexcept;
 
  private:
+  bool add_thread() noexcept;
   void help(int index, std::uint32_t seen);
 
-  std::vector<std::jthread> threads_;
   const Piece* piece_ = nullptr;  ///< null: the helpers end
   int count_ = 0;
   std::atomic<std::uint32_t> round_{0};  ///< counts up with every run
   std::atomic<int> unfinished_{0};
+  std::vector<std::jthread> threads_;  // last: joined before what they use is gone
 };
 
 }  // namespace tombolo::compute
