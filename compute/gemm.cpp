@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <memory>
 
 #include "compute/gemm_kernels.h"
@@ -165,11 +166,12 @@ void multiply_shared(const GemmKernels& kernels, const Product& product, int thr
   const auto begin = [&](int index) {
     return std::min(all, tiles * static_cast<std::size_t>(index) / static_cast<std::size_t>(threads) * tile);
   };
-  workers.run(threads, [&](int index) {
+  const auto piece = [&](int index) {
     const std::size_t first = begin(index), count = begin(index + 1) - first;
     if (count > 0)
       multiply_here(kernels, by_rows ? product.of_rows(first, count) : product.of_columns(first, count));
-  });
+  };
+  workers.run(threads, std::ref(piece));  // a reference fits into a std::function without memory of its own
 }
 
 }  // namespace

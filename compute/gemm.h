@@ -22,9 +22,10 @@ struct Epilogue {
 };
 
 /// out (rows x columns) = scale left right + matrix + row. `out` overlaps neither operand, nor matrix unless
-/// it is that. The terms of an element's sum have an order that depends on `inner` alone, not on instruction
-/// set or threads: the sets with fused multiply-add give the same bits. Any thread may call it, once
-/// instruction_set() has returned.
+/// it is that. On one machine equal operands give equal bits: the order of an element's terms depends on
+/// `inner` alone, not on threads. (Instruction sets differ in where they round.) Any thread may call it, once
+/// instruction_set() has returned. A thread's first call takes 1.2 MiB for packed operands; where there is no
+/// memory for that the process ends.
 void multiply(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
               std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
 

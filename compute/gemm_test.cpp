@@ -161,17 +161,6 @@ TEST_P(Gemm, GivesTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-TEST(GemmSets, WithFusedMultiplyAddGiveTheSameBits) {
-  if (instruction_set_of(read_cpuid()) < InstructionSet::kAvx512)
-    GTEST_SKIP() << "this machine lacks AVX-512";
-  std::mt19937 generator(11);
-  for (int round = 0; round < 20; ++round) {
-    const Case one = Case::random(generator, 60);
-    EXPECT_EQ(one.product(gemm_kernels(InstructionSet::kAvx2), true, true, false),
-              one.product(gemm_kernels(InstructionSet::kAvx512), true, true, false));
-  }
-}
-
 TEST_P(Gemm, CountsWhatRegistersAloneCompute) {
   double operations = 0;
   kernels().registers_only(1000, &operations);

@@ -63,18 +63,17 @@ void multiply_tile(const Tile& tile) {
       for (const float*& pointer : left) ++pointer;
   }
   float* out = tile.out;
-  const float* matrix = tile.matrix;
   Vector low_row{}, high_row{};
   if (tile.row != nullptr) {
     low_row = load(tile.row);
     high_row = load(tile.row + kLanes);
   }
 #pragma GCC unroll 16
-  for (std::size_t row = 0; row < kRows; ++row, out += tile.out_stride, matrix += tile.matrix_stride) {
+  for (std::size_t row = 0; row < kRows; ++row, out += tile.out_stride) {
     Vector low = sums[row][0] * tile.scale + low_row, high = sums[row][1] * tile.scale + high_row;
     if (tile.matrix != nullptr) {
-      low += load(matrix);
-      high += load(matrix + kLanes);
+      low += load(tile.matrix + row * tile.matrix_stride);
+      high += load(tile.matrix + row * tile.matrix_stride + kLanes);
     }
     store(out, low);
     store(out + kLanes, high);

@@ -22,20 +22,13 @@ using DemoOptions = demo::Options;
 using demo::Report;
 
 constexpr const char* kDemoHelp =
-    "Two clusters of two hosts each are emulated on this machine. Every host has a fast NIC that reaches "
-    "only "
-    "its own\n"
-    "cluster (declared InfiniBand in one, RoCE in the other) and an Ethernet one that reaches everybody, as "
-    "fast "
-    "beside\n"
-    "this machine's computing as in the clusters that Holmes was measured on. Tombolo\n"
-    "finds the NICs, measures the links, plans, and trains a GPT three ways: as one communicator would "
-    "today, "
-    "with the\n"
-    "transport chosen per peer, and with the placement planned too. Then it trains on with the fastest and "
-    "writes a page\n"
-    "with all that it measured. Needs no root where user namespaces are permitted, and else emulates on "
-    "loopback.\n"
+    "Two clusters of two hosts each are emulated on this machine. Every host has a fast NIC that reaches\n"
+    "only its own cluster (declared InfiniBand in one, RoCE in the other) and an Ethernet one that reaches\n"
+    "everybody, as fast beside this machine's computing as in the clusters that Holmes was measured on.\n"
+    "Tombolo finds the NICs, measures the links, plans, and trains a GPT three ways: as one communicator\n"
+    "would today, with the transport chosen per peer, and with the placement planned too. Then it trains on\n"
+    "with the fastest and writes a page with all that it measured. Needs no root where user namespaces are\n"
+    "permitted, and else emulates on loopback.\n"
     "\nExamples:\n"
     "  tombolo demo\n"
     "  tombolo demo --data book.txt --steps 400 --out results\n"
@@ -130,7 +123,8 @@ void add_demo(CommandLine& tombolo) {
                  "Text to learn from [the King James Bible of Debian's bible-kjv package]");
   app.add_option("--out", options->out, "Folder for the results")->capture_default_str();
   app.add_option("--compare-steps", options->compare_steps,
-                 "Training steps in each of the three ways; default: 12 to 30, what half a minute allows");
+                 "At least so many training steps in each of the three ways; default: 12 to 30, what half a "
+                 "minute allows");
   app.add_option("--steps", options->steps,
                  "Training steps with the fastest of the three; default: 40 to 200, what 20 seconds allow");
   app.add_option_function<std::string>(

@@ -104,7 +104,7 @@ bool shares_processor(const std::string& host) {
 
 DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::string& device) {
   const unsigned cores = static_cast<unsigned>(compute::usable_processors());
-  if (ranks * request.threads > static_cast<int>(cores))
+  if (request.threads > static_cast<int>(cores) / ranks)
     fail(Cause::kInvalidUsage,
          "{} ranks of {} threads on {} processors would take each other's time; measure fewer at once. That "
          "hosts share a processor is said in the cluster file (shared_processor)",

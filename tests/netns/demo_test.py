@@ -152,6 +152,8 @@ def test_failures(folder):
         (["--data", "/does/not/exist"], 2, "/does/not/exist"),
         (["--compare-steps", "1"], 2, "--compare-steps"),
         (["--ethernet", "fast"], 2, "--ethernet"),
+        (["--ethernet", "1kbit"], 2, "--ethernet"),
+        (["--ethernet", "100tbit"], 2, "--ethernet"),
         (["--out", "/proc/nowhere"], 2, "/proc/nowhere"),
         (["--seconds-limit", "0"], 2, "--seconds-limit"),
     ]:

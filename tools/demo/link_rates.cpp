@@ -14,7 +14,7 @@
 namespace tombolo::tools::demo {
 namespace {
 
-constexpr double kSlowest = 1e5, kFastest = 1e12;  // bits per second; between them the wanted rate is sought
+constexpr double kSlowest = Options::kSlowestEthernet, kFastest = Options::kFastestEthernet;
 constexpr int kHalvings = 40;
 constexpr double kPayload = 0.949;  // of a wire's bits, with packets of 1,500 bytes: 1,448 of 1,526
 constexpr double kLatency = 1e-4;   // seconds; what emulated hosts need to wake each other
@@ -95,6 +95,7 @@ LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::
       (too_slow ? slow : fast) = middle;
     }
     rates.ethernet = two_digits(fast);
+    rates.at_bound = slow == kSlowest || fast == kFastest;
   }
   rates.fast = HolmesSetting::kFastOverEthernet * rates.ethernet;
   return rates;
@@ -106,6 +107,10 @@ std::string describe(const LinkRates& rates) {
   if (rates.given)
     return fmt::format("Ethernet has {}, as --ethernet asks for; {}", format_bit_rate(rates.ethernet / 8),
                        ratio);
+  if (rates.at_bound)
+    return fmt::format(
+        "Ethernet has {}, the nearest that can be emulated to what this machine's computing asks for; {}",
+        format_bit_rate(rates.ethernet / 8), ratio);
   return fmt::format(
       "Ethernet has {}, so that on this machine a step over Ethernet alone takes {:.1f} times its computing, "
       "as Holmes measured for "

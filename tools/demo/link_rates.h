@@ -20,6 +20,7 @@ struct HolmesSetting {
 struct LinkRates {
   double ethernet = 0, fast = 0;  ///< bits per second, of each direction of a NIC
   bool given = false;             ///< by --ethernet, and not by the computing speed
+  bool at_bound = false;          ///< the wanted rate is beyond what can be emulated; this is the nearest
 
   /// "holmes:fast=...,slow=...", for Spec::from_text().
   std::string emulation() const;

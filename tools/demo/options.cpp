@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "tools/emulation/emulation.h"
 
 namespace tombolo::tools::demo {
@@ -11,8 +12,10 @@ namespace {
 
 constexpr double kCompareSeconds = 30, kTrainSeconds = 20;
 
+constexpr int kMostSteps = 1'000'000;
+
 int fitting(double seconds, double step_seconds, int least, int most) {
-  return std::clamp(static_cast<int>(seconds / step_seconds), least, most);
+  return static_cast<int>(std::clamp<double>(seconds / step_seconds, least, most));
 }
 
 }  // namespace
@@ -31,10 +34,15 @@ int Options::long_run(double seconds) const {
 }
 
 void Options::check() const {
-  if (compare_steps && *compare_steps < 2)
-    fail(Cause::kInvalidUsage, "--compare-steps {}: at least 2 are needed, one of them to warm up",
-         *compare_steps);
-  if (steps && *steps < 1) fail(Cause::kInvalidUsage, "--steps {}: at least 1 is needed", *steps);
+  if (compare_steps && (*compare_steps < 2 || *compare_steps > kMostSteps))
+    fail(Cause::kInvalidUsage, "--compare-steps {}: 2 to {} are possible, at least one of them to warm up",
+         *compare_steps, kMostSteps);
+  if (steps && (*steps < 1 || *steps > kMostSteps))
+    fail(Cause::kInvalidUsage, "--steps {}: 1 to {} are possible", *steps, kMostSteps);
+  if (ethernet && (*ethernet < kSlowestEthernet || *ethernet > kFastestEthernet))
+    fail(Cause::kInvalidUsage, "--ethernet: {} cannot be emulated; {} to {} can",
+         format_bit_rate(*ethernet / 8), format_bit_rate(kSlowestEthernet / 8),
+         format_bit_rate(kFastestEthernet / 8));
   if (!(limit() > 0))
     fail(Cause::kInvalidUsage, "--seconds-limit {}: a number of seconds above 0 is needed", limit());
   if (out.empty()) fail(Cause::kInvalidUsage, "--out: a folder is needed");

@@ -22,7 +22,9 @@ struct Options {
   std::string out = "build/demo";
   std::optional<int>
       compare_steps;  ///< of each of the three runs, all rounds together; absent = what the time allows
-  std::optional<int> steps;             ///< of the long run; likewise
+  std::optional<int> steps;  ///< of the long run; likewise
+  /// Rates of Ethernet that can be emulated; bits per second.
+  static constexpr double kSlowestEthernet = 1e5, kFastestEthernet = 5e10;
   std::optional<double> ethernet;       ///< bits per second; absent = by the computing speed
   std::optional<double> seconds_limit;  ///< for everything; see limit()
   std::string emulation_mode = "auto";

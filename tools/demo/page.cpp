@@ -31,9 +31,8 @@ std::string emulation_notice(const Report& report) {
           "and RoCE in the other, and their bytes travel over TCP. All ranks share this machine's "
           "processors. What is real is the code: detection, measuring, planning, routing, collectives and "
           "training are the same as on hardware, and every figure below was measured in this run."),
-      escape(fmt::format(
-          "How fast the links are follows from how fast this machine computes ({} for a step): {}.",
-          format_seconds(report.computing_seconds), describe(report.rates))));
+      escape(fmt::format("A step computes for {} on this machine. {}.",
+                         format_seconds(report.computing_seconds), describe(report.rates))));
 }
 
 std::string hosts_table(const Report& report) {

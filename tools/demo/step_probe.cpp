@@ -10,7 +10,7 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Long enough for a token bucket's burst (256 KiB at 100 Mbit/s is 20 ms) to be a small part of it.
+// Long enough for TCP to settle; what a token bucket gives away after a pause the probe leaves out.
 constexpr const char* kSecondsPerMeasurement = "0.5";
 
 // How `tombolo probe` tells the process that started it how far it is.

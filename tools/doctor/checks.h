@@ -34,7 +34,8 @@ struct Facts {
   std::string why_no_namespaces;  ///< empty where they are permitted
   /// Empty when the library could be loaded, else the loader's words.
   std::function<std::string(const std::string& library)> load;
-  std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured
+  std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured,
+  std::string why_no_products;                    ///< and this says why
   std::string plugin;  ///< path of libnccl-net-tombolo.so; empty when there is none
 };
 

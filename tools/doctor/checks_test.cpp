@@ -73,6 +73,9 @@ TEST_F(Doctor, WarnsWhereMatrixProductsAreFarBelowWhatTheInstructionsPromise) {
   EXPECT_NE(find("matrix products").advice.find("far below"), std::string::npos);
   facts_.products->used = InstructionSet::kAvx2;
   EXPECT_NE(find("matrix products").advice.find("TOMBOLO_INSTRUCTION_SET"), std::string::npos);
+  facts_.products.reset();
+  facts_.why_no_products = "TOMBOLO_INSTRUCTION_SET=avx512: this processor has avx2 at most";
+  EXPECT_EQ(find("matrix products").status, Status::kFailed);
 }
 
 TEST_F(Doctor, FindsAHealthyRdmaMachineHealthy) {

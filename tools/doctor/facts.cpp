@@ -53,7 +53,11 @@ Facts gather_facts() {
   facts.open_files_limit = limit_of(RLIMIT_NOFILE);
   facts.why_no_namespaces = emulation::why_no_namespaces();
   constexpr double kProductSeconds = 0.1;
-  facts.products = compute::measure_products(kProductSeconds);
+  try {
+    facts.products = compute::measure_products(kProductSeconds);
+  } catch (const Error& error) {  // a wrong TOMBOLO_INSTRUCTION_SET
+    facts.why_no_products = error.what();
+  }
   facts.load = try_load;
   facts.plugin = find_plugin();
   return facts;

@@ -11,7 +11,11 @@ constexpr double kLeastShare = 0.5;
 }  // namespace
 
 std::vector<Check> check_processor(const Facts& facts) {
-  if (!facts.products) return {};
+  if (!facts.products) {
+    if (facts.why_no_products.empty()) return {};
+    return {{"matrix products", Status::kFailed, facts.why_no_products,
+             "unset it, or set it to what this processor has"}};
+  }
   const compute::ProductSpeed& speed = *facts.products;
   Check check{"matrix products", Status::kOk, speed.text(), {}};
   if (speed.used < speed.most) {
