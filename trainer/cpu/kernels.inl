@@ -48,14 +48,17 @@ TOMBOLO_INLINE Vector splat(float value) {
   return result;
 }
 
-// A row's rest goes through an array of its own, so that full vectors stay in registers.
+// Register by register: gcc 12 copies a whole Vector in pieces of 16 bytes, and a wider load right after them
+// waits for memory. A row's rest goes through an array of its own, so that full vectors stay in registers.
 TOMBOLO_INLINE Vector load_full(const float* from) {
   Vector result;
-  __builtin_memcpy(&result, from, sizeof result);
+  for (std::size_t i = 0; i < kRegisters; ++i)
+    __builtin_memcpy(&result.part[i], from + i * kRegisterLanes, sizeof(Register));
   return result;
 }
 TOMBOLO_INLINE void store_full(float* to, const Vector& value) {
-  __builtin_memcpy(to, &value, sizeof value);
+  for (std::size_t i = 0; i < kRegisters; ++i)
+    __builtin_memcpy(to + i * kRegisterLanes, &value.part[i], sizeof(Register));
 }
 
 /// `left` values are there; missing lanes become `fill`.
