@@ -48,10 +48,6 @@ struct KernelCall {
 };
 
 constexpr KernelCall kKernelCalls[] = {
-    {"add_bias",
-     [](const Kernels& set, Arguments& with) {
-       set.add_bias(with.out.data(), with.x.data(), with.bias.data(), kRows, kWidth);
-     }},
     {"sum_rows",
      [](const Kernels& set, Arguments& with) {
        set.sum_rows(with.bias_gradient.data(), with.gradient.data(), kRows, kWidth);

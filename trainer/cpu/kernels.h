@@ -17,8 +17,6 @@ namespace tombolo::trainer::cpu {
 struct Kernels {
   std::string_view name;  ///< "avx512", "avx2", "baseline"
 
-  /// out[r] = x[r] + bias
-  void (*add_bias)(float* out, const float* x, const float* bias, std::size_t rows, std::size_t width);
   /// bias_gradient += sum over rows of gradient
   void (*sum_rows)(float* bias_gradient, const float* gradient, std::size_t rows, std::size_t width);
   /// out[i] = embedding[tokens[i]] + positions[i mod context], for `count` tokens

@@ -369,9 +369,9 @@ void adamw(float* parameters, const float* gradients, float* first_moment, float
 }
 
 constexpr Kernels table(std::string_view name) {
-  return {name,          add_bias, sum_rows,      embed,          embed_backward,   norm,
-          norm_backward, gelu,     gelu_backward, causal_softmax, softmax_backward, cross_entropy,
-          square_sum,    adamw};
+  return {name,          sum_rows,   embed,         embed_backward, norm,
+          norm_backward, gelu,       gelu_backward, causal_softmax, softmax_backward,
+          cross_entropy, square_sum, adamw};
 }
 
 }  // namespace
