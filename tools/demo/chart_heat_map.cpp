@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cmath>
-
 #include "base/units.h"
 #include "tools/demo/charts.h"
 #include "tools/page/svg.h"
@@ -10,17 +7,10 @@ namespace tombolo::tools::demo {
 namespace {
 
 constexpr double kHeatMapCell = 84, kHeatMapCellHeight = 46, kHeatMapLeft = 70, kHeatMapTop = 42;
-constexpr int kShades = 7;
-
-/// 0 for 10 Mbit/s or less, kShades - 1 for 10 Gbit/s or more, logarithmic: one scale for all NICs.
-int shade(double bytes_per_second) {
-  double decades = std::log10(std::max(bytes_per_second, 1.0) * 8 / 10e6);
-  return std::clamp(static_cast<int>(std::floor(decades * kShades / 3)), 0, kShades - 1);
-}
 
 }  // namespace
 
-std::string draw_heat_map(const Report& report, const std::string& nic) {
+std::string draw_heat_map(const Report& report, const std::string& nic, const RateScale& scale) {
   const auto& hosts = report.cluster.hosts;
   const topology::LinkTable links(report.cluster);
   double side = static_cast<double>(hosts.size());
@@ -43,7 +33,7 @@ std::string draw_heat_map(const Report& report, const std::string& nic) {
           svg.text(x + kHeatMapCell / 2, y + kHeatMapCellHeight / 2 + 4, "no route", "tick middle");
         continue;
       }
-      int level = shade(link->bytes_per_second);
+      const int level = scale.shade(link->bytes_per_second);
       svg.rectangle(
           x + 1, y + 1, kHeatMapCell - 2, kHeatMapCellHeight - 2, fmt::format("heat{}", level),
           fmt::format("{} to {}: {}, {} one way", hosts[row].name, hosts[column].name,

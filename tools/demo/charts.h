@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "tools/demo/rate_scale.h"
 #include "tools/demo/report.h"
 
 namespace tombolo::tools::demo {
@@ -17,7 +18,7 @@ std::string draw_predictions(const Report& report);
 std::string draw_traffic(const Report& report);
 
 /// Attained bandwidth from host to host over NICs named `nic`.
-std::string draw_heat_map(const Report& report, const std::string& nic);
+std::string draw_heat_map(const Report& report, const std::string& nic, const RateScale& scale);
 
 /// Loss by step.
 std::string draw_loss(const Report& report);

@@ -1,6 +1,7 @@
 // report.html: one file that needs nothing but itself.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/units.h"
 #include "tools/demo/charts.h"
@@ -8,6 +9,7 @@
 #include "tools/page/html.h"
 #include "tools/page/svg.h"
 #include "tools/page/timeline.h"
+#include "topology/link_table.h"
 
 namespace tombolo::tools::demo {
 namespace {
@@ -100,6 +102,21 @@ std::string traffic_table(const Report& report) {
          rows + "</tbody></table></div></details>\n";
 }
 
+/// Over all links between hosts.
+RateScale scale_of(const topology::ClusterFile& cluster) {
+  const topology::LinkTable links(cluster);
+  double slowest = std::numeric_limits<double>::infinity(), fastest = 0;
+  for (const auto& from : cluster.hosts)
+    for (const auto& to : cluster.hosts)
+      for (const auto& nic : from.nics) {
+        const auto link = links.find(from.name, nic.name, to.name, nic.name);
+        if (&from == &to || !link) continue;
+        slowest = std::min(slowest, link->bytes_per_second);
+        fastest = std::max(fastest, link->bytes_per_second);
+      }
+  return {std::min(slowest, fastest), fastest};
+}
+
 std::string heat_maps(const Report& report) {
   std::vector<std::pair<std::string, std::string>> nics;  // name, kinds
   for (const auto& host : report.cluster.hosts) {
@@ -114,16 +131,16 @@ std::string heat_maps(const Report& report) {
       }
     }
   }
+  const RateScale scale = scale_of(report.cluster);
   std::string out = "<div class=\"maps\">\n";
   for (const auto& [name, kinds] : nics) {
     out += fmt::format("<div><h3>{}: {}</h3>\n{}</div>\n", escape(name), escape(kinds),
-                       draw_heat_map(report, name));
+                       draw_heat_map(report, name, scale));
   }
-  return out + "</div>\n" +
-         html_legend({{"heat0", "below 27 Mbit/s"},
-                      {"heat2", "100 Mbit/s"},
-                      {"heat4", "1 Gbit/s"},
-                      {"heat6", "over 3.7 Gbit/s"}});
+  std::vector<std::pair<std::string, std::string>> legend;
+  for (int shade = 0; shade < RateScale::kShades; shade += 2)
+    legend.emplace_back(fmt::format("heat{}", shade), "from " + format_bit_rate(scale.from(shade)));
+  return out + "</div>\n" + html_legend(legend);
 }
 
 std::string timelines(const Report& report) {
