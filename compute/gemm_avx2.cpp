@@ -5,12 +5,7 @@
 #include "compute/gemm_kernels.h"
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("arch=x86-64-v3"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v3")
-#endif
+#include "compute/begin_avx2.inl"
 
 namespace tombolo::compute {
 namespace {
@@ -20,11 +15,7 @@ constexpr std::size_t kLanes = 8, kTileRows = 6;
 #include "compute/gemm_tile.inl"
 
 }  // namespace tombolo::compute
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "compute/end_set.inl"
 
 namespace tombolo::compute {
 

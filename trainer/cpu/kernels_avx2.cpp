@@ -6,12 +6,7 @@
 #include "trainer/cpu/kernels.h"
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("arch=x86-64-v3"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v3")
-#endif
+#include "compute/begin_avx2.inl"
 
 namespace tombolo::trainer::cpu {
 
@@ -21,11 +16,7 @@ constexpr std::size_t kRegisterLanes = 8;
 #include "trainer/cpu/kernels.inl"
 
 }  // namespace tombolo::trainer::cpu
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "compute/end_set.inl"
 
 namespace tombolo::trainer::cpu {
 

@@ -6,12 +6,7 @@
 #include "trainer/cpu/kernels.h"
 
 #if defined(__x86_64__)
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("arch=x86-64-v4"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("arch=x86-64-v4,prefer-vector-width=512")
-#endif
+#include "compute/begin_avx512.inl"
 
 namespace tombolo::trainer::cpu {
 
@@ -21,11 +16,7 @@ constexpr std::size_t kRegisterLanes = 16;
 #include "trainer/cpu/kernels.inl"
 
 }  // namespace tombolo::trainer::cpu
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "compute/end_set.inl"
 
 namespace tombolo::trainer::cpu {
 
