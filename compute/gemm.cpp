@@ -4,7 +4,6 @@
 #include "compute/gemm.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -28,7 +27,7 @@ constexpr std::size_t kStrideToCopy = 512;
 // So many products take 10 to 20 us, about what another thread needs to wake up.
 constexpr std::size_t kProductsPerThread = 1 << 20;
 
-std::atomic<int> threads_wanted{1};
+thread_local int threads_wanted = 1;
 
 /// Where packed operands lie; each thread has its own.
 struct Buffers {
@@ -188,19 +187,19 @@ void multiply_by(const GemmKernels& kernels, float* out, std::size_t out_stride,
   const Product product{out, out_stride, left, right, rows, columns, inner, epilogue};
   const std::size_t worth = rows * columns * inner / kProductsPerThread;
   const int threads =
-      static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(threads_wanted.load()), worth));
+      static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(threads_wanted), worth));
   if (threads > 1)
     multiply_shared(kernels, product, threads);
   else
     multiply_here(kernels, product);
 }
 
-void set_multiply_threads(int threads) noexcept {
+MultiplyThreads::MultiplyThreads(int threads) noexcept : before_(threads_wanted) {
   threads_wanted = std::max(1, threads);
 }
 
-int multiply_threads() noexcept {
-  return threads_wanted;
+MultiplyThreads::~MultiplyThreads() {
+  threads_wanted = before_;
 }
 
 const GemmKernels& gemm_kernels(InstructionSet set) noexcept {

@@ -29,8 +29,17 @@ struct Epilogue {
 void multiply(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
               std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
 
-/// Of every later product of this process. Threads other than the caller's belong to it, and end with it.
-void set_multiply_threads(int threads) noexcept;
-int multiply_threads() noexcept;
+/// While it lives, the calling thread's products are shared among so many threads (at least 1); without one
+/// they are the caller's alone. The others belong to the caller, and end with it.
+class MultiplyThreads {
+ public:
+  explicit MultiplyThreads(int threads) noexcept;
+  ~MultiplyThreads();
+  MultiplyThreads(const MultiplyThreads&) = delete;
+  MultiplyThreads& operator=(const MultiplyThreads&) = delete;
+
+ private:
+  int before_;
+};
 
 }  // namespace tombolo::compute

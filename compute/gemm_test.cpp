@@ -148,13 +148,14 @@ TEST_P(Gemm, GivesTheSameBitsWithAnyNumberOfThreads) {
     const std::vector<float> alone = one.product(kernels(), false, false, false);
     expect_product(one, alone, one.expected(false, false));
     for (const int threads : {2, 3, 7}) {
-      set_multiply_threads(threads);
       std::vector<float> here, there;
-      std::thread other(
-          [&] { there = one.product(kernels(), false, false, false); });  // has workers of its own
-      here = one.product(kernels(), false, false, false);
+      const auto product = [&] {
+        const MultiplyThreads shared(threads);
+        return one.product(kernels(), false, false, false);
+      };
+      std::thread other([&] { there = product(); });  // has workers of its own
+      here = product();
       other.join();
-      set_multiply_threads(1);
       EXPECT_EQ(here, alone) << threads;
       EXPECT_EQ(there, alone) << threads;
     }

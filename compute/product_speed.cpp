@@ -49,14 +49,12 @@ ProductSpeed measure_products(double seconds) {
   speed.most = instruction_set_of(read_cpuid());
   const std::vector<float> left(kRows * kInner, 0.5F), right(kColumns * kInner, 0.25F);
   std::vector<float> out(kRows * kColumns);
-  const int threads = multiply_threads();
-  set_multiply_threads(1);
+  const MultiplyThreads alone(1);
   speed.attained = rate(seconds / 2, [&] {
     multiply(out.data(), kColumns, {left.data(), kInner}, {right.data(), kInner, true}, kRows, kColumns,
              kInner);
     return 2.0 * kRows * kColumns * kInner;
   });
-  set_multiply_threads(threads);
   const GemmKernels& best = gemm_kernels(speed.most);
   volatile float kept = 0;  // or the loop would be left out
   speed.peak = rate(seconds / 2, [&] {

@@ -70,8 +70,7 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
       return {};
     }
   };
-  int threads_before = compute::multiply_threads();
-  compute::set_multiply_threads(1);  // a rank is one core's worth, as in the trainer
+  const compute::MultiplyThreads alone(1);  // a rank is one core's worth, as in the trainer
   for (int turn = 0; turn < communicator.size(); ++turn) {
     communicator.barrier();
     if (turn == communicator.rank()) result.alone = measure();
@@ -79,7 +78,6 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
   communicator.barrier();
   result.together = measure();
   communicator.barrier();
-  compute::set_multiply_threads(threads_before);
   return result;
 }
 

@@ -77,7 +77,6 @@ std::vector<Product> attention_products(std::size_t head_size) {
 }  // namespace
 
 void register_matrix_products() {
-  compute::set_multiply_threads(1);
   std::vector<Product> products;
   const auto add = [&](const std::vector<Product>& more) {
     products.insert(products.end(), more.begin(), more.end());

@@ -77,7 +77,6 @@ class CpuStage final : public StageCompute {
         moments_(options.training ? 2 * layout_.size() : 0, "optimizer state"),
         activations_(Buffers(nullptr, options, layout_, shape_).carver.used(), "activations"),
         buffers_(activations_.data(), options, layout_, shape_) {
-    compute::set_multiply_threads(options.threads);
     for (int layer = options.first_layer; layer < options.first_layer + options.layers; ++layer) {
       weights_.emplace_back(parameters_.data(), layout_, layer);
       if (options.training) weight_gradients_.emplace_back(gradients_.data(), layout_, layer);
@@ -104,6 +103,7 @@ class CpuStage final : public StageCompute {
 
   double forward(int micro_batch, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
                  const Progress& progress) override {
+    const compute::MultiplyThreads threads(options_.threads);
     const Slot& slot = of(buffers_.slots, micro_batch);
     float* in = of(buffers_.inputs, micro_batch);
     if (layout_.first())
@@ -121,6 +121,7 @@ class CpuStage final : public StageCompute {
 
   void backward(int micro_batch, std::span<const std::int32_t> tokens, const Progress& progress,
                 const GradientsFinal& gradients_final) override {
+    const compute::MultiplyThreads threads(options_.threads);
     const Slot& slot = of(buffers_.slots, micro_batch);
     float* gradient = of(buffers_.gradients, micro_batch);
     if (layout_.last()) head_backward(slot, gradient);
