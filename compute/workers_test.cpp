@@ -1,11 +1,54 @@
 #include "compute/workers.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <set>
 
 namespace tombolo::compute {
 namespace {
+
+/// While it lives no thread can be had: each would want a stack larger than any address space.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t wanted;
+    ::pthread_getattr_default_np(&wanted);
+    ::pthread_attr_setstacksize(&wanted, std::size_t{1} << 56);
+    ::pthread_setattr_default_np(&wanted);
+    ::pthread_attr_destroy(&wanted);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+  ~NoThreads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST(Workers, TheCallerRunsThePiecesOfThreadsThatCannotBeHad) {
+  Workers workers;
+  std::vector<int> calls(3, 0);
+  std::vector<std::thread::id> threads(3);
+  const auto piece = [&](int index) {
+    ++calls[static_cast<std::size_t>(index)];
+    threads[static_cast<std::size_t>(index)] = std::this_thread::get_id();
+  };
+  {
+    const NoThreads limit;
+    EXPECT_THROW(std::thread([] {}).join(), std::system_error);  // or the test would show nothing
+    workers.run(3, piece);
+  }
+  EXPECT_EQ(calls, std::vector<int>(3, 1));
+  EXPECT_EQ(std::set(threads.begin(), threads.end()).size(), 1U);
+  workers.run(3, piece);
+  EXPECT_EQ(calls, std::vector<int>(3, 2));
+  EXPECT_EQ(std::set(threads.begin(), threads.end()).size(), 3U);
+}
 
 TEST(Workers, RunEveryPieceOnceOnAThreadOfItsOwn) {
   Workers workers;
