@@ -4,6 +4,7 @@
 # the demo runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+scripts/build.sh --check release
 scripts/dependencies.sh build
 installed=$SECONDS
 scripts/build.sh release tombolo

@@ -20,6 +20,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 
+scripts/build.sh --check "$preset"
 # The sanitized presets are clang's, which comes with the linters.
 wants=test
 [ "$preset" != asan ] && [ "$preset" != tsan ] || wants=lint

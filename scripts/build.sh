@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Configures and builds one CMake preset:  scripts/build.sh [preset] [target...]
+# Configures and builds one CMake preset:  scripts/build.sh [--check] [preset] [target...]
+# --check only makes sure that it could write; it needs nothing that dependencies.sh installs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+check=
+[ "${1:-}" != --check ] || { check=yes; shift; }
 preset=${1:-release}
 [ $# -eq 0 ] || shift
 case "$preset" in
@@ -13,6 +16,7 @@ if ! mkdir -p "$folder" 2> /dev/null || [ ! -w "$folder" ]; then
   echo "$PWD/$folder cannot be written to. Copy this checkout to a folder of your own and start there." >&2
   exit 1
 fi
+[ -z "$check" ] || exit 0
 # CMake refuses the cache of another checkout, as after a move, and of another generator.
 cache=$folder/CMakeCache.txt
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$cache"; }
