@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -41,6 +42,31 @@ def blocks(path):
             options = None
         elif options is not None:
             lines.append(line)
+
+
+def end(process):
+    """Ends a script and whatever it has started, and returns what it wrote."""
+    os.killpg(process.pid, signal.SIGTERM)  # time to tidy up
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[0]
+
+
+def run(script, environment, seconds):
+    """Exit code, or that there was none, and what it wrote."""
+    process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=environment, text=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               start_new_session=True)
+    try:
+        output = process.communicate(timeout=seconds)[0]
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        return f"no end after {seconds} s", end(process)
+    except KeyboardInterrupt:  # the script, in a session of its own, does not see it
+        end(process)
+        raise
 
 
 def main():
@@ -71,14 +97,7 @@ def main():
                 print(f"would run {where}\n{script}\n")
                 continue
             begin = time.monotonic()
-            try:
-                result = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=environment, text=True,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        timeout=float(options.get("seconds", 120)))
-                status, output = result.returncode, result.stdout
-            except subprocess.TimeoutExpired as timeout:
-                status = f"no end after {timeout.timeout} s"
-                output = (timeout.stdout or b"").decode(errors="replace")
+            status, output = run(script, environment, float(options.get("seconds", 120)))
             took = time.monotonic() - begin
             if status == 0:
                 print(f"ok      {where} ({took:.1f} s)", flush=True)
