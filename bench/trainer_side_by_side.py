@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tokens per second of one Tombolo rank and of PyTorch on the same model, in turns on the same machine: ratios carry to
-other machines, absolute times do not. One thread each. Prints one JSON object.
+other machines, absolute times do not. One thread each. PyTorch is the one of the Python that runs this: PyPI's is a peer; Debian's
+multiplies matrices many times slower unless libopenblas0 is there too. Prints one JSON object.
 
     trainer_side_by_side.py TOMBOLO [--rounds 5] [--layers 4] [--width 128] [--context 128] [--batch 8] [--steps 30]
 """
@@ -18,6 +19,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tests" 
 import pytorch_parity as peer  # noqa: E402  (sets one thread; leaves with 77 where PyTorch is missing)
 import torch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+
+
+# A PyTorch that is many times slower makes fewer steps in a round.
+MOST_SECONDS, LEAST_STEPS = 10, 3
 
 
 class PyTorch:
@@ -48,9 +53,23 @@ def tombolo_rates(program, data, checkpoint, batch, steps, folder):
     return [json.loads(line)["tokens_per_second"] for line in open(log)]
 
 
+def products_per_second(width, tokens):
+    """FLOP/s that PyTorch attains in the MLP's first product: what its BLAS makes of this processor."""
+    left, right = torch.randn(tokens, width), torch.randn(4 * width, width)
+    rates = []
+    for _ in range(10):
+        begin = time.perf_counter()
+        torch.mm(left, right.t())
+        rates.append(2 * tokens * 4 * width * width / (time.perf_counter() - begin))
+    return statistics.median(rates)
+
+
 def pytorch_rates(model, steps):
     rates = []
+    end = time.monotonic() + MOST_SECONDS
     for step in range(steps):
+        if len(rates) >= LEAST_STEPS and time.monotonic() > end:
+            break
         begin = time.perf_counter()
         model.step(step)
         rates.append(model.batch * model.context / (time.perf_counter() - begin))
@@ -85,6 +104,9 @@ def main():
                      "best_step_tokens_per_second": round(best[name])} for name, values in medians.items()}
     result["ratio_of_medians"] = round(statistics.median(
         ours / theirs for ours, theirs in zip(medians["tombolo"], medians["pytorch"])), 2)
+    result["pytorch"] |= {"version": torch.__version__,
+                          "matrix_product_flops_per_second": round(products_per_second(arguments.width,
+                                                                                       arguments.batch * arguments.context))}
     result["model"] = {name: getattr(arguments, name) for name in ["layers", "width", "heads", "context", "batch"]}
     print(json.dumps(result))
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostRounds = 40;
 constexpr double kCloseEnough = 1e-3;
-// Of what a shared processor's steps take beside passes: other work may take most of the cores.
+// How far passes on a shared processor are made longer, or shorter: other work may take most of the cores.
 constexpr double kMostSpread = 4;
 constexpr int kHalvings = 14;
 // Where the cluster file does not know a memory's speed: anything to begin from.
@@ -89,7 +89,7 @@ class Calibrator {
       if (!improve(by_processor_ ? alone() : result.calibrated_ranks)) break;
     }
     if (by_processor_) {
-      spread_the_rest();
+      fit_the_step();
       result.calibrated = simulate(corrected_, corrected_cluster_);
       result.calibrated_ranks = rank_seconds(result.calibrated, plan_);
     }
@@ -106,10 +106,10 @@ class Calibrator {
     double forward = 1, backward = 1, update = 1;
   };
 
-  /// Makes all passes longer until the simulated step takes as long as the measured one.
-  void spread_the_rest() {
+  /// Makes all passes longer or shorter until the simulated step takes as long as the measured one.
+  void fit_the_step() {
     const auto factors = factors_;
-    double least = 1, most = kMostSpread;
+    double least = 1 / kMostSpread, most = kMostSpread;
     for (int halving = 0; halving < kHalvings; ++halving) {
       const double longer = (least + most) / 2;
       for (auto& [key, factor] : factors_) {

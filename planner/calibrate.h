@@ -39,9 +39,10 @@ std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& 
 
 /// Corrects, for each device (or each name of a device, with a profile), the times that its ranks compute,
 /// until the simulated step spends on forward, backward and update what the measured one did. Where the
-/// cluster file says that the ranks share a processor and the run says how long each had a core, by that:
-/// how long a pass took besides is the sharing, which the simulator finds itself; and what a longer step than
-/// it then finds (kernel, hypervisor and changing turns take their part of the cores) is spread over all
+/// cluster file says that the ranks share a processor and the run says how long each had a core, by that: how
+/// long a pass took besides is the sharing, which the simulator finds itself; and where the step is longer
+/// than it then finds (kernel, hypervisor and changing turns take their part of the cores) or shorter (a
+/// quota is used up at once, while the simulator spreads it evenly), the difference is spread over all
 /// passes. Else by elapsed time, a fixed point, because ranks slow each other down. A profile also gets what
 /// sending took of the processor, where all ranks compute on CPUs. Links are not corrected: the probe
 /// measures them, and what a rank waits for tells no link from another. Throws kInvalidUsage where the run is

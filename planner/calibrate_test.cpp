@@ -117,6 +117,12 @@ TEST(Calibrate, GoesByProcessorTimeWhereRanksShareAProcessor) {
   const auto& both = slower.corrections.at(0);
   EXPECT_GT(both.forward, 2.05);
   EXPECT_NEAR(both.forward / both.backward, 2 / 0.75, 1e-2);
+
+  // Steps that take less: cores that were counted as fewer than they were.
+  for (double& seconds : run.step_seconds) seconds *= 0.9 / 1.1;
+  const Calibration faster = calibrate(plan, cluster, run);
+  EXPECT_NEAR(faster.calibrated.step_seconds / run.median_step(), 1, 1e-3);
+  EXPECT_LT(faster.corrections.at(0).forward, 1.95);
 }
 
 TEST(Calibrate, CorrectsAProfileByDeviceAndPass) {

@@ -25,5 +25,5 @@ def show(results):
 
 
 SECTION = Section("Planner", "What the searches find beside what is wanted of them, and how long they take.", show)
-PARTS = [Part("planner_eval", SECTION, "the planner against published measurements, random and large clusters", 240, 10, measure,
+PARTS = [Part("planner_eval", SECTION, "the planner against published measurements, random and large clusters", 40, 10, measure,
               ("planner_eval",))]

@@ -1,5 +1,6 @@
 """The bundled trainer beside PyTorch."""
 import functools
+import html
 import subprocess
 import sys
 
@@ -38,13 +39,20 @@ def show(results):
             for key, title, css in (("tombolo", "Tombolo's trainer", "ours"), ("pytorch", "PyTorch", "plain"))]
     model = found["model"]
     text = (f"GPT of {model['layers']} layers, width {model['width']}, {model['heads']} heads, context {model['context']}, batch "
-            f"{model['batch']}. Median of rounds in turns: {found['ratio_of_medians']} times PyTorch's tokens per second.")
+            f"{model['batch']}. Median of rounds in turns: {found['ratio_of_medians']} times the tokens per second of {peer(found)}.")
     return page.side_by_side([page.figure(bars("Tokens per second", rows, lambda value: quantities.rate(value, "tokens/s")),
                                           "Tokens per second, one rank of one thread", text)])
 
 
+def peer(found):
+    """With what says whether it is one: a PyTorch without a BLAS for this processor is many times slower."""
+    rate = quantities.three(found["pytorch"]["matrix_product_flops_per_second"] / 1e9)
+    return f"PyTorch {html.escape(found['pytorch']['version'])}, whose matrix products attain {rate} GFLOP/s"
+
+
 def headline(results):
-    return f"{results['trainer']['ratio_of_medians']:.2f} x", "PyTorch's tokens per second, by the bundled trainer, one thread"
+    found = results["trainer"]
+    return f"{found['ratio_of_medians']:.2f} x", f"the bundled trainer's tokens per second beside {peer(found)}; one thread"
 
 
 SECTION = Section("Trainer", "One rank of the bundled trainer and PyTorch on the same model and text, one thread each.", show,
