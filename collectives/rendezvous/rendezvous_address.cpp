@@ -1,4 +1,4 @@
-#include "collectives/rendezvous/meeting_place.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 
 #include <ifaddrs.h>
 #include <netinet/in.h>
@@ -35,7 +35,7 @@ bool is_link_local(const std::string& text) {
 
 }  // namespace
 
-std::string meeting_address(const topology::Host& host) {
+std::string rendezvous_address(const topology::Host& host) {
   struct Candidate {
     int rank;  // lower is reached by more
     const std::string* address;

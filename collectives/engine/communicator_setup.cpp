@@ -1,4 +1,5 @@
-// How ranks meet: each publishes where it is and how it was set up; then each reads all the others'.
+// How communicators come to be: each rank publishes its addresses and settings in the store, and reads those
+// of all others.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -13,21 +14,21 @@ namespace tombolo::collectives {
 namespace {
 
 /// How often a rank that waits for one other looks whether the rest has come.
-constexpr auto kRollCall = std::chrono::milliseconds(200);
+constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
 /// About what two system calls of a peer cost; sleeping and waking costs more than that.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
 /// What every rank must have been started with alike, by the names that people know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
-  constexpr const char* kAlgorithms[] = {"auto", "ring", "two-level"};
   return {{"number of ranks", std::to_string(options.identity.size)},
-          {"TOMBOLO_ROUTING", options.routing == Routing::kPerPeer ? "per-peer" : "shared"},
-          {"TOMBOLO_ALGORITHM", kAlgorithms[static_cast<int>(options.algorithm)]},
+          {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
+          {"TOMBOLO_ALGORITHM", options.algorithm},
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
 
-struct Card {
+/// What a rank publishes for the others.
+struct RankRecord {
   std::string host, cluster, token;
   std::vector<std::pair<std::string, std::string>> settings;
   transport::Endpoint endpoint;
@@ -46,20 +47,21 @@ struct Card {
     return {view.begin(), view.end()};
   }
 
-  static Card decode(const std::vector<std::byte>& bytes, int rank) {
+  static RankRecord decode(const std::vector<std::byte>& bytes, int rank) {
     try {
       const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
       const Json json = Json::from_cbor(data, data + bytes.size());
-      Card card;
-      card.host = json.at("host");
-      card.cluster = json.at("cluster");
-      card.token = json.at("token");
-      card.settings = json.at("settings").get<decltype(card.settings)>();
+      RankRecord record;
+      record.host = json.at("host");
+      record.cluster = json.at("cluster");
+      record.token = json.at("token");
+      record.settings = json.at("settings").get<decltype(record.settings)>();
       const auto& endpoint = json.at("endpoint").get_binary();
-      card.endpoint = transport::Endpoint::decode(std::as_bytes(std::span(endpoint.data(), endpoint.size())));
-      return card;
+      record.endpoint =
+          transport::Endpoint::decode(std::as_bytes(std::span(endpoint.data(), endpoint.size())));
+      return record;
     } catch (const Json::exception& error) {
-      fail(Cause::kRemote, "rank {} introduced itself in a way that this build does not read: {}", rank,
+      fail(Cause::kRemote, "rank {} published a record that this build does not read: {}", rank,
            error.what());
     }
   }
@@ -103,7 +105,7 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
       const bool last_look = deadline.passed();
       if (!last_look) {
         try {
-          const auto slice = Deadline::after(std::min<Duration>(kRollCall, deadline.remaining()));
+          const auto slice = Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()));
           arrived[static_cast<std::size_t>(waiting.front())] = store.get(key(waiting.front()), slice);
           continue;
         } catch (const Error& error) {
@@ -136,7 +138,7 @@ Communicator::State::State(Options given)
   options.router.secret = options.secret;
 }
 
-void Communicator::State::join() {
+void Communicator::State::set_up() {
   const int rank = options.identity.rank, size = options.identity.size;
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
@@ -150,38 +152,40 @@ void Communicator::State::join() {
       router = std::make_shared<transport::Router>(options.router);
     }
     mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
-    Card own{
+    RankRecord own{
         options.router.host.name, options.router.host.cluster, {}, settings_of(options), mesh->endpoint()};
     std::uint64_t token = 0;
     transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
     own.token = fmt::format("{:016x}", token);
     const auto claimed = store->claim(fmt::format("{}/rank/{}", rendezvous.prefix, rank), own.encode());
-    if (const Card holder = Card::decode(claimed, rank); holder.token != own.token) {
+    if (const RankRecord holder = RankRecord::decode(claimed, rank); holder.token != own.token) {
       fail(Cause::kInvalidUsage,
            "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
            rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
     }
     signal->watch(rendezvous, deadline);
-    const auto cards = collect(*store, rendezvous, "rank", rank, size, deadline);
+    const auto records = collect(*store, rendezvous, "rank", rank, size, deadline);
     std::vector<Mesh::Peer> peers;
     for (int peer = 0; peer < size; ++peer) {
-      const Card card = Card::decode(cards[static_cast<std::size_t>(peer)], peer);
+      const RankRecord record = RankRecord::decode(records[static_cast<std::size_t>(peer)], peer);
       for (std::size_t i = 0; i < own.settings.size(); ++i) {
-        if (i < card.settings.size() && card.settings[i] == own.settings[i]) continue;
+        if (i < record.settings.size() && record.settings[i] == own.settings[i]) continue;
         fail(Cause::kInvalidUsage,
              "rank {} was started with another {} ({}) than rank {} ({}): it must be the same on every rank",
-             peer, own.settings[i].first, i < card.settings.size() ? card.settings[i].second : "unknown",
+             peer, own.settings[i].first, i < record.settings.size() ? record.settings[i].second : "unknown",
              rank, own.settings[i].second);
       }
-      members.push_back({peer, card.host, card.cluster});
-      peers.push_back({card.host, card.endpoint});
+      members.push_back({peer, record.host, record.cluster});
+      peers.push_back({record.host, record.endpoint});
     }
     mesh->set_peers(std::move(peers));
-    executor = std::make_unique<Executor>(*mesh);
+    executor =
+        std::make_unique<Executor>([this](int peer) { return mesh->open(Traffic::kCollective, peer); });
   }
-  std::vector<Layout::Place> places;
-  for (const Member& member : members) places.push_back({member.host, member.cluster});
-  layout = Layout::make(rank, places);
+  std::vector<RankLocation> locations;
+  for (const Member& member : members) locations.push_back({member.host, member.cluster});
+  rank_map = RankMap::make(rank, locations);
+  rank_map.uniform_links = options.routing == Routing::kShared;
   messages = std::make_unique<PointToPoint>(mesh.get(), rank);
   const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
     return member.host == members[static_cast<std::size_t>(rank)].host;
@@ -236,6 +240,9 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
   }
   if (options.tuning.segment_bytes == 0)
     fail(Cause::kInvalidUsage, "TOMBOLO_SEGMENT=0: a piece has at least one byte");
+  if (!is_algorithm_choice(options.algorithm)) {
+    fail(Cause::kInvalidUsage, "algorithm '{}': expected one of {}", options.algorithm, algorithm_choices());
+  }
   auto state = std::make_unique<State>(options);
   state->rendezvous = {options.store_reach.empty() ? identity.address : options.store_reach, identity.address,
                        identity.port, options.secret, "comm/0"};
@@ -245,27 +252,27 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
     state->rendezvous.port = state->server->port();
     state->rendezvous.address = state->server->own_address();
   }
-  state->join();
+  state->set_up();
   return std::make_unique<Communicator>(std::move(state));
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   State& parent = *state_;
   parent.require_usable();
-  struct Wish {
+  struct SplitRequest {
     std::int32_t color, key;
   };
-  const Wish own{color, key};
-  std::vector<Wish> wishes(static_cast<std::size_t>(size()));
-  all_gather(&own, wishes.data(), sizeof(Wish), DataType::kInt8);
+  const SplitRequest own{color, key};
+  std::vector<SplitRequest> requests(static_cast<std::size_t>(size()));
+  all_gather(&own, requests.data(), sizeof(SplitRequest), DataType::kInt8);
   const int number = ++parent.splits;
   if (color < 0) return nullptr;
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
-    if (wishes[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
+    if (requests[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
   }
   std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return wishes[static_cast<std::size_t>(a)].key < wishes[static_cast<std::size_t>(b)].key;
+    return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
   });
   auto child = std::make_unique<State>(parent.options);
   child->options.identity.size = static_cast<int>(ranks.size());
@@ -275,7 +282,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   child->rendezvous.prefix = fmt::format("{}/{}.{}", parent.rendezvous.prefix, number, color);
   child->server = parent.server;
   child->router = parent.router;
-  child->join();
+  child->set_up();
   return std::make_unique<Communicator>(std::move(child));
 }
 

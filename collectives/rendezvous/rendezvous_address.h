@@ -11,7 +11,7 @@ namespace tombolo::collectives {
 /// The address of `host` that most ranks can reach, for a unique id: of a TCP NIC on the fabric that all
 /// share if there is one, for a faster NIC may lead to its own cluster only. Never a link-local one, which
 /// needs a scope that only this host knows; 127.0.0.1 where there is no other.
-std::string meeting_address(const topology::Host& host);
+std::string rendezvous_address(const topology::Host& host);
 
 /// Whether only processes of this host are meant: "localhost", or a loopback address in digits. A host's own
 /// name is not, even where it resolves to a loopback address.

@@ -1,4 +1,4 @@
-#include "collectives/rendezvous/meeting_place.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 
 #include <gtest/gtest.h>
 
@@ -19,33 +19,33 @@ topology::Nic nic(NicKind kind, const std::string& fabric, Addresses addresses, 
   return one;
 }
 
-std::string meeting_of(std::vector<topology::Nic> nics) {
+std::string address_of(std::vector<topology::Nic> nics) {
   topology::Host host;
   host.nics = std::move(nics);
-  return meeting_address(host);
+  return rendezvous_address(host);
 }
 
-TEST(MeetingAddress, IsOnTheFabricThatAllShareNotOnTheFastest) {
-  EXPECT_EQ(meeting_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"}),
+TEST(RendezvousAddress, IsOnTheFabricThatAllShareNotOnTheFastest) {
+  EXPECT_EQ(address_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"}),
                         nic(NicKind::kRoce, "", {"10.9.0.1"}), nic(NicKind::kTcp, "storage", {"10.7.0.1"}),
                         nic(NicKind::kTcp, "", {"10.0.0.1"}), nic(NicKind::kTcp, "", {"10.0.1.1"})}),
             "10.0.0.1");
   // Without Ethernet, RDMA NICs that all share; then any.
   EXPECT_EQ(
-      meeting_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"}), nic(NicKind::kRoce, "", {"10.9.0.1"})}),
+      address_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"}), nic(NicKind::kRoce, "", {"10.9.0.1"})}),
       "10.9.0.1");
-  EXPECT_EQ(meeting_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"})}), "10.8.0.1");
+  EXPECT_EQ(address_of({nic(NicKind::kInfiniBand, "A-ib", {"10.8.0.1"})}), "10.8.0.1");
 }
 
-TEST(MeetingAddress, SkipsWhatNobodyElseCanConnectTo) {
-  EXPECT_EQ(meeting_of({nic(NicKind::kTcp, "", {"fe80::1"}), nic(NicKind::kTcp, "", {"169.254.3.4"}),
+TEST(RendezvousAddress, SkipsWhatNobodyElseCanConnectTo) {
+  EXPECT_EQ(address_of({nic(NicKind::kTcp, "", {"fe80::1"}), nic(NicKind::kTcp, "", {"169.254.3.4"}),
                         nic(NicKind::kTcp, "", {"10.0.0.2"}, false), nic(NicKind::kTcp, "", {}),
                         nic(NicKind::kTcp, "", {"127.0.0.9"}),
                         nic(NicKind::kTcp, "", {"fe80::2%eth0", "2001:db8::7"})}),
             "2001:db8::7");
-  EXPECT_EQ(meeting_of({nic(NicKind::kTcp, "", {"127.0.0.9"})}), "127.0.0.9") << "an emulated host";
-  EXPECT_EQ(meeting_of({nic(NicKind::kTcp, "", {"fe80::1"})}), "127.0.0.1");
-  EXPECT_EQ(meeting_of({}), "127.0.0.1");
+  EXPECT_EQ(address_of({nic(NicKind::kTcp, "", {"127.0.0.9"})}), "127.0.0.9") << "an emulated host";
+  EXPECT_EQ(address_of({nic(NicKind::kTcp, "", {"fe80::1"})}), "127.0.0.1");
+  EXPECT_EQ(address_of({}), "127.0.0.1");
 }
 
 TEST(Listening, KeepsToLoopbackWhereOnlyThatIsMeant) {
