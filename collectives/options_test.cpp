@@ -64,7 +64,7 @@ TEST_F(OptionsTest, SettingsAreReadWhateverALauncherSays) {
   EXPECT_FALSE(options.make_secret);
 }
 
-// The connections of a job without a chosen secret are not authenticated by what everybody knows.
+// The connections of a job without a chosen secret are not authenticated by a secret that is public.
 TEST(JobSecret, IsRandomAndTheSameOnAllRanks) {
   const auto known = transport::Secret::from_text("");
   std::mutex mutex;

@@ -10,8 +10,7 @@
 namespace tombolo::collectives {
 namespace {
 
-/// For telling the others. Their own deadlines are the backstop, so a dead store must not cost more than
-/// this.
+/// How long telling the other ranks may take. Where the store is dead, they learn it by their own deadlines.
 constexpr auto kPublishPatience = std::chrono::seconds(2);
 
 std::string abort_key(const Rendezvous& rendezvous) {

@@ -32,7 +32,7 @@ struct AbortNote {
   std::string text;
 
   std::vector<std::byte> encode() const;
-  /// From the store: any bytes give a note.
+  /// Bytes from the store, which may be anything: those that are no note give one with defaults.
   static AbortNote decode(std::span<const std::byte> bytes);
 };
 

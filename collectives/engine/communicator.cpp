@@ -24,7 +24,7 @@ Work Communicator::start_send(const void* data, std::size_t bytes, int peer) {
   if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "send: the buffer is null");
   const Work work =
       state_->messages->start(true, static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer);
-  progress();  // what can leave at once does
+  progress();  // sends at once what the connection takes
   return work;
 }
 
@@ -95,7 +95,7 @@ void Communicator::progress() {
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Communicator::~Communicator() {
-  // An exception on its way through here means that this rank will not do its part any more.
+  // While an exception unwinds this frame, the rank will not do its part any more: the others must know.
   if (state_->mesh && state_->phase == Phase::kOpen && !state_->signal->raised()) {
     if (std::uncaught_exceptions() == 0) {
       state_->close_with_peers();

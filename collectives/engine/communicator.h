@@ -1,4 +1,6 @@
-// A group of ranks and what they do together.
+// A group of ranks and what they do together. This folder owns communicators: how ranks set one up, its
+// connections (Mesh), how it carries out schedules (Executor) and messages (PointToPoint), how it waits and
+// fails, and the kernels that combine data. Which algorithm a collective takes is schedule/'s.
 //
 // Thread rule: one thread at a time per Communicator; different communicators (also those made by split())
 // are independent and may be used by different threads at once. Every rank calls the collectives of one
@@ -115,12 +117,14 @@ class Communicator {
 
   /// Opens the connection to `peer` now instead of at first use. Both ends must do so (or use it).
   void connect_to(int peer);
-  /// Of connections opened so far.
+  /// How the connection to `peer` was routed; nothing where none has been opened so far.
   std::optional<transport::Route> route_to(int peer) const;
+  /// By pair of NICs, over all connections opened so far.
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;
-  /// Authenticates the connections between the job's ranks; for those made beside this communicator.
+  /// The secret that authenticates the connections between the job's ranks; for connections that are made
+  /// outside of this communicator.
   const transport::Secret& secret() const noexcept;
   /// Makes every operation, now and later, fail with kAborted; may be called from another thread.
   void abort(const std::string& reason) noexcept;

@@ -18,7 +18,7 @@ void expect_words(const Outcome& outcome, std::initializer_list<std::string_view
     EXPECT_NE(outcome.text.find(word), std::string::npos) << word << " in: " << outcome.text;
 }
 
-int port_of_nobody() {
+int unused_port() {
   const StoreServer probe("127.0.0.1", 0, kTestSecret, Log());
   return probe.port();
 }
@@ -48,7 +48,7 @@ TEST(CommunicatorFailure, NamesEveryMissingRankOnEveryRank) {
 TEST(CommunicatorFailure, RankZeroStaysUntilAllHaveSeenWhyItGivesUp) {
   constexpr int kRounds = 20;
   for (int round = 0; round < kRounds; ++round) {
-    const int port = port_of_nobody();
+    const int port = unused_port();
     std::vector<Outcome> outcomes(3);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 3; ++rank) {
@@ -74,7 +74,7 @@ TEST(CommunicatorFailure, RankZeroStaysUntilAllHaveSeenWhyItGivesUp) {
 
 TEST(CommunicatorFailure, RanksBehindRankZeroLearnWhoWasMissing) {
   // Rank 0 keeps the store here, and closes it when it gives up.
-  const int port = port_of_nobody();
+  const int port = unused_port();
   std::vector<Outcome> outcomes(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
@@ -182,7 +182,8 @@ std::vector<Outcome> run_without(std::string_view clusters, int absent) {
       [](Options& options) { options.deadline = std::chrono::seconds(4); });
 }
 
-// In a ring most ranks wait for one that waits itself: whoever gave up first has found out who does not.
+// In a ring most ranks wait for one that waits itself: the first rank that gave up has found out which does
+// not.
 TEST(CommunicatorFailure, AStuckWaitEndsAtTheDeadlineAndNamesWhoIsAbsentAndNobodyElse) {
   const std::pair<const char*, int> cases[] = {{"AAA", 2}, {"AAAA", 1}, {"AABB", 0}};
   std::vector<std::future<std::vector<Outcome>>> running;

@@ -13,12 +13,13 @@
 namespace tombolo::collectives {
 namespace {
 
-/// How often a rank that waits for one other looks whether the rest has come.
+/// How often a rank that waits for one other checks whether the rest has arrived.
 constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
-/// About what two system calls of a peer cost; sleeping and waking costs more than that.
+/// How long a wait spins before it sleeps: about what two system calls of a peer cost. Sleeping and waking
+/// costs more.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
-/// What every rank must have been started with alike, by the names that people know.
+/// The settings that must be equal on every rank, by the names that users know.
 std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
   return {{"number of ranks", std::to_string(options.identity.size)},
           {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
@@ -76,8 +77,9 @@ std::string list_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
-/// Rank 0 holds the store as a rule: were it to leave on what it read, the others would learn that it left,
-/// and not why. A rank that dies before it has read is left to whoever needs it next, who can name it.
+/// Rank 0 usually keeps the store. If what it reads makes it fail, its store closes, and ranks that have not
+/// read yet would learn that it left, and not why; so it waits until all have read. For a rank that dies
+/// before that it waits no longer than the deadline: the first call that needs that rank names it.
 void stay_until_all_have_read(Store& store, const std::string& what, int rank, int size, Deadline deadline) {
   const auto key = [&](int reader) { return fmt::format("{}/read-by/{}", what, reader); };
   try {
@@ -215,8 +217,7 @@ transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline de
 }
 
 void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {
-  // What this host can offer is only known to a router that listens; this one listens on ports that nobody
-  // uses.
+  // Only a router that listens knows what this host can offer. This one is temporary: no rank connects to it.
   transport::Router router_of_all(options.router);
   const auto own = router_of_all.listen()->endpoint().encode();
   store.set(fmt::format("{}/kinds/{}", rendezvous.prefix, options.identity.rank), own);

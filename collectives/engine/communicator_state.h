@@ -1,4 +1,4 @@
-// The inside of a communicator: what its calls share.
+// The private part of a communicator: what its functions share.
 #pragma once
 
 #include <atomic>
@@ -39,9 +39,9 @@ struct Communicator::State {
   /// Exchanges addresses and settings with the other ranks of `rendezvous` through the store; afterwards the
   /// communicator is ready. Throws naming the ranks that did not arrive.
   void set_up();
-  /// Options::make_secret: the one that rank 0 has made.
+  /// With Options::make_secret: the secret that rank 0 has made for the job's connections.
   transport::Secret agree_on_secret(Store& store, Deadline deadline);
-  /// Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
+  /// With Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
   void agree_on_kind(Store& store, Deadline deadline);
 
   // --- what calls do
@@ -61,7 +61,8 @@ struct Communicator::State {
   /// Something failed here: publishes that to the other ranks, closes every connection, throws.
   [[noreturn]] void fail_all_ranks(Cause cause, const std::string& text);
   [[noreturn]] void fail_this_rank(Cause cause, const std::string& text);
-  /// After a timeout: which ranks do not wait as well, for in a ring everybody waits for a neighbour.
+  /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its
+  /// neighbour, which need not be the one that is absent.
   std::string name_ranks_not_waiting() noexcept;
   void check_failures(const std::function<std::string()>& what);
   /// Throws when another rank has given up, or the store has vanished.

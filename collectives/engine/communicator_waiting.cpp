@@ -11,10 +11,11 @@
 namespace tombolo::collectives {
 namespace {
 
-/// A sleeping wait looks at everything at least so often, whatever its descriptors say.
+/// A sleeping wait wakes and checks everything at least so often, even where no descriptor is ready.
 constexpr auto kLongestSleep = std::chrono::seconds(1);
-/// How far apart the ranks' deadlines may pass in one stuck collective, at most as far as a deadline: a
-/// kernel that asks a full peer again may move some bytes once more.
+/// How long a rank whose deadline has passed waits for others to say that they are stuck too, and at most a
+/// deadline. Theirs may pass a little later: a kernel that probes a peer with full buffers may move some
+/// bytes once more.
 constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
 constexpr auto kClosingPatience = std::chrono::seconds(5);
 

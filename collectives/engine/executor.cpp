@@ -27,7 +27,7 @@ void Executor::start(const Task& task) {
     scratch_bytes_ = 0;
     scratch_ = static_cast<std::byte*>(::operator new(schedule.scratch_bytes, kAlignment));
     scratch_bytes_ = schedule.scratch_bytes;
-    std::memset(scratch_, 0, scratch_bytes_);  // a barrier sends bytes that nobody wrote
+    std::memset(scratch_, 0, scratch_bytes_);  // a barrier sends bytes that no step wrote
   }
   waits_.assign(schedule.dependencies.begin(), schedule.dependencies.end());
   ready_.clear();

@@ -13,7 +13,7 @@ enum class GatherTo {
   kRankZero,   ///< of any length; empty on the other ranks
 };
 
-/// Collective. By rank. Throws kInvalidUsage where `own` is too long.
+/// Collective. The texts by rank. Throws kInvalidUsage where `own` is too long.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& own,
                                       GatherTo to = GatherTo::kEveryRank);
 

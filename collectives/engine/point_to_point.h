@@ -23,7 +23,8 @@ class PointToPoint {
   /// Throws kInvalidUsage for a Work that was redeemed before, or never given out.
   bool done(Work work) const;
   void redeem(Work work);
-  /// Redeems one that cannot be done: its buffer is not touched again. Only where there are no peers.
+  /// Forgets an operation that cannot finish; its buffer is not touched again. Only on a communicator of one
+  /// rank.
   void take_back(Work work);
   struct Facts {
     bool sending;

@@ -1,5 +1,6 @@
-// How ranks find each other: a small key-value rendezvous (Asio), and who am I from the launcher's
-// environment.
+// How ranks find each other. This folder owns the store, a small server of keys and values that one process
+// of a job keeps, with its client and its protocol; the unique id that describes a store; and what a
+// launcher's environment says of this process. It knows nothing of collectives.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,8 @@ struct Identity {
   int local_rank = 0;
   std::string address = "127.0.0.1";  ///< of rank 0's store
   int port = 29400;
-  std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single": who said so
+  std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single", "unique id": where rank and
+                       ///< size are from
   /// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS,
   /// SLURM_LOCALID, and the first host of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST), Open MPI
   /// (OMPI_COMM_WORLD_RANK, ...), else a single rank. Throws kInvalidUsage naming the variable that is
@@ -34,7 +36,7 @@ struct Identity {
 };
 
 /// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction, after
-/// telling its clients. Clients that do not know the secret are turned away.
+/// telling its clients that it closes. Clients that do not know the secret are refused.
 class StoreServer {
  public:
   /// The addresses of a name, in digits; throws where there are none.
@@ -42,7 +44,7 @@ class StoreServer {
 
   /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
   /// every address of this host is (the log says which). port 0 = any. Throws kSystem naming address and port
-  /// ("port in use") and what to do. `resolve`: in the system's way where it is empty.
+  /// ("port in use") and what to do. `resolve`: the system's resolver where it is empty.
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
               const Resolve& resolve = {});
   ~StoreServer();
@@ -60,7 +62,7 @@ class StoreServer {
 /// gone.
 class Store {
  public:
-  /// Retries until the deadline while nobody listens yet. Throws kTimeout / kRemote (wrong secret) naming
+  /// Retries until the deadline while no server listens yet. Throws kTimeout / kRemote (wrong secret) naming
   /// address and port.
   static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
                                         Deadline deadline, Log log);
@@ -70,7 +72,8 @@ class Store {
   virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;
   /// The value if the key is there now.
   virtual std::optional<std::vector<std::byte>> try_get(std::string_view key) = 0;
-  /// Sets the key unless it is there already; returns what it holds afterwards. First come, first served.
+  /// Sets the key unless it is there already; returns what it holds afterwards. Of several callers the first
+  /// one sets it.
   virtual std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) = 0;
   /// Adds to a counter and returns the new value. Throws kRemote where the key holds something else.
   virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;

@@ -84,8 +84,8 @@ std::string first_host(std::string_view list) {
   return host;
 }
 
-/// Of rank 0's host: the first of this step's or allocation's. SLURM_LAUNCH_NODE_IPADDR is where srun was
-/// typed, which may be a login node: only where nothing else is said.
+/// The address of rank 0's host: the first host of this step or allocation. SLURM_LAUNCH_NODE_IPADDR is where
+/// srun was called, which may be a login node, so it counts only where no list is set.
 std::string slurm_address() {
   for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
     const auto list = environment(name);

@@ -23,7 +23,7 @@ using asio::ip::tcp;
 
 /// Between two attempts to reach a store that does not listen yet.
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
-/// For one attempt: a dropped SYN must not eat the whole deadline.
+/// For one attempt, so that a lost SYN does not take the whole deadline.
 constexpr auto kAttemptPatience = std::chrono::seconds(5);
 
 /// False when the deadline passed first.

@@ -15,7 +15,7 @@ namespace tombolo::collectives::store {
 /// An authenticated connection to the store. One thread at a time. Owns its socket.
 class Channel {
  public:
-  /// Retries until the deadline while nobody listens. Throws kTimeout, or kRemote for a wrong secret.
+  /// Retries until the deadline while no server listens. Throws kTimeout, or kRemote for a wrong secret.
   static std::unique_ptr<Channel> connect(const std::string& address, int port,
                                           const transport::Secret& secret, Deadline deadline);
   ~Channel();

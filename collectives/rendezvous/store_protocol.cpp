@@ -100,7 +100,7 @@ bool check_proof(const transport::Secret& secret, const Nonce& server,
 std::array<std::byte, kVerdictBytes> make_verdict(const transport::Secret& secret, const Nonce& server,
                                                   const Nonce& client, bool accepted) {
   std::array<std::byte, kVerdictBytes> verdict{};
-  if (!accepted) return verdict;  // and no proof of our own to who does not know the secret
+  if (!accepted) return verdict;  // a client without the secret gets no proof of the server
   const Mac mac = prove(secret, "server", client, server);
   verdict[0] = std::byte{1};
   std::memcpy(verdict.data() + 1, mac.data(), kMacBytes);

@@ -5,7 +5,8 @@
 //   server -> client  accepted (1 byte: 1 or 0), HMAC(secret, "server" + client nonce + server nonce)
 //   then frames:      length of the rest (4), kind (1), request (4), key length (2), key, value
 //
-// Answers carry the number of their request, so that a client may give up on one and go on.
+// Answers carry the number of their request, so that a client may stop waiting for one and make another
+// request.
 #pragma once
 
 #include <array>
@@ -51,7 +52,7 @@ struct Frame {
   Kind kind = Kind::kValue;
   std::uint32_t request = 0;
   std::string_view key;              ///< into the parsed bytes
-  std::span<const std::byte> value;  ///< likewise
+  std::span<const std::byte> value;  ///< into the parsed bytes
 };
 
 /// With its length in front.
@@ -62,7 +63,7 @@ std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexce
 Frame parse(std::span<const std::byte> body);
 
 std::array<std::byte, kHelloBytes> make_hello(const Nonce& server);
-/// Throws kRemote ("not a Tombolo store", "version 2, this build speaks 1"); the caller adds where.
+/// Throws kRemote ("not a Tombolo store", "version 2, this build speaks 1"); the caller adds which store.
 Nonce read_hello(std::span<const std::byte, kHelloBytes> hello);
 std::array<std::byte, kProofBytes> make_proof(const transport::Secret& secret, const Nonce& server,
                                               const Nonce& client);

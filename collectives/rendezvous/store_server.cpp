@@ -85,8 +85,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   /// Tells the client that the server closes, and closes once all answers have left.
   void finish() {
-    finishing_ = true;
-    if (!authenticated_) return close("");
+    if (phase_ == Phase::kHandshake) return close("");
+    phase_ = Phase::kClosing;
     answer(store::Kind::kServerClosing, 0, {});
   }
 
@@ -102,23 +102,32 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
  private:
+  enum class Phase {
+    kHandshake,  // the client has not proven that it knows the secret
+    kServing,
+    kClosing  // the client has been told that the server closes
+  };
+
   void read_proof() {
     asio::async_read(socket_, asio::buffer(proof_),
                      [self = shared_from_this()](ErrorCode error, std::size_t) {
                        if (error) return self->close("");
-                       self->judge();
+                       self->check_proof();
                      });
   }
 
-  void judge() {
+  void check_proof() {
     store::Nonce client;
-    authenticated_ = store::check_proof(shared_.secret, nonce_, proof_, client);
-    if (authenticated_) shared_.unauthenticated.remove(shared_from_this());
-    verdict_ = store::make_verdict(shared_.secret, nonce_, client, authenticated_);
+    const bool accepted = store::check_proof(shared_.secret, nonce_, proof_, client);
+    if (accepted) {
+      phase_ = Phase::kServing;
+      shared_.unauthenticated.remove(shared_from_this());
+    }
+    verdict_ = store::make_verdict(shared_.secret, nonce_, client, accepted);
     asio::async_write(socket_, asio::buffer(verdict_),
                       [self = shared_from_this()](ErrorCode error, std::size_t) {
                         if (error) return self->close("");
-                        if (!self->authenticated_) return self->close("wrong secret");
+                        if (self->phase_ == Phase::kHandshake) return self->close("wrong secret");
                         self->timer_.cancel();
                         self->read_frame();
                       });
@@ -176,7 +185,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     std::memcpy(&by, frame.value.data(), sizeof(by));
     if (old != nullptr) std::memcpy(&value, old->data(), sizeof(value));
-    value += by;
+    value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(by));
     put(frame.key, std::as_bytes(std::span(&value, 1)));
     answer(store::Kind::kValue, frame.request, std::as_bytes(std::span(&value, 1)));
   }
@@ -199,7 +208,7 @@ class Session : public std::enable_shared_from_this<Session> {
                         if (error) return self->close("");
                         self->queue_.pop_front();
                         if (!self->queue_.empty()) return self->write();
-                        if (self->finishing_) self->close("");
+                        if (self->phase_ == Phase::kClosing) self->close("");
                       });
   }
 
@@ -208,8 +217,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Shared& shared_;
   std::string peer_;
   store::Nonce nonce_{};
-  bool authenticated_ = false;
-  bool finishing_ = false;
+  Phase phase_ = Phase::kHandshake;
   std::array<std::byte, store::kHelloBytes> hello_{};
   std::array<std::byte, store::kProofBytes> proof_{};
   std::array<std::byte, store::kVerdictBytes> verdict_{};
@@ -226,7 +234,7 @@ struct StoreServer::State {
   asio::steady_timer patience{io};
   asio::steady_timer resting{io};
   bool told_of_errors = false;
-  bool told_of_strangers = false;
+  bool told_of_unauthenticated = false;
   Shared shared;
   int port = 0;
   std::string own_address;
@@ -240,11 +248,10 @@ struct StoreServer::State {
       shared.sessions.insert(session);
       shared.unauthenticated.push_back(session);
       if (shared.unauthenticated.size() > kMostUnauthenticated) {
-        if (!std::exchange(told_of_strangers, true)) {
+        if (!std::exchange(told_of_unauthenticated, true)) {
           shared.log.warning(
               "store: more than {} connections on port {} have not proven that they know the secret; "
-              "dropping "
-              "the oldest of them from here on",
+              "dropping the oldest of them from here on",
               kMostUnauthenticated, port);
         }
         const auto oldest = shared.unauthenticated.front();

@@ -215,7 +215,7 @@ TEST(Store, SaysThatANameHasNoAddressAndWhatToDo) {
 }
 
 // A client that never says a word holds one of the places for unauthenticated connections.
-TEST(Store, StrangersCannotKeepRanksOut) {
+TEST(Store, ClientsWithoutTheSecretCannotKeepRanksOut) {
   Lines lines;
   StoreServer server("127.0.0.1", 0, kSecret, lines.log());
   const auto friendly = connect(server.port());
@@ -270,7 +270,7 @@ TEST(Store, RestsWhileThereAreNoDescriptorsThenGoesOn) {
   ::close(client);
 }
 
-TEST(Store, ConnectRetriesUntilSomebodyListens) {
+TEST(Store, ConnectRetriesUntilAServerListens) {
   int port = 0;
   {
     StoreServer probe("127.0.0.1", 0, kSecret, Log());

@@ -1,4 +1,5 @@
-// How ranks meet without a launcher: by bytes that say where the store is and hold the secret that lets in.
+// The unique id: the address of a store and the secret that admits to it, for ranks that no launcher's
+// variables describe.
 #pragma once
 
 #include <array>
@@ -17,10 +18,11 @@ UniqueId make_unique_id();
 
 /// The store of `id` where this process keeps it, else null.
 std::shared_ptr<StoreServer> find_store(const UniqueId& id);
-/// Lets go of a store from find_store(): it ends with its last owner.
+/// Drops this process's own reference to a store from find_store(); the store ends with its last owner.
 void close_store(const std::shared_ptr<StoreServer>& store);
 
-/// For Communicator::create(); no launcher's variables are read. Throws kInvalidUsage where the id is none.
+/// For Communicator::create(); no launcher's variables are read. Throws kInvalidUsage where the bytes
+/// are no unique id.
 Options options_from(const UniqueId& id, int rank, int size);
 
 }  // namespace tombolo::collectives

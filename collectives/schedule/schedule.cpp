@@ -78,7 +78,7 @@ void ScheduleBuilder::add(Step step) {
   const auto here = static_cast<std::uint32_t>(schedule_.steps.size());
   schedule_.steps.push_back(step);
   waits_.clear();
-  if (fence_ != kNobody) depend(fence_);
+  if (fence_ != kNoStep) depend(fence_);
   switch (step.kind) {
     case StepKind::kSend:
       read(step.left, step.bytes, here);
@@ -107,7 +107,7 @@ void ScheduleBuilder::add(Step step) {
 }
 
 void ScheduleBuilder::depend(std::uint32_t on) {
-  if (on != kNobody) waits_.push_back(on);
+  if (on != kNoStep) waits_.push_back(on);
 }
 
 /// Makes `at` a border between ranges.
@@ -122,7 +122,7 @@ void ScheduleBuilder::cut(Ranges& ranges, std::ptrdiff_t at) {
 }
 
 void ScheduleBuilder::read(Piece piece, std::size_t bytes, std::uint32_t step) {
-  if (piece.buffer == Buffer::kInput) return;  // nobody writes it
+  if (piece.buffer == Buffer::kInput) return;  // the input is never written
   Ranges& ranges = ranges_[static_cast<int>(piece.buffer)];
   const std::ptrdiff_t end = piece.offset + static_cast<std::ptrdiff_t>(bytes);
   cut(ranges, piece.offset);
@@ -130,9 +130,9 @@ void ScheduleBuilder::read(Piece piece, std::size_t bytes, std::uint32_t step) {
   std::ptrdiff_t at = piece.offset;
   auto one = ranges.lower_bound(at);
   while (at < end) {
-    if (one == ranges.end() || one->first > at) {  // a gap: nobody has touched it yet
+    if (one == ranges.end() || one->first > at) {  // a gap that no step has touched yet
       const std::ptrdiff_t until = one == ranges.end() ? end : std::min(end, one->first);
-      ranges.emplace_hint(one, at, Range{until, kNobody, {step}});
+      ranges.emplace_hint(one, at, Range{until, kNoStep, {step}});
       at = until;
     } else {
       depend(one->second.writer);

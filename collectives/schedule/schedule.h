@@ -1,7 +1,8 @@
-// What one rank does in one collective, as data: steps on three buffers, and which steps must come first. An
-// algorithm writes its steps down as if they ran one after the other; the builder finds out which of them
-// really touch the same bytes, and everything else may overlap. So algorithms are pure functions that a test
-// can run without sockets, and pipelining needs no code of its own.
+// What one rank does in one collective, as data. This folder owns schedules, the algorithms that make them,
+// and the choice between these; it moves no bytes. A schedule is steps on three buffers, and which steps must
+// come first. An algorithm writes its steps down as if they ran one after the other; the builder finds out
+// which of them really touch the same bytes, and everything else may overlap. So algorithms are pure
+// functions that a test can run without sockets, and pipelining needs no code of its own.
 #pragma once
 
 #include <cstddef>
@@ -99,9 +100,9 @@ class ScheduleBuilder {
   Ranges ranges_[3];
   std::vector<std::uint32_t> waits_;                            // of the step being added
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges_;  // from, to
-  std::uint32_t fence_ = kNobody;
+  std::uint32_t fence_ = kNoStep;
   std::uint32_t since_fence_ = 0;
-  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoStep = ~std::uint32_t{0};
 };
 
 /// Scratch places used in turn: the reuse of one waits, by itself, for the end of its earlier use.

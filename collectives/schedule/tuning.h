@@ -9,8 +9,8 @@ namespace tombolo::collectives {
 struct Tuning {
   /// Bytes per piece of a pipelined transfer (TOMBOLO_SEGMENT).
   std::size_t segment_bytes = std::size_t{512} << 10;
-  /// Up to so many bytes (of the whole vector) a collective goes for few steps instead of few bytes. At 8 KiB
-  /// a TCP message costs about as much in system calls as in bytes.
+  /// Vectors of at most so many bytes (those of all ranks' parts together) are moved in few steps instead of
+  /// few bytes. At 8 KiB a TCP message costs about as much in system calls as in bytes.
   std::size_t small_bytes = std::size_t{16} << 10;
 };
 

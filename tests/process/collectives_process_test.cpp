@@ -628,14 +628,15 @@ TEST(CppInterface, AnExceptionInAGroupDiscardsIt) {
   EXPECT_EQ(out.front(), 7);
 }
 
-// A communicator that lives in the body only is destroyed before the group ends.
-TEST(CppInterface, ACommunicatorMayEndInAGroupThatIsDiscarded) {
+TEST(CppInterface, AFailedCallInAGroupDiscardsIt) {
+  api::Communicator alone(1, api::make_unique_id(), 0);
   std::vector<int> data{7};
   EXPECT_THROW(api::group([&] {
-                 const api::Communicator alone(1, api::make_unique_id(), 0);
-                 alone.all_reduce(data);
+                 const api::Communicator ends_with_the_body = std::move(alone);
+                 ends_with_the_body.all_reduce(data);
+                 ends_with_the_body.send(data, 1);  // there is no such rank
                }),
-               api::Error);  // making one is refused
+               api::Error);
   EXPECT_EQ(tomboloGroupEnd(), tomboloInvalidUsage) << "no group is left open";
 }
 

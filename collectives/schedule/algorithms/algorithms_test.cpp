@@ -267,8 +267,8 @@ TEST(Algorithms, GatherAndScatterServeAnyRoot) {
   }
 }
 
-TEST(Algorithms, BarrierHearsFromEverybody) {
-  // Whoever ends must depend, through messages, on every rank's start: follow the steps in time order.
+TEST(Algorithms, BarrierHearsFromEveryRank) {
+  // A rank that ends must depend, through messages, on every rank's start: follow the steps in time order.
   for (std::size_t n = 1; n <= 9; ++n) {
     const auto locations = locations_of(std::string(n, 'A'));
     std::vector<Schedule> schedules;

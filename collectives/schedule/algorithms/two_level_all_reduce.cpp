@@ -55,7 +55,7 @@ class TwoLevel {
   Piece output(std::size_t element) const noexcept {
     return Piece{Buffer::kOutput, 0} + element * problem_.element_bytes;
   }
-  /// The other members, starting after this one: not everybody sends to the same one first.
+  /// The other members, starting after this one, so that not all send to the same one first.
   int member_after(std::size_t distance) const {
     return static_cast<int>((static_cast<std::size_t>(ranks_.index) + distance) % members().size());
   }
