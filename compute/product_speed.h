@@ -4,21 +4,24 @@
 #include <string>
 
 #include "compute/instruction_set.h"
+#include "compute/precision.h"
 
 namespace tombolo::compute {
 
 struct ProductSpeed {
+  Precision precision = Precision::kFloat32;
   InstructionSet used = InstructionSet::kBaseline;  ///< by the kernels
   InstructionSet most = InstructionSet::kBaseline;  ///< that the processor has
   double attained = 0;  ///< FLOP/s of products, of a size that a training step has
   double peak = 0;      ///< FLOP/s of multiplications and additions in registers alone, by `most`
 
-  /// "avx512 kernels, 108 GFLOP/s on one core (92 % of its units' 118)"
+  /// "avx512 kernels for bf16," of that precision, or "avx512 kernels, 108 GFLOP/s on one core (92 % of its
+  /// units' 118)"
   std::string text() const;
 };
 
 /// Takes about `seconds` of this thread's processor time; what other work takes of the core does not count.
-/// Throws as instruction_set() does.
-ProductSpeed measure_products(double seconds);
+/// Throws as instruction_set() does, and as check_precision() does.
+ProductSpeed measure_products(double seconds, Precision precision = Precision::kFloat32);
 
 }  // namespace tombolo::compute

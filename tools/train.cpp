@@ -20,7 +20,7 @@ namespace tombolo::tools {
 namespace {
 
 constexpr const char* kTrainHelp =
-    "Trains a GPT-2-shaped model (fp32, CPU) on the raw bytes of a file. Alone it is one process without "
+    "Trains a GPT-2-shaped model (on the CPU) on the raw bytes of a file. Alone it is one process without "
     "any\n"
     "sockets; started by tombolo run, torchrun, srun or mpirun it is a pipeline of stages times replicas, "
     "laid out by\n"
@@ -61,7 +61,7 @@ void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
              job.shape.text(), trainer::parameter_count(job.shape), job.layout.pipeline(),
              job.layout.replicas, job.layout.global_batch, job.layout.micro_batch, format_size(total));
   constexpr double kProductSeconds = 0.01;
-  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds).text());
+  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds, job.precision).text());
   std::fflush(stdout);
 }
 
@@ -158,6 +158,12 @@ void add_train(CommandLine& tombolo) {
                  "Rows per micro-batch, without a plan; 0 = one micro-batch per stage [0]");
   app.add_option("--threads", options->threads, "Threads per rank for matrix products")
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--dtype",
+         [options](const std::string& text) { options->precision = *compute::precision_from_name(text); },
+         "What matrix products take: fp32; or bf16, where the processor has AVX512_BF16. All else is fp32 "
+         "[fp32]")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option_function<std::string>(
       "--bucket",
       [options](const std::string& text) { options->bucket_bytes = parse_size(text, "--bucket"); },

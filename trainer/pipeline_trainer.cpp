@@ -42,6 +42,7 @@ StageOptions stage_options(const Job& job, const Place& place) {
       planner::micro_batches_in_flight(place.stage, job.layout.pipeline(), job.layout.micro_batches());
   options.loss_scale = 1.0 / (static_cast<double>(job.layout.global_batch) * job.shape.context);
   options.threads = job.threads;
+  options.precision = job.precision;
   return options;
 }
 

@@ -21,9 +21,10 @@ struct Job {
   Shape shape;
   Layout layout;
   AdamW optimizer;
-  std::string data;                  ///< path of the training text
-  std::string init = "random:1337";  ///< "random:SEED", or a checkpoint's path
-  int threads = 1;                   ///< for matrix products, per rank
+  std::string data;                                             ///< path of the training text
+  std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
+  int threads = 1;                                              ///< for matrix products, per rank
+  compute::Precision precision = compute::Precision::kFloat32;  ///< of matrix products
   /// Gradients are reduced in pieces of at least this many bytes.
   std::size_t bucket_bytes = 256 * 1024;
 };

@@ -47,6 +47,7 @@ Job resolve(const TrainOptions& options) {
   job.init = options.init;
   job.optimizer = options.optimizer;
   job.threads = options.threads;
+  job.precision = options.precision;
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;
   shape.layers =

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "compute/precision.h"
 #include "trainer/layout.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
@@ -22,7 +23,9 @@ struct StageOptions {
   int in_flight = 1;      ///< micro-batches whose activations are held at once
   double loss_scale = 1;  ///< multiplies every token's gradient: 1 / (global batch x context)
   int threads = 1;        ///< for matrix products
-  bool training = true;   ///< false: no gradients, no optimizer state, forward only
+  /// Of the linear layers' products. Parameters, gradients, moments and all else are fp32.
+  compute::Precision precision = compute::Precision::kFloat32;
+  bool training = true;  ///< false: no gradients, no optimizer state, forward only
 };
 
 struct StageMemory {
@@ -76,8 +79,8 @@ class StageCompute {
   virtual void update(const AdamWStep& step) noexcept = 0;
 };
 
-/// fp32 on the CPU. Throws kInvalidUsage for shapes out of range, kSystem when memory does not suffice
-/// (naming how much).
+/// On the CPU. Throws as check_precision() does, kInvalidUsage for shapes out of range, kSystem when memory
+/// does not suffice (naming how much).
 std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options);
 
 }  // namespace tombolo::trainer

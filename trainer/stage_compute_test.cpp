@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compute/instruction_set.h"
 #include "trainer/checkpoint.h"
 
 namespace tombolo::trainer {
@@ -87,6 +88,36 @@ TEST(CpuStage, GradientsMatchFiniteDifferencesOfTheLoss) {
     EXPECT_NEAR(measured, expected, 2e-2 * std::abs(expected) + 4e-3)
         << tensor_info(slice.tensor).name << " of layer " << slice.layer;
   }
+}
+
+TEST(CpuStage, Bfloat16ProductsGiveNearlyTheSameLossAndGradients) {
+  if (!compute::bfloat16_kernels()) GTEST_SKIP() << "this processor does not multiply bfloat16";
+  const Shape shape = small_shape(3, 32, 2, 16);
+  const auto tokens = random_tokens(2 * 16, shape.vocabulary, 1);
+  const auto targets = random_tokens(2 * 16, shape.vocabulary, 2);
+  const auto run = [&](compute::Precision precision, double* loss) {
+    StageOptions options = whole_model(shape, 2);
+    options.precision = precision;
+    auto stage = make_cpu_stage(options);
+    initialize_widely(shape, *stage);
+    *loss = stage->forward(0, tokens, targets, {}) / (2 * 16);
+    stage->backward(0, tokens, {}, {});
+    return std::vector<float>(stage->gradients().begin(), stage->gradients().end());
+  };
+  double exact = 0, rounded = 0;
+  const std::vector<float> expected = run(compute::Precision::kFloat32, &exact);
+  const std::vector<float> found = run(compute::Precision::kBfloat16, &rounded);
+  EXPECT_NE(rounded, exact) << "fp32 was used";
+  EXPECT_NEAR(rounded, exact, 0.02 * exact);
+  double dot = 0, squares = 0, expected_squares = 0;
+  for (std::size_t at = 0; at < found.size(); ++at) {
+    const auto one = static_cast<double>(found[at]), other = static_cast<double>(expected[at]);
+    dot += one * other;
+    squares += one * one;
+    expected_squares += other * other;
+  }
+  EXPECT_GT(dot / std::sqrt(squares * expected_squares), 0.999);
+  EXPECT_NEAR(std::sqrt(squares / expected_squares), 1, 0.01);
 }
 
 TEST(CpuStage, TwoStagesComputeWhatOneComputes) {

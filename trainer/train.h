@@ -30,6 +30,7 @@ struct TrainOptions {
   AdamW optimizer;
   int steps = 100;
   int threads = 1;
+  compute::Precision precision = compute::Precision::kFloat32;
   std::uint64_t bucket_bytes = 256 * 1024;
 
   // Files that rank 0 writes; empty = none.

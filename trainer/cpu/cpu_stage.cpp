@@ -72,6 +72,7 @@ class CpuStage final : public StageCompute {
         layout_(options.shape, options.first_layer, options.layers),
         shape_(attention_shape(options)),
         kernels_(cpu::kernels(compute::instruction_set())),
+        multiply_(compute::multiply_of(options.precision)),
         parameters_(layout_.size(), "parameters"),
         gradients_(options.training ? layout_.size() : 0, "gradients"),
         moments_(options.training ? 2 * layout_.size() : 0, "optimizer state"),
@@ -112,7 +113,7 @@ class CpuStage final : public StageCompute {
                      width());
     const float* stream = in;
     for (std::size_t layer = 0; layer < slot.layers.size(); ++layer) {
-      cpu::layer_forward(slot.layers[layer], stream, weights_[layer], shape_, kernels_);
+      cpu::layer_forward(slot.layers[layer], stream, weights_[layer], shape_, kernels_, multiply_);
       stream = slot.layers[layer].out;
       if (progress) progress();
     }
@@ -128,7 +129,7 @@ class CpuStage final : public StageCompute {
     for (std::size_t layer = slot.layers.size(); layer-- > 0;) {
       const float* in = layer > 0 ? slot.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
       cpu::layer_backward(gradient, weight_gradients_[layer], slot.layers[layer], in, weights_[layer],
-                          buffers_.scratch, shape_, kernels_);
+                          buffers_.scratch, shape_, kernels_, multiply_);
       if (gradients_final)
         gradients_final(layout_.layer_begin(options_.first_layer + static_cast<int>(layer)));
       if (progress) progress();
@@ -175,9 +176,9 @@ class CpuStage final : public StageCompute {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
     kernels_.norm(slot.normal, slot.mean, slot.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),
                   tensor(parameters_, Tensor::kFinalNormBias), tokens(), width());
-    compute::multiply(slot.scores, vocabulary, {slot.normal, width()},
-                      {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary,
-                      width());
+    multiply_(slot.scores, vocabulary, {slot.normal, width()},
+              {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary, width(),
+              {});
     if (targets.empty()) return 0;
     return kernels_.cross_entropy(slot.scores, targets.data(), tokens(), vocabulary,
                                   static_cast<float>(options_.loss_scale));
@@ -185,12 +186,12 @@ class CpuStage final : public StageCompute {
 
   void head_backward(const Slot& slot, float* gradient) {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
-    compute::multiply(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
-                      {slot.normal, width()}, vocabulary, width(), tokens(),
-                      {.matrix = tensor(gradients_, Tensor::kTokenEmbedding), .matrix_stride = width()});
+    multiply_(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
+              {slot.normal, width()}, vocabulary, width(), tokens(),
+              {.matrix = tensor(gradients_, Tensor::kTokenEmbedding), .matrix_stride = width()});
     float* normal_gradient = buffers_.scratch.narrow;
-    compute::multiply(normal_gradient, width(), {slot.scores, vocabulary},
-                      {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary);
+    multiply_(normal_gradient, width(), {slot.scores, vocabulary},
+              {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary, {});
     std::fill_n(gradient, boundary(), 0.0F);
     kernels_.norm_backward(gradient, tensor(gradients_, Tensor::kFinalNormWeight),
                            tensor(gradients_, Tensor::kFinalNormBias), normal_gradient,
@@ -202,6 +203,7 @@ class CpuStage final : public StageCompute {
   StageParameters layout_;
   cpu::AttentionShape shape_;
   const cpu::Kernels& kernels_;
+  decltype(&compute::multiply) multiply_;
   Arena parameters_, gradients_, moments_, activations_;
   Buffers buffers_;
   std::vector<cpu::LayerTensors> weights_, weight_gradients_;
@@ -211,6 +213,7 @@ class CpuStage final : public StageCompute {
 
 std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options) {
   options.shape.check();
+  compute::check_precision(options.precision);
   if (options.rows < 1 || options.in_flight < 1 || options.layers < 1 || options.first_layer < 0 ||
       options.first_layer + options.layers > options.shape.layers || options.threads < 1)
     fail(Cause::kInvalidUsage, "stage: {} rows, {} in flight, layers {}+{} of {}, {} threads", options.rows,
