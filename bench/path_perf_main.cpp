@@ -28,9 +28,9 @@
 #include "base/units.h"
 #include "bench/lanes.h"
 #include "bench/ways.h"
-#include "topology/cluster_file.h"
 #include "topology/detect.h"
-#include "transport/router.h"
+#include "topology/files/cluster_file.h"
+#include "transport/routing/router.h"
 
 namespace {
 

@@ -24,7 +24,7 @@
 #include "base/units.h"
 #include "bench/cache_line.h"
 #include "bench/ways.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "collectives/communicator.h"
-#include "collectives/unique_id.h"
+#include "collectives/engine/communicator.h"
+#include "collectives/rendezvous/unique_id.h"
 #include "tombolo/tombolo.h"
 
 namespace collectives = tombolo::collectives;

@@ -1,10 +1,11 @@
+#include "collectives/options.h"
+
 #include "base/error.h"
-#include "collectives/communicator.h"
-#include "collectives/meeting_place.h"
 #include "collectives/parameters.h"
+#include "collectives/rendezvous/meeting_place.h"
 #include "compute/instruction_set.h"
-#include "topology/cluster_file.h"
 #include "topology/detect.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::collectives {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "collectives/test_support.h"
+#include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
 namespace {

@@ -1,6 +1,6 @@
 #include "collectives/parameters.h"
 
-#include "collectives/bootstrap.h"
+#include "collectives/rendezvous/bootstrap.h"
 
 namespace tombolo::collectives {
 

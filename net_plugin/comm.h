@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "net_plugin/abi/constants.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 #include "transport/transport.h"
 
 namespace tombolo::net_plugin {

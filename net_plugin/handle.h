@@ -6,8 +6,8 @@
 #include <span>
 
 #include "net_plugin/abi/constants.h"
+#include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
-#include "transport/secret.h"
 
 namespace tombolo::net_plugin {
 

@@ -7,7 +7,7 @@
 #include "net_plugin/comm.h"
 #include "net_plugin/handle.h"
 #include "net_plugin/node.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 
 namespace tombolo::net_plugin {
 

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "topology/cluster_file.h"
-#include "transport/router.h"
+#include "topology/files/cluster_file.h"
+#include "transport/routing/router.h"
 
 namespace tombolo::net_plugin {
 

@@ -6,11 +6,11 @@
 #include <array>
 
 #include "base/error.h"
-#include "planner/left_out.h"
-#include "planner/linked_parts.h"
-#include "planner/remedies.h"
-#include "planner/search.h"
-#include "planner/strategies.h"
+#include "planner/explain/left_out.h"
+#include "planner/explain/linked_parts.h"
+#include "planner/explain/remedies.h"
+#include "planner/search/search.h"
+#include "planner/strategies/strategies.h"
 
 namespace tombolo::planner {
 

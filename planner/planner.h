@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "planner/model.h"
-#include "planner/plan.h"
-#include "planner/simulator.h"
-#include "topology/cluster_file.h"
+#include "planner/model/model.h"
+#include "planner/plan/plan.h"
+#include "planner/simulate/simulator.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::planner {
 

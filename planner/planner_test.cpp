@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/sanitizer.h"
-#include "planner/cluster_view.h"
-#include "planner/memory.h"
-#include "planner/testing.h"
+#include "planner/cost/memory.h"
+#include "planner/plan/cluster_view.h"
+#include "planner/testing/testing.h"
 
 namespace tombolo::planner {
 namespace {

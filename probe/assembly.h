@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 
 namespace tombolo::probe {
 

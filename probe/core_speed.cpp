@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "compute/gemm.h"
-#include "topology/sys_tree.h"
+#include "topology/system/sys_tree.h"
 
 namespace tombolo::probe {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/gather_texts.h"
+#include "collectives/engine/gather_texts.h"
 
 namespace tombolo::probe {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "probe/grouping.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::probe {
 

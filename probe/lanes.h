@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::probe {
 

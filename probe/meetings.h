@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::probe {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.h"
-#include "transport/router.h"
+#include "collectives/engine/communicator.h"
+#include "transport/routing/router.h"
 
 namespace tombolo::probe {
 

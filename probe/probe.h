@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/log.h"
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 #include "probe/assembly.h"
 #include "probe/gpu_speed.h"
 #include "probe/islands.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::probe {
 

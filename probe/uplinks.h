@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "probe/meetings.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::probe {
 

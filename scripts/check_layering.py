@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that includes point only downward through the rooms (docs/architecture.md).
+"""Checks that includes point only downward through the rooms and their folders (docs/architecture.md).
 
 Usage: check_layering.py [ROOT]      exit code 1 and one line per offence where the rules are broken
        check_layering.py --self-test
 
 Rules:
   * A file includes only its own room and rooms below it, and none that its room knows nothing of.
+  * Within a room whose folders are in an order, a file in a folder includes only that folder, those below it, and what
+    lies at the room's top: interfaces and what all folders share. Tests are free.
   * The project's own files are included by their path from the root, and exist.
   * Public headers (include/tombolo/) include nothing of the rooms.
   * Headers do not include the slow ones (JSON, Asio, CLI11): their cost would be paid in every file.
@@ -25,6 +27,14 @@ UNKNOWN = {
     "trainer": {"net_plugin"},
     "bench": {"tools"},
 }
+# The folders of a room, from the ground up. One that a room does not list belongs to the folder that it lies in.
+FOLDERS = {
+    "topology": ["system", "files", "judge", "export", "testing"],
+    "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
+    "collectives": ["rendezvous", "schedule", "engine", "testing"],
+    "planner": ["model", "plan", "cost", "simulate", "search", "strategies", "explain", "launch", "testing"],
+    "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
+}
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}
 HEADERS = {".h", ".hpp", ".cuh"}
 SLOW = ("nlohmann/json.hpp", "asio/", "CLI/")
@@ -40,6 +50,23 @@ def files_of(root):
     for path in sorted((root / "include").rglob("*")):
         if path.suffix in SUFFIXES and path.is_file():
             yield "public", path
+
+
+def folder_of(parts, room):
+    """Number of the folder that a path below `room` lies in; None at the room's top and in rooms without an order."""
+    order = FOLDERS.get(room, ())
+    return order.index(parts[1]) if len(parts) > 2 and parts[1] in order else None
+
+
+def points_upward_inside(room, target, path, root):
+    """Why a file must not include another of its own room, or None."""
+    if path.stem.endswith("_test"):
+        return None
+    mine, its = folder_of(path.relative_to(root).parts, room), folder_of(target.split("/"), room)
+    if mine is None or its is None or its <= mine:
+        return None
+    order = FOLDERS[room]
+    return f"points upward: {room}/{order[its]}/ lies above {room}/{order[mine]}/"
 
 
 def why_not(room, target, quoted, path, root):
@@ -59,7 +86,7 @@ def why_not(room, target, quoted, path, root):
         return f"points upward: {other}/ lies above {room}/"
     if other in UNKNOWN.get(room, ()):
         return f"{room}/ knows nothing of {other}/"
-    return None
+    return points_upward_inside(room, target, path, root) if other == room else None
 
 
 def offences(root):
@@ -72,16 +99,24 @@ def offences(root):
                 yield f"{path.relative_to(root)}:{line}: {match[2]} {reason}"
 
 
+def unknown_folders(root):
+    """Folders of an ordered room that its order does not name."""
+    for room, order in FOLDERS.items():
+        for path in sorted((root / room).glob("*/")):
+            if path.name not in order and any(child.suffix in SUFFIXES for child in path.iterdir()):
+                yield f"{room}/{path.name}/ is in no order: name it in FOLDERS and in docs/architecture.md"
+
+
 def check(root):
     count = sum(1 for _ in files_of(root))
     if count == 0:
         print(f"check_layering: no source file below {root}; is this the project's root?", file=sys.stderr)
         return 2
-    found = list(offences(root))
+    found = list(offences(root)) + list(unknown_folders(root))
     for line in found:
         print(line)
     if found:
-        print(f"check_layering: {len(found)} includes break the rules of docs/architecture.md", file=sys.stderr)
+        print(f"check_layering: {len(found)} includes or folders break the rules of docs/architecture.md", file=sys.stderr)
         return 1
     print(f"check_layering: the includes of {count} files point downward")
     return 0
@@ -106,6 +141,12 @@ def self_test():
         ("include/tombolo/a.h", '#include "base/b.h"', "is private"),
         ("base/a.cpp", '#include "b.h"', "not found from the root"),
         ("base/a.cpp", '#include "base/none.h"', "does not exist"),
+        ("planner/search/a.cpp", '#include "planner/cost/b.h"', None),
+        ("planner/cost/a.cpp", '#include "planner/search/b.h"', "planner/search/ lies above planner/cost/"),
+        ("planner/cost/deep/a.cpp", '#include "planner/search/b.h"', "points upward"),
+        ("planner/cost/a_test.cpp", '#include "planner/search/b.h"', None),
+        ("planner/cost/a.cpp", '#include "planner/b.h"', None),
+        ("planner/a.cpp", '#include "planner/search/b.h"', None),
         ("base/a.h", "#include <nlohmann/json.hpp>", "slow to compile"),
         ("tools/a.h", "#include <asio/ip/tcp.hpp>", "slow to compile"),
     ]
@@ -113,7 +154,7 @@ def self_test():
     for name, text, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for room in ROOMS + ["include/tombolo"]:
+            for room in ROOMS + ["include/tombolo", "planner/cost", "planner/search"]:
                 (root / room).mkdir(parents=True, exist_ok=True)
                 (root / room / "b.h").write_text("#pragma once\n")
             path = root / name

@@ -8,12 +8,12 @@
 
 #include "base/error.h"
 #include "compute/cores.h"
-#include "topology/gpu.h"
-#include "topology/interfaces.h"
-#include "topology/locality.h"
-#include "topology/rdma.h"
-#include "topology/sys_tree.h"
-#include "topology/usability.h"
+#include "topology/judge/usability.h"
+#include "topology/system/gpu.h"
+#include "topology/system/interfaces.h"
+#include "topology/system/locality.h"
+#include "topology/system/rdma.h"
+#include "topology/system/sys_tree.h"
 
 namespace tombolo::topology {
 namespace {

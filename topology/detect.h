@@ -8,11 +8,11 @@
 
 #include "base/json.h"
 #include "base/log.h"
-#include "topology/cluster_file.h"
-#include "topology/gpu.h"
+#include "topology/files/cluster_file.h"
 #include "topology/nic.h"
-#include "topology/pci.h"
-#include "topology/processors.h"
+#include "topology/system/gpu.h"
+#include "topology/system/pci.h"
+#include "topology/system/processors.h"
 
 namespace tombolo::topology {
 

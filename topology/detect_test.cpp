@@ -7,11 +7,11 @@
 #include <random>
 
 #include "base/randomized_test.h"
-#include "topology/interfaces_kernel.h"
-#include "topology/locality.h"
-#include "topology/nvml_library.h"
-#include "topology/recorded_tree.h"
-#include "topology/verbs_library.h"
+#include "topology/system/interfaces_kernel.h"
+#include "topology/system/locality.h"
+#include "topology/system/nvml_library.h"
+#include "topology/system/verbs_library.h"
+#include "topology/testing/recorded_tree.h"
 
 namespace tombolo::topology {
 namespace {

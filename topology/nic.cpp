@@ -65,4 +65,9 @@ std::string_view nic_state_name(NicState state) noexcept {
   return "unknown";
 }
 
+std::string subnet_prefix(const Nic& nic) {
+  constexpr std::size_t kPrefixDigits = 19;  // of "fe80:0000:0000:0000"
+  return nic.gids.empty() ? std::string() : nic.gids.front().value.substr(0, kPrefixDigits);
+}
+
 }  // namespace tombolo::topology

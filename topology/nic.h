@@ -67,4 +67,7 @@ struct Nic {
   bool emulated = false;  ///< kind declared by a cluster file, carried over TCP in truth
 };
 
+/// "fe80:0000:0000:0000" of an InfiniBand port's first GID; empty where there is none.
+std::string subnet_prefix(const Nic& nic);
+
 }  // namespace tombolo::topology

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 
 namespace tombolo::trainer {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "collectives/test_support.h"
+#include "collectives/testing/test_support.h"
 
 namespace tombolo::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 #include "trainer/stage_compute.h"
 #include "trainer/timeline.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "planner/memory.h"
+#include "planner/cost/memory.h"
 
 namespace tombolo::trainer {
 namespace {

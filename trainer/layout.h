@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "trainer/model.h"
 
 namespace tombolo::trainer {

@@ -1,9 +1,9 @@
 // The planner's count of memory against what a stage really allocates.
-#include "planner/memory.h"
+#include "planner/cost/memory.h"
 
 #include <gtest/gtest.h>
 
-#include "planner/schedule.h"
+#include "planner/model/schedule.h"
 #include "trainer/stage_compute.h"
 
 namespace tombolo::trainer {

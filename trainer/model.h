@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/model.h"
+#include "planner/model/model.h"
 
 namespace tombolo::trainer {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 #include "trainer/stage_compute.h"
 #include "trainer/timeline.h"
 

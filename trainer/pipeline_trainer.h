@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.h"
-#include "planner/schedule.h"
+#include "collectives/engine/communicator.h"
+#include "planner/model/schedule.h"
 #include "trainer/data.h"
 #include "trainer/gradient_reducer.h"
 #include "trainer/pipeline_link.h"

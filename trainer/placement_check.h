@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/communicator.h"
-#include "planner/plan.h"
+#include "collectives/engine/communicator.h"
+#include "planner/plan/plan.h"
 
 namespace tombolo::trainer {
 

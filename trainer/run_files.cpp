@@ -4,8 +4,8 @@
 
 #include "base/json.h"
 #include "base/median.h"
-#include "collectives/gather_texts.h"
-#include "planner/measured_run.h"
+#include "collectives/engine/gather_texts.h"
+#include "planner/simulate/measured_run.h"
 
 namespace tombolo::trainer {
 namespace {

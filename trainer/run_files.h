@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 #include "trainer/pipeline_trainer.h"
 #include "trainer/timeline.h"
 

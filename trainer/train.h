@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/communicator.h"
+#include "collectives/engine/communicator.h"
 #include "trainer/generate.h"
 #include "trainer/pipeline_trainer.h"
 

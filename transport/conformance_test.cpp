@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "transport/test_support.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport {
 namespace {

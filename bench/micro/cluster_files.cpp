@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 #include "bench/micro/subjects.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/micro/subjects.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "bench/micro/subjects.h"
 #include "planner/planner.h"
-#include "planner/testing.h"
+#include "planner/testing/testing.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "bench/micro/subjects.h"
-#include "planner/cluster_view.h"
-#include "planner/simulator.h"
-#include "planner/testing.h"
+#include "planner/plan/cluster_view.h"
+#include "planner/simulate/simulator.h"
+#include "planner/testing/testing.h"
 
 namespace tombolo::bench::micro {
 namespace {

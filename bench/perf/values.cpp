@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/half.h"
+#include "collectives/engine/half.h"
 
 namespace tombolo::bench {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "bench/planner_eval/report.h"
-#include "planner/memory.h"
-#include "planner/simulator.h"
+#include "planner/cost/memory.h"
+#include "planner/simulate/simulator.h"
 
 namespace tombolo::bench {
 

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "bench/planner_eval/clusters.h"
 #include "bench/planner_eval/report.h"
-#include "planner/strategies.h"
+#include "planner/strategies/strategies.h"
 
 namespace tombolo::bench {
 

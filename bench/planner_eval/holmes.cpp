@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "bench/planner_eval/report.h"
-#include "planner/layer_split.h"
+#include "planner/plan/layer_split.h"
 #include "planner/planner.h"
 
 namespace tombolo::bench {

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "bench/planner_eval/report.h"
-#include "planner/dedication.h"
+#include "planner/search/dedication.h"
 
 namespace tombolo::bench {
 

@@ -6,9 +6,9 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "bench/planner_eval/report.h"
-#include "planner/layer_split.h"
-#include "planner/memory.h"
-#include "planner/simulator.h"
+#include "planner/cost/memory.h"
+#include "planner/plan/layer_split.h"
+#include "planner/simulate/simulator.h"
 
 namespace tombolo::bench {
 

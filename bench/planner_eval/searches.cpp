@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "bench/planner_eval/clusters.h"
 #include "bench/planner_eval/report.h"
-#include "planner/testing_search.h"
+#include "planner/testing/testing_search.h"
 
 namespace tombolo::bench {
 

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "tests/faults/board.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 #include "transport/endpoint.h"
 
 namespace tombolo::faults {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/faults/board.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 
 namespace tombolo::faults {
 

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "tests/faults/arena.h"
 #include "tools/emulation/emulation.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::faults {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 using namespace tombolo;
 

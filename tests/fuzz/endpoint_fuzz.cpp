@@ -1,7 +1,7 @@
 // What a peer publishes of itself. What is read can be written, and read again as the same.
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "transport/router.h"
+#include "transport/routing/router.h"
 
 using namespace tombolo;
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "topology/fleet.h"
+#include "topology/files/fleet.h"
 
 using namespace tombolo;
 

@@ -1,6 +1,6 @@
 // The last word on the link of an RDMA or UCX connection.
 #include "tests/fuzz/round_trip.h"
-#include "transport/goodbye.h"
+#include "transport/bootstrap/goodbye.h"
 
 using namespace tombolo;
 

@@ -1,7 +1,7 @@
 // The messages before a stream is trusted; the first byte of an input says which.
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "transport/tcp/handshake.h"
+#include "transport/bootstrap/handshake.h"
 
 using namespace tombolo;
 using namespace tombolo::transport::tcp;

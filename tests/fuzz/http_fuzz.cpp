@@ -1,6 +1,6 @@
 // A scrape's request, as it comes in pieces.
 #include "tests/fuzz/fuzz.h"
-#include "transport/report/http.h"
+#include "transport/observe/report/http.h"
 
 using namespace tombolo;
 using namespace tombolo::transport::report;

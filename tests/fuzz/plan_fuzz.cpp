@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace tombolo;

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "planner/measured_run.h"
-#include "planner/profile.h"
+#include "planner/model/profile.h"
+#include "planner/simulate/measured_run.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace tombolo;

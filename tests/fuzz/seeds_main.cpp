@@ -4,11 +4,11 @@
 #include <fstream>
 #include <span>
 
-#include "collectives/store_protocol.h"
+#include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/handle.h"
-#include "transport/goodbye.h"
+#include "transport/bootstrap/goodbye.h"
+#include "transport/bootstrap/handshake.h"
 #include "transport/rdma/card.h"
-#include "transport/tcp/handshake.h"
 #include "transport/tcp/wire.h"
 #include "transport/ucx/card.h"
 

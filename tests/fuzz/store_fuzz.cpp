@@ -1,6 +1,6 @@
 // What the store and its clients say: the greeting, the proof, and frames; the first byte says which.
 #include "base/error.h"
-#include "collectives/store_protocol.h"
+#include "collectives/rendezvous/store_protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace tombolo;

@@ -9,7 +9,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/guarded_receive.h"
-#include "transport/tcp/raw_peer.h"
+#include "transport/testing/raw_peer.h"
 
 using namespace tombolo;
 using namespace tombolo::transport;

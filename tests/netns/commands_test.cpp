@@ -11,8 +11,8 @@
 #include "base/json.h"
 #include "tests/process/process_watch.h"
 #include "tools/emulation/emulation.h"
-#include "tools/subprocess.h"
-#include "topology/cluster_file.h"
+#include "tools/process/subprocess.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo {
 namespace {

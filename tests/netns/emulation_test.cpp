@@ -21,8 +21,8 @@
 #include "tests/netns/on_host.h"
 #include "tests/process/process_watch.h"
 #include "tools/emulation/holder.h"
-#include "tools/launcher.h"
-#include "tools/subprocess.h"
+#include "tools/launch/launcher.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::emulation {
 namespace {

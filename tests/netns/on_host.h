@@ -22,7 +22,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "tools/emulation/emulation.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::tests {
 

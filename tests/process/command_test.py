@@ -153,7 +153,7 @@ class Env(unittest.TestCase):
             for path in (SOURCES / room).rglob("*.cpp"):
                 if not path.name.endswith("_test.cpp"):
                     declared |= set(re.findall(r'"(TOMBOLO_\w+)",\s*ParameterType::', path.read_text(encoding="utf-8")))
-        self.assertEqual(set(parameters), declared, "tools/parameters.cpp must list every room's parameters")
+        self.assertEqual(set(parameters), declared, "tools/cli/parameters.cpp must list every room's parameters")
 
     def test_every_default_is_itself_a_value(self):
         parameters = json.loads(tombolo("env", "--json").stdout)["parameters"]
@@ -185,7 +185,7 @@ class Env(unittest.TestCase):
 
 class Commands(unittest.TestCase):
     def names(self):
-        text = (SOURCES / "tools/commands.inc").read_text(encoding="utf-8")
+        text = (SOURCES / "tools/cli/commands.inc").read_text(encoding="utf-8")
         return re.findall(r"^TOMBOLO_COMMAND\((\w+)\)", text, re.M)
 
     def test_each_is_listed_and_teaches_with_an_example(self):

@@ -1,5 +1,5 @@
 // The launcher, with shell scripts as ranks.
-#include "tools/launcher.h"
+#include "tools/launch/launcher.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "tests/process/process_watch.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::tools {
 namespace {

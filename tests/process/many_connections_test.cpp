@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/sanitizer.h"
-#include "transport/test_support.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport {
 namespace {

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "transport/descriptor.h"
-#include "transport/test_support.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport {
 namespace {

@@ -1,7 +1,7 @@
 // The RDMA transport over real verbs, beyond the contract that every transport keeps: registration, long
 // messages, what happens when the network or the peer fails. Runs inside tests/rdma_vm's machine, or wherever
-// TOMBOLO_TEST_RDMA names NICs (transport/test_support.h); the faults are made with ip(8), so it needs root
-// there.
+// TOMBOLO_TEST_RDMA names NICs (transport/testing/test_support.h); the faults are made with ip(8), so it
+// needs root there.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "transport/test_messages.h"
+#include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/units.h"
 #include "tools/demo/charts.h"
-#include "tools/page/svg.h"
-#include "topology/link_table.h"
+#include "tools/reports/svg.h"
+#include "topology/files/link_table.h"
 
 namespace tombolo::tools::demo {
 namespace {

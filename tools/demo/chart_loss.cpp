@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "tools/demo/charts.h"
-#include "tools/page/svg.h"
+#include "tools/reports/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/units.h"
 #include "tools/demo/charts.h"
-#include "tools/page/html.h"
-#include "tools/page/svg.h"
+#include "tools/reports/html.h"
+#include "tools/reports/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -10,8 +10,8 @@
 #include <fstream>
 
 #include "compute/cores.h"
-#include "tools/launcher.h"
-#include "tools/subprocess.h"
+#include "tools/launch/launcher.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::tools::demo {
 namespace {

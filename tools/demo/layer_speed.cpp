@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "compute/cores.h"
 #include "tools/demo/options.h"
-#include "tools/profile_ranks.h"
+#include "tools/launch/profile_ranks.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "planner/profile.h"
-#include "topology/cluster_file.h"
+#include "planner/model/profile.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::tools::demo {
 

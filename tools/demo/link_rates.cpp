@@ -9,7 +9,7 @@
 #include "planner/planner.h"
 #include "tools/demo/layer_speed.h"
 #include "tools/demo/options.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "planner/profile.h"
+#include "planner/model/profile.h"
 
 namespace tombolo::tools::demo {
 

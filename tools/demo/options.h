@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/job.h"
+#include "planner/model/job.h"
 
 namespace tombolo::tools::demo {
 

@@ -6,10 +6,10 @@
 #include "base/units.h"
 #include "tools/demo/charts.h"
 #include "tools/demo/report.h"
-#include "tools/page/html.h"
-#include "tools/page/svg.h"
-#include "tools/page/timeline.h"
-#include "topology/link_table.h"
+#include "tools/reports/html.h"
+#include "tools/reports/svg.h"
+#include "tools/reports/timeline.h"
+#include "topology/files/link_table.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "tools/page/html.h"
-#include "tools/page/timeline.h"
+#include "tools/reports/html.h"
+#include "tools/reports/timeline.h"
 
 namespace tombolo::tools::demo {
 namespace {

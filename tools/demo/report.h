@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/json.h"
-#include "planner/plan.h"
-#include "planner/profile.h"
-#include "planner/simulator.h"
+#include "planner/model/profile.h"
+#include "planner/plan/plan.h"
+#include "planner/simulate/simulator.h"
 #include "tools/demo/link_rates.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::tools::demo {
 

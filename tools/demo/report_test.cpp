@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tools/page/svg.h"
+#include "tools/reports/svg.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "tools/launcher.h"
-#include "tools/subprocess.h"
+#include "tools/launch/launcher.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -13,7 +13,7 @@
 #include "tools/demo/options.h"
 #include "tools/demo/screen.h"
 #include "tools/emulation/emulation.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::tools::demo {
 

@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "tools/cli/table.h"
 #include "tools/demo/steps.h"
-#include "tools/page/html.h"
-#include "tools/table.h"
+#include "tools/reports/html.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -1,7 +1,7 @@
 #include "base/units.h"
 #include "planner/planner.h"
+#include "tools/cli/table.h"
 #include "tools/demo/steps.h"
-#include "tools/table.h"
 
 namespace tombolo::tools::demo {
 namespace {

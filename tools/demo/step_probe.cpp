@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "tools/bandwidth_matrix.h"
 #include "tools/demo/layer_speed.h"
 #include "tools/demo/steps.h"
+#include "tools/reports/bandwidth_matrix.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "base/units.h"
-#include "planner/calibrate.h"
+#include "planner/simulate/calibrate.h"
 #include "tools/demo/layer_speed.h"
 #include "tools/demo/steps.h"
 #include "tools/demo/train_log.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
-#include "planner/simulator.h"
+#include "planner/plan/plan.h"
+#include "planner/simulate/simulator.h"
 #include "tools/demo/report.h"
 #include "tools/demo/session.h"
 

@@ -1,7 +1,7 @@
 #include "base/units.h"
+#include "tools/cli/table.h"
 #include "tools/demo/steps.h"
-#include "tools/page/svg.h"
-#include "tools/table.h"
+#include "tools/reports/svg.h"
 
 namespace tombolo::tools::demo {
 

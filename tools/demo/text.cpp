@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::tools::demo {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "tools/doctor/checks.h"
 #include "tools/emulation/emulation.h"
-#include "tools/launcher.h"
+#include "tools/launch/launcher.h"
 
 namespace tombolo::doctor {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "base/error.h"
 #include "tools/doctor/pair.h"
+#include "transport/bootstrap/socket.h"
 #include "transport/bytes.h"
-#include "transport/tcp/socket.h"
 
 namespace tombolo::doctor {
 namespace {

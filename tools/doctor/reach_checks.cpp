@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "tools/doctor/checks.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::doctor {
 namespace {

@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "tools/emulation/relay.h"
 #include "tools/emulation/spec.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::emulation {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/emulation/spec.h"
-#include "tools/subprocess.h"
+#include "tools/process/subprocess.h"
 
 namespace tombolo::emulation {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "transport/meters.h"
+#include "transport/observe/meters.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::memory {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 #include "transport/backend.h"
 #include "transport/rdma/lane.h"
 #include "transport/rdma/options.h"

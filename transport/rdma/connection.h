@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/linked_connection.h"
-#include "transport/peer_link.h"
+#include "transport/bootstrap/linked_connection.h"
+#include "transport/bootstrap/peer_link.h"
 #include "transport/rdma/agreed.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/records.h"

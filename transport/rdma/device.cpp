@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "topology/rdma.h"
-#include "topology/sys_tree.h"
+#include "topology/system/rdma.h"
+#include "topology/system/sys_tree.h"
 
 namespace tombolo::transport::rdma {
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "topology/nic.h"
-#include "topology/verbs_functions.h"
+#include "topology/system/verbs_functions.h"
 #include "transport/rdma/registration_cache.h"
 
 namespace tombolo::transport::rdma {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "transport/bootstrap/secret.h"
 #include "transport/rdma/connection.h"
-#include "transport/secret.h"
 
 namespace tombolo::transport::rdma {
 Establishing::Establishing(Linked linked, PortAt port_at, const RdmaOptions& options)

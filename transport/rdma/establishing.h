@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/linked_set_up.h"
+#include "transport/bootstrap/linked_set_up.h"
 #include "transport/rdma/agreed.h"
 
 namespace tombolo::transport::rdma {

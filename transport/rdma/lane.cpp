@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "transport/secret.h"
+#include "transport/bootstrap/secret.h"
 
 namespace tombolo::transport::rdma {
 namespace {

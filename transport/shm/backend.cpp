@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "transport/bootstrap/exchange.h"
+#include "transport/bootstrap/secret.h"
 #include "transport/bytes.h"
-#include "transport/secret.h"
 #include "transport/shm/connection.h"
-#include "transport/tcp/exchange.h"
 
 namespace tombolo::transport::shm {
 namespace {

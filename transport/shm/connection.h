@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "transport/linked_connection.h"
+#include "transport/bootstrap/linked_connection.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 

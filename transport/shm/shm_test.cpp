@@ -13,7 +13,7 @@
 #include "base/randomized_test.h"
 #include "transport/shm/connection.h"
 #include "transport/shm/ring.h"
-#include "transport/test_messages.h"
+#include "transport/testing/test_messages.h"
 
 namespace tombolo::transport::shm {
 namespace {

@@ -6,9 +6,9 @@
 #include <random>
 #include <thread>
 
-#include "transport/tcp/farewell.h"
-#include "transport/tcp/raw_peer.h"
-#include "transport/test_support.h"
+#include "transport/bootstrap/farewell.h"
+#include "transport/testing/raw_peer.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/tcp/local.h"
-#include "transport/tcp/socket.h"
+#include "transport/bootstrap/local.h"
+#include "transport/bootstrap/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "transport/backend.h"
-#include "transport/tcp/socket.h"
+#include "transport/bootstrap/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -5,9 +5,9 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/farewell.h"
-#include "transport/tcp/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {

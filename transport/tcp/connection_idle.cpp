@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/socket.h"
 
 namespace tombolo::transport::tcp {
 

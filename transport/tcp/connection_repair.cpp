@@ -6,8 +6,8 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "transport/backend.h"
+#include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
-#include "transport/tcp/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {

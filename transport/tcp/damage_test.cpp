@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "transport/tcp/altering_proxy.h"
-#include "transport/tcp/handshake.h"
-#include "transport/test_messages.h"
+#include "transport/bootstrap/handshake.h"
+#include "transport/testing/altering_proxy.h"
+#include "transport/testing/test_messages.h"
 
 namespace tombolo::transport::tcp {
 namespace {

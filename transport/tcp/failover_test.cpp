@@ -16,8 +16,8 @@
 #include <span>
 
 #include "base/randomized_test.h"
-#include "transport/tcp/socket.h"
-#include "transport/test_support.h"
+#include "transport/bootstrap/socket.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
-#include "transport/tcp/socket.h"
-#include "transport/test_support.h"
+#include "transport/bootstrap/socket.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "transport/test_support.h"
+#include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "transport/bootstrap/stream_io.h"
 #include "transport/request_pool.h"
 #include "transport/tcp/replay_buffer.h"
-#include "transport/tcp/stream_io.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport::tcp {

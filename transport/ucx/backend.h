@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "topology/cluster_file.h"
+#include "topology/files/cluster_file.h"
 #include "transport/backend.h"
 #include "transport/ucx/context.h"
 #include "transport/ucx/options.h"

@@ -18,8 +18,8 @@
 #include <memory>
 #include <string_view>
 
-#include "transport/linked_connection.h"
-#include "transport/peer_link.h"
+#include "transport/bootstrap/linked_connection.h"
+#include "transport/bootstrap/peer_link.h"
 #include "transport/ucx/agreed.h"
 
 namespace tombolo::transport::ucx {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/secret.h"
+#include "transport/bootstrap/secret.h"
 #include "transport/ucx/connection.h"
 
 namespace tombolo::transport::ucx {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/linked_set_up.h"
+#include "transport/bootstrap/linked_set_up.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/card.h"
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <thread>
 
-#include "transport/test_messages.h"
+#include "transport/testing/test_messages.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/connection.h"
 #include "transport/ucx/lingering.h"

@@ -1,0 +1,74 @@
+// How a wait learns that it should stop: the user's abort() from another thread, or another rank's note in
+// the store. Both are descriptors, so that a sleeping wait wakes at once.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "collectives/rendezvous/store_client.h"
+
+namespace tombolo::collectives {
+
+/// Where the job's store is, and this communicator's part of its keys.
+struct Rendezvous {
+  std::string address;   ///< where this process reaches it
+  std::string known_as;  ///< the address that the ranks were told
+  int port = 0;
+  transport::Secret secret;
+  std::string prefix;  ///< "comm/0"
+};
+
+/// Why a rank gave up. The first note of a communicator stands.
+struct AbortNote {
+  int rank = 0;
+  Cause cause = Cause::kAborted;
+  std::string text;
+
+  std::vector<std::byte> encode() const;
+  /// From the store: any bytes give a note.
+  static AbortNote decode(std::span<const std::byte> bytes);
+};
+
+class AbortSignal {
+ public:
+  /// Alone, without a store to watch.
+  AbortSignal();
+  ~AbortSignal();
+  AbortSignal(const AbortSignal&) = delete;
+  AbortSignal& operator=(const AbortSignal&) = delete;
+
+  /// Watches for other ranks' notes from here on.
+  void watch(const Rendezvous& rendezvous, Deadline deadline);
+
+  /// From any thread.
+  void raise(const std::string& reason) noexcept;
+  /// The reason given to raise(). Cheap enough for every turn of a wait loop.
+  std::optional<std::string> raised() const;
+
+  enum class News { kNone, kNote, kStoreLost };
+  /// A system call; for before and after sleeping. kNote: see note().
+  News check();
+  const AbortNote& note() const noexcept { return note_; }
+  void append_wait_handles(std::vector<pollfd>& handles) const;
+
+  /// Leaves this rank's note unless there is one; returns the one that stands. Bounded by two seconds; when
+  /// the store cannot be reached the own note stands. From any thread.
+  static AbortNote publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept;
+
+ private:
+  int wakeup_;  // eventfd
+  std::atomic<bool> raised_{false};
+  mutable std::mutex mutex_;  // reason_
+  std::string reason_;
+  std::unique_ptr<store::Watch> watch_;
+  AbortNote note_;
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,191 @@
+#include "collectives/engine/communicator.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "collectives/engine/communicator_state.h"
+
+namespace tombolo::collectives {
+// ---- point to point
+
+void Communicator::send(const void* data, std::size_t bytes, int peer) {
+  wait(start_send(data, bytes, peer));
+}
+
+void Communicator::receive(void* data, std::size_t bytes, int peer) {
+  wait(start_receive(data, bytes, peer));
+}
+
+Work Communicator::start_send(const void* data, std::size_t bytes, int peer) {
+  state_->require_usable();
+  state_->check_peer(peer, "send");
+  if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "send: the buffer is null");
+  const Work work =
+      state_->messages->start(true, static_cast<std::byte*>(const_cast<void*>(data)), bytes, peer);
+  progress();  // what can leave at once does
+  return work;
+}
+
+Work Communicator::start_receive(void* data, std::size_t bytes, int peer) {
+  state_->require_usable();
+  state_->check_peer(peer, "receive");
+  if (data == nullptr && bytes > 0) fail(Cause::kInvalidUsage, "receive: the buffer is null");
+  const Work work = state_->messages->start(false, static_cast<std::byte*>(data), bytes, peer);
+  progress();
+  return work;
+}
+
+void Communicator::State::wait(Work work) {
+  const auto what = [&] {
+    const auto facts = messages->facts(work);
+    return fmt::format("{} of {} {} {}", facts.sending ? "send" : "receive", format_size(facts.bytes),
+                       facts.sending ? "to" : "from",
+                       mesh ? mesh->describe(Traffic::kPointToPoint, facts.peer) : "itself");
+  };
+  try {
+    wait_until([&] { return messages->done(work); }, what);
+  } catch (...) {
+    // A rank alone stays usable, but the buffer is its caller's again. With peers every connection is closed.
+    if (!mesh) messages->take_back(work);
+    throw;
+  }
+  messages->redeem(work);
+}
+
+void Communicator::wait(Work work) {
+  state_->require_usable();
+  state_->wait(work);
+}
+
+bool Communicator::test(Work work) {
+  progress();
+  if (!state_->messages->done(work)) return false;
+  state_->messages->redeem(work);
+  return true;
+}
+
+void Communicator::progress() {
+  state_->require_usable();
+  if (!state_->mesh) {
+    state_->messages->progress();
+    return;
+  }
+  const auto what = [] { return std::string("progress"); };
+  try {
+    state_->turn();
+  } catch (const Error& error) {
+    state_->give_up(error.cause(), error.what());
+  }
+  state_->look_for_trouble(what);
+  // Callers that poll by test() shall learn of other ranks' failures too, but not by a system call each time.
+  constexpr std::uint64_t kEvery = 64;
+  if (++state_->polls % kEvery != 0) return;
+  state_->heed_others(what);
+  try {
+    state_->mesh->progress();
+  } catch (const Error& error) {
+    state_->give_up(error.cause(), error.what());
+  }
+}
+
+// ---- the rest
+
+Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Communicator::~Communicator() {
+  // An exception on its way through here means that this rank will not do its part any more.
+  if (state_->mesh && !state_->broken && !state_->signal->raised()) {
+    if (std::uncaught_exceptions() == 0) {
+      state_->take_leave();
+    } else {
+      AbortSignal::publish(state_->rendezvous, {rank(), Cause::kRemote,
+                                                fmt::format("rank {} failed outside of Tombolo", rank())});
+    }
+  }
+}
+
+int Communicator::rank() const noexcept {
+  return state_->options.identity.rank;
+}
+
+int Communicator::size() const noexcept {
+  return state_->options.identity.size;
+}
+
+const std::vector<Member>& Communicator::members() const noexcept {
+  return state_->members;
+}
+
+void Communicator::connect_to(int peer) {
+  state_->require_usable();
+  state_->check_peer(peer, "connect_to");
+  if (peer == rank()) return;
+  for (const Traffic traffic : kAllTraffic) {
+    try {
+      state_->mesh->open(traffic, peer);
+    } catch (const Error& error) {
+      state_->give_up(error.cause(), fmt::format("connecting to rank {}: {}", peer, error.what()));
+    }
+    state_->wait_until(
+        [&] { return state_->mesh->find(traffic, peer) != nullptr; },
+        [&] { return fmt::format("connecting to {}", state_->mesh->describe(traffic, peer)); });
+  }
+}
+
+std::optional<transport::Route> Communicator::route_to(int peer) const {
+  if (!state_->mesh || peer < 0 || peer >= size() || peer == rank()) return std::nullopt;
+  for (const Traffic traffic : kAllTraffic) {
+    if (const auto* connection = state_->mesh->find(traffic, peer)) return connection->route();
+  }
+  return std::nullopt;
+}
+
+std::vector<LinkTraffic> Communicator::traffic() const {
+  std::vector<LinkTraffic> all;
+  if (!state_->mesh) return all;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    for (const Traffic traffic : kAllTraffic) {
+      const auto* connection = state_->mesh->find(traffic, peer);
+      if (connection == nullptr) continue;
+      const transport::Route& route = connection->route();
+      const transport::Statistics statistics = connection->statistics();
+      const std::string& host = state_->members[static_cast<std::size_t>(rank())].host;
+      const std::string& peer_host = state_->members[static_cast<std::size_t>(peer)].host;
+      const auto same = std::find_if(all.begin(), all.end(), [&](const LinkTraffic& one) {
+        return one.local_nic == route.local_nic && one.peer_host == peer_host &&
+               one.peer_nic == route.peer_nic;
+      });
+      if (same == all.end()) {
+        all.push_back({host, route.local_nic, peer_host, route.peer_nic, route.kind, route.transport,
+                       statistics.bytes_sent, statistics.bytes_received});
+      } else {
+        same->bytes_sent += statistics.bytes_sent;
+        same->bytes_received += statistics.bytes_received;
+      }
+    }
+  }
+  return all;
+}
+
+const transport::Secret& Communicator::secret() const noexcept {
+  return state_->router ? state_->router->options().secret : state_->options.secret;
+}
+
+std::string Communicator::last_algorithm() const {
+  return std::string(state_->last_algorithm);
+}
+
+void Communicator::abort(const std::string& reason) noexcept {
+  state_->signal->raise(reason);
+  if (!state_->mesh) return;
+  try {
+    AbortSignal::publish(state_->rendezvous,
+                         {rank(), Cause::kAborted, fmt::format("rank {} was aborted: {}", rank(), reason)});
+  } catch (...) {  // the wait that raise() has woken publishes it as well
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,133 @@
+// A group of ranks and what they do together.
+//
+// Thread rule: one thread at a time per Communicator; different communicators (also those made by split())
+// are independent and may be used by different threads at once. Every rank calls the collectives of one
+// communicator in the same order. Every wait is bounded by Options::deadline; a failure names rank, host, NIC
+// and operation, and leaves the communicator unusable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "collectives/engine/data_type.h"
+#include "collectives/options.h"
+
+namespace tombolo::collectives {
+
+/// A started point-to-point operation. Owned by the communicator; redeemed exactly once by wait() or by
+/// test() == true.
+struct Work {
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+};
+
+/// Payload bytes this rank sent and received over one pair of NICs.
+struct LinkTraffic {
+  std::string local_host, local_nic, peer_host, peer_nic;
+  topology::NicKind kind;
+  std::string transport;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
+struct Member {
+  int rank = 0;
+  std::string host, cluster;
+};
+
+enum class Collective : std::uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kBarrier
+};
+/// "all_reduce", ...
+std::string_view collective_name(Collective collective) noexcept;
+
+/// A collective and its arguments, as the member function of its name takes them; the rest is not looked at.
+struct CollectiveCall {
+  Collective collective = Collective::kBarrier;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  std::size_t count = 0;
+  DataType type = DataType::kInt8;
+  ReduceOp op = ReduceOp::kSum;
+  int root = 0;
+};
+
+class Communicator {
+ public:
+  /// Collective over all ranks. Rank 0 runs the store. Throws, after the deadline, naming every rank that did
+  /// not arrive; kInvalidUsage where ranks were started with different settings.
+  static std::unique_ptr<Communicator> create(const Options& options);
+  /// Takes leave of the peers first, so that nothing they still need is lost: waits for theirs for at most 5
+  /// s. During the unwinding of an exception, or after a failure, it closes at once and the peers fail.
+  ~Communicator();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  /// All ranks' hosts and clusters, by rank.
+  const std::vector<Member>& members() const noexcept;
+
+  /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
+  std::unique_ptr<Communicator> split(int color, int key);
+
+  // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
+  // In place is NCCL's: send == receive; for all_gather send == receive + rank() * count elements; for
+  // reduce_scatter receive == send + rank() * count elements. All block until this rank's part is done.
+  void all_reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
+  /// receive gets `count` elements; send holds size() * count.
+  void reduce_scatter(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
+  /// send holds `count` elements; receive gets size() * count.
+  void all_gather(const void* send, void* receive, std::size_t count, DataType type);
+  void broadcast(const void* send, void* receive, std::size_t count, DataType type, int root);
+  void reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, int root);
+  /// Both hold size() * count elements; not in place.
+  void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
+  void barrier();
+  /// The same by its name, for calls that are noted and made later.
+  void run(const CollectiveCall& call);
+  /// Throws kInvalidUsage where the arguments cannot be right: buffers missing or overlapping, a root that is
+  /// no rank, a count beyond memory. Does nothing else.
+  void check(const CollectiveCall& call) const;
+
+  // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
+  // are no message at all. They progress inside any call on this communicator; call progress() between pieces
+  // of long computations. Buffers belong to the operation until its Work is redeemed.
+  void send(const void* data, std::size_t bytes, int peer);
+  void receive(void* data, std::size_t bytes, int peer);
+  Work start_send(const void* data, std::size_t bytes, int peer);
+  Work start_receive(void* data, std::size_t bytes, int peer);
+  void wait(Work work);
+  bool test(Work work);
+  void progress();
+
+  /// Opens the connection to `peer` now instead of at first use. Both ends must do so (or use it).
+  void connect_to(int peer);
+  /// Of connections opened so far.
+  std::optional<transport::Route> route_to(int peer) const;
+  std::vector<LinkTraffic> traffic() const;
+  /// The algorithm that the last collective used: "ring", "two-level", ...
+  std::string last_algorithm() const;
+  /// Authenticates the connections between the job's ranks; for those made beside this communicator.
+  const transport::Secret& secret() const noexcept;
+  /// Makes every operation, now and later, fail with kAborted; may be called from another thread.
+  void abort(const std::string& reason) noexcept;
+
+  struct State;
+  explicit Communicator(std::unique_ptr<State> state);
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,177 @@
+// Communicator's collectives: their arguments checked, their schedules carried out.
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "collectives/engine/communicator_state.h"
+
+namespace tombolo::collectives {
+namespace {
+
+const std::byte* bytes_of(const void* data) noexcept {
+  return static_cast<const std::byte*>(data);
+}
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
+  return a_bytes > 0 && b_bytes > 0 && bytes_of(a) < bytes_of(b) + b_bytes &&
+         bytes_of(b) < bytes_of(a) + a_bytes;
+}
+
+/// Whether the call is in place; throws where buffers overlap otherwise, or are missing. `in_place_at` is
+/// where `send` must then be.
+bool check_buffers(std::string_view name, const void* send, std::size_t send_bytes, const void* receive,
+                   std::size_t receive_bytes, const void* in_place_at) {
+  if ((send == nullptr && send_bytes > 0) || (receive == nullptr && receive_bytes > 0)) {
+    fail(Cause::kInvalidUsage, "{}: the {} buffer is null", name, send == nullptr ? "send" : "receive");
+  }
+  if (in_place_at != nullptr && send == in_place_at) return true;
+  if (overlap(send, send_bytes, receive, receive_bytes)) {
+    fail(Cause::kInvalidUsage, "{}: the send and receive buffers overlap without being the same (in place)",
+         name);
+  }
+  return false;
+}
+
+std::size_t total_bytes(std::string_view name, std::size_t count, DataType type, std::size_t ranks) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size_of(type) * ranks, &bytes)) {
+    fail(Cause::kInvalidUsage, "{}: {} elements are more than memory can hold", name, count);
+  }
+  return bytes;
+}
+
+bool is_reduction(Collective collective) noexcept {
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
+}  // namespace
+
+std::string_view collective_name(Collective collective) noexcept {
+  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                         "reduce",     "all_to_all",     "barrier"};
+  return kNames[static_cast<std::size_t>(collective)];
+}
+
+ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
+  const std::string_view name = collective_name(call.collective);
+  if (call.collective == Collective::kBarrier) return {Collective::kBarrier, {}, false};
+  const bool rooted = call.collective == Collective::kBroadcast || call.collective == Collective::kReduce;
+  if (rooted) check_peer(call.root, name);
+  const auto rank = static_cast<std::size_t>(options.identity.rank);
+  const bool is_root = options.identity.rank == call.root;
+  const std::size_t part = total_bytes(name, call.count, call.type, 1);
+  const auto all = [&] {
+    return total_bytes(name, call.count, call.type, static_cast<std::size_t>(options.identity.size));
+  };
+  const auto* receive = bytes_of(call.receive);
+  bool in_place = false;
+  switch (call.collective) {
+    case Collective::kAllReduce:
+      in_place = check_buffers(name, call.send, part, receive, part, receive);
+      break;
+    case Collective::kReduceScatter: {
+      const std::size_t whole = all();
+      in_place =
+          check_buffers(name, call.send, whole, receive, part, receive ? receive - part * rank : nullptr);
+      break;
+    }
+    case Collective::kAllGather: {
+      const std::size_t whole = all();
+      in_place =
+          check_buffers(name, call.send, part, receive, whole, receive ? receive + part * rank : nullptr);
+      break;
+    }
+    case Collective::kBroadcast:  // only the root's send buffer is read
+      in_place =
+          check_buffers(name, is_root ? call.send : nullptr, is_root ? part : 0, receive, part, receive);
+      break;
+    case Collective::kReduce:  // only the root's receive buffer is written
+      in_place = is_root ? check_buffers(name, call.send, part, receive, part, receive)
+                         : check_buffers(name, call.send, part, nullptr, 0, nullptr);
+      break;
+    case Collective::kAllToAll: {
+      const std::size_t whole = all();
+      check_buffers(name, call.send, whole, receive, whole, nullptr);
+      break;
+    }
+    case Collective::kBarrier:
+      break;
+  }
+  const bool average = is_reduction(call.collective) && call.op == ReduceOp::kAverage;
+  return {call.collective, {call.count, size_of(call.type), average, rooted ? call.root : 0}, in_place};
+}
+
+void Communicator::State::run(const CollectiveCall& call) {
+  const ScheduleKey key = check(call);
+  const Schedule& schedule = schedule_for(key);
+  last_algorithm = schedule.algorithm;
+  const std::uint64_t number = ++operations;
+  auto* output = static_cast<std::byte*>(call.receive);
+  if (!mesh) {  // alone: at most a copy, and dividing by one changes nothing
+    for (const Step& step : schedule.steps) {
+      if (step.kind == StepKind::kCopy) {
+        std::copy_n(bytes_of(call.send) + step.left.offset, step.bytes, output + step.target.offset);
+      }
+    }
+    return;
+  }
+  executor->start(
+      {&schedule, bytes_of(call.send), output, call.type, call.op, static_cast<std::size_t>(layout.size)});
+  wait_until([this] { return executor->finished(); },
+             [&] {
+               std::string text = fmt::format("{} #{}", collective_name(call.collective), number);
+               if (call.collective != Collective::kBarrier) {
+                 const bool reduces = is_reduction(call.collective);
+                 text += fmt::format(
+                     " ({} {}{}{})", format_size(key.problem.count * key.problem.element_bytes),
+                     data_type_name(call.type), reduces ? " " : "", reduces ? reduce_op_name(call.op) : "");
+               }
+               if (const int peer = executor->awaited_peer(); peer >= 0 && !executor->failure()) {
+                 text += fmt::format(": waiting for {}", mesh->describe(Traffic::kCollective, peer));
+               }
+               return text;
+             });
+}
+
+void Communicator::run(const CollectiveCall& call) {
+  state_->require_usable();
+  state_->run(call);
+}
+
+void Communicator::check(const CollectiveCall& call) const {
+  state_->check(call);
+}
+
+void Communicator::all_reduce(const void* send, void* receive, std::size_t count, DataType type,
+                              ReduceOp op) {
+  run({Collective::kAllReduce, send, receive, count, type, op});
+}
+
+void Communicator::reduce_scatter(const void* send, void* receive, std::size_t count, DataType type,
+                                  ReduceOp op) {
+  run({Collective::kReduceScatter, send, receive, count, type, op});
+}
+
+void Communicator::all_gather(const void* send, void* receive, std::size_t count, DataType type) {
+  run({Collective::kAllGather, send, receive, count, type});
+}
+
+void Communicator::broadcast(const void* send, void* receive, std::size_t count, DataType type, int root) {
+  run({Collective::kBroadcast, send, receive, count, type, ReduceOp::kSum, root});
+}
+
+void Communicator::reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op,
+                          int root) {
+  run({Collective::kReduce, send, receive, count, type, op, root});
+}
+
+void Communicator::all_to_all(const void* send, void* receive, std::size_t count, DataType type) {
+  run({Collective::kAllToAll, send, receive, count, type});
+}
+
+void Communicator::barrier() {
+  run({});
+}
+
+}  // namespace tombolo::collectives

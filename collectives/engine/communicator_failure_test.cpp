@@ -1,0 +1,285 @@
+// What goes wrong between ranks, and what is said of it.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "collectives/testing/test_support.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using namespace test;
+
+void expect_words(const Outcome& outcome, std::initializer_list<std::string_view> words) {
+  EXPECT_TRUE(outcome.threw);
+  for (const auto word : words)
+    EXPECT_NE(outcome.text.find(word), std::string::npos) << word << " in: " << outcome.text;
+}
+
+int port_of_nobody() {
+  const StoreServer probe("127.0.0.1", 0, kTestSecret, Log());
+  return probe.port();
+}
+
+TEST(CommunicatorFailure, NamesEveryMissingRankOnEveryRank) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  std::vector<Outcome> outcomes(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options options = options_for("AAAA", rank, server.port());
+      options.deadline = std::chrono::seconds(2);  // in which these two arrive on any machine
+      try {
+        Communicator::create(options);
+      } catch (const Error& error) {
+        outcomes[static_cast<std::size_t>(rank)] = {true, error.cause(), error.what()};
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.cause, Cause::kTimeout);
+    expect_words(outcome, {"ranks 2, 3 of 4 did not arrive", "127.0.0.1:" + std::to_string(server.port())});
+  }
+}
+
+TEST(CommunicatorFailure, RankZeroStaysUntilAllHaveSeenWhyItGivesUp) {
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    const int port = port_of_nobody();
+    std::vector<Outcome> outcomes(3);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        Options options = options_for("AAA", rank, port);
+        options.store_elsewhere = false;
+        if (rank == 0) options.tuning.segment_bytes = 12345;
+        try {
+          Communicator::create(options);
+        } catch (const Error& error) {
+          outcomes[static_cast<std::size_t>(rank)] = {true, error.cause(), error.what()};
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& outcome : outcomes) {
+      EXPECT_EQ(outcome.cause, Cause::kInvalidUsage) << "round " << round;
+      expect_words(outcome, {"was started with another TOMBOLO_SEGMENT"});
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(CommunicatorFailure, RanksBehindRankZeroLearnWhoWasMissing) {
+  // Rank 0 keeps the store here, and closes it when it gives up.
+  const int port = port_of_nobody();
+  std::vector<Outcome> outcomes(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Options options = options_for("AAA", rank, port);
+      options.store_elsewhere = false;
+      options.deadline = rank == 0 ? std::chrono::milliseconds(500) : std::chrono::seconds(60);
+      try {
+        Communicator::create(options);
+      } catch (const Error& error) {
+        outcomes[static_cast<std::size_t>(rank)] = {true, error.cause(), error.what()};
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  expect_words(outcomes[0], {"did not arrive"});
+  // Rank 1 came in time and waits for rank 2 only, or (on a slow machine) never met rank 0.
+  EXPECT_TRUE(outcomes[1].threw);
+}
+
+TEST(CommunicatorFailure, RejectsAWrongSecretAndATwiceTakenRank) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  Options options = options_for("AA", 1, server.port());
+  options.secret = transport::Secret::from_text("another");
+  try {
+    Communicator::create(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("wrong secret"), std::string::npos) << error.what();
+  }
+  const auto twice = run_ranks(
+      "AA", [](Communicator&) {},
+      [](Options& one) {
+        one.identity.rank = 0;
+        one.deadline = std::chrono::seconds(2);
+      });
+  EXPECT_TRUE(twice[0].threw && twice[1].threw);
+  EXPECT_NE((twice[0].text + twice[1].text).find("two processes say that they are rank 0"),
+            std::string::npos);
+}
+
+TEST(CommunicatorFailure, SaysThatThePortIsInUse) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  Options options = options_for("AA", 0, server.port());
+  options.store_elsewhere = false;
+  try {
+    Communicator::create(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kSystem);
+    EXPECT_NE(std::string(error.what()).find("port in use"), std::string::npos) << error.what();
+  }
+}
+
+TEST(CommunicatorFailure, RejectsDifferentSettings) {
+  const auto outcomes = run_ranks(
+      "AA", [](Communicator&) {},
+      [](Options& options) {
+        if (options.identity.rank == 1) options.algorithm = Algorithm::kRing;
+      });
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.cause, Cause::kInvalidUsage);
+    expect_words(outcome, {"TOMBOLO_ALGORITHM", "ring", "auto"});
+  }
+}
+
+TEST(CommunicatorFailure, ARankThatLeavesByAnExceptionFailsTheOthers) {
+  const auto outcomes = run_ranks("AABB", [](Communicator& all) {
+    std::vector<float> data(50'000, 1);
+    for (int i = 0; i < 1000; ++i) {
+      if (all.rank() == 2 && i == 3) fail(Cause::kSystem, "the trainer of rank 2 broke");
+      all.all_reduce(data.data(), data.data(), data.size(), DataType::kFloat32, ReduceOp::kSum);
+    }
+  });
+  // A deadline would say kTimeout.
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    expect_words(outcomes[rank], {"rank 2"});
+    if (rank != 2) {
+      EXPECT_EQ(outcomes[rank].cause, Cause::kRemote) << outcomes[rank].text;
+    }
+  }
+}
+
+/// `absent` is alive, but elsewhere, while the others reduce.
+std::vector<Outcome> run_without(std::string_view clusters, int absent) {
+  std::atomic<int> failed{0};
+  return run_ranks(
+      clusters,
+      [&](Communicator& all) {
+        all.barrier();
+        if (all.rank() == absent) {
+          const auto deadline = Deadline::after(std::chrono::seconds(40));
+          while (failed < all.size() - 1 && !deadline.passed())
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          all.barrier();
+        }
+        std::vector<float> data(1'000'000, 1);
+        try {
+          all.all_reduce(data.data(), data.data(), data.size(), DataType::kFloat32, ReduceOp::kSum);
+        } catch (...) {
+          ++failed;
+          throw;
+        }
+      },
+      [](Options& options) { options.deadline = std::chrono::seconds(4); });
+}
+
+// In a ring most ranks wait for one that waits itself: whoever gave up first has found out who does not.
+TEST(CommunicatorFailure, AStuckWaitEndsAtTheDeadlineAndNamesWhoIsAbsentAndNobodyElse) {
+  const std::pair<const char*, int> cases[] = {{"AAA", 2}, {"AAAA", 1}, {"AABB", 0}};
+  std::vector<std::future<std::vector<Outcome>>> running;
+  for (const auto& [clusters, absent] : cases)
+    running.push_back(std::async(std::launch::async, run_without, clusters, absent));
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    const auto outcomes = running[i].get();
+    const int absent = cases[i].second;
+    const std::string suspects =
+        fmt::format("not waiting themselves: rank {} on host host{}", absent, absent);
+    for (int rank = 0; rank < static_cast<int>(outcomes.size()); ++rank) {
+      const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
+      EXPECT_TRUE(outcome.threw);
+      if (rank == absent) continue;
+      expect_words(outcome, {"all_reduce #2 (3.81 MiB float sum): waiting for rank"});
+      EXPECT_TRUE(outcome.text.ends_with(suspects)) << outcome.text;
+    }
+  }
+}
+
+TEST(CommunicatorFailure, AbortFromAnotherThreadEndsAllRanks) {
+  const auto outcomes = run_ranks("AAB", [](Communicator& all) {
+    all.barrier();
+    std::thread aborter;
+    if (all.rank() == 1) {
+      aborter = std::thread([&] { all.abort("the user pressed a button"); });
+    }
+    struct Join {
+      std::thread& thread;
+      ~Join() {
+        if (thread.joinable()) thread.join();
+      }
+    } join{aborter};
+    std::byte one{};
+    all.receive(&one, 1, (all.rank() + 1) % all.size());  // nobody sends
+  });
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.cause, Cause::kAborted) << outcome.text;
+    expect_words(outcome, {"rank 1", "the user pressed a button"});
+  }
+}
+
+TEST(CommunicatorFailure, EveryLaterCallFailsTheSameWay) {
+  run_ranks("AA", [](Communicator& all) {
+    all.barrier();
+    all.abort("enough");
+    for (int i = 0; i < 2; ++i) {
+      try {
+        all.barrier();
+        ADD_FAILURE();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.cause(), Cause::kAborted);
+        EXPECT_NE(std::string(error.what()).find("enough"), std::string::npos) << error.what();
+      }
+    }
+  });
+}
+
+TEST(CommunicatorFailure, DifferentCountsAreAnErrorNotAHang) {
+  const auto outcomes = run_ranks("AA", [](Communicator& all) {
+    std::vector<float> data(100, 1);
+    all.all_reduce(data.data(), data.data(), all.rank() == 0 ? 100 : 90, DataType::kFloat32, ReduceOp::kSum);
+  });
+  EXPECT_TRUE(outcomes[0].threw && outcomes[1].threw);
+}
+
+TEST(CommunicatorFailure, RejectsBadArguments) {
+  run_ranks("A", [](Communicator& all) {
+    std::vector<float> data(10);
+    const auto sum = [&](const void* send, void* receive, std::size_t count) {
+      all.all_reduce(send, receive, count, DataType::kFloat32, ReduceOp::kSum);
+    };
+    EXPECT_THROW(sum(nullptr, data.data(), 1), Error);
+    EXPECT_THROW(sum(data.data(), data.data() + 1, 5), Error);
+    EXPECT_THROW(sum(data.data(), data.data(), ~std::size_t{0} / 2), Error);
+    EXPECT_THROW(all.broadcast(data.data(), data.data(), 1, DataType::kFloat32, 1), Error);
+    EXPECT_THROW(all.send(data.data(), 1, -1), Error);
+    EXPECT_THROW(all.wait(Work{7, 7}), Error);
+    sum(data.data(), data.data(), 10);  // usage errors leave the communicator usable
+  });
+}
+
+TEST(CommunicatorFailure, LeavingEarlyKeepsWhatWasSent) {
+  // Rank 0 is gone long before rank 1 looks.
+  for (int round = 0; round < 5; ++round) {
+    expect_fine(run_ranks("AA", [](Communicator& all) {
+      std::vector<std::uint32_t> data(30'000, 7);
+      if (all.rank() == 0) {
+        all.send(data.data(), data.size() * 4, 1);
+      } else {
+        const Work work = all.start_receive(data.data(), data.size() * 4, 0);
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        all.wait(work);
+      }
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::collectives

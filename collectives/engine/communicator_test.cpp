@@ -1,0 +1,384 @@
+#include "collectives/engine/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/sanitizer.h"
+#include "collectives/engine/half.h"
+#include "collectives/testing/test_support.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using namespace test;
+
+/// Values that every type holds exactly, and whose sum and product over 8 ranks do too (in int8 and float16).
+double value_at(std::size_t index, int rank, ReduceOp op, std::uint32_t seed) {
+  const auto mixed =
+      static_cast<std::uint32_t>(index * 2654435761U) ^ (static_cast<std::uint32_t>(rank) * 40503U) ^ seed;
+  return op == ReduceOp::kProduct ? 1 + (mixed >> 7) % 2 * ((mixed >> 9) % 16 == 0 ? 1 : 0)
+                                  : (mixed >> 7) % 15;
+}
+
+void put(std::byte* at, DataType type, double value) {
+  const auto write = [&](auto typed) { std::memcpy(at, &typed, sizeof(typed)); };
+  switch (type) {
+    case DataType::kInt8:
+      return write(static_cast<std::int8_t>(value));
+    case DataType::kUint8:
+      return write(static_cast<std::uint8_t>(value));
+    case DataType::kInt16:
+      return write(static_cast<std::int16_t>(value));
+    case DataType::kUint16:
+      return write(static_cast<std::uint16_t>(value));
+    case DataType::kInt32:
+      return write(static_cast<std::int32_t>(value));
+    case DataType::kUint32:
+      return write(static_cast<std::uint32_t>(value));
+    case DataType::kInt64:
+      return write(static_cast<std::int64_t>(value));
+    case DataType::kUint64:
+      return write(static_cast<std::uint64_t>(value));
+    case DataType::kFloat16:
+      return write(to_float16(static_cast<float>(value)));
+    case DataType::kBfloat16:
+      return write(to_bfloat16(static_cast<float>(value)));
+    case DataType::kFloat32:
+      return write(static_cast<float>(value));
+    case DataType::kFloat64:
+      return write(value);
+  }
+}
+
+using Bytes = std::vector<std::byte>;
+
+Bytes filled(std::size_t count, DataType type, int rank, ReduceOp op, std::uint32_t seed) {
+  Bytes bytes(count * size_of(type));
+  for (std::size_t i = 0; i < count; ++i)
+    put(bytes.data() + i * size_of(type), type, value_at(i, rank, op, seed));
+  return bytes;
+}
+
+/// The reduction in exact numbers, rounded once. Sums of at most 8 * 14 are exact in every type, and products
+/// too; an average is one division.
+Bytes reduced(std::size_t count, DataType type, int ranks, ReduceOp op, std::uint32_t seed) {
+  Bytes bytes(count * size_of(type));
+  for (std::size_t i = 0; i < count; ++i) {
+    double value = value_at(i, 0, op, seed);
+    for (int rank = 1; rank < ranks; ++rank) {
+      const double other = value_at(i, rank, op, seed);
+      value = op == ReduceOp::kProduct ? value * other
+              : op == ReduceOp::kMin   ? std::min(value, other)
+              : op == ReduceOp::kMax   ? std::max(value, other)
+                                       : value + other;
+    }
+    if (op == ReduceOp::kAverage) {
+      value /= ranks;
+      if (type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16) {
+        value = static_cast<float>(value);
+      }
+    }
+    put(bytes.data() + i * size_of(type), type, value);
+  }
+  return bytes;
+}
+
+void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_t count, std::uint32_t seed,
+                       bool only_all_reduce = false) {
+  const int n = all.size(), me = all.rank();
+  const auto ranks = static_cast<std::size_t>(n);
+  const std::size_t block = count * size_of(type);
+  const Bytes own = filled(count, type, me, op, seed);
+  const Bytes expected = reduced(count, type, n, op, seed);
+  const auto begin = [&](Bytes& bytes) { return bytes.data(); };
+
+  Bytes result(block, std::byte{0xcc});
+  all.all_reduce(own.data(), result.data(), count, type, op);
+  ASSERT_EQ(result, expected) << "all_reduce by " << all.last_algorithm();
+  result = own;
+  all.all_reduce(result.data(), result.data(), count, type, op);
+  ASSERT_EQ(result, expected) << "all_reduce in place by " << all.last_algorithm();
+  if (only_all_reduce) return;
+
+  const int root = static_cast<int>((count + seed) % ranks);
+  result.assign(block, std::byte{0xcc});
+  all.reduce(own.data(), me == root ? result.data() : nullptr, count, type, op, root);
+  if (me == root) {
+    ASSERT_EQ(result, expected) << "reduce";
+  }
+  result = own;
+  all.broadcast(me == root ? own.data() : nullptr, result.data(), count, type, root);
+  ASSERT_EQ(result, filled(count, type, root, op, seed)) << "broadcast";
+
+  // Every rank's vector is ranks * count long; the part of rank r is its elements from r * count on.
+  const Bytes wide = filled(ranks * count, type, me, op, seed);
+  Bytes wide_expected = reduced(ranks * count, type, n, op, seed);
+  const Bytes part(
+      wide_expected.begin() + static_cast<std::ptrdiff_t>(block * static_cast<std::size_t>(me)),
+      wide_expected.begin() + static_cast<std::ptrdiff_t>(block * static_cast<std::size_t>(me + 1)));
+  result.assign(block, std::byte{0xcc});
+  all.reduce_scatter(wide.data(), result.data(), count, type, op);
+  ASSERT_EQ(result, part) << "reduce_scatter";
+  Bytes wide_result = wide;
+  all.reduce_scatter(wide_result.data(), begin(wide_result) + block * static_cast<std::size_t>(me), count,
+                     type, op);
+  ASSERT_EQ(0, block == 0 ? 0
+                          : std::memcmp(wide_result.data() + block * static_cast<std::size_t>(me),
+                                        part.data(), block))
+      << "reduce_scatter in place";
+
+  Bytes gathered;
+  for (int rank = 0; rank < n; ++rank) {
+    const Bytes theirs = filled(count, type, rank, op, seed);
+    gathered.insert(gathered.end(), theirs.begin(), theirs.end());
+  }
+  wide_result.assign(block * ranks, std::byte{0xcc});
+  all.all_gather(own.data(), wide_result.data(), count, type);
+  ASSERT_EQ(wide_result, gathered) << "all_gather";
+  wide_result.assign(block * ranks, std::byte{0xcc});
+  std::copy(own.begin(), own.end(),
+            wide_result.begin() + static_cast<std::ptrdiff_t>(block * static_cast<std::size_t>(me)));
+  all.all_gather(begin(wide_result) + block * static_cast<std::size_t>(me), wide_result.data(), count, type);
+  ASSERT_EQ(wide_result, gathered) << "all_gather in place";
+
+  wide_result.assign(block * ranks, std::byte{0xcc});
+  all.all_to_all(wide.data(), wide_result.data(), count, type);
+  for (int rank = 0; rank < n && block > 0; ++rank) {
+    const Bytes theirs = filled(ranks * count, type, rank, op, seed);
+    ASSERT_EQ(0, std::memcmp(wide_result.data() + block * static_cast<std::size_t>(rank),
+                             theirs.data() + block * static_cast<std::size_t>(me), block))
+        << "all_to_all";
+  }
+  all.barrier();
+}
+
+class Everywhere : public testing::TestWithParam<const char*> {};
+
+TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
+  const std::uint32_t seed = std::random_device{}();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTwoLevel}) {
+    expect_fine(run_ranks(
+        GetParam(),
+        [&](Communicator& all) {
+          for (const DataType type : kAllTypes) {
+            for (const ReduceOp op : kAllOps) {
+              // Types and operators do not meet each other elsewhere: a sanitizer sees each of them once.
+              if (kSanitized && type != DataType::kFloat32 && op != ReduceOp::kSum) continue;
+              for (const std::size_t count : {0UL, 1UL, 7UL, 300UL}) {
+                SCOPED_TRACE(std::string(data_type_name(type)) + " " + std::string(reduce_op_name(op)) +
+                             " count " + std::to_string(count) + " rank " + std::to_string(all.rank()) +
+                             " seed " + std::to_string(seed));
+                check_collectives(all, type, op, count, seed, algorithm != Algorithm::kAuto);
+                if (testing::Test::HasFailure()) return all.abort("the test failed");
+              }
+            }
+          }
+        },
+        [&](Options& options) {
+          options.algorithm = algorithm;
+          options.tuning.segment_bytes = 64 + seed % 512;  // several pieces already for small vectors
+          options.tuning.small_bytes = 100 + seed % 1000;
+        }));
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicator, Everywhere,
+                         testing::Values("A", "AA", "AB", "AAA", "ABAB", "AABBB", "ABCABC", "AAAAAAA",
+                                         "ABABABAB"));
+
+TEST(Communicator, CarriesVectorsOfManySegments) {
+  const std::size_t count = kSanitized ? 50'001 : 150'001;
+  for (const char* clusters : {"AAA", "ABAB"}) {
+    expect_fine(run_ranks(
+        clusters,
+        [&](Communicator& all) {
+          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, count, 7);
+          check_collectives(all, DataType::kFloat32, ReduceOp::kSum, count,
+                            8);  // by the remembered schedules
+        },
+        [](Options& options) { options.tuning.segment_bytes = std::size_t{32} << 10; }));
+  }
+}
+
+TEST(Communicator, GivesEveryRankTheSameBitsEveryTime) {
+  // Random floats: their sum depends on the order, so equal bits mean an equal order.
+  for (const char* clusters : {"AAAA", "ABBAB"}) {
+    for (const std::size_t count : {13UL, 5000UL}) {
+      std::mutex mutex;
+      std::vector<std::vector<float>> results;
+      for (int round = 0; round < 2; ++round) {
+        expect_fine(run_ranks(
+            clusters,
+            [&](Communicator& all) {
+              std::mt19937 random(static_cast<std::uint32_t>(all.rank()));
+              std::vector<float> data(count);
+              for (float& one : data) one = std::uniform_real_distribution<float>(-1, 1)(random);
+              all.all_reduce(data.data(), data.data(), count, DataType::kFloat32, ReduceOp::kSum);
+              const std::lock_guard lock(mutex);
+              results.push_back(data);
+            },
+            [](Options& options) { options.tuning.segment_bytes = 1024; }));
+      }
+      for (const auto& one : results) {
+        ASSERT_EQ(0, std::memcmp(one.data(), results.front().data(), count * sizeof(float))) << clusters;
+      }
+    }
+  }
+}
+
+TEST(Communicator, ChoosesTheAlgorithmByLayoutAndRouting) {
+  const auto algorithm_of = [](const char* clusters, Routing routing, std::size_t count) {
+    std::string found;
+    expect_fine(run_ranks(
+        clusters,
+        [&](Communicator& all) {
+          std::vector<float> data(count);
+          all.all_reduce(data.data(), data.data(), count, DataType::kFloat32, ReduceOp::kSum);
+          if (all.rank() == 0) found = all.last_algorithm();
+        },
+        [&](Options& options) { options.routing = routing; }));
+    return found;
+  };
+  EXPECT_EQ(algorithm_of("AAA", Routing::kPerPeer, 100'000), "ring");
+  EXPECT_EQ(algorithm_of("ABA", Routing::kPerPeer, 100'000), "two-level");
+  EXPECT_EQ(algorithm_of("ABA", Routing::kShared, 100'000), "ring");
+  EXPECT_EQ(algorithm_of("ABA", Routing::kPerPeer, 1), "doubling");
+}
+
+TEST(Communicator, SharedRoutingUsesTheKindThatAllRanksHave) {
+  // A is InfiniBand inside, B RoCE; all have Ethernet.
+  const auto kind_between = [](Routing routing, int peer) {
+    topology::NicKind kind{};
+    std::string nic;
+    expect_fine(run_ranks(
+        "AABB",
+        [&](Communicator& all) {
+          if (all.rank() == 0 || all.rank() == peer) all.connect_to(all.rank() == 0 ? peer : 0);
+          if (all.rank() == 0) kind = all.route_to(peer)->kind, nic = all.route_to(peer)->local_nic;
+          all.barrier();
+        },
+        [&](Options& options) {
+          options.routing = routing;
+          auto& host = options.router.host;
+          topology::Nic fast = host.nics.front();
+          fast.name = "fast0";
+          fast.kind = host.cluster == "A" ? topology::NicKind::kInfiniBand : topology::NicKind::kRoce;
+          fast.fabric = host.cluster;
+          fast.emulated = true;
+          fast.addresses = {"127.0.0.2"};
+          host.nics.insert(host.nics.begin(), fast);
+        }));
+    return std::pair(kind, nic);
+  };
+  EXPECT_EQ(kind_between(Routing::kPerPeer, 1),
+            std::pair(topology::NicKind::kInfiniBand, std::string("fast0")));
+  EXPECT_EQ(kind_between(Routing::kPerPeer, 2), std::pair(topology::NicKind::kTcp, std::string("eth0")));
+  EXPECT_EQ(kind_between(Routing::kShared, 1), std::pair(topology::NicKind::kTcp, std::string("eth0")));
+}
+
+TEST(Communicator, SendsAndReceivesInOrderAmidCollectives) {
+  expect_fine(run_ranks("AAAB", [](Communicator& all) {
+    const int n = all.size(), next = (all.rank() + 1) % n, previous = (all.rank() + n - 1) % n;
+    constexpr std::size_t kMessages = 40;
+    std::vector<std::vector<std::uint32_t>> out(kMessages), in(kMessages);
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      out[i].assign(i * i * 10,
+                    static_cast<std::uint32_t>(all.rank()) * 1000 + static_cast<std::uint32_t>(i));
+      in[i].resize(i * i * 10);
+      works.push_back(all.start_receive(in[i].data(), in[i].size() * 4, previous));
+      works.push_back(all.start_send(out[i].data(), out[i].size() * 4, next));
+      if (i % 10 == 5) {  // a collective in the middle uses other connections
+        std::int32_t one = 1;
+        all.all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum);
+        ASSERT_EQ(one, n);
+      }
+    }
+    // Redeemed in another order than started, some by test().
+    for (std::size_t i = works.size(); i-- > 0;) {
+      if (i % 3 == 0) {
+        while (!all.test(works[i])) std::this_thread::yield();
+      } else {
+        all.wait(works[i]);
+      }
+    }
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      ASSERT_EQ(in[i], std::vector<std::uint32_t>(i * i * 10, static_cast<std::uint32_t>(previous) * 1000 +
+                                                                  static_cast<std::uint32_t>(i)));
+    }
+    EXPECT_THROW(all.wait(works.front()), Error) << "redeemed twice";
+  }));
+}
+
+TEST(Communicator, ARankMaySendToItself) {
+  for (const char* clusters : {"A", "AA"}) {
+    expect_fine(run_ranks(clusters, [](Communicator& all) {
+      const int sent = 42;
+      int got = 0;
+      const Work receive = all.start_receive(&got, sizeof(got), all.rank());
+      all.send(&sent, sizeof(sent), all.rank());
+      all.wait(receive);
+      EXPECT_EQ(got, 42);
+      all.barrier();
+    }));
+  }
+}
+
+TEST(Communicator, SplitsByColorAndOrdersByKey) {
+  expect_fine(run_ranks("AABBA", [](Communicator& all) {
+    // Colors 0 1 0 1 -; descending keys turn the order around.
+    const int color = all.rank() == 4 ? -1 : all.rank() % 2;
+    const auto part = all.split(color, -all.rank());
+    ASSERT_EQ(part == nullptr, all.rank() == 4);
+    if (!part) return;
+    EXPECT_EQ(part->size(), 2);
+    EXPECT_EQ(part->rank(), all.rank() < 2 ? 1 : 0);
+    std::int64_t value = all.rank();
+    part->all_reduce(&value, &value, 1, DataType::kInt64, ReduceOp::kSum);
+    EXPECT_EQ(value, color == 0 ? 0 + 2 : 1 + 3);
+    EXPECT_EQ(part->members()[0].host, color == 0 ? "host2" : "host3");
+  }));
+}
+
+TEST(Communicator, PartsOfASplitAreIndependentAcrossThreads) {
+  expect_fine(run_ranks("AAAA", [](Communicator& all) {
+    const auto rows = all.split(all.rank() / 2, 0), columns = all.split(all.rank() % 2, 0);
+    const auto work = [](Communicator& one) {
+      for (int i = 0; i < 50; ++i) {
+        std::int32_t value = one.rank() + 1;
+        one.all_reduce(&value, &value, 1, DataType::kInt32, ReduceOp::kSum);
+        ASSERT_EQ(value, 3);
+      }
+    };
+    std::thread other([&] { work(*columns); });
+    work(*rows);
+    other.join();
+    all.barrier();
+  }));
+}
+
+TEST(Communicator, CountsTrafficPerPairOfNics) {
+  expect_fine(run_ranks("AB", [](Communicator& all) {
+    std::vector<float> data(100'000);
+    all.all_reduce(data.data(), data.data(), data.size(), DataType::kFloat32, ReduceOp::kSum);
+    all.barrier();
+    const auto traffic = all.traffic();
+    ASSERT_EQ(traffic.size(), 1U);
+    EXPECT_EQ(traffic[0].local_nic, "eth0");
+    EXPECT_EQ(traffic[0].peer_host, all.rank() == 0 ? "host1" : "host0");
+    EXPECT_GE(traffic[0].bytes_sent, 400'000U);
+    EXPECT_LT(traffic[0].bytes_sent, 410'000U) << "two levels cross once";
+  }));
+}
+
+}  // namespace
+}  // namespace tombolo::collectives

@@ -1,0 +1,238 @@
+// How a communicator waits, and how it ends: progress, deadlines, other ranks' failures, the farewell.
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "collectives/engine/communicator_state.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// A sleeping wait looks at everything at least so often, whatever its descriptors say.
+constexpr auto kLongestSleep = std::chrono::seconds(1);
+/// How far apart the ranks' deadlines may pass in one stuck collective, at most as far as a deadline: a
+/// kernel that asks a full peer again may move some bytes once more.
+constexpr Duration kRollCallPatience = std::chrono::seconds(5);
+constexpr auto kLeavePatience = std::chrono::seconds(5);
+
+}  // namespace
+
+void Communicator::State::require_usable() {
+  if (broken) throw Error(*broken);
+  if (signal->raised()) look_for_trouble([] { return std::string("this communicator"); });
+}
+
+void Communicator::State::check_peer(int peer, std::string_view what) const {
+  if (peer < 0 || peer >= options.identity.size) {
+    fail(Cause::kInvalidUsage, "{}: rank {} is not below {}", what, peer, options.identity.size);
+  }
+}
+
+bool Communicator::State::turn() {
+  // Connections that a peer wants sooner than this rank can wait until it is idle.
+  bool moved = mesh->opening() && mesh->progress();
+  if (!executor->finished()) moved |= executor->progress();
+  if (!messages->idle()) moved |= messages->progress();
+  return moved;
+}
+
+void Communicator::State::stop(Cause cause, const std::string& text) {
+  broken.emplace(cause, text);
+  executor->clear();
+  messages->clear();
+  mesh->close_all();
+  throw Error(*broken);
+}
+
+void Communicator::State::give_up(Cause cause, const std::string& text) {
+  const int rank = options.identity.rank;
+  // A note that is here already explains what failed here; else this is the first to notice.
+  AbortNote standing{rank, cause, text};
+  if (signal->check() == AbortSignal::News::kNote) {
+    standing = signal->note();
+  } else {
+    standing = AbortSignal::publish(rendezvous, standing);
+    if (signal->check() == AbortSignal::News::kNote) standing = signal->note();
+  }
+  if (standing.rank == rank) stop(cause, text);
+  stop(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
+}
+
+void Communicator::State::look_for_trouble(const std::function<std::string()>& what) {
+  if (const auto reason = signal->raised()) {
+    const std::string text =
+        fmt::format("{}: rank {} was aborted: {}", what(), options.identity.rank, *reason);
+    if (!mesh) {
+      broken.emplace(Cause::kAborted, text);
+      throw Error(*broken);
+    }
+    give_up(Cause::kAborted, text);
+  }
+  if (!mesh) return;
+  const auto failed = [&](int peer, Traffic traffic, const std::string& text) {
+    give_up(Cause::kRemote, fmt::format("{}: {} failed: {}", what(), mesh->describe(traffic, peer), text));
+  };
+  if (executor->failure()) failed(executor->failure()->peer, Traffic::kCollective, executor->failure()->text);
+  if (messages->failure())
+    failed(messages->failure()->peer, Traffic::kPointToPoint, messages->failure()->text);
+}
+
+std::string Communicator::State::name_absent() noexcept {
+  try {
+    const Duration patience = std::min<Duration>(kRollCallPatience, options.deadline);
+    const auto store = Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret,
+                                      Deadline::after(patience), Log());
+    const auto key = [&](int rank) { return fmt::format("{}/stuck/{}", rendezvous.prefix, rank); };
+    store->set(key(options.identity.rank), {});
+    // The others' deadlines pass within moments of this one's: waits for one after the other until the time
+    // is up, then looks whether those have come that it had no time to wait for.
+    const auto deadline = Deadline::after(patience);
+    std::string absent;
+    for (const Member& member : members) {
+      try {
+        if (!deadline.passed()) {
+          store->get(key(member.rank), deadline);
+          continue;
+        }
+      } catch (const Error& error) {
+        if (error.cause() != Cause::kTimeout) throw;
+      }
+      if (store->try_get(key(member.rank))) continue;
+      absent += fmt::format("{}rank {} on host {}", absent.empty() ? "" : ", ", member.rank, member.host);
+    }
+    return absent.empty() ? "; all ranks wait" : "; not waiting themselves: " + absent;
+  } catch (...) {  // without the store, who is absent stays unknown
+    return {};
+  }
+}
+
+void Communicator::State::heed_others(const std::function<std::string()>& what) {
+  switch (signal->check()) {
+    case AbortSignal::News::kNote:
+      give_up(signal->note().cause, what());
+    case AbortSignal::News::kStoreLost:
+      give_up(Cause::kRemote,
+              fmt::format("{}: {} died: its store at {}:{} vanished", what(),
+                          options.store_elsewhere ? std::string("the process that made the unique id")
+                                                  : fmt::format("rank 0 on host {}", members.front().host),
+                          rendezvous.known_as, rendezvous.port));
+    case AbortSignal::News::kNone:
+      break;
+  }
+}
+
+void Communicator::State::sleep(Duration most) {
+  handles.clear();
+  signal->append_wait_handles(handles);
+  mesh->append_wait_handles(handles);
+  if (!executor->finished()) executor->append_wait_handles(handles);
+  messages->append_wait_handles(handles);
+  const auto bounded = Deadline::after(std::min<Duration>(most, kLongestSleep));
+  if (::poll(handles.data(), static_cast<nfds_t>(handles.size()), bounded.poll_milliseconds()) < 0 &&
+      errno != EINTR) {
+    give_up(Cause::kSystem, fmt::format("poll: {}", errno_text(errno)));
+  }
+}
+
+void Communicator::State::wait_until(const std::function<bool()>& done,
+                                     const std::function<std::string()>& what) {
+  if (done()) return;
+  if (!mesh) {  // a rank alone has only itself to wait for
+    messages->progress();
+    look_for_trouble(what);
+    if (messages->failure()) fail(Cause::kInvalidUsage, "{}: {}", what(), messages->failure()->text);
+    if (done()) return;
+    fail(Cause::kInvalidUsage, "{}: a message to oneself needs both its send and its receive started first",
+         what());
+  }
+  auto deadline = Deadline::after(options.deadline);
+  TimePoint idle_since{};
+  bool idle = false;
+  try {
+    for (;;) {
+      const bool moved = turn();
+      if (done()) return;
+      if (moved) {
+        idle = false;
+        continue;
+      }
+      look_for_trouble(what);
+      const TimePoint now = Clock::steady().now();
+      if (!idle) {
+        idle = true;
+        idle_since = now;
+        deadline = Deadline::after(options.deadline);
+      }
+      if (now - idle_since < spin) continue;
+      // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
+      bool nudged = mesh->progress();
+      nudged |= executor->nudge();
+      nudged |= messages->nudge();
+      look_for_trouble(what);
+      heed_others(what);
+      if (nudged) {
+        idle = false;
+        continue;
+      }
+      if (deadline.passed()) {
+        give_up(Cause::kTimeout,
+                fmt::format("{}, nothing {} for {}{}", what(),
+                            executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
+                            format_seconds(to_seconds(options.deadline)), name_absent()));
+      }
+      sleep(deadline.remaining());
+    }
+  } catch (const Error& error) {
+    if (broken) throw;
+    // A connection could not be made.
+    give_up(error.cause(), fmt::format("{}: {}", what(), error.what()));
+  }
+}
+
+Communicator::State::~State() {
+  if (mesh) mesh->close_all();
+}
+
+void Communicator::State::take_leave() noexcept {
+  // A zero-byte message each way is the farewell: real messages are never empty. Once the peer's has come,
+  // all that it was sent before has been delivered.
+  try {
+    struct Farewell {
+      transport::Connection* connection;
+      transport::Request* out;
+      transport::Request* in;
+    };
+    std::vector<Farewell> all;
+    for (const Traffic traffic : kAllTraffic) {
+      for (int peer = 0; peer < layout.size; ++peer) {
+        transport::Connection* connection = mesh->find(traffic, peer);
+        if (connection == nullptr || connection->error() != nullptr) continue;
+        all.push_back({connection, connection->post_send({}), connection->post_receive({})});
+      }
+    }
+    const auto deadline = Deadline::after(std::min<Duration>(kLeavePatience, options.deadline));
+    while (!all.empty() && !deadline.passed() && !signal->raised()) {
+      for (auto one = all.begin(); one != all.end();) {
+        std::size_t bytes = 0;
+        if (one->out != nullptr && one->connection->test(one->out, bytes) != transport::Outcome::kPending)
+          one->out = nullptr;
+        if (one->in != nullptr && one->connection->test(one->in, bytes) != transport::Outcome::kPending)
+          one->in = nullptr;
+        one = one->out == nullptr && one->in == nullptr ? all.erase(one) : std::next(one);
+      }
+      if (all.empty()) break;
+      if (signal->check() != AbortSignal::News::kNone) break;
+      handles.clear();
+      signal->append_wait_handles(handles);
+      for (const auto& one : all) one.connection->append_wait_handles(handles);
+      const auto nap = Deadline::after(std::min<Duration>(deadline.remaining(), kLongestSleep));
+      ::poll(handles.data(), static_cast<nfds_t>(handles.size()), nap.poll_milliseconds());
+    }
+  } catch (...) {  // without memory to say farewell, close without
+  }
+}
+
+}  // namespace tombolo::collectives

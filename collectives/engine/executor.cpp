@@ -1,0 +1,203 @@
+#include "collectives/engine/executor.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace tombolo::collectives {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+
+}  // namespace
+
+Executor::~Executor() {
+  ::operator delete(scratch_, kAlignment);
+}
+
+void Executor::start(const Task& task) {
+  task_ = task;
+  const Schedule& schedule = *task.schedule;
+  left_ = schedule.steps.size();
+  failure_.reset();
+  if (scratch_bytes_ < schedule.scratch_bytes) {
+    ::operator delete(scratch_, kAlignment);
+    scratch_ = nullptr;
+    scratch_bytes_ = 0;
+    scratch_ = static_cast<std::byte*>(::operator new(schedule.scratch_bytes, kAlignment));
+    scratch_bytes_ = schedule.scratch_bytes;
+    std::memset(scratch_, 0, scratch_bytes_);  // a barrier sends bytes that nobody wrote
+  }
+  waits_.assign(schedule.dependencies.begin(), schedule.dependencies.end());
+  ready_.clear();
+  next_ready_ = 0;
+  for (std::uint32_t i = 0; i < schedule.steps.size(); ++i) {
+    const StepKind kind = schedule.steps[i].kind;
+    if (waits_[i] == 0 && kind != StepKind::kSend && kind != StepKind::kReceive) ready_.push_back(i);
+  }
+  states_.clear();
+  for (const Flow& flow : schedule.flows) {
+    State state;
+    state.peer = flow.peer;
+    state.sends.steps = &flow.sends;
+    state.receives.steps = &flow.receives;
+    states_.push_back(state);
+  }
+}
+
+bool Executor::progress() {
+  bool moved = false;
+  for (State& state : states_) moved |= progress(state);
+  // One piece at a time: between two, the connections get their turn.
+  if (next_ready_ < ready_.size()) {
+    compute(ready_[next_ready_++]);
+    moved = true;
+  }
+  return moved;
+}
+
+bool Executor::progress(State& state) {
+  if (state.sends.finished() && state.receives.finished()) return false;
+  if (state.connection == nullptr) {
+    state.connection = mesh_.open(Traffic::kCollective, state.peer);
+    if (state.connection == nullptr) return false;
+  }
+  bool moved = post(state, state.receives, false);
+  moved |= post(state, state.sends, true);
+  moved |= reap(state, state.receives, false);
+  moved |= reap(state, state.sends, true);
+  return moved;
+}
+
+bool Executor::post(State& state, Lane& lane, bool sending) {
+  bool moved = false;
+  while (lane.posted < lane.steps->size() && lane.posted - lane.done < kMostInFlight) {
+    const std::uint32_t index = (*lane.steps)[lane.posted];
+    if (waits_[index] != 0) break;
+    const Step& step = task_.schedule->steps[index];
+    transport::Request* request = sending ? state.connection->post_send({at(step.left), step.bytes})
+                                          : state.connection->post_receive({at(step.target), step.bytes});
+    if (request == nullptr) break;
+    lane.requests[lane.posted++ % kMostInFlight] = request;
+    moved = true;
+  }
+  return moved;
+}
+
+bool Executor::reap(State& state, Lane& lane, bool sending) {
+  bool moved = false;
+  while (lane.done < lane.posted) {
+    std::size_t bytes = 0;
+    const auto outcome = state.connection->test(lane.requests[lane.done % kMostInFlight], bytes);
+    if (outcome == transport::Outcome::kPending) break;
+    if (outcome == transport::Outcome::kFailed) {
+      const Error* error = state.connection->error();
+      fail(state, error != nullptr ? error->what() : "the connection failed");
+      return false;
+    }
+    const std::uint32_t index = (*lane.steps)[lane.done++];
+    if (!sending && bytes != task_.schedule->steps[index].bytes) {
+      fail(state, bytes == 0
+                      ? std::string("it has left the communicator")
+                      : fmt::format("it sent {} bytes where {} were expected: the ranks call collectives in "
+                                    "different orders or with different counts",
+                                    bytes, task_.schedule->steps[index].bytes));
+      return false;
+    }
+    finish(index);
+    moved = true;
+    // What has just become possible may be posted before the next test makes its system calls.
+    post(state, sending ? state.sends : state.receives, sending);
+  }
+  return moved;
+}
+
+void Executor::finish(std::uint32_t step) {
+  --left_;
+  const Schedule& schedule = *task_.schedule;
+  for (auto i = schedule.dependents_begin[step]; i < schedule.dependents_begin[step + 1]; ++i) {
+    const std::uint32_t next = schedule.dependents[i];
+    if (--waits_[next] != 0) continue;
+    const StepKind kind = schedule.steps[next].kind;
+    if (kind != StepKind::kSend && kind != StepKind::kReceive) ready_.push_back(next);
+  }
+}
+
+void Executor::compute(std::uint32_t index) {
+  const Step& step = task_.schedule->steps[index];
+  const std::size_t count = step.bytes / size_of(task_.type);
+  switch (step.kind) {
+    case StepKind::kCombine:
+      combine(at(step.target), at(step.left), at(step.right), count, task_.type, task_.op);
+      break;
+    case StepKind::kCopy:
+      std::memmove(at(step.target), at(step.left), step.bytes);
+      break;
+    case StepKind::kDivide:
+      divide(at(step.target), count, task_.type, task_.ranks);
+      break;
+    case StepKind::kFence:
+    case StepKind::kSend:
+    case StepKind::kReceive:
+      break;
+  }
+  finish(index);
+}
+
+std::byte* Executor::at(Piece piece) const noexcept {
+  switch (piece.buffer) {
+    case Buffer::kInput:
+      // Only read: schedules write to output and scratch.
+      return const_cast<std::byte*>(task_.input) + piece.offset;
+    case Buffer::kOutput:
+      return task_.output + piece.offset;
+    case Buffer::kScratch:
+      break;
+  }
+  return scratch_ + piece.offset;
+}
+
+void Executor::fail(const State& state, std::string text) {
+  if (!failure_) failure_ = Failure{state.peer, std::move(text)};
+}
+
+bool Executor::nudge() noexcept {
+  bool moved = false;
+  for (State& state : states_) {
+    if (state.connection == nullptr || (state.sends.finished() && state.receives.finished())) continue;
+    moved |= state.connection->progress();
+    // A peer may die while nothing is posted to it.
+    if (const Error* error = state.connection->error()) fail(state, error->what());
+  }
+  return moved;
+}
+
+void Executor::append_wait_handles(std::vector<pollfd>& handles) const {
+  for (const State& state : states_) {
+    if (state.connection == nullptr || (state.sends.finished() && state.receives.finished())) continue;
+    state.connection->append_wait_handles(handles);
+  }
+}
+
+int Executor::awaited_peer() const noexcept {
+  int peer = -1;
+  for (const State& state : states_) {
+    const bool receiving = state.receives.done < state.receives.posted;
+    if (receiving ||
+        (state.connection == nullptr && !(state.sends.finished() && state.receives.finished()))) {
+      return state.peer;
+    }
+    if (state.sends.done < state.sends.posted) peer = state.peer;
+  }
+  return peer;
+}
+
+bool Executor::awaits_arrival() const noexcept {
+  for (const State& state : states_) {
+    if (state.receives.done < state.receives.posted) return true;
+  }
+  return false;
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,91 @@
+// Carries out one schedule over a mesh, in the caller's thread: posts what may be posted, combines what has
+// arrived, in any order that the schedule's dependencies allow.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/data_type.h"
+#include "collectives/engine/mesh.h"
+#include "collectives/schedule/schedule.h"
+
+namespace tombolo::collectives {
+
+class Executor {
+ public:
+  explicit Executor(Mesh& mesh) : mesh_(mesh) {}
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  struct Task {
+    const Schedule* schedule = nullptr;
+    const std::byte* input = nullptr;
+    std::byte* output = nullptr;
+    DataType type = DataType::kInt8;
+    ReduceOp op = ReduceOp::kSum;
+    std::size_t ranks = 1;
+  };
+  /// The schedule and the buffers must live until finished() or clear().
+  void start(const Task& task);
+  /// Drops the task; the connections must be closed or idle.
+  void clear() noexcept { left_ = 0; }
+
+  bool finished() const noexcept { return left_ == 0; }
+  /// Moves what can be moved without blocking; true if anything did. Throws only when a connection cannot be
+  /// made.
+  bool progress();
+  /// Moves bytes of messages that are under way; true if any moved. For deciding whether a wait is stuck.
+  bool nudge() noexcept;
+  void append_wait_handles(std::vector<pollfd>& handles) const;
+
+  struct Failure {
+    int peer;
+    std::string text;
+  };
+  /// The first connection that failed under this task.
+  const std::optional<Failure>& failure() const noexcept { return failure_; }
+  /// A peer whose message is awaited: the one to name when nothing comes.
+  int awaited_peer() const noexcept;
+  bool awaits_arrival() const noexcept;
+
+ private:
+  /// Messages under way per peer and direction. Eight segments keep a pipeline busy; more only hold memory.
+  static constexpr std::size_t kMostInFlight = 8;
+
+  struct Lane {  // one direction
+    const std::vector<std::uint32_t>* steps = nullptr;
+    std::size_t posted = 0, done = 0;
+    transport::Request* requests[kMostInFlight] = {};
+    bool finished() const noexcept { return done == steps->size(); }
+  };
+  struct State {
+    int peer = -1;
+    transport::Connection* connection = nullptr;
+    Lane sends, receives;
+  };
+
+  bool progress(State& state);
+  bool post(State& state, Lane& lane, bool sending);
+  bool reap(State& state, Lane& lane, bool sending);
+  void compute(std::uint32_t step);
+  void finish(std::uint32_t step);
+  std::byte* at(Piece piece) const noexcept;
+  void fail(const State& state, std::string text);
+
+  Mesh& mesh_;
+  Task task_;
+  std::size_t left_ = 0;  // steps
+  std::vector<std::uint32_t> waits_;
+  std::vector<std::uint32_t> ready_;  // local steps, first in first out
+  std::size_t next_ready_ = 0;
+  std::vector<State> states_;
+  std::byte* scratch_ = nullptr;
+  std::size_t scratch_bytes_ = 0;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace tombolo::collectives

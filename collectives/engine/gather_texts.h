@@ -1,0 +1,20 @@
+// Texts of unequal length from every rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+
+namespace tombolo::collectives {
+
+enum class GatherTo {
+  kEveryRank,  ///< at most 1 MiB each: all ranks hold all of them
+  kRankZero,   ///< of any length; empty on the other ranks
+};
+
+/// Collective. By rank. Throws kInvalidUsage where `own` is too long.
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& own,
+                                      GatherTo to = GatherTo::kEveryRank);
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,77 @@
+// This rank's connections to its peers: opened when first needed, the lower rank connecting, the higher
+// accepting.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/routing/router.h"
+
+namespace tombolo::collectives {
+
+/// Collectives and point-to-point messages have connections of their own, so that either may be in flight
+/// while the other is used.
+enum class Traffic : std::uint8_t { kCollective = 0, kPointToPoint = 1 };
+inline constexpr Traffic kAllTraffic[] = {Traffic::kCollective, Traffic::kPointToPoint};
+
+/// One thread at a time.
+class Mesh {
+ public:
+  struct Peer {
+    std::string host;
+    transport::Endpoint endpoint;
+  };
+
+  /// Listens. `id` tells the communicators of one job apart. Communicators of one process share the router,
+  /// and with it the rate limits of its NICs.
+  Mesh(std::shared_ptr<transport::Router> router, int rank, std::uint32_t id, Duration deadline);
+
+  /// What others need to reach this rank.
+  const transport::Endpoint& endpoint() const noexcept { return listener_->endpoint(); }
+  /// By rank.
+  void set_peers(std::vector<Peer> peers);
+
+  /// Null while the connection is being made, which the first call begins; call progress() meanwhile. Throws
+  /// when it cannot be made.
+  transport::Connection* open(Traffic traffic, int peer);
+  transport::Connection* find(Traffic traffic, int peer) const noexcept;
+  /// Whether connections asked for by open() are still to come.
+  bool opening() const noexcept { return missing_ > 0; }
+  /// Accepts and connects (several system calls); true where a connection came to be. Throws when one cannot
+  /// be made.
+  bool progress();
+  void append_wait_handles(std::vector<pollfd>& handles) const;
+  void close_all() noexcept;
+
+  /// "rank 3 on host b1 over eth0 -> eth0 (10.0.0.4:1234)"
+  std::string describe(Traffic traffic, int peer) const;
+
+ private:
+  struct Link {
+    std::unique_ptr<transport::Connecting> connecting;
+    std::unique_ptr<transport::Connection> connection;
+    bool wanted = false;
+  };
+  Link& link(Traffic traffic, int peer) {
+    return links_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
+  }
+  const Link& link(Traffic traffic, int peer) const {
+    return links_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
+  }
+
+  std::shared_ptr<transport::Router> router_;
+  int rank_;
+  std::uint32_t id_;
+  Duration deadline_;
+  std::unique_ptr<transport::Listener> listener_;
+  std::vector<Peer> peers_;
+  std::vector<Link> links_[2];
+  std::vector<std::pair<Traffic, int>> opening_;  // links with a Connecting
+  int missing_ = 0;                               // links that are wanted and not there
+  bool closed_ = false;
+};
+
+}  // namespace tombolo::collectives

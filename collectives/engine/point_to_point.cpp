@@ -1,0 +1,162 @@
+#include "collectives/engine/point_to_point.h"
+
+#include <cstring>
+
+#include "base/error.h"
+
+namespace tombolo::collectives {
+
+Work PointToPoint::start(bool sending, std::byte* data, std::size_t bytes, int peer) {
+  std::uint32_t index = 0;
+  if (free_.empty()) {
+    index = static_cast<std::uint32_t>(operations_.size());
+    operations_.emplace_back();
+  } else {
+    index = free_.back();
+    free_.pop_back();
+  }
+  Operation& one = operations_[index];
+  one.used = true;
+  one.sending = sending;
+  one.done = bytes == 0;
+  one.peer = peer;
+  one.data = data;
+  one.bytes = bytes;
+  one.request = nullptr;
+  if (!one.done) {
+    Queues& queues = queues_[peer];
+    (sending ? queues.sends : queues.receives).operations.push_back(index);
+  }
+  return {index, one.generation};
+}
+
+const PointToPoint::Operation& PointToPoint::operation(Work work) const {
+  if (work.index >= operations_.size() || !operations_[work.index].used ||
+      operations_[work.index].generation != work.generation) {
+    fail(Cause::kInvalidUsage,
+         "wait or test of a Work that was redeemed before, or is of another communicator");
+  }
+  return operations_[work.index];
+}
+
+PointToPoint::Operation& PointToPoint::operation(Work work) {
+  return const_cast<Operation&>(std::as_const(*this).operation(work));
+}
+
+bool PointToPoint::done(Work work) const {
+  return operation(work).done;
+}
+
+PointToPoint::Facts PointToPoint::facts(Work work) const {
+  const Operation& one = operation(work);
+  return {one.sending, one.peer, one.bytes};
+}
+
+void PointToPoint::redeem(Work work) {
+  Operation& one = operation(work);
+  one.used = false;
+  ++one.generation;
+  free_.push_back(work.index);
+}
+
+void PointToPoint::take_back(Work work) {
+  const Operation& one = operation(work);
+  TOMBOLO_CHECK(one.request == nullptr, "peer={}", one.peer);
+  if (const auto at = queues_.find(one.peer); at != queues_.end()) {
+    std::erase(at->second.sends.operations, work.index);
+    std::erase(at->second.receives.operations, work.index);
+    if (at->second.empty()) queues_.erase(at);
+  }
+  failure_.reset();
+  redeem(work);
+}
+
+bool PointToPoint::progress() {
+  bool moved = false;
+  for (auto at = queues_.begin(); at != queues_.end();) {
+    auto& [peer, queues] = *at;
+    if (peer == rank_) {
+      moved |= progress_self(queues);
+    } else if (transport::Connection* connection = mesh_->open(Traffic::kPointToPoint, peer)) {
+      moved |= progress_lane(peer, *connection, queues.receives);
+      moved |= progress_lane(peer, *connection, queues.sends);
+    }
+    at = queues.empty() ? queues_.erase(at) : std::next(at);
+  }
+  return moved;
+}
+
+bool PointToPoint::progress_self(Queues& queues) {
+  bool moved = false;
+  while (!queues.sends.operations.empty() && !queues.receives.operations.empty()) {
+    Operation& from = operations_[queues.sends.operations.front()];
+    Operation& to = operations_[queues.receives.operations.front()];
+    if (from.bytes != to.bytes) {
+      failure_ = Failure{rank_, fmt::format("it sends itself {} bytes but expects {}", from.bytes, to.bytes)};
+      return moved;
+    }
+    std::memmove(to.data, from.data, from.bytes);
+    from.done = to.done = true;
+    queues.sends.operations.pop_front();
+    queues.receives.operations.pop_front();
+    moved = true;
+  }
+  return moved;
+}
+
+bool PointToPoint::progress_lane(int peer, transport::Connection& connection, Lane& lane) {
+  bool moved = false;
+  while (lane.posted < lane.operations.size() && lane.posted < kMostInFlight) {
+    Operation& one = operations_[lane.operations[lane.posted]];
+    one.request = one.sending ? connection.post_send({one.data, one.bytes})
+                              : connection.post_receive({one.data, one.bytes});
+    if (one.request == nullptr) break;
+    ++lane.posted;
+    moved = true;
+  }
+  while (lane.posted > 0) {
+    Operation& one = operations_[lane.operations.front()];
+    std::size_t bytes = 0;
+    const auto outcome = connection.test(one.request, bytes);
+    if (outcome == transport::Outcome::kPending) break;
+    if (outcome == transport::Outcome::kFailed) {
+      const Error* error = connection.error();
+      failure_ = Failure{peer, error != nullptr ? error->what() : "the connection failed"};
+      return moved;
+    }
+    lane.operations.pop_front();
+    --lane.posted;
+    if (!one.sending && bytes != one.bytes) {
+      failure_ = Failure{
+          peer, bytes == 0 ? std::string("it has left the communicator")
+                           : fmt::format("it sent {} bytes where {} were expected", bytes, one.bytes)};
+      return moved;
+    }
+    one.done = true;
+    moved = true;
+  }
+  return moved;
+}
+
+bool PointToPoint::nudge() noexcept {
+  bool moved = false;
+  for (auto& [peer, queues] : queues_) {
+    if (peer == rank_) continue;
+    transport::Connection* connection = mesh_->find(Traffic::kPointToPoint, peer);
+    if (connection == nullptr) continue;
+    moved |= connection->progress();
+    if (const Error* error = connection->error(); error != nullptr && !failure_)
+      failure_ = Failure{peer, error->what()};
+  }
+  return moved;
+}
+
+void PointToPoint::append_wait_handles(std::vector<pollfd>& handles) const {
+  for (const auto& [peer, queues] : queues_) {
+    if (peer == rank_) continue;
+    if (const auto* connection = mesh_->find(Traffic::kPointToPoint, peer))
+      connection->append_wait_handles(handles);
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,79 @@
+// Messages between two ranks, matched in order per pair and direction. Progressed in the caller's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+#include "collectives/engine/mesh.h"
+
+namespace tombolo::collectives {
+
+class PointToPoint {
+ public:
+  PointToPoint(Mesh* mesh, int rank) : mesh_(mesh), rank_(rank) {}
+
+  /// `data` of a receive is written to. Zero bytes are done at once. A rank may send to itself.
+  Work start(bool sending, std::byte* data, std::size_t bytes, int peer);
+  /// Throws kInvalidUsage for a Work that was redeemed before, or never given out.
+  bool done(Work work) const;
+  void redeem(Work work);
+  /// Redeems one that cannot be done: its buffer is not touched again. Only where there are no peers.
+  void take_back(Work work);
+  struct Facts {
+    bool sending;
+    int peer;
+    std::size_t bytes;
+  };
+  Facts facts(Work work) const;
+
+  bool idle() const noexcept { return queues_.empty(); }
+  bool progress();
+  bool nudge() noexcept;
+  void append_wait_handles(std::vector<pollfd>& handles) const;
+  void clear() noexcept { queues_.clear(); }
+
+  struct Failure {
+    int peer;
+    std::string text;
+  };
+  const std::optional<Failure>& failure() const noexcept { return failure_; }
+
+ private:
+  static constexpr std::size_t kMostInFlight = 8;
+  struct Operation {
+    std::uint32_t generation = 0;
+    bool used = false, sending = false, done = false;
+    int peer = -1;
+    std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    transport::Request* request = nullptr;
+  };
+  struct Lane {  // operations in order; the first `posted` are with the connection
+    std::deque<std::uint32_t> operations;
+    std::size_t posted = 0;
+  };
+  struct Queues {
+    Lane sends, receives;
+    bool empty() const noexcept { return sends.operations.empty() && receives.operations.empty(); }
+  };
+
+  Operation& operation(Work work);
+  const Operation& operation(Work work) const;
+  bool progress_self(Queues& queues);
+  bool progress_lane(int peer, transport::Connection& connection, Lane& lane);
+
+  Mesh* mesh_;  // null where there are no peers
+  int rank_;
+  std::vector<Operation> operations_;
+  std::vector<std::uint32_t> free_;
+  std::map<int, Queues> queues_;  // of peers with something to do
+  std::optional<Failure> failure_;
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,46 @@
+// What a communicator is made with: who this process is, and how its connections are to be made.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "collectives/rendezvous/bootstrap.h"
+#include "collectives/schedule/tuning.h"
+#include "transport/routing/router.h"
+
+namespace tombolo::collectives {
+
+/// How the transport to each peer is chosen. (TOMBOLO_ROUTING)
+enum class Routing {
+  kPerPeer,  ///< the best that the two ends share
+  kShared,   ///< only the NIC kind that all ranks share: what one NCCL communicator does
+};
+
+/// (TOMBOLO_ALGORITHM)
+enum class Algorithm { kAuto, kRing, kTwoLevel };
+
+struct Options {
+  Identity identity;
+  transport::Secret secret;
+  transport::RouterOptions router;  ///< host, policy, limits; its secret is overwritten
+  Routing routing = Routing::kPerPeer;
+  Algorithm algorithm = Algorithm::kAuto;
+  Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
+  Tuning tuning;
+  /// Where somebody else keeps the store (the C API's unique id): rank 0 starts none.
+  bool store_elsewhere = false;
+  /// Where this process reaches the store, if not at identity.address.
+  std::string store_reach;
+  /// Nobody has chosen a secret: the one above only opens the store, where rank 0 publishes a random one for
+  /// the job's connections.
+  bool make_secret = false;
+  Log log;
+  /// All from the environment: who this process is, the secret, and settings_from_environment().
+  static Options from_environment();
+  /// Host, policy and the rest, but neither identity nor secret: for who has got those elsewhere, whatever
+  /// launcher's variables are set.
+  static Options settings_from_environment();
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,82 @@
+// How ranks find each other: a small key-value rendezvous (Asio), and who am I from the launcher's
+// environment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parameter.h"
+#include "transport/bootstrap/secret.h"
+
+namespace tombolo::collectives {
+
+struct Identity {
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  std::string address = "127.0.0.1";  ///< of rank 0's store
+  int port = 29400;
+  std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single": who said so
+  /// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS,
+  /// SLURM_LOCALID, and the first host of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST), Open MPI
+  /// (OMPI_COMM_WORLD_RANK, ...), else a single rank. Throws kInvalidUsage naming the variable that is
+  /// missing or wrong.
+  static Identity from_environment();
+};
+
+/// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction, after
+/// telling its clients. Clients that do not know the secret are turned away.
+class StoreServer {
+ public:
+  /// The addresses of a name, in digits; throws where there are none.
+  using Resolve = std::function<std::vector<std::string>(const std::string& name)>;
+
+  /// `address` is the one that clients know: a loopback address in digits is the only one listened on, else
+  /// every address of this host is (the log says which). port 0 = any. Throws kSystem naming address and port
+  /// ("port in use") and what to do. `resolve`: in the system's way where it is empty.
+  StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
+              const Resolve& resolve = {});
+  ~StoreServer();
+  int port() const noexcept;
+  /// Where a client in this process reaches it, in digits, also if `address` does not lead here.
+  const std::string& own_address() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// A client. One thread at a time. Keys are texts of at most 1 KiB, values at most 16 MiB. Every call is
+/// bounded by its deadline, or else by the time that connect() was allowed; throws kRemote when the store is
+/// gone.
+class Store {
+ public:
+  /// Retries until the deadline while nobody listens yet. Throws kTimeout / kRemote (wrong secret) naming
+  /// address and port.
+  static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
+                                        Deadline deadline, Log log);
+  virtual ~Store() = default;
+  virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
+  /// Waits until the key is there. Throws kTimeout naming the key.
+  virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;
+  /// The value if the key is there now.
+  virtual std::optional<std::vector<std::byte>> try_get(std::string_view key) = 0;
+  /// Sets the key unless it is there already; returns what it holds afterwards. First come, first served.
+  virtual std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) = 0;
+  /// Adds to a counter and returns the new value. Throws kRemote where the key holds something else.
+  virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
+};
+
+/// TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
+const std::vector<const Parameter*>& collectives_parameters();
+
+}  // namespace tombolo::collectives

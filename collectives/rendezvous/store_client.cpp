@@ -1,0 +1,278 @@
+#include "collectives/rendezvous/store_client.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace tombolo::collectives {
+namespace store {
+namespace {
+
+using asio::ip::tcp;
+
+/// Between two attempts to reach a store that does not listen yet.
+constexpr auto kRetryPause = std::chrono::milliseconds(20);
+/// For one attempt: a dropped SYN must not eat the whole deadline.
+constexpr auto kAttemptPatience = std::chrono::seconds(5);
+
+/// False when the deadline passed first.
+bool wait_for(int descriptor, short events, Deadline deadline) {
+  for (;;) {
+    pollfd one{descriptor, events, 0};
+    const int ready = ::poll(&one, 1, deadline.poll_milliseconds());
+    if (ready > 0) return true;
+    if (ready == 0 && deadline.passed()) return false;
+    if (ready < 0 && errno != EINTR) fail_errno(errno, "store: poll");
+  }
+}
+
+/// A connected non-blocking socket, or -1 with `why`.
+int attempt(const tcp::endpoint& endpoint, Deadline deadline, std::string& why) {
+  const int descriptor =
+      ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  if (descriptor < 0) fail_errno(errno, "store: socket");
+  const int on = 1;
+  ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  int error = 0;
+  if (::connect(descriptor, endpoint.data(), static_cast<socklen_t>(endpoint.size())) != 0) error = errno;
+  if (error == EINPROGRESS) {
+    error = ETIMEDOUT;
+    if (wait_for(descriptor, POLLOUT,
+                 Deadline::after(std::min<Duration>(kAttemptPatience, deadline.remaining())))) {
+      socklen_t size = sizeof(error);
+      ::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  if (error == 0) return descriptor;
+  ::close(descriptor);
+  why = errno_text(error);
+  return -1;
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> Channel::connect(const std::string& address, int port,
+                                          const transport::Secret& secret, Deadline deadline) {
+  const std::string name = fmt::format("the store at {}:{}", address, port);
+  asio::io_context io;
+  std::string why = "no attempt was made";
+  for (;;) {
+    asio::error_code error;
+    const auto found = tcp::resolver(io).resolve(address, std::to_string(port), error);
+    if (error) why = error.message();
+    for (const auto& entry : found) {
+      const int descriptor = attempt(entry.endpoint(), deadline, why);
+      if (descriptor < 0) continue;
+      std::unique_ptr<Channel> channel(new Channel(descriptor, name));
+      try {
+        channel->handshake(secret, deadline);
+        return channel;
+      } catch (const Error& problem) {
+        // A store that is just going down (or a full backlog) closes before its hello: worth another attempt.
+        if (problem.cause() != Cause::kSystem) throw;
+        why = problem.what();
+      }
+    }
+    if (deadline.passed()) {
+      fail(
+          Cause::kTimeout,
+          "cannot reach {} within {}: {}. Is rank 0 running there (MASTER_ADDR says where), and does nothing "
+          "filter the port?",
+          name, format_seconds(to_seconds(deadline.allowed())), why);
+    }
+    std::this_thread::sleep_for(
+        std::min<Duration>(kRetryPause, deadline.remaining() + std::chrono::milliseconds(1)));
+  }
+}
+
+Channel::~Channel() {
+  ::close(descriptor_);
+}
+
+void Channel::lost(std::string_view why) const {
+  fail(Cause::kRemote, "{} is gone: {}", name_, why);
+}
+
+void Channel::handshake(const transport::Secret& secret, Deadline deadline) {
+  const auto expect = [&](std::size_t bytes, std::string_view what) {
+    try {
+      if (!read_until(bytes, deadline)) {
+        fail(Cause::kTimeout, "{} did not send its {} within {}", name_, what,
+             format_seconds(to_seconds(deadline.allowed())));
+      }
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kRemote) throw;
+      fail(Cause::kSystem, "{} closed the connection before its {}", name_, what);
+    }
+    filled_ = 0;
+  };
+  expect(kHelloBytes, "hello");
+  Nonce server;
+  try {
+    server = read_hello(std::span(buffer_).first<kHelloBytes>());
+  } catch (const Error& error) {
+    fail(error.cause(), "{}: {}", name_, error.what());
+  }
+  const Nonce client = random_nonce();
+  send(make_proof(secret, server, client), deadline);
+  expect(kVerdictBytes, "verdict");
+  const auto verdict = std::span(buffer_).first<kVerdictBytes>();
+  if (verdict[0] != std::byte{1}) {
+    fail(Cause::kRemote,
+         "{} rejected this process: wrong secret. TOMBOLO_SECRET must be the same on every rank", name_);
+  }
+  if (!check_verdict(secret, server, client, verdict)) {
+    fail(Cause::kRemote, "{} does not know the secret itself: it belongs to another job", name_);
+  }
+}
+
+void Channel::send(std::span<const std::byte> frame, Deadline deadline) {
+  while (!frame.empty()) {
+    const ssize_t sent = ::send(descriptor_, frame.data(), frame.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      frame = frame.subspan(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_for(descriptor_, POLLOUT, deadline)) {
+        fail(Cause::kTimeout, "{} took nothing for {}", name_,
+             format_seconds(to_seconds(deadline.allowed())));
+      }
+    } else if (errno != EINTR) {
+      lost(errno_text(errno));
+    }
+  }
+}
+
+bool Channel::read_until(std::size_t bytes, Deadline deadline) {
+  if (buffer_.size() < bytes) buffer_.resize(bytes);
+  while (filled_ < bytes) {
+    const ssize_t got = ::recv(descriptor_, buffer_.data() + filled_, bytes - filled_, 0);
+    if (got > 0) {
+      filled_ += static_cast<std::size_t>(got);
+    } else if (got == 0) {
+      lost("it closed the connection");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (deadline.passed() || !wait_for(descriptor_, POLLIN, deadline)) return false;
+    } else if (errno != EINTR) {
+      lost(errno_text(errno));
+    }
+  }
+  return true;
+}
+
+std::optional<Frame> Channel::receive(Deadline deadline) {
+  if (!read_until(kLengthBytes, deadline)) return std::nullopt;
+  const std::size_t length = read_length(std::span(buffer_).first<kLengthBytes>());
+  if (length < kHeaderBytes || length > kMaxFrame) lost("it sent a frame of an absurd length");
+  if (!read_until(kLengthBytes + length, deadline)) return std::nullopt;
+  filled_ = 0;
+  const Frame frame = parse(std::span(buffer_).subspan(kLengthBytes, length));
+  if (frame.kind == Kind::kFarewell) {
+    farewell_ = true;
+    lost("rank 0 has closed it");
+  }
+  return frame;
+}
+
+Watch::Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
+             Deadline deadline)
+    : channel_(Channel::connect(address, port, secret, deadline)) {
+  channel_->send(encode(Kind::kGet, 1, key, {}), deadline);
+}
+
+Watch::News Watch::check() {
+  if (news_ != News::kNone) return news_;
+  try {
+    if (const auto frame = channel_->receive(Deadline::after(Duration::zero()))) {
+      value_.assign(frame->value.begin(), frame->value.end());
+      news_ = News::kValue;
+    }
+  } catch (const Error&) {
+    news_ = channel_->said_farewell() ? News::kStoreLeft : News::kStoreLost;
+  }
+  return news_;
+}
+
+}  // namespace store
+
+namespace {
+
+class Client final : public Store {
+ public:
+  Client(std::unique_ptr<store::Channel> channel, Duration patience)
+      : channel_(std::move(channel)), patience_(patience) {}
+
+  void set(std::string_view key, std::span<const std::byte> value) override {
+    ask(store::Kind::kSet, key, value, Deadline::after(patience_));
+  }
+  std::vector<std::byte> get(std::string_view key, Deadline deadline) override {
+    return to_vector(ask(store::Kind::kGet, key, {}, deadline));
+  }
+  std::optional<std::vector<std::byte>> try_get(std::string_view key) override {
+    const store::Frame frame = ask(store::Kind::kTryGet, key, {}, Deadline::after(patience_));
+    if (frame.kind == store::Kind::kAbsent) return std::nullopt;
+    return to_vector(frame);
+  }
+  std::vector<std::byte> claim(std::string_view key, std::span<const std::byte> value) override {
+    return to_vector(ask(store::Kind::kClaim, key, value, Deadline::after(patience_)));
+  }
+  std::int64_t add(std::string_view key, std::int64_t by) override {
+    const store::Frame frame =
+        ask(store::Kind::kAdd, key, std::as_bytes(std::span(&by, 1)), Deadline::after(patience_));
+    std::int64_t value = 0;
+    if (frame.value.size() != sizeof(value)) {
+      fail(Cause::kRemote, "{}: an answer of {} bytes to adding", channel_->name(), frame.value.size());
+    }
+    std::memcpy(&value, frame.value.data(), sizeof(value));
+    return value;
+  }
+
+ private:
+  static std::vector<std::byte> to_vector(const store::Frame& frame) {
+    return {frame.value.begin(), frame.value.end()};
+  }
+
+  store::Frame ask(store::Kind kind, std::string_view key, std::span<const std::byte> value,
+                   Deadline deadline) {
+    const std::uint32_t request = ++last_request_;
+    channel_->send(store::encode(kind, request, key, value), deadline);
+    for (;;) {
+      const auto frame = channel_->receive(deadline);
+      if (!frame) {
+        fail(Cause::kTimeout, "{} has no key '{}' after {}", channel_->name(), key,
+             format_seconds(to_seconds(deadline.allowed())));
+      }
+      if (frame->request != request) continue;  // the late answer to a get that was given up
+      if (frame->kind == store::Kind::kRefused) {
+        fail(Cause::kRemote, "{}: key '{}': {}", channel_->name(), key,
+             std::string_view(reinterpret_cast<const char*>(frame->value.data()), frame->value.size()));
+      }
+      return *frame;
+    }
+  }
+
+  std::unique_ptr<store::Channel> channel_;
+  Duration patience_;
+  std::uint32_t last_request_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Store> Store::connect(const std::string& address, int port, const transport::Secret& secret,
+                                      Deadline deadline, Log log) {
+  auto channel = store::Channel::connect(address, port, secret, deadline);
+  log.trace("connected to {}", channel->name());
+  return std::make_unique<Client>(std::move(channel), deadline.allowed());
+}
+
+}  // namespace tombolo::collectives

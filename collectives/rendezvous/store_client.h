@@ -1,0 +1,66 @@
+// The client side of the store: frames over a socket that never blocks longer than a deadline, and a watch on
+// one key that a poll(2) loop can include.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/rendezvous/bootstrap.h"
+#include "collectives/rendezvous/store_protocol.h"
+
+namespace tombolo::collectives::store {
+
+/// An authenticated connection to the store. One thread at a time. Owns its socket.
+class Channel {
+ public:
+  /// Retries until the deadline while nobody listens. Throws kTimeout, or kRemote for a wrong secret.
+  static std::unique_ptr<Channel> connect(const std::string& address, int port,
+                                          const transport::Secret& secret, Deadline deadline);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  /// Throws kTimeout, or kRemote when the store is gone.
+  void send(std::span<const std::byte> frame, Deadline deadline);
+  /// The next frame, valid until the next call; nothing when the deadline passed first (a part that came is
+  /// kept). A farewell is told by kRemote.
+  std::optional<Frame> receive(Deadline deadline);
+  int descriptor() const noexcept { return descriptor_; }
+  /// "the store at 127.0.0.1:29400"
+  const std::string& name() const noexcept { return name_; }
+  bool said_farewell() const noexcept { return farewell_; }
+
+ private:
+  Channel(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
+  void handshake(const transport::Secret& secret, Deadline deadline);
+  bool read_until(std::size_t bytes, Deadline deadline);
+  [[noreturn]] void lost(std::string_view why) const;
+
+  int descriptor_;
+  std::string name_;
+  bool farewell_ = false;
+  std::vector<std::byte> buffer_;  // what has been read of the current frame
+  std::size_t filled_ = 0;
+};
+
+/// Waits for one key without blocking.
+class Watch {
+ public:
+  Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
+        Deadline deadline);
+  enum class News { kNone, kValue, kStoreLeft, kStoreLost };
+  /// kStoreLeft: the server said farewell. kStoreLost: it went without one, so its process died. Both last.
+  News check();
+  const std::vector<std::byte>& value() const noexcept { return value_; }
+  /// To poll for POLLIN; -1 when there is nothing to wait for any more.
+  int descriptor() const noexcept { return news_ == News::kNone ? channel_->descriptor() : -1; }
+
+ private:
+  std::unique_ptr<Channel> channel_;
+  News news_ = News::kNone;
+  std::vector<std::byte> value_;
+};
+
+}  // namespace tombolo::collectives::store

@@ -1,0 +1,47 @@
+#include "collectives/schedule/algorithms/doubling_all_reduce.h"
+
+namespace tombolo::collectives {
+
+Schedule doubling_all_reduce(const Layout& layout, const Problem& problem, const Tuning&, bool in_place) {
+  ScheduleBuilder builder(in_place, 0);
+  const int n = layout.size, p = layout.position;
+  const std::size_t bytes = problem.count * problem.element_bytes;
+  const Piece output{Buffer::kOutput, 0};
+  int power = 1;
+  while (power * 2 <= n) power *= 2;
+  // The first 2 * rest positions pair up beforehand, so that a power of two goes on.
+  const int rest = n - power;
+  Piece partial{Buffer::kInput, 0};
+  // Each result goes to a new place: the send of the old one need not have ended.
+  const auto absorb = [&](int peer, bool peer_first) {
+    const Piece arrived = builder.scratch(bytes), result = builder.scratch(bytes);
+    builder.receive(peer, arrived, bytes);
+    // By position, on both sides alike: the same operands in the same order give the same bits.
+    if (peer_first) {
+      builder.combine(result, arrived, partial, bytes);
+    } else {
+      builder.combine(result, partial, arrived, bytes);
+    }
+    partial = result;
+  };
+  const bool folded = p < 2 * rest;
+  if (folded && p % 2 == 0) {
+    builder.send(layout.at(p + 1), partial, bytes);
+    builder.receive(layout.at(p + 1), output, bytes);
+    return builder.build("doubling");
+  }
+  if (folded) absorb(layout.at(p - 1), true);
+  const int own = folded ? p / 2 : p - rest;
+  const auto position_of = [&](int active) { return active < rest ? 2 * active + 1 : active + rest; };
+  for (int distance = 1; distance < power; distance *= 2) {
+    const int other = own ^ distance;
+    builder.send(layout.at(position_of(other)), partial, bytes);
+    absorb(layout.at(position_of(other)), other < own);
+  }
+  builder.copy(output, partial, bytes);
+  if (problem.average && n > 1) builder.divide(output, bytes);
+  if (folded) builder.send(layout.at(p - 1), output, bytes);
+  return builder.build("doubling");
+}
+
+}  // namespace tombolo::collectives

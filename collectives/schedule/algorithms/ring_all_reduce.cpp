@@ -1,0 +1,51 @@
+#include "collectives/schedule/algorithms/ring_all_reduce.h"
+
+#include <algorithm>
+
+namespace tombolo::collectives {
+
+Schedule ring_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning, bool in_place) {
+  ScheduleBuilder builder(in_place, 0);
+  const int n = layout.size, p = layout.position;
+  const std::size_t element = problem.element_bytes;
+  const Interval whole{0, problem.count};
+  if (n == 1) {
+    builder.copy({Buffer::kOutput, 0}, {Buffer::kInput, 0}, problem.count * element);
+    return builder.build("ring");
+  }
+  const auto shard = [&](int where) {
+    return part_of(whole, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
+  };
+  const std::size_t largest = shard(0).count();
+  const std::size_t pieces = pieces_of(largest, element, tuning.segment_bytes);
+  const int next = layout.at(p + 1), previous = layout.at(p - 1);
+  // In place there is nowhere else to receive to; eight slots keep as many receives posted.
+  const std::size_t slot = in_place ? part_of({0, largest}, 0, pieces).count() * element : 0;
+  ScratchRing incoming(builder, slot, std::min<std::size_t>(8, pieces * static_cast<std::size_t>(n - 1)));
+
+  for (int step = 0; step < n - 1; ++step) {
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      const Interval out = part_of(shard(p - step), piece, pieces);
+      const Buffer from = step == 0 ? Buffer::kInput : Buffer::kOutput;
+      builder.send(next, Piece{from, 0} + out.begin * element, out.count() * element);
+      const Interval in = part_of(shard(p - step - 1), piece, pieces);
+      const std::size_t bytes = in.count() * element;
+      const Piece target = Piece{Buffer::kOutput, 0} + in.begin * element;
+      const Piece arrived = in_place ? incoming.next() : target;
+      builder.receive(previous, arrived, bytes);
+      builder.combine(target, arrived, Piece{Buffer::kInput, 0} + in.begin * element, bytes);
+      if (problem.average && step == n - 2) builder.divide(target, bytes);
+    }
+  }
+  for (int step = 0; step < n - 1; ++step) {
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      const Interval out = part_of(shard(p + 1 - step), piece, pieces);
+      builder.send(next, Piece{Buffer::kOutput, 0} + out.begin * element, out.count() * element);
+      const Interval in = part_of(shard(p - step), piece, pieces);
+      builder.receive(previous, Piece{Buffer::kOutput, 0} + in.begin * element, in.count() * element);
+    }
+  }
+  return builder.build("ring");
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,15 @@
+// All-reduce that crosses the slow links between clusters once: reduce-scatter inside each cluster, an
+// exchange between the owners of the same elements in all clusters, all-gather inside. With two clusters each
+// direction of the link between them carries the vector exactly once; with k clusters 2 (k - 1) / k times.
+#pragma once
+
+#include "collectives/schedule/layout.h"
+#include "collectives/schedule/schedule.h"
+
+namespace tombolo::collectives {
+
+/// Clusters may differ in size: the exchange is cut at the union of all clusters' shard borders.
+Schedule two_level_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning,
+                              bool in_place);
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,176 @@
+#include "planner/cost/costs.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// An all-reduce of `bytes` among the ranks of a place: 2 (t-1) / t of it over each edge of a ring.
+double tensor_all_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
+                         double bytes) {
+  const double count = static_cast<double>(ranks.size());
+  if (ranks.size() < 2) return 0;
+  double seconds_per_byte = 0, latency = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int from = view.host_index(plan.ranks[at(ranks[i])].host);
+    const int to = view.host_index(plan.ranks[at(ranks[(i + 1) % ranks.size()])].host);
+    const Path& path = view.path(from, to);
+    if (path.bytes_per_second > 0) seconds_per_byte = std::max(seconds_per_byte, 1 / path.bytes_per_second);
+    latency = std::max(latency, path.latency_seconds);
+  }
+  return 2 * (count - 1) * (bytes / count * seconds_per_byte + latency);
+}
+
+PassSeconds operator*(double factor, const PassSeconds& pass) {
+  return {factor * pass.forward, factor * pass.backward_input, factor * pass.backward_weights};
+}
+
+void add(PassSeconds& sum, const PassSeconds& more) {
+  sum.forward += more.forward;
+  sum.backward_input += more.backward_input;
+  sum.backward_weights += more.backward_weights;
+}
+
+/// As measured, of all ranks the slowest device's.
+PassSeconds measured(const Job& job, const std::vector<std::string_view>& devices, std::string_view kind,
+                     int tensor, int rows, double& update) {
+  LayerTimes slowest;
+  for (const std::string_view device : devices) {
+    const auto times = job.profile->times(device, kind, tensor, rows);
+    if (!times)
+      fail(Cause::kInvalidUsage,
+           "the profile has no times of kind \"{}\" on device \"{}\" shared by {} ranks; measure them, or "
+           "plan with the degrees that were measured",
+           kind, device, tensor);
+    if (times->forward + times->backward >= slowest.forward + slowest.backward) slowest = *times;
+  }
+  update += slowest.update;
+  return {slowest.forward, slowest.backward / 2, slowest.backward / 2};
+}
+
+/// Replaces estimates by the profile's measurements.
+void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
+                   const std::vector<std::string_view>& devices, int tensor) {
+  const Job& job = plan.job;
+  const Profile& profile = *job.profile;
+  const Pipeline& pipeline = plan.pipelines[at(place.replica)];
+  const int places = plan.pipeline_size(place.replica), rows = pipeline.micro_batch;
+  const auto known = [&](std::string_view kind) {
+    return std::ranges::any_of(profile.measurements, [&](const auto& one) { return one.kind == kind; });
+  };
+  const auto recomputed = [&](PassSeconds pass) {
+    // Of a selective recomputation the share that attention's core has of a layer's FLOPs.
+    const double core = job.model.attention_core_flops() / job.model.layer_forward_flops();
+    if (job.recompute == Recompute::kFull) pass.backward_input += pass.forward;
+    if (job.recompute == Recompute::kSelective) pass.backward_input += core * pass.forward;
+    return pass;
+  };
+  costs.optimizer = 0;
+  costs.layers.assign(at(job.model.layers), {});
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const Stage& stage = pipeline.stages[at(chunk * places + place.stage)];
+    std::string_view last_kind;
+    PassSeconds pass;
+    double update = 0;
+    for (int layer = stage.first_layer; layer < stage.first_layer + stage.layers; ++layer) {
+      if (profile.kind_of(layer) != last_kind) {
+        last_kind = profile.kind_of(layer);
+        update = 0;
+        pass = recomputed(measured(job, devices, last_kind, tensor, rows, update));
+      }
+      costs.layers[at(layer)] = pass;
+      costs.optimizer += update;
+    }
+  }
+  if (place.stage == 0 && known(Profile::kEmbedding))
+    costs.embedding = measured(job, devices, Profile::kEmbedding, tensor, rows, costs.optimizer);
+  if (place.stage + 1 == places && known(Profile::kHead)) {
+    double update = 0;
+    costs.head = measured(job, devices, Profile::kHead, tensor, rows, update);
+    // The head was measured with a copy of the tied embedding, which is one with the first stage's where both
+    // are on one place.
+    if (places == 1 && job.model.tied_embeddings) {
+      const auto norm = static_cast<double>(job.model.norm_parameters());
+      update *= norm / (norm + static_cast<double>(job.model.token_embedding_parameters(tensor)));
+    }
+    costs.optimizer += update;
+  }
+}
+
+}  // namespace
+
+const PassSeconds& PlaceCosts::of_layer(int index) const noexcept {
+  return layers.empty() ? layer : layers[at(index)];
+}
+
+PassSeconds PlaceCosts::stage(const Stage& stage, bool first, bool last) const noexcept {
+  PassSeconds sum;
+  if (layers.empty()) {
+    sum = stage.layers * layer;
+  } else {
+    for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i) add(sum, layers[at(i)]);
+  }
+  if (first) add(sum, embedding);
+  if (last) add(sum, head);
+  return sum;
+}
+
+PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
+  const Job& job = plan.job;
+  const Model& model = job.model;
+  const RankPlace& first = plan.ranks[at(ranks.front())];
+  const Pipeline& pipeline = plan.pipelines[at(first.replica)];
+  const int places = plan.pipeline_size(first.replica);
+  const double rows = pipeline.micro_batch, tensor = static_cast<double>(ranks.size());
+
+  double speed = 0, memory_speed = 0;
+  std::vector<std::string_view> devices;
+  for (const int rank : ranks) {
+    const RankPlace& place = plan.ranks[at(rank)];
+    const int host = view.host_index(place.host);
+    if (job.profile) {
+      const std::string_view device = view.host(host).devices[at(place.device)].name;
+      if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+      continue;
+    }
+    const double flops = view.flops_per_second(host, place.device),
+                 memory = view.memory_speed(host, place.device);
+    speed = rank == ranks.front() ? flops : std::min(speed, flops);
+    memory_speed = rank == ranks.front() ? memory : std::min(memory_speed, memory);
+  }
+
+  PlaceCosts costs;
+  if (job.profile) {
+    apply_profile(costs, plan, first, devices, static_cast<int>(ranks.size()));
+    return costs;
+  }
+  const double all = model.layer_forward_flops() * rows / tensor / speed;
+  const double core = model.attention_core_flops() * rows / tensor / speed, products = all - core;
+  const double reduce = tensor_all_reduce(plan, view, ranks, model.boundary_bytes() * rows);
+  costs.layer = {all + 2 * reduce, products + 2 * core + 2 * reduce, products};
+  if (job.recompute == Recompute::kFull) costs.layer.backward_input += all + 2 * reduce;
+  if (job.recompute == Recompute::kSelective) costs.layer.backward_input += core;
+  const double head = model.head_forward_flops() * rows / tensor / speed;
+  const bool last = first.stage + 1 == places;
+  if (last) costs.head = {head, head + reduce, head};
+
+  if (memory_speed > 0) {
+    // Both clear gradients before the step and read them for the norm. Adam reads a parameter, its gradient
+    // and both moments and writes all but the gradient; with a master copy it reads and writes that too.
+    const double value = model.bytes_per_value, gradient = job.gradient_bytes();
+    const double master = value < 4 ? 8 : 0;
+    const double update = 2 * value + gradient + 16 + master;
+    const double parameters = static_cast<double>(place_parameters(plan, first.replica, first.stage));
+    const double share = job.shard_optimizer ? plan.data_size() : 1;
+    costs.optimizer = parameters * (2 * gradient + update / share) / memory_speed;
+  }
+  return costs;
+}
+
+}  // namespace tombolo::planner

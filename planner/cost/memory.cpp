@@ -1,0 +1,227 @@
+#include "planner/cost/memory.h"
+
+#include <algorithm>
+
+#include "planner/model/index.h"
+#include "planner/model/schedule.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// Sizes of a micro-batch's tensors, in values.
+struct Sizes {
+  Sizes(const Model& model, int micro_batch_rows)
+      : rows(static_cast<std::uint64_t>(micro_batch_rows)),
+        tokens(rows * static_cast<std::uint64_t>(model.context)),
+        boundary(tokens * static_cast<std::uint64_t>(model.hidden)),
+        logits(tokens * static_cast<std::uint64_t>(model.vocabulary)),
+        heads(static_cast<std::uint64_t>(model.heads)),
+        square(static_cast<std::uint64_t>(model.context) * static_cast<std::uint64_t>(model.context)) {}
+  std::uint64_t rows, tokens, boundary, logits, heads, square;
+};
+
+std::uint64_t tombolo_layer_values(const Sizes& sizes) {
+  return 16 * sizes.boundary + 4 * sizes.tokens + sizes.rows * sizes.heads * sizes.square;
+}
+
+/// One byte each, what dropout kept: GPT-2's kind of model has it, the later kinds do not.
+double dropout_masks(const Model& model) {
+  return model.biases ? 1 : 0;
+}
+
+/// Bytes per token of one layer.
+HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
+  const Model& model = job.model;
+  const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
+  const double tokens = static_cast<double>(rows) * model.context;
+  const double sequence = job.sequence_parallel ? t : 1;
+  if (job.recompute == Recompute::kFull) {
+    const auto input = static_cast<std::uint64_t>(tokens * b * h / sequence);
+    return {input, input};
+  }
+  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
+  // sequence is divided; queries, keys, values, the core's output and the MLP's inside are divided by heads
+  // and columns.
+  const double products_in = 2 * b * h, core_out = b * h, inner_out = b * model.inner();
+  const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
+  const double whole = 2 * b * h + products_in + 2 * mask * h;
+  const double divided = b * h * (1 + key_value) + core_out + inner_in + inner_out;
+  // Softmax, its dropout, and what dropout kept, for every pair of tokens and each head.
+  const double core = job.recompute == Recompute::kSelective
+                          ? 0
+                          : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
+  const double until_backward = whole / sequence + (divided + core) / t;
+  const double until_weights = products_in / sequence + (core_out + inner_out) / t;
+  return {static_cast<std::uint64_t>(tokens * until_backward),
+          static_cast<std::uint64_t>(tokens * until_weights)};
+}
+
+/// The most that any device was seen to keep; 0 where none was measured.
+std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int rows, int tensor) {
+  std::uint64_t most = 0;
+  for (const Profile::Measurement& one : profile.measurements)
+    if (one.kind == kind && one.tensor == tensor && one.times.kept_bytes > 0)
+      if (const auto times = profile.times(one.device, kind, tensor, rows))
+        most = std::max(most, times->kept_bytes);
+  return most;
+}
+
+/// As layer_activation_bytes(), or as measured where nothing is computed again. Which of its bytes only the
+/// weights' gradients need a profile does not tell, so all are kept for these.
+HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
+  if (job.profile && job.recompute == Recompute::kNone)
+    if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
+      return {kept, kept};
+  return layer_activation_bytes(job, rows, tensor);
+}
+
+/// What a chunk with these layers holds for one micro-batch.
+HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& stage, bool first, bool last) {
+  const Job& job = plan.job;
+  const Model& model = job.model;
+  const Sizes sizes(model, pipeline.micro_batch);
+  const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
+  const auto tensor = static_cast<std::uint64_t>(stage.tensor);
+  HeldBytes held;
+  for (int i = stage.first_layer; i < stage.first_layer + stage.layers; ++i) {
+    const HeldBytes layer = held_by_layer(job, i, pipeline.micro_batch, stage.tensor);
+    held.until_backward += layer.until_backward;
+    held.until_weights += layer.until_weights;
+    if (job.profile) continue;
+    const auto layers = static_cast<std::uint64_t>(stage.layers);  // all alike
+    held.until_backward *= layers;
+    held.until_weights *= layers;
+    break;
+  }
+  std::uint64_t more = 0;
+  if (job.framework == Framework::kTombolo) {
+    more = sizes.boundary;  // the input
+    if (last) more += sizes.boundary + 2 * sizes.tokens + sizes.logits;
+    more *= value;
+  } else {
+    const std::uint64_t sequence = job.sequence_parallel ? tensor : 1;
+    if (first) more += static_cast<std::uint64_t>(dropout_masks(model)) * sizes.boundary / sequence;
+    // The final norm's input, the projection's, and the logits, for the loss in fp32.
+    const std::uint64_t head = 2 * value * sizes.boundary / sequence + 4 * sizes.logits / tensor;
+    const std::uint64_t kept =
+        job.profile ? measured_bytes(*job.profile, Profile::kHead, pipeline.micro_batch, stage.tensor) : 0;
+    if (last) more += kept > 0 ? kept : head;
+  }
+  held.until_backward += more;
+  held.until_weights += more;
+  return held;
+}
+
+/// More than a device will ever have, and far from what 64 bits hold.
+constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
+
+/// Whether a pipeline's activations could come near it: a model with a long context, in micro-batches of a
+/// whole batch.
+bool beyond_counting(const Job& job, const Pipeline& pipeline) {
+  const Model& model = job.model;
+  const double held =
+      job.schedule == Schedule::kGPipe
+          ? pipeline.rows
+          : std::min<double>(pipeline.rows,
+                             pipeline.micro_batch * (1.0 + static_cast<double>(pipeline.stages.size())));
+  const double products = 8.0 * model.heads * model.context;  // of one layer even where all is computed again
+  const double layers = model.layers * (64.0 * model.hidden + 8.0 * model.inner() +
+                                        (job.recompute == Recompute::kNone ? products : 0));
+  return held * model.context * (layers + products + 8.0 * model.vocabulary) >
+         static_cast<double>(kBeyondCounting);
+}
+
+}  // namespace
+
+HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
+  if (job.framework == Framework::kMegatron) return megatron_layer(job, rows, tensor);
+  const std::uint64_t bytes =
+      tombolo_layer_values(Sizes(job.model, rows)) * static_cast<std::uint64_t>(job.model.bytes_per_value);
+  return {bytes, bytes};
+}
+
+std::uint64_t place_parameters(const Plan& plan, int replica, int place) {
+  const Job& job = plan.job;
+  const int places = plan.pipeline_size(replica), tensor = plan.stage(place, replica).tensor;
+  const bool first = place == 0, last = place == places - 1;
+  // The projection counts on the last chunk; where it shares the rank with the embedding, both are one stage.
+  std::uint64_t parameters = job.model.stage_parameters(0, false, last, tensor);
+  if (first && last && job.model.tied_embeddings) parameters -= job.model.token_embedding_parameters(tensor);
+  if (first) parameters += job.embedding_parameters(tensor);
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const Stage& stage = plan.stages(replica)[at(chunk * places + place)];
+    parameters += job.layer_parameters(stage.first_layer, stage.layers, tensor);
+  }
+  return parameters;
+}
+
+RankMemory rank_memory(const Plan& plan, int replica, int place) {
+  const Job& job = plan.job;
+  const Model& model = job.model;
+  const Pipeline& pipeline = plan.pipelines[at(replica)];
+  const int places = plan.pipeline_size(replica);
+  const Sizes sizes(model, pipeline.micro_batch);
+  const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
+
+  RankMemory memory;
+  const std::uint64_t parameters = place_parameters(plan, replica, place);
+  memory.parameters = parameters * value;
+  memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
+  memory.optimizer = parameters * (model.bytes_per_value < 4 ? 12 : 8);
+  if (job.shard_optimizer) {
+    const auto shares = static_cast<std::uint64_t>(plan.data_size());
+    memory.optimizer = (memory.optimizer + shares - 1) / shares;
+  }
+
+  std::vector<HeldBytes> chunks;
+  for (int chunk = 0; chunk < job.chunks; ++chunk) {
+    const int number = chunk * places + place;
+    chunks.push_back(chunk_bytes(plan, pipeline, pipeline.stages[at(number)], number == 0,
+                                 number + 1 == static_cast<int>(pipeline.stages.size())));
+  }
+  if (beyond_counting(job, pipeline)) {
+    memory.activations = memory.total = kBeyondCounting;
+    return memory;
+  }
+  memory.activations =
+      most_held(operations_of(job.schedule, place, places, pipeline.micro_batches(), job.chunks), chunks);
+
+  if (job.framework == Framework::kTombolo) {
+    // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most
+    // one head's matrix of attention weights.
+    const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
+    memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
+  } else {
+    const auto tensor = static_cast<std::uint64_t>(plan.stage(place, replica).tensor);
+    if (places > 1) memory.buffers += 2 * sizes.boundary * value;
+    if (place + 1 == places) memory.buffers += 4 * sizes.logits / tensor;
+    // One layer at a time is computed again in full.
+    if (job.recompute != Recompute::kNone) {
+      Job kept = job;
+      kept.recompute = job.recompute == Recompute::kFull ? Recompute::kSelective : Recompute::kNone;
+      memory.buffers +=
+          layer_activation_bytes(kept, pipeline.micro_batch, static_cast<int>(tensor)).until_backward;
+    }
+  }
+  if (job.profile) memory.buffers += job.profile->overhead_bytes;
+  memory.total =
+      memory.parameters + memory.gradients + memory.optimizer + memory.activations + memory.buffers;
+  return memory;
+}
+
+std::vector<RankMemory> memory_by_rank(const Plan& plan) {
+  std::vector<std::vector<std::optional<RankMemory>>> known(plan.pipelines.size());
+  for (int replica = 0; replica < plan.data_size(); ++replica)
+    known[at(replica)].resize(at(plan.pipeline_size(replica)));
+  std::vector<RankMemory> result;
+  for (const RankPlace& place : plan.ranks) {
+    auto& memory = known[at(place.replica)][at(place.stage)];
+    if (!memory) memory = rank_memory(plan, place.replica, place.stage);
+    result.push_back(*memory);
+  }
+  return result;
+}
+
+}  // namespace tombolo::planner

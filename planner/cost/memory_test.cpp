@@ -1,0 +1,180 @@
+#include "planner/cost/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/plan/layer_split.h"
+
+namespace tombolo::planner {
+namespace {
+
+Job gpt2_job() {
+  Job job;
+  job.model = {"gpt2", 12, 768, 12, 1024, 50257, 4};
+  job.global_batch = 16;
+  job.micro_batch = 1;
+  job.pipeline = 4;
+  job.data = 1;
+  return job;
+}
+
+TEST(Model, CountsGpt2sParameters) {
+  // GPT-2 small has 124,439,808 parameters.
+  EXPECT_EQ(gpt2_job().model.parameters(), 124'439'808u);
+  EXPECT_EQ(gpt2_job().model.layer_parameters(), 7'087'872u);
+}
+
+TEST(Model, StagesTogetherHoldTheModelAndOneMoreEmbedding) {
+  const Model model = gpt2_job().model;
+  EXPECT_EQ(model.stage_parameters(12, true, true), model.parameters());
+  EXPECT_EQ(model.stage_parameters(5, true, false) + model.stage_parameters(4, false, false) +
+                model.stage_parameters(3, false, true),
+            model.parameters() + model.token_embedding_parameters());
+}
+
+TEST(Model, ReadsItsShortDescription) {
+  const Model model = parse_model("layers=8,hidden=128,heads=4,context=64,vocabulary=256,name=small,bytes=2");
+  EXPECT_EQ(model.layers, 8);
+  EXPECT_EQ(model.hidden, 128);
+  EXPECT_EQ(model.context, 64);
+  EXPECT_EQ(model.name, "small");
+  EXPECT_EQ(model.bytes_per_value, 2);
+  EXPECT_THROW(parse_model("layers=8,depth=4"), Error);
+  EXPECT_THROW(parse_model("layers=eight"), Error);
+  EXPECT_THROW(parse_model("layers"), Error);
+  EXPECT_THROW(parse_model("layers=8,hidden=10,heads=4,context=1,vocabulary=2").check(), Error);
+  EXPECT_THROW(parse_model("layers=8").check(), Error);
+}
+
+/// One replica of equal stages.
+Plan plan_of(const Job& job) {
+  Plan plan;
+  plan.job = job;
+  plan.pipelines =
+      equal_pipelines(job, to_stages(std::vector<int>(static_cast<std::size_t>(job.pipeline * job.chunks),
+                                                      job.model.layers / job.pipeline / job.chunks)));
+  for (Pipeline& pipeline : plan.pipelines)
+    for (Stage& stage : pipeline.stages) stage.tensor = job.tensor;
+  return plan;
+}
+
+RankMemory memory_of(const Job& job, int place) {
+  return rank_memory(plan_of(job), 0, place);
+}
+
+// A long context in one micro-batch of a thousand rows: more bytes than 64 bits count, which must not look
+// like few.
+TEST(Memory, NeverWrapsAround) {
+  Job job = gpt2_job();
+  job.framework = Framework::kMegatron;
+  job.model = {"long", 128, 16384, 128, 1'000'000, 128'000, 2};
+  job.global_batch = job.micro_batch = 1024;
+  EXPECT_GE(memory_of(job, 0).total, std::uint64_t{1} << 60);
+  job.micro_batch = 1;
+  job.recompute = Recompute::kFull;
+  const RankMemory one = memory_of(job, 0);
+  EXPECT_LT(one.total, std::uint64_t{1} << 50);
+  EXPECT_GT(one.activations, std::uint64_t{1} << 40);
+  Model model = job.model;
+  EXPECT_NO_THROW(model.check());
+  model.hidden = 1 << 28;
+  EXPECT_THROW(model.check(), Error);
+}
+
+TEST(Memory, ParametersGradientsAndAdamStateArePerStage) {
+  const Job job = gpt2_job();
+  const std::uint64_t layer = job.model.layer_parameters();
+  const RankMemory middle = memory_of(job, 1);
+  EXPECT_EQ(middle.parameters, 3 * layer * 4);
+  EXPECT_EQ(middle.gradients, 3 * layer * 4);
+  EXPECT_EQ(middle.optimizer, 3 * layer * 8);
+  EXPECT_EQ(memory_of(job, 0).parameters, (3 * layer + job.model.embedding_parameters()) * 4);
+  EXPECT_EQ(memory_of(job, 3).parameters, (3 * layer + job.model.token_embedding_parameters() + 2 * 768) * 4);
+  EXPECT_EQ(middle.total,
+            middle.parameters + middle.gradients + middle.optimizer + middle.activations + middle.buffers);
+}
+
+TEST(Memory, EarlierStagesHoldMoreMicroBatchesInFlight) {
+  const Job job = gpt2_job();
+  const std::uint64_t last_but_one = memory_of(job, 2).activations;
+  EXPECT_EQ(memory_of(job, 0).activations, last_but_one * 2);  // 4 against 2
+  EXPECT_EQ(memory_of(job, 1).activations, last_but_one / 2 * 3);
+  Job short_job = job;
+  short_job.global_batch = 2;  // never more in flight than there are
+  EXPECT_EQ(memory_of(short_job, 0).activations, last_but_one);
+}
+
+TEST(Memory, LogitsAreOnTheLastStageOnly) {
+  const Job job = gpt2_job();
+  const std::uint64_t extra = memory_of(job, 3).activations - memory_of(job, 2).activations / 2;
+  EXPECT_EQ(extra, (1024ull * 50257 + 1024ull * 768 + 2 * 1024) * 4);
+}
+
+TEST(Memory, HalfPrecisionKeepsAMasterCopy) {
+  Job job = gpt2_job();
+  job.model.bytes_per_value = 2;
+  const RankMemory memory = memory_of(job, 1);
+  EXPECT_EQ(memory.parameters, 3 * job.model.layer_parameters() * 2);
+  EXPECT_EQ(memory.optimizer, 3 * job.model.layer_parameters() * 12);
+}
+
+/// Megatron-LM's, GPT-3 22B as in arXiv 2205.05198: 48 layers, hidden 6144, 64 heads, sequence 2048.
+Job megatron_job() {
+  Job job;
+  job.framework = Framework::kMegatron;
+  job.model = {"22b", 48, 6144, 64, 2048, 51200, 2};
+  job.global_batch = 4;
+  job.micro_batch = 4;
+  job.pipeline = 1;
+  job.data = 1;
+  job.tensor = 8;
+  return job;
+}
+
+TEST(Memory, MegatronsActivationsAreThoseOfThePaper) {
+  Job job = megatron_job();
+  const double sbh = 2048.0 * 4 * 6144, core = 5.0 * 64 * 2048 / 6144;
+  const auto layer = [&] {
+    return static_cast<double>(layer_activation_bytes(job, 4, job.tensor).until_backward);
+  };
+  EXPECT_NEAR(layer(), sbh * (10 + 24.0 / 8 + core / 8), 1);
+  job.sequence_parallel = true;
+  EXPECT_NEAR(layer(), sbh / 8 * (34 + core), 1);
+  job.recompute = Recompute::kSelective;
+  EXPECT_NEAR(layer(), sbh / 8 * 34, 1);
+  job.recompute = Recompute::kFull;
+  EXPECT_NEAR(layer(), sbh / 8 * 2, 1);
+  job.sequence_parallel = false;
+  job.recompute = Recompute::kNone;
+  job.tensor = 1;
+  EXPECT_NEAR(layer(), sbh * (34 + core), 1);
+}
+
+TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
+  Job job = megatron_job();
+  job.data = 2;
+  job.global_batch = 8;
+  const RankMemory whole = memory_of(job, 0);
+  job.shard_optimizer = true;
+  const RankMemory half = memory_of(job, 0);
+  EXPECT_EQ(half.optimizer, whole.optimizer / 2);
+  EXPECT_EQ(half.parameters, whole.parameters);
+  EXPECT_EQ(whole.gradients, whole.parameters * 2) << "Megatron-LM accumulates in fp32";
+}
+
+TEST(Memory, InterleavingHoldsMoreThanPlain1F1B) {
+  Job job = megatron_job();
+  job.pipeline = 4;
+  job.micro_batch = 1;
+  job.global_batch = 16;
+  const std::uint64_t plain = memory_of(job, 1).activations;
+  job.schedule = Schedule::kInterleaved;
+  job.chunks = 2;
+  // (stages - 1 - stage) x 2 + (chunks - 1) x stages + 1 of half as many layers, against stages - stage.
+  EXPECT_EQ(memory_of(job, 1).activations, plain / 3 * 9 / 2);
+  job.schedule = Schedule::kGPipe;
+  job.chunks = 1;
+  EXPECT_EQ(memory_of(job, 1).activations, plain / 3 * 16);
+}
+
+}  // namespace
+}  // namespace tombolo::planner

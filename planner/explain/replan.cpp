@@ -1,0 +1,141 @@
+#include "planner/explain/replan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "planner/plan/cluster_view.h"
+
+namespace tombolo::planner {
+namespace {
+
+/// A piece of the model that one rank holds: a layer, -1 for the embedding, or the number of layers for what
+/// follows the last; and which of how many shares.
+struct Piece {
+  int layer = 0, tensor = 0, degree = 1;
+  auto operator<=>(const Piece&) const = default;
+};
+
+std::vector<Piece> pieces_of(const Plan& plan, const RankPlace& place) {
+  std::vector<Piece> pieces;
+  const int layers = plan.job.model.layers;
+  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+    const Stage& stage = plan.stage(chunk * plan.pipeline_size(place.replica) + place.stage, place.replica);
+    if (stage.first_layer == 0) pieces.push_back({-1, place.tensor, stage.tensor});
+    for (int i = 0; i < stage.layers; ++i)
+      pieces.push_back({stage.first_layer + i, place.tensor, stage.tensor});
+    if (stage.first_layer + stage.layers == layers) pieces.push_back({layers, place.tensor, stage.tensor});
+  }
+  return pieces;
+}
+
+double bytes_of(const Plan& plan, const Piece& piece) {
+  const Job& job = plan.job;
+  const Model& model = job.model;
+  std::uint64_t parameters = 0;
+  if (piece.layer < 0) {
+    parameters = model.embedding_parameters(piece.degree);
+  } else if (piece.layer < model.layers) {
+    parameters = model.layer_parameters(piece.degree);
+  } else {
+    // Where it is tied and one stage holds all, the output projection is the embedding that is there.
+    const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
+    parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
+  }
+  double optimizer = 8.0 + (model.bytes_per_value < 4 ? 4.0 : 0.0);
+  if (job.shard_optimizer) optimizer /= plan.data_size();
+  return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
+}
+
+/// Who holds a layer, whatever its share.
+std::map<int, std::set<std::string>> holders(const Plan& plan, const topology::ClusterFile& cluster) {
+  std::map<int, std::set<std::string>> hosts;
+  for (const RankPlace& place : plan.ranks) {
+    if (cluster.find_host(place.host) == nullptr) continue;
+    for (const Piece& piece : pieces_of(plan, place)) hosts[piece.layer].insert(place.host);
+  }
+  return hosts;
+}
+
+/// The host that brings it soonest; empty where there is none.
+std::string nearest(const std::set<std::string>& hosts, const std::string& to, const ClusterView& view) {
+  if (hosts.contains(to)) return to;
+  std::string best;
+  double speed = -1;
+  for (const std::string& host : hosts) {
+    const int from = view.host_index(host), target = view.host_index(to);
+    if (!view.nics_between(from, target)) continue;
+    const double here = view.path(from, target).bytes_per_second;
+    if (here > speed) {
+      speed = here;
+      best = host;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterFile& cluster) {
+  std::map<std::pair<std::string, int>, std::set<Piece>> held;
+  for (const RankPlace& place : from.ranks)
+    for (const Piece& piece : pieces_of(from, place)) held[{place.host, place.device}].insert(piece);
+  const auto sources = holders(from, cluster);
+  const ClusterView view(cluster, "per-peer", {});
+  std::map<std::pair<std::string, std::string>, double> between;
+  for (const RankPlace& place : to.ranks) {
+    const auto known = held.find({place.host, place.device});
+    for (const Piece& piece : pieces_of(to, place)) {
+      if (known != held.end() && known->second.contains(piece)) continue;
+      const auto source = sources.find(piece.layer);
+      const std::string host =
+          source == sources.end() ? std::string() : nearest(source->second, place.host, view);
+      between[{host, place.host}] += bytes_of(to, piece);
+    }
+  }
+  Moving moving;
+  std::map<std::string, double> sending, receiving;
+  for (const auto& [hosts, bytes] : between) {
+    Moving::Part part{hosts.first, hosts.second, static_cast<std::uint64_t>(bytes), 0};
+    if (part.from.empty()) {
+      moving.checkpoint_bytes += part.bytes;
+    } else if (part.from != part.to) {
+      const Path& path = view.path(view.host_index(part.from), view.host_index(part.to));
+      part.seconds = path.latency_seconds + bytes / path.bytes_per_second;
+      moving.seconds =
+          std::max({moving.seconds, sending[part.from] += part.seconds, receiving[part.to] += part.seconds});
+    }
+    moving.bytes += part.bytes;
+    moving.parts.push_back(std::move(part));
+  }
+  return moving;
+}
+
+Replan replan(const topology::ClusterFile& cluster, const Plan& running, const Job& job,
+              const PlanOptions& options, double steps) {
+  Replan result;
+  try {
+    result.running_step = simulate(running, cluster, {.spans = false}).step_seconds;
+  } catch (const Error& error) {
+    result.why_not = error.what();
+  }
+  Plan fresh = make_plan(cluster, job, options);
+  const Moving moving = moving_between(running, fresh, cluster);
+  const double saved = result.running_step - fresh.prediction.step_seconds;
+  if (result.running_step > 0 && saved * steps <= moving.seconds) {
+    result.plan = running;
+    Prediction& prediction = result.plan.prediction;
+    prediction.step_seconds = result.running_step;
+    prediction.tokens_per_second =
+        static_cast<double>(job.global_batch) * job.model.context / result.running_step;
+    result.keep = true;
+    return result;
+  }
+  if (result.running_step > 0) result.steps_to_pay = moving.seconds / saved;
+  result.plan = std::move(fresh);
+  result.moving = moving;
+  return result;
+}
+
+}  // namespace tombolo::planner

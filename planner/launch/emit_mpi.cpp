@@ -1,0 +1,54 @@
+// A plan for Open MPI's mpirun: every rank on its host, in the plan's order.
+#include <fmt/format.h>
+
+#include "planner/launch/emitters.h"
+#include "planner/launch/launch_nodes.h"
+
+namespace tombolo::planner {
+
+std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
+                     const std::string& cluster_path) {
+  const auto order = numbered(plan, Numbering::kPlan);
+  const std::vector<Node> nodes = nodes_by_host(plan);
+  std::string out = fmt::format(
+      "#!/bin/sh\n"
+      "# Open MPI with Tombolo's NCCL plugin: rank r of the job is rank r of the plan ({}, "
+      ""
+      "strategy {}).\n"
+      "# Run on one machine that reaches the nodes: sh this-file tombolo train --plan plan.json ..., or any "
+      "program that\n"
+      "# takes its rank from RANK. MPIRUN_FLAGS holds further flags for mpirun.\n"
+      "#\n# Nodes:\n",
+      plan.shape(), plan.strategy);
+  out += node_comments(nodes, cluster, "") +
+         "\ncase \"$(mpirun --version 2>&1)\" in\n"
+         "  *Open*MPI*) ;;\n"
+         "  *) echo \"$0: mpirun is not Open MPI, whose sequential mapping keeps this order of hosts\" >&2; "
+         "exit 2 "
+         ";;\n"
+         "esac\n" +
+         common_environment(plan, cluster) + cluster_environment(nodes, cluster, cluster_path, "");
+  out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
+                     shell_quoted(master_address(order.front()->host, cluster)), order.size());
+  out +=
+      "\n# The host of each rank, in order, which the sequential mapping follows.\n"
+      "hosts=$(mktemp) || exit 1\n"
+      "trap 'rm -f \"$hosts\"' EXIT\n"
+      "cat > \"$hosts\" <<'END'\n";
+  for (const RankPlace* place : order) out += place->host + '\n';
+  out +=
+      "END\n"
+      "passed=\n"
+      "for name in $(env | grep -oE '^(NCCL|GLOO|TOMBOLO)_[A-Z_0-9]*'); do passed=\"$passed -x $name\"; "
+      "done\n";
+  const std::string devices = visible_devices(nodes, "${TOMBOLO_HOST:-$(uname -n)}", true);
+  out += fmt::format(
+      "mpirun -np {} --hostfile \"$hosts\" --map-by seq $passed -x MASTER_ADDR -x MASTER_PORT -x WORLD_SIZE "
+      "$MPIRUN_FLAGS sh -c '\n"
+      "export RANK=\"$OMPI_COMM_WORLD_RANK\" LOCAL_RANK=\"$OMPI_COMM_WORLD_LOCAL_RANK\"\n{}exec \"$@\"\n' sh "
+      "\"$@\"\n",
+      order.size(), in_single_quotes(devices));
+  return out;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,61 @@
+// Which node runs which of a plan's ranks, in whose numbering; and what every node's environment needs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/plan/plan.h"
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::planner {
+
+/// How a framework numbers its ranks.
+enum class Numbering {
+  kPlan,               ///< as Plan::ranks: the launcher's order, which Tombolo's own programs read
+  kStagesOutermost,    ///< by stage, then replica: Megatron's default (tp-cp-ep-dp-pp) and DeepSpeed's
+  kReplicasOutermost,  ///< by replica, then stage: Megatron's --use-tp-pp-dp-mapping
+};
+
+struct Node {
+  std::string host;
+  std::vector<int> devices;  ///< by local rank
+};
+
+/// The plan's ranks in that order.
+std::vector<const RankPlace*> numbered(const Plan& plan, Numbering numbering);
+/// Nodes in that order; empty where some host's ranks are not in a row, as launchers that start a node's
+/// ranks together need them.
+std::vector<Node> nodes_of(const Plan& plan, Numbering numbering);
+/// Hosts in the order of their first stage, for a plan that no numbering expresses.
+std::vector<Node> nearest_nodes(const Plan& plan);
+/// All have as many ranks.
+bool equally_large(const std::vector<Node>& nodes) noexcept;
+
+/// "# NODE_RANK=0  a0  (cluster A)  devices 0,1", a line per node; `label` stands before the number.
+std::string node_comments(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
+                          std::string_view label);
+
+/// For sh: nothing in it is expanded.
+std::string shell_quoted(std::string_view text);
+/// An address of the host that every other reaches: of its first Ethernet NIC; its name where there is none.
+std::string master_address(const std::string& host, const topology::ClusterFile& cluster);
+
+/// `export` lines that are the same on every node: the plugin, and the Ethernet NIC for the frameworks' own
+/// sockets where all hosts have one of the same name.
+std::string common_environment(const Plan& plan, const topology::ClusterFile& cluster);
+/// Lines that find the cluster file on a node, and the node's name in it where the machine has another.
+/// `number` is the variable with the node's number in `nodes`; where empty, names have to be the machines'.
+std::string cluster_environment(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
+                                const std::string& cluster_path, std::string_view number);
+/// Sets PROCESSES, torchrun's --nproc-per-node, which nodes may have differently.
+std::string processes_of_node(const std::vector<Node>& nodes);
+/// Text that stands between single quotes already.
+std::string in_single_quotes(std::string_view text);
+/// Hosts with the devices of their ranks, by first rank, whether or not they are in a row.
+std::vector<Node> nodes_by_host(const Plan& plan);
+/// Launchers give local rank i device i: renumbers those of nodes where that is wrong. Empty where none is.
+/// `subject` is what the cases are about, "$NODE_RANK" or "$(uname -n)"; `by_name` says which of the two.
+std::string visible_devices(const std::vector<Node>& nodes, std::string_view subject, bool by_name);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,122 @@
+#include "planner/model/job.h"
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+constexpr std::array<std::pair<Recompute, std::string_view>, 3> kRecomputes{
+    {{Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}}};
+constexpr std::array<std::pair<Framework, std::string_view>, 2> kFrameworks{
+    {{Framework::kTombolo, "tombolo"}, {Framework::kMegatron, "megatron"}}};
+
+template <typename Names, typename Value>
+std::string_view name_in(const Names& names, Value value) noexcept {
+  for (const auto& [one, name] : names)
+    if (one == value) return name;
+  return "?";
+}
+
+template <typename Names>
+auto value_in(const Names& names, std::string_view name) noexcept
+    -> std::optional<std::remove_cv_t<decltype(names[0].first)>> {
+  for (const auto& [one, its_name] : names)
+    if (its_name == name) return one;
+  return std::nullopt;
+}
+
+/// Parameters that one of `tensor` ranks holds.
+std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
+  const auto ranks = static_cast<std::uint64_t>(tensor);
+  return (kind.parameters - kind.replicated_parameters + ranks - 1) / ranks + kind.replicated_parameters;
+}
+
+}  // namespace
+
+std::string_view recompute_name(Recompute recompute) noexcept {
+  return name_in(kRecomputes, recompute);
+}
+
+std::optional<Recompute> recompute_from_name(std::string_view name) noexcept {
+  return value_in(kRecomputes, name);
+}
+
+std::string_view framework_name(Framework framework) noexcept {
+  return name_in(kFrameworks, framework);
+}
+
+std::optional<Framework> framework_from_name(std::string_view name) noexcept {
+  return value_in(kFrameworks, name);
+}
+
+std::vector<Saving> savings_of(Framework framework) {
+  if (framework != Framework::kMegatron) return {{}};
+  std::vector<Saving> all;
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
+    for (const bool shard : {false, true}) all.push_back({recompute, shard});
+  return all;
+}
+
+std::uint64_t Job::layer_parameters(int first, int count, int sharers) const {
+  if (!profile || profile->kinds.empty())
+    return static_cast<std::uint64_t>(count) * model.layer_parameters(sharers);
+  std::uint64_t sum = 0;
+  for (int layer = first; layer < first + count; ++layer) {
+    const Profile::Kind* kind = profile->find_kind(profile->kind_of(layer));
+    sum += kind && kind->parameters > 0 ? share_of(*kind, sharers) : model.layer_parameters(sharers);
+  }
+  return sum;
+}
+
+std::uint64_t Job::embedding_parameters(int sharers) const {
+  const Profile::Kind* kind = profile ? profile->find_kind(Profile::kEmbedding) : nullptr;
+  return kind && kind->parameters > 0 ? share_of(*kind, sharers) : model.embedding_parameters(sharers);
+}
+
+double Job::boundary_bytes(int layer) const {
+  const Profile::Kind* kind = profile ? profile->find_kind(profile->kind_of(layer)) : nullptr;
+  return kind && kind->output_bytes > 0 ? kind->output_bytes : model.boundary_bytes();
+}
+
+void Job::check() const {
+  model.check();
+  if (global_batch < 1)
+    fail(Cause::kInvalidUsage, "job: global_batch is {}, expected rows > 0", global_batch);
+  // Every micro-batch is simulated.
+  constexpr int kMostRows = 1'000'000;
+  if (global_batch > kMostRows)
+    fail(Cause::kInvalidUsage, "job: global_batch is {} rows, expected at most {}", global_batch, kMostRows);
+  if (tensor > 1 && model.heads % tensor != 0)
+    fail(Cause::kInvalidUsage,
+         "job: {} tensor-parallel ranks cannot share {} heads evenly; take a divisor of {}", tensor,
+         model.heads, model.heads);
+  if (sequence_parallel && tensor == 1)
+    fail(Cause::kInvalidUsage,
+         "job: sequence parallelism divides what tensor-parallel ranks hold alike; it needs tensor > 1");
+  if (schedule == Schedule::kInterleaved ? chunks < 2 : chunks != 1)
+    fail(Cause::kInvalidUsage, "job: {} model chunks per stage with the {} schedule; {}", chunks,
+         schedule_name(schedule),
+         schedule == Schedule::kInterleaved ? "interleaving takes at least 2"
+                                            : "only interleaved takes more than 1");
+  if (blocking_sends && schedule == Schedule::kInterleaved)
+    fail(Cause::kUnsupported,
+         "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
+         "the first for the last; take another schedule");
+  if (profile) profile->check(model);
+  if (framework != Framework::kTombolo) return;
+  const auto lacks = [](std::string_view what) {
+    fail(Cause::kUnsupported, "job: the bundled trainer has no {}; plan for framework megatron", what);
+  };
+  if (tensor > 1) lacks("tensor parallelism");
+  if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
+  if (recompute != Recompute::kNone) lacks("recomputation");
+  if (shard_optimizer) lacks("sharded optimizer");
+  if (blocking_sends) lacks("blocking sends");
+}
+
+}  // namespace tombolo::planner

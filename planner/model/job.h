@@ -1,0 +1,86 @@
+// How a model is to be trained.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "planner/model/model.h"
+#include "planner/model/profile.h"
+#include "planner/model/schedule.h"
+
+namespace tombolo::planner {
+
+/// What of a layer's activations is computed again in the backward pass in place of being kept.
+enum class Recompute {
+  kNone,
+  kSelective,  ///< the attention core, or a fused attention that never keeps its weights
+  kFull,       ///< all but the layer's input
+};
+/// "none", "selective", "full".
+std::string_view recompute_name(Recompute recompute) noexcept;
+std::optional<Recompute> recompute_from_name(std::string_view name) noexcept;
+
+/// What may be done without in memory: for computing it again, or for a second exchange per step.
+struct Saving {
+  Recompute recompute = Recompute::kNone;
+  bool shard_optimizer = false;
+  friend auto operator<=>(const Saving&, const Saving&) = default;
+};
+
+/// Who trains, which decides what is kept in memory and what is sent.
+enum class Framework { kTombolo, kMegatron };
+/// "tombolo", "megatron".
+std::string_view framework_name(Framework framework) noexcept;
+std::optional<Framework> framework_from_name(std::string_view name) noexcept;
+
+/// All that a framework can do to save memory, what costs least first: sharding the optimizer's state, which
+/// sends what is sent anyway in two parts, before computing again.
+std::vector<Saving> savings_of(Framework framework);
+
+struct Job {
+  Model model;
+  int global_batch = 0;  ///< rows per step
+  int micro_batch = 0;   ///< rows per micro-batch; 0 = the planner chooses
+  int pipeline = 0;      ///< stages; 0 = the planner chooses
+  int data = 0;          ///< replicas; 0 = the planner chooses
+  int tensor = 1;        ///< ranks that share each layer; 0 = the planner chooses
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  int chunks = 1;  ///< model chunks per stage; more than 1 with the interleaved schedule only
+  Recompute recompute = Recompute::kNone;
+  bool sequence_parallel =
+      false;  ///< what tensor-parallel ranks would hold alike is divided along the sequence
+  bool shard_optimizer = false;   ///< each replica keeps its share of the optimizer's state (ZeRO-1)
+  bool overlap_gradients = true;  ///< reduced while the backward pass goes on
+  bool blocking_sends = false;    ///< neither end of a transfer between stages computes meanwhile, as with
+                                  ///< plain NCCL send/receive
+  bool fp32_gradients = true;     ///< Megatron-LM; the bundled trainer has those of the model
+  Framework framework = Framework::kTombolo;
+  /// Measured times of the layers; none: by FLOPs. Not part of the plan file.
+  std::shared_ptr<const Profile> profile = {};
+
+  Saving saving() const noexcept { return {recompute, shard_optimizer}; }
+  void set(const Saving& saving) noexcept {
+    recompute = saving.recompute;
+    shard_optimizer = saving.shard_optimizer;
+  }
+  /// Bytes of one gradient as it is kept and reduced: the trainer's own value; Megatron-LM accumulates in
+  /// fp32 unless told not to.
+  int gradient_bytes() const noexcept {
+    return framework == Framework::kMegatron && fp32_gradients ? 4 : model.bytes_per_value;
+  }
+  /// Parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
+  std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
+  /// As Model::embedding_parameters(), or as the profile says.
+  std::uint64_t embedding_parameters(int sharers = 1) const;
+  /// As Model::boundary_bytes(): what `layer` gives to the next, per row.
+  double boundary_bytes(int layer) const;
+  /// Throws kInvalidUsage naming what contradicts: tensor degrees that do not divide the heads, sequence
+  /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
+  /// cannot do (the bundled trainer: 1F1B alone, no tensor parallelism, no recomputation, no sharded
+  /// optimizer).
+  void check() const;
+};
+
+}  // namespace tombolo::planner

@@ -1,0 +1,53 @@
+#include "planner/model/model_json.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace tombolo::planner {
+
+Model parse_model(const JsonCursor& at) {
+  at.only({"name", "layers", "hidden", "heads", "kv_heads", "feed_forward", "context", "vocabulary",
+           "bytes_per_value", "gated", "learned_positions", "tied_embeddings", "biases"});
+  const auto whole = [](const JsonCursor& field) {
+    return static_cast<int>(field.integer(1, std::numeric_limits<int>::max()));
+  };
+  Model model;
+  if (const auto name = at.optional("name")) model.name = name->text();
+  model.layers = whole(at.field("layers"));
+  model.hidden = whole(at.field("hidden"));
+  model.heads = whole(at.field("heads"));
+  if (const auto field = at.optional("kv_heads")) model.kv_heads = whole(*field);
+  if (const auto field = at.optional("feed_forward")) model.feed_forward = whole(*field);
+  model.context = whole(at.field("context"));
+  model.vocabulary = whole(at.field("vocabulary"));
+  if (const auto field = at.optional("bytes_per_value")) model.bytes_per_value = whole(*field);
+  if (const auto field = at.optional("gated")) model.gated = field->boolean();
+  if (const auto field = at.optional("learned_positions")) model.learned_positions = field->boolean();
+  if (const auto field = at.optional("tied_embeddings")) model.tied_embeddings = field->boolean();
+  if (const auto field = at.optional("biases")) model.biases = field->boolean();
+  try {
+    model.check();
+  } catch (const Error& error) {
+    at.reject(error.what());
+  }
+  return model;
+}
+
+Json to_json(const Model& model) {
+  Json json = {{"name", model.name},
+               {"layers", model.layers},
+               {"hidden", model.hidden},
+               {"heads", model.heads},
+               {"context", model.context},
+               {"vocabulary", model.vocabulary},
+               {"bytes_per_value", model.bytes_per_value}};
+  if (model.key_value_heads() != model.heads) json["kv_heads"] = model.kv_heads;
+  if (model.inner() != 4 * model.hidden) json["feed_forward"] = model.feed_forward;
+  if (model.gated) json["gated"] = true;
+  if (!model.learned_positions) json["learned_positions"] = false;
+  if (!model.tied_embeddings) json["tied_embeddings"] = false;
+  if (!model.biases) json["biases"] = false;
+  return json;
+}
+
+}  // namespace tombolo::planner

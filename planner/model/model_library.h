@@ -1,0 +1,37 @@
+// Shapes of published models by name: the file library/models.json, whose fields docs/library.md describes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/model/model.h"
+#include "topology/files/library_names.h"
+
+namespace tombolo::planner {
+
+struct LibraryModel {
+  JsonCursor at;          ///< where the entry stands
+  Model model;            ///< under the entry's name
+  double parameters = 0;  ///< as published
+};
+
+/// Immutable once read.
+struct ModelLibrary {
+  std::vector<LibraryModel> models;
+  topology::LibraryNames names;
+
+  /// From where topology::library_file() finds models.json. Throws kInvalidUsage naming file, line and field.
+  static ModelLibrary load();
+  static ModelLibrary parse(const JsonDocument& document);
+  /// Throws kInvalidUsage with the nearest name.
+  const LibraryModel& find(std::string_view name) const;
+};
+
+/// What people write for a model: a name of the library ("gpt3-7.5b") or a file with a shape ("mine.json"),
+/// changed by what follows ("llama3-8b,context=4096"), or fields alone ("layers=8,hidden=128,..."). Throws
+/// kInvalidUsage.
+Model resolve_model(std::string_view text);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,91 @@
+#include "planner/model/model_library.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "planner/model/model_json.h"
+
+namespace tombolo::planner {
+namespace {
+
+TEST(ModelLibrary, CountsTheParametersThatWerePublished) {
+  const ModelLibrary library = ModelLibrary::load();
+  EXPECT_GE(library.models.size(), 45U);
+  for (const LibraryModel& entry : library.models) {
+    const double counted = static_cast<double>(entry.model.parameters());
+    EXPECT_LE(std::abs(counted / entry.parameters - 1), 0.03)
+        << entry.model.name << " has " << counted << ", published are " << entry.parameters;
+    EXPECT_GE(entry.at.field("source").text().size(), 10U) << entry.model.name;
+  }
+}
+
+TEST(ModelLibrary, CountsReleasedWeightsExactly) {
+  const ModelLibrary library = ModelLibrary::load();
+  for (const auto& [name, parameters] : {std::pair{"gpt2", 124439808ULL},
+                                         {"gpt2-xl", 1557611200ULL},
+                                         {"llama2-7b", 6738415616ULL},
+                                         {"llama2-70b", 68976648192ULL},
+                                         {"llama3-8b", 8030261248ULL},
+                                         {"mistral-7b", 7241732096ULL}})
+    EXPECT_EQ(library.find(name).model.parameters(), parameters) << name;
+}
+
+TEST(ModelLibrary, ResolvesWhatPeopleWrite) {
+  const Model named = resolve_model("GPT3 7.5B");
+  EXPECT_EQ(named.name, "gpt3-7.5b");
+  EXPECT_EQ(named.layers, 36);
+  EXPECT_EQ(named.hidden, 4096);
+  const Model changed = resolve_model("llama3-8b,context=4096,bytes=4");
+  EXPECT_EQ(changed.context, 4096);
+  EXPECT_EQ(changed.bytes_per_value, 4);
+  EXPECT_EQ(changed.kv_heads, 8);
+  EXPECT_EQ(changed.name, "llama3-8b");
+  EXPECT_EQ(resolve_model("layers=8,hidden=128").hidden, 128);
+  EXPECT_EQ(resolve_model("").layers, 0);
+
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("tombolo-shape-{}.json", ::getpid());
+  write_json_file(path.string(), to_json(changed));
+  EXPECT_EQ(resolve_model(path.string()), changed);
+  EXPECT_EQ(resolve_model(path.string() + ",layers=3").layers, 3);
+  std::filesystem::remove(path);
+}
+
+void expect_model_error(const std::string& text, std::string_view part) {
+  try {
+    resolve_model(text);
+    ADD_FAILURE() << "accepted: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(ModelLibrary, SaysWhatIsWrong) {
+  expect_model_error("gtp3-7.5b", "no model \"gtp3-7.5b\"; did you mean \"gpt3-7.5b\"?");
+  expect_model_error("llama3-8b,contxt=1", "unknown field \"contxt\"");
+  expect_model_error("missing.json", "missing.json: cannot open");
+  const auto parse = [](const char* text) {
+    return ModelLibrary::parse(JsonDocument::parse(text, "m.json"));
+  };
+  constexpr const char* kTwo = R"({"tombolo_library": 1, "models": [
+   {"name": "a", "parameters": 1, "source": "s",
+    "shape": {"layers": 1, "hidden": 4, "heads": 2, "context": 8, "vocabulary": 9}},
+   {"name": "A", "parameters": 1, "source": "s",
+    "shape": {"layers": 1, "hidden": 4, "heads": 3, "context": 8, "vocabulary": 9}}]})";
+  try {
+    parse(kTwo);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("m.json:5: models[1].shape: model: hidden 4 is not a multiple"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::planner

@@ -1,0 +1,183 @@
+#include "planner/plan/cluster_view.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+using topology::Nic;
+using topology::NicKind;
+
+}  // namespace
+
+ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
+                         const std::vector<std::string>& hosts)
+    : cluster_(cluster), routing_(routing), shares_processor_(cluster.hosts.size(), false), links_(cluster) {
+  if (routing != "per-peer" && routing != "shared")
+    fail(Cause::kInvalidUsage, "routing is \"{}\", expected \"per-peer\" or \"shared\"", routing);
+  if (cluster.shared_processor)
+    for (const std::string& name : cluster.shared_processor->hosts)
+      shares_processor_[at(host_index(name))] = true;
+  for (const topology::SharedLink& link : cluster.shared_links)
+    shared_.push_back({ends_of(link.from), ends_of(link.to)});
+  std::set<int> taking_part;
+  for (const std::string& name : hosts) taking_part.insert(host_index(name));
+  if (hosts.empty())
+    for (std::size_t h = 0; h < cluster.hosts.size(); ++h) taking_part.insert(static_cast<int>(h));
+  if (routing == "shared") find_shared_kind({taking_part.begin(), taking_part.end()});
+}
+
+int ClusterView::host_index(std::string_view name) const {
+  if (const auto found = links_.host_index(name)) return *found;
+  std::vector<std::string> names;
+  for (const auto& host : cluster_.hosts) names.push_back(host.name);
+  fail(Cause::kInvalidUsage, "{} has no host \"{}\"; it has {}", cluster_.source, name,
+       fmt::join(names, ", "));
+}
+
+std::set<std::pair<int, int>> ClusterView::ends_of(const std::vector<topology::NicName>& names) const {
+  std::set<std::pair<int, int>> ends;
+  for (const topology::NicName& name : names) {
+    const auto host = links_.host_index(name.host);
+    const auto nic = host ? links_.nic_index(*host, name.nic) : std::nullopt;
+    if (nic) ends.insert({*host, *nic});  // none: made by hand, not read from a file
+  }
+  return ends;
+}
+
+bool ClusterView::reachable(const Nic& from, const Nic& to) const {
+  if (!from.usable || !to.usable || from.kind != to.kind || from.fabric != to.fabric) return false;
+  return std::none_of(cluster_.unreachable.begin(), cluster_.unreachable.end(), [&](const auto& pair) {
+    return (pair.first == from.fabric && pair.second == to.fabric) ||
+           (pair.second == from.fabric && pair.first == to.fabric);
+  });
+}
+
+// The transport's rule: equal fabric, then the better kind, then the higher of the pairs' lower rates, then
+// the first in the hosts' order.
+std::optional<ClusterView::NicPair> ClusterView::choose(int from, int to) const {
+  std::optional<NicPair> best;
+  std::uint64_t best_rate = 0;
+  const auto &out = host(from).nics, &in = host(to).nics;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    for (std::size_t j = 0; j < in.size(); ++j) {
+      if (!reachable(out[i], in[j]) || (shared_kind_ && out[i].kind != *shared_kind_)) continue;
+      const std::uint64_t rate = std::min(out[i].rate_bits_per_second, in[j].rate_bits_per_second);
+      if (best && (out[i].kind > best->kind || (out[i].kind == best->kind && rate <= best_rate))) continue;
+      best = NicPair{static_cast<int>(i), static_cast<int>(j), out[i].kind};
+      best_rate = rate;
+    }
+  }
+  return best;
+}
+
+void ClusterView::find_shared_kind(const std::vector<int>& hosts) {
+  for (const NicKind kind : {NicKind::kInfiniBand, NicKind::kRoce, NicKind::kIwarp, NicKind::kTcp}) {
+    shared_kind_ = kind;
+    bool all = true;
+    for (std::size_t i = 0; i < hosts.size() && all; ++i)
+      for (std::size_t j = i + 1; j < hosts.size() && all; ++j) all = choose(hosts[i], hosts[j]).has_value();
+    if (all) return;
+  }
+  fail(Cause::kInvalidUsage,
+       "shared routing: no NIC kind connects all {} hosts with each other; use per-peer routing",
+       hosts.size());
+}
+
+std::optional<NicKind> ClusterView::kind_between(int from, int to) const {
+  const auto pair = choose(from, to);
+  if (!pair) return std::nullopt;
+  return pair->kind;
+}
+
+std::optional<std::pair<int, int>> ClusterView::nics_between(int from, int to) const {
+  const auto pair = choose(from, to);
+  if (!pair) return std::nullopt;
+  return std::pair(pair->from, pair->to);
+}
+
+bool ClusterView::linked(int from, int to) const {
+  if (from == to || paths_.contains({from, to})) return true;
+  const auto pair = choose(from, to);
+  return pair && links_.find(from, pair->from, to, pair->to);
+}
+
+const Path& ClusterView::path(int from, int to) const {
+  const auto known = paths_.find({from, to});
+  if (known != paths_.end()) return known->second;
+  Path path;
+  const auto &source = host(from), &target = host(to);
+  if (from == to) {
+    path.inside_host = true;
+    for (int nic = 0; at(nic) < source.nics.size(); ++nic) {
+      path.kind = std::min(path.kind, source.nics[at(nic)].kind);
+      const auto link = links_.find(from, nic, from, nic);
+      if (!link) continue;
+      path.bytes_per_second = std::max(path.bytes_per_second, link->bytes_per_second);
+      path.latency_seconds = link->latency_seconds;
+    }
+    if (source.device_bytes_per_second > 0) path.bytes_per_second = source.device_bytes_per_second;
+    return paths_.emplace(HostPair{from, to}, path).first->second;
+  }
+  const auto pair = choose(from, to);
+  if (!pair)
+    fail(Cause::kInvalidUsage,
+         "hosts {} and {} must talk, but no two of their NICs are of one kind and fabric and usable{}; add "
+         "such a "
+         "NIC to the cluster file, or leave one of the hosts out",
+         source.name, target.name,
+         shared_kind_
+             ? fmt::format(" (shared routing allows only {})", topology::nic_kind_name(*shared_kind_))
+             : "");
+  const auto link = links_.find(from, pair->from, to, pair->to);
+  if (!link)
+    fail(Cause::kInvalidUsage,
+         "{} has no link from {}/{} to {}/{}, over which this plan sends; measure it (tombolo "
+         "probe), or declare it under \"links\" or, for all NICs of a fabric, under \"fabrics\"",
+         cluster_.source, source.name, source.nics[at(pair->from)].name, target.name,
+         target.nics[at(pair->to)].name);
+  path.from_nic = pair->from;
+  path.to_nic = pair->to;
+  path.kind = pair->kind;
+  path.bytes_per_second = link->bytes_per_second;
+  path.latency_seconds = link->latency_seconds;
+  for (std::size_t shared = 0; shared < shared_.size(); ++shared) {
+    if (!shared_[shared].from.contains({from, pair->from}) || !shared_[shared].to.contains({to, pair->to}))
+      continue;
+    path.shared.push_back(static_cast<int>(shared));
+    path.bytes_per_second = std::min(path.bytes_per_second, cluster_.shared_links[shared].bytes_per_second);
+  }
+  return paths_.emplace(HostPair{from, to}, path).first->second;
+}
+
+const topology::Device& ClusterView::device(int host_index, int device) const {
+  const auto& owner = host(host_index);
+  if (device < 0 || at(device) >= owner.devices.size())
+    fail(Cause::kInvalidUsage, "host {} has {} devices, so there is no device {}; they count from 0",
+         owner.name, owner.devices.size(), device);
+  return owner.devices[at(device)];
+}
+
+double ClusterView::flops_per_second(int host_index, int index) const {
+  const double speed = device(host_index, index).flops_per_second;
+  if (speed <= 0)
+    fail(Cause::kInvalidUsage,
+         "{} does not say how fast device {} of host {} is (flops_per_second); measure it "
+         "(tombolo "
+         "probe) or declare it",
+         cluster_.source, index, host(host_index).name);
+  return speed;
+}
+
+double ClusterView::memory_speed(int host_index, int index) const {
+  return device(host_index, index).memory_bytes_per_second;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,99 @@
+// The cluster file as the planner needs it: hosts by index, and between each two the NIC pair that routing
+// takes with its attained speed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "topology/files/cluster_file.h"
+#include "topology/files/link_table.h"
+
+namespace tombolo::planner {
+
+/// The way from one host to another, one direction.
+struct Path {
+  bool inside_host = false;        ///< no NIC is involved
+  int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists
+  topology::NicKind kind = topology::NicKind::kTcp;
+  double bytes_per_second = 0;  ///< 0 inside a host that does not say what it attains: costs nothing
+  double latency_seconds = 0;
+  std::vector<int> shared;  ///< of the cluster file's shared_links those that it crosses
+};
+
+/// Two hosts by index, in one direction.
+struct HostPair {
+  int from = 0, to = 0;
+  friend bool operator==(const HostPair&, const HostPair&) = default;
+  struct Hash {
+    std::size_t operator()(const HostPair& pair) const noexcept {
+      // Hosts count from 0 and are fewer than 2^32: no two pairs meet.
+      return static_cast<std::size_t>(pair.from) << 32U | static_cast<std::uint32_t>(pair.to);
+    }
+  };
+};
+
+/// Immutable once built; refers to the cluster file, which must outlive it.
+class ClusterView {
+ public:
+  /// `routing`: "per-peer" or "shared". `hosts`: those that take part (by name; empty = all): "shared" uses
+  /// the best kind that all of these reach each other by. Throws kInvalidUsage on an unknown routing or host.
+  ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
+              const std::vector<std::string>& hosts);
+
+  const topology::ClusterFile& cluster() const noexcept { return cluster_; }
+  const topology::Host& host(int index) const { return cluster_.hosts[static_cast<std::size_t>(index)]; }
+  /// Throws kInvalidUsage listing the hosts that there are.
+  int host_index(std::string_view name) const;
+  /// Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs that reach each other, or the
+  /// link between them.
+  const Path& path(int from, int to) const;
+  /// Whether path() has an answer.
+  bool linked(int from, int to) const;
+  /// What `path` would choose by kind alone; nothing where no NICs reach each other. Needs no link.
+  std::optional<topology::NicKind> kind_between(int from, int to) const;
+  /// The NICs that routing takes, as indices in the hosts' lists; nothing where none reach each other. Needs
+  /// no link.
+  std::optional<std::pair<int, int>> nics_between(int from, int to) const;
+  /// The best of a NIC's links in one direction, bytes per second: what the NIC itself can do at least.
+  double egress(int host, int nic) const { return links_.egress(host, nic); }
+  double ingress(int host, int nic) const { return links_.ingress(host, nic); }
+  /// Attained FLOP/s. Throws kInvalidUsage where it is unknown, saying how to find out.
+  double flops_per_second(int host, int device) const;
+  /// Attained bytes/s of a device's memory; 0 = unknown.
+  double memory_speed(int host, int device) const;
+  /// Whether the host's devices run on the cluster file's shared processor.
+  bool shares_processor(int host) const { return shares_processor_[static_cast<std::size_t>(host)]; }
+  /// The kind that all taking part share; only for "shared" routing.
+  std::optional<topology::NicKind> shared_kind() const noexcept { return shared_kind_; }
+
+ private:
+  /// The NICs at the two ends of a shared link, as host and NIC index.
+  struct SharedEnds {
+    std::set<std::pair<int, int>> from, to;
+  };
+  struct NicPair {
+    int from = -1, to = -1;
+    topology::NicKind kind = topology::NicKind::kTcp;
+  };
+  std::optional<NicPair> choose(int from, int to) const;
+  std::set<std::pair<int, int>> ends_of(const std::vector<topology::NicName>& names) const;
+  bool reachable(const topology::Nic& from, const topology::Nic& to) const;
+  void find_shared_kind(const std::vector<int>& hosts);
+  const topology::Device& device(int host, int device) const;
+
+  const topology::ClusterFile& cluster_;
+  std::string routing_;
+  std::optional<topology::NicKind> shared_kind_;
+  std::vector<bool> shares_processor_;
+  topology::LinkTable links_;
+  std::vector<SharedEnds> shared_;                                    // by shared link
+  mutable std::unordered_map<HostPair, Path, HostPair::Hash> paths_;  // found so far
+};
+
+}  // namespace tombolo::planner

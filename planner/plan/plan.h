@@ -1,0 +1,113 @@
+// The plan: which rank does what, and what that is predicted to cost. Its JSON is documented in
+// docs/plan-file.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/model/job.h"
+#include "topology/nic.h"
+
+namespace tombolo::planner {
+
+/// Consecutive layers.
+struct Stage {
+  int first_layer = 0;
+  int layers = 0;
+  int tensor = 1;  ///< ranks that share each of these layers
+  friend bool operator==(const Stage&, const Stage&) = default;
+};
+
+/// One replica of the model: its stages, and its share of the batch.
+struct Pipeline {
+  /// In the order of their layers. With model chunks these are virtual stages: number v is chunk v / places
+  /// of the place v % places.
+  std::vector<Stage> stages;
+  int rows = 0;  ///< of the global batch, per step
+  int micro_batch = 0;
+
+  int micro_batches() const noexcept { return micro_batch > 0 ? rows / micro_batch : 0; }
+  friend bool operator==(const Pipeline&, const Pipeline&) = default;
+};
+
+/// Launcher rank r (index in Plan::ranks) runs on `host` and takes this place.
+struct RankPlace {
+  std::string host;
+  int device = 0;  ///< index in the host's devices
+  int stage = 0;   ///< place in the pipeline
+  int replica = 0;
+  int tensor = 0;  ///< which of the ranks that share the stage's layers
+};
+
+/// Ranks that communicate, and over what.
+struct Group {
+  std::string kind;                                      ///< "tensor", "data" or "pipeline"
+  std::vector<int> ranks;                                ///< for "pipeline": in stage order
+  topology::NicKind nic_kind = topology::NicKind::kTcp;  ///< the slowest kind used inside the group
+};
+
+/// A device that the plan could have had and leaves idle.
+struct IdleDevice {
+  std::string host;
+  int device = 0;  ///< index in the host's devices
+  friend bool operator==(const IdleDevice&, const IdleDevice&) = default;
+};
+
+struct RankMemory {
+  std::uint64_t parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0,
+                total = 0;  ///< bytes
+};
+
+struct Prediction {
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  double bubble_fraction = 0;      ///< share of the ranks' time in which nothing is computed
+  std::vector<RankMemory> memory;  ///< by rank
+};
+
+struct Plan {
+  static constexpr int kVersion = 1;
+
+  std::string strategy;             ///< "megatron", "holmes"
+  std::string routing;              ///< "per-peer" or "shared"
+  Job job;                          ///< with every choice filled in; where replicas differ, the first one's
+  std::vector<Pipeline> pipelines;  ///< by replica
+  std::vector<RankPlace> ranks;     ///< of those that take part
+  std::vector<IdleDevice> left_out;
+  std::vector<Group> groups;
+  Prediction prediction;
+  std::vector<std::string> notes;  ///< why, for people
+
+  int data_size() const noexcept { return static_cast<int>(pipelines.size()); }
+  /// Places of a replica's pipeline: its stages, or with model chunks as many times fewer.
+  int pipeline_size(int replica = 0) const;
+  const std::vector<Stage>& stages(int replica = 0) const;
+  /// The stage that a place holds; with model chunks the first of them.
+  const Stage& stage(int place, int replica = 0) const;
+  /// Layers of all chunks of a place.
+  int layers_at(int place, int replica = 0) const;
+  /// For people: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
+  std::string shape() const;
+  /// All replicas have equal stages, rows and micro-batches, and the stages one degree of tensor parallelism.
+  bool uniform() const noexcept;
+  /// Per replica and step; where replicas differ, the first one's.
+  int micro_batches() const noexcept { return pipelines.empty() ? 0 : pipelines.front().micro_batches(); }
+  /// The rank at that place. Throws kInvalidUsage when there is none.
+  int rank_at(int stage, int replica, int tensor = 0) const;
+  /// The ranks of each place, by replica, stage and tensor index.
+  std::vector<std::vector<std::vector<int>>> places() const;
+
+  /// Throws kInvalidUsage naming file, line and field; also checks that stages tile the layers, each place is
+  /// taken once, and the batch divides.
+  static Plan load(const std::string& path);
+  static Plan parse(const JsonDocument& document);
+  Json to_json() const;
+  void save(const std::string& path) const;
+};
+
+/// `job.data` replicas that are all alike, each with these stages and an equal share of the batch.
+std::vector<Pipeline> equal_pipelines(const Job& job, const std::vector<Stage>& stages);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,360 @@
+// The plan file; docs/plan-file.md describes it for people.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "planner/model/model_json.h"
+#include "planner/plan/plan.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+constexpr int kMany = std::numeric_limits<int>::max();
+
+int whole(const JsonCursor& at, int low, int high = kMany) {
+  return static_cast<int>(at.integer(low, high));
+}
+
+template <typename Value>
+Value named(const JsonCursor& at, std::optional<Value> (*from_name)(std::string_view) noexcept,
+            std::string_view names) {
+  const std::string text = at.text();
+  const auto value = from_name(text);
+  if (!value) at.reject(fmt::format("expected {}, found \"{}\"", names, text));
+  return *value;
+}
+
+void parse_job(const JsonCursor& at, Job& job) {
+  at.only({"global_batch", "micro_batch", "pipeline", "data", "tensor", "schedule", "chunks", "recompute",
+           "sequence_parallel", "shard_optimizer", "overlap_gradients", "blocking_sends", "fp32_gradients",
+           "framework"});
+  job.global_batch = whole(at.field("global_batch"), 1);
+  job.micro_batch = whole(at.field("micro_batch"), 1, job.global_batch);
+  job.pipeline = whole(at.field("pipeline"), 1);
+  job.data = whole(at.field("data"), 1);
+  if (const auto field = at.optional("tensor")) job.tensor = whole(*field, 1);
+  if (const auto field = at.optional("schedule"))
+    job.schedule = named(*field, schedule_from_name, "gpipe, 1f1b, interleaved or zero-bubble-h1");
+  if (const auto field = at.optional("chunks")) job.chunks = whole(*field, 1);
+  if (const auto field = at.optional("recompute"))
+    job.recompute = named(*field, recompute_from_name, "none, selective or full");
+  if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
+  if (const auto field = at.optional("shard_optimizer")) job.shard_optimizer = field->boolean();
+  if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
+  if (const auto field = at.optional("blocking_sends")) job.blocking_sends = field->boolean();
+  if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
+  if (const auto field = at.optional("framework"))
+    job.framework = named(*field, framework_from_name, "tombolo or megatron");
+  try {
+    job.check();
+  } catch (const Error& error) {
+    at.reject(error.what());
+  }
+}
+
+void check_equal_shares(const JsonCursor& at, const Job& job) {
+  if (job.global_batch % (static_cast<std::int64_t>(job.data) * job.micro_batch) != 0)
+    at.field("global_batch")
+        .reject(
+            fmt::format("{} rows do not divide into {} replicas of micro-batches of {} rows; take a multiple "
+                        "of {}, or another micro_batch",
+                        job.global_batch, job.data, job.micro_batch,
+                        static_cast<std::int64_t>(job.data) * job.micro_batch));
+}
+
+std::vector<Stage> parse_stages(const JsonCursor& at, const Job& job) {
+  std::vector<Stage> stages;
+  int next = 0;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"first_layer", "layers", "tensor"});
+    Stage stage{whole(item.field("first_layer"), 0), whole(item.field("layers"), 1), job.tensor};
+    if (const auto tensor = item.optional("tensor")) stage.tensor = whole(*tensor, 1, job.model.heads);
+    if (stage.first_layer != next)
+      item.field("first_layer")
+          .reject(fmt::format(
+              "stage {} begins at layer {}, but the stages before it end at layer {}; stages must "
+              "tile the layers in order",
+              stages.size(), stage.first_layer, next));
+    if (stage.layers > job.model.layers - next)
+      item.field("layers").reject(
+          fmt::format("stage {} takes layers {} to {}, but the model has only {} layers", stages.size(), next,
+                      static_cast<std::int64_t>(next) + stage.layers - 1, job.model.layers));
+    next += stage.layers;
+    stages.push_back(stage);
+  }
+  if (next != job.model.layers)
+    at.reject(fmt::format("the stages hold {} layers, but model.layers is {}; every layer must be on a stage",
+                          next, job.model.layers));
+  if (stages.size() % static_cast<std::size_t>(job.chunks) != 0)
+    at.reject(fmt::format("{} stages do not divide into {} chunks each", stages.size(), job.chunks));
+  const std::size_t places = stages.size() / static_cast<std::size_t>(job.chunks);
+  for (std::size_t i = places; i < stages.size(); ++i)
+    if (stages[i].tensor != stages[i % places].tensor)
+      at.reject(fmt::format("stages {} and {} are chunks of one place, but shared by {} and {} ranks", i,
+                            i % places, stages[i].tensor, stages[i % places].tensor));
+  return stages;
+}
+
+std::vector<Pipeline> parse_pipelines(const JsonCursor& at, const Job& job) {
+  std::vector<Pipeline> pipelines;
+  std::int64_t rows = 0;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"stages", "rows", "micro_batch"});
+    Pipeline pipeline{parse_stages(item.field("stages"), job), whole(item.field("rows"), 1, job.global_batch),
+                      whole(item.field("micro_batch"), 1, job.global_batch)};
+    if (pipeline.rows % pipeline.micro_batch != 0)
+      item.field("rows").reject(
+          fmt::format("{} rows do not divide into micro-batches of {}", pipeline.rows, pipeline.micro_batch));
+    rows += pipeline.rows;
+    pipelines.push_back(std::move(pipeline));
+  }
+  if (static_cast<int>(pipelines.size()) != job.data)
+    at.reject(fmt::format("{} pipelines, but job.data is {}; make them equal", pipelines.size(), job.data));
+  if (rows != job.global_batch)
+    at.reject(fmt::format("the pipelines take {} rows, but job.global_batch is {}; make them equal", rows,
+                          job.global_batch));
+  return pipelines;
+}
+
+void check_schedule(const JsonCursor& at, const Job& job, const std::vector<Pipeline>& pipelines) {
+  for (std::size_t replica = 0; replica < pipelines.size(); ++replica) {
+    const int places = static_cast<int>(pipelines[replica].stages.size()) / job.chunks;
+    try {
+      planner::check_schedule(job.schedule, places, pipelines[replica].micro_batches(), job.chunks);
+    } catch (const Error& error) {
+      at.reject(fmt::format("replica {}: {}", replica, error.what()));
+    }
+  }
+}
+
+std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Plan& plan) {
+  std::vector<RankPlace> ranks;
+  std::map<std::tuple<int, int, int>, std::size_t> taken;
+  std::map<std::pair<std::string, int>, std::size_t> devices;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"host", "device", "stage", "replica", "tensor"});
+    RankPlace place;
+    place.host = item.field("host").text();
+    if (place.host.empty()) item.field("host").reject("expected the name of a host, found an empty text");
+    if (const auto device = item.optional("device")) place.device = whole(*device, 0);
+    place.replica = whole(item.field("replica"), 0, plan.data_size() - 1);
+    place.stage = whole(item.field("stage"), 0, plan.pipeline_size(place.replica) - 1);
+    if (const auto tensor = item.optional("tensor"))
+      place.tensor = whole(*tensor, 0, plan.stage(place.stage, place.replica).tensor - 1);
+    const auto [other, free] = taken.try_emplace({place.stage, place.replica, place.tensor}, ranks.size());
+    if (!free)
+      item.reject(
+          fmt::format("rank {} takes stage {}, replica {}, which rank {} has already; each place is for one "
+                      "rank",
+                      ranks.size(), place.stage, place.replica, other->second));
+    const auto [same, unused] = devices.try_emplace({place.host, place.device}, ranks.size());
+    if (!unused)
+      item.reject(
+          fmt::format("rank {} runs on device {} of host {}, which rank {} has already; give it another "
+                      "device",
+                      ranks.size(), place.device, place.host, same->second));
+    ranks.push_back(std::move(place));
+  }
+  std::int64_t needed = 0;
+  for (int replica = 0; replica < plan.data_size(); ++replica)
+    for (int place = 0; place < plan.pipeline_size(replica); ++place)
+      needed += plan.stage(place, replica).tensor;
+  if (static_cast<std::int64_t>(ranks.size()) != needed)
+    at.reject(fmt::format("{} ranks, but the stages of all replicas need {}", ranks.size(), needed));
+  return ranks;
+}
+
+Group parse_group(const JsonCursor& at, int ranks) {
+  at.only({"kind", "ranks", "nic_kind"});
+  Group group;
+  constexpr std::array kKinds = {"data", "pipeline", "tensor"};
+  group.kind = kKinds[at.field("kind").choice({"data", "pipeline", "tensor"})];
+  for (const JsonCursor& rank : at.field("ranks").elements())
+    group.ranks.push_back(whole(rank, 0, ranks - 1));
+  const JsonCursor kind = at.field("nic_kind");
+  const auto named = topology::nic_kind_from_name(kind.text());
+  if (!named) kind.reject("expected infiniband, roce, iwarp or tcp, found \"" + kind.text() + "\"");
+  group.nic_kind = *named;
+  return group;
+}
+
+std::vector<IdleDevice> parse_left_out(const JsonCursor& at, const std::vector<RankPlace>& ranks) {
+  std::vector<IdleDevice> idle;
+  for (const JsonCursor& item : at.elements()) {
+    item.only({"host", "device"});
+    IdleDevice one{item.field("host").text(), 0};
+    if (const auto device = item.optional("device")) one.device = whole(*device, 0);
+    const auto taken = std::ranges::find_if(
+        ranks, [&](const RankPlace& place) { return place.host == one.host && place.device == one.device; });
+    if (taken != ranks.end())
+      item.reject(
+          fmt::format("device {} of host {} is left out, but rank {} runs on it; take one of them away",
+                      one.device, one.host, taken - ranks.begin()));
+    idle.push_back(std::move(one));
+  }
+  return idle;
+}
+
+std::uint64_t bytes_of(const JsonCursor& at) {
+  return static_cast<std::uint64_t>(at.integer(0, std::numeric_limits<std::int64_t>::max()));
+}
+
+Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
+  at.only({"step_seconds", "tokens_per_second", "bubble_fraction", "memory"});
+  Prediction prediction;
+  prediction.step_seconds = at.field("step_seconds").number_at_least(0);
+  prediction.tokens_per_second = at.field("tokens_per_second").number_at_least(0);
+  prediction.bubble_fraction = at.field("bubble_fraction").number_at_least(0);
+  if (const auto list = at.optional("memory")) {
+    for (const JsonCursor& item : list->elements()) {
+      item.only({"parameters", "gradients", "optimizer", "activations", "buffers", "total"});
+      prediction.memory.push_back({bytes_of(item.field("parameters")), bytes_of(item.field("gradients")),
+                                   bytes_of(item.field("optimizer")), bytes_of(item.field("activations")),
+                                   bytes_of(item.field("buffers")), bytes_of(item.field("total"))});
+    }
+    if (prediction.memory.size() != ranks)
+      list->reject(
+          fmt::format("{} entries for {} ranks; there is one per rank", prediction.memory.size(), ranks));
+  }
+  return prediction;
+}
+
+Json job_to_json(const Job& job) {
+  Json json = {{"global_batch", job.global_batch},
+               {"micro_batch", job.micro_batch},
+               {"pipeline", job.pipeline},
+               {"data", job.data}};
+  if (job.tensor != 1) json["tensor"] = job.tensor;
+  if (job.schedule != Schedule::kOneForwardOneBackward) json["schedule"] = schedule_name(job.schedule);
+  if (job.chunks != 1) json["chunks"] = job.chunks;
+  if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
+  if (job.sequence_parallel) json["sequence_parallel"] = true;
+  if (job.shard_optimizer) json["shard_optimizer"] = true;
+  if (!job.overlap_gradients) json["overlap_gradients"] = false;
+  if (job.blocking_sends) json["blocking_sends"] = true;
+  if (!job.fp32_gradients) json["fp32_gradients"] = false;
+  if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
+  return json;
+}
+
+Json stages_to_json(const std::vector<Stage>& stages, const Job& job) {
+  Json json = Json::array();
+  for (const Stage& stage : stages) {
+    Json& item = json.emplace_back(Json{{"first_layer", stage.first_layer}, {"layers", stage.layers}});
+    if (stage.tensor != job.tensor) item["tensor"] = stage.tensor;
+  }
+  return json;
+}
+
+}  // namespace
+
+Plan Plan::load(const std::string& path) {
+  return parse(JsonDocument::load(path));
+}
+
+Plan Plan::parse(const JsonDocument& document) {
+  const JsonCursor root = document.root();
+  if (!root.is_object()) root.reject("expected an object, as docs/plan-file.md describes");
+  if (const JsonCursor version = root.field("tombolo_plan"); version.integer(1, kMany) != kVersion)
+    version.reject(
+        fmt::format("version {} of the plan file; this build reads version {}: make the plan again with "
+                    "this build's `tombolo plan`",
+                    version.integer(1, kMany), kVersion));
+  root.only({"tombolo_plan", "strategy", "routing", "model", "job", "stages", "pipelines", "ranks",
+             "left_out", "groups", "prediction", "notes"});
+  Plan plan;
+  if (const auto strategy = root.optional("strategy")) plan.strategy = strategy->text();
+  plan.routing = root.field("routing").choice({"per-peer", "shared"}) == 0 ? "per-peer" : "shared";
+  plan.job.model = parse_model(root.field("model"));
+  parse_job(root.field("job"), plan.job);
+  if (const JsonCursor ranks = root.field("ranks");
+      ranks.elements().size() < static_cast<std::size_t>(plan.job.data))
+    ranks.reject(fmt::format("{} ranks, but job.data is {}; each replica takes at least one",
+                             ranks.elements().size(), plan.job.data));
+  const auto pipelines = root.optional("pipelines");
+  if (pipelines && root.optional("stages"))
+    pipelines->reject(
+        "stands beside \"stages\"; \"stages\" alone says that all replicas are alike, \"pipelines\" "
+        "what each holds");
+  if (pipelines) {
+    plan.pipelines = parse_pipelines(*pipelines, plan.job);
+  } else {
+    check_equal_shares(root.field("job"), plan.job);
+    const JsonCursor stages = root.field("stages");
+    if (const auto count = stages.elements().size();
+        count != static_cast<std::size_t>(plan.job.pipeline) * static_cast<std::size_t>(plan.job.chunks))
+      stages.reject(
+          fmt::format("{} stages, but job.pipeline is {}{}; make them equal", count, plan.job.pipeline,
+                      plan.job.chunks > 1 ? fmt::format(" and each has {} chunks", plan.job.chunks) : ""));
+    const auto parsed = parse_stages(stages, plan.job);
+    plan.pipelines = equal_pipelines(plan.job, parsed);
+  }
+  check_schedule(root.field("job"), plan.job, plan.pipelines);
+  plan.ranks = parse_ranks(root.field("ranks"), plan);
+  if (const auto left_out = root.optional("left_out")) plan.left_out = parse_left_out(*left_out, plan.ranks);
+  if (const auto groups = root.optional("groups"))
+    for (const JsonCursor& group : groups->elements())
+      plan.groups.push_back(parse_group(group, static_cast<int>(plan.ranks.size())));
+  if (const auto prediction = root.optional("prediction"))
+    plan.prediction = parse_prediction(*prediction, plan.ranks.size());
+  if (const auto notes = root.optional("notes"))
+    for (const JsonCursor& note : notes->elements()) plan.notes.push_back(note.text());
+  return plan;
+}
+
+Json Plan::to_json() const {
+  Json json;
+  json["tombolo_plan"] = kVersion;
+  json["strategy"] = strategy;
+  json["routing"] = routing;
+  json["model"] = planner::to_json(job.model);
+  json["job"] = job_to_json(job);
+  const bool alike =
+      std::ranges::all_of(pipelines, [&](const Pipeline& one) { return one == pipelines.front(); });
+  if (alike && !pipelines.empty()) {
+    json["stages"] = stages_to_json(pipelines.front().stages, job);
+  } else {
+    json["pipelines"] = Json::array();
+    for (const Pipeline& one : pipelines)
+      json["pipelines"].push_back({{"stages", stages_to_json(one.stages, job)},
+                                   {"rows", one.rows},
+                                   {"micro_batch", one.micro_batch}});
+  }
+  json["ranks"] = Json::array();
+  for (const RankPlace& place : ranks) {
+    Json& item = json["ranks"].emplace_back(Json{
+        {"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
+    if (stage(place.stage, place.replica).tensor > 1) item["tensor"] = place.tensor;
+  }
+  for (const IdleDevice& idle : left_out)
+    json["left_out"].push_back({{"host", idle.host}, {"device", idle.device}});
+  json["groups"] = Json::array();
+  for (const Group& group : groups)
+    json["groups"].push_back({{"kind", group.kind},
+                              {"ranks", group.ranks},
+                              {"nic_kind", topology::nic_kind_name(group.nic_kind)}});
+  Json memory = Json::array();
+  for (const RankMemory& rank : prediction.memory)
+    memory.push_back({{"parameters", rank.parameters},
+                      {"gradients", rank.gradients},
+                      {"optimizer", rank.optimizer},
+                      {"activations", rank.activations},
+                      {"buffers", rank.buffers},
+                      {"total", rank.total}});
+  json["prediction"] = {{"step_seconds", prediction.step_seconds},
+                        {"tokens_per_second", prediction.tokens_per_second},
+                        {"bubble_fraction", prediction.bubble_fraction}};
+  if (!prediction.memory.empty()) json["prediction"]["memory"] = std::move(memory);
+  json["notes"] = notes;
+  return json;
+}
+
+void Plan::save(const std::string& path) const {
+  write_json_file(path, to_json());
+}
+
+}  // namespace tombolo::planner

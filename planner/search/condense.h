@@ -1,0 +1,27 @@
+// Large clusters by a part of them: hosts of which there are many alike are planned once and repeated.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/search/layout.h"
+
+namespace tombolo::planner {
+
+/// Every `copies`-th part of a cluster is like the others: as many hosts of each class, which is of one
+/// cluster and has like devices and NICs.
+struct Condensed {
+  int copies = 1;
+  std::vector<Slot> slots;              ///< of the first part
+  Job job;                              ///< with its share of the batch
+  std::vector<std::vector<int>> twins;  ///< by rank of the first part: the launcher ranks, one per copy
+};
+
+/// The fewest copies whose part has at most `most_ranks` ranks; nothing where hosts, batch or a fixed number
+/// of replicas do not divide.
+std::optional<Condensed> condensed(const SearchContext& context, const Job& job, std::size_t most_ranks);
+
+/// The layout of the first part for all of them: as many times the replicas.
+Layout repeated(const Layout& part, const Condensed& condensed);
+
+}  // namespace tombolo::planner

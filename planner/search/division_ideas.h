@@ -1,0 +1,80 @@
+// Divisions of hosts among pipelines, ranked by an estimate, and what each gives: layers and rows.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "planner/search/shape_costs.h"
+
+namespace tombolo::planner {
+
+/// Ranks that share layers: a possible place.
+struct Unit {
+  std::vector<int> ranks;
+  int host = 0;
+  int type = 0;  ///< of its host
+  int pool = 0;
+};
+
+/// Units of one host that go to one pipeline together.
+struct Part {
+  std::vector<Unit> units;
+  std::vector<double> speeds;  ///< layers per second, estimated, by micro-batch
+  std::vector<double> heads;   ///< what the output projection is worth on its last unit, in layers
+};
+
+/// Which pipeline each part goes to.
+using Assignment = std::vector<int>;
+
+/// Keeps those that are the best by estimate. Context and job must outlive it.
+class DivisionIdeas {
+ public:
+  /// `aligned`: equal rows for all, in micro-batches of one row unless the job says otherwise.
+  DivisionIdeas(const SearchContext& context, const Job& job, bool aligned);
+
+  /// Of these ranks of one host.
+  Unit unit(std::vector<int> ranks, int type) const;
+  /// Fills in the speeds of a part that has its units.
+  void time(Part& part);
+  /// Estimates a division among `pipelines` pipelines by speeds alone: layers and rows as if they could be
+  /// divided at will.
+  void add(const std::vector<Part>& parts, int pipelines, const Assignment& assignment);
+  /// Those that fit, the best by estimate first, not simulated.
+  std::vector<Layout> layouts();
+
+ private:
+  struct Idea {
+    double seconds = 0;
+    std::vector<std::vector<Unit>> pipelines;  ///< in the order of the layers
+    int micro_batch = 1;
+  };
+
+  double layer_seconds(const Unit& unit, int rows);
+  double head_seconds(const Unit& unit, int rows);
+  std::vector<int> choose_micro_batches() const;
+  double least_seconds(int rows) const;
+  bool too_slow(double seconds) const { return ideas_.size() >= kIdeas && seconds >= ideas_.rbegin()->first; }
+  std::vector<double> tick_seconds(const std::vector<std::vector<Unit>>& pipelines, int rows);
+  std::vector<int> share_rows(const std::vector<int>& sizes, const std::vector<double>& ticks,
+                              int rows) const;
+  double gradient_seconds(const std::vector<std::vector<Unit>>& pipelines);
+  std::optional<Layout> assign(const Idea& idea);
+  double memory_of(const Unit& unit) const;
+
+  static constexpr std::size_t kIdeas = 400;
+  const SearchContext& context_;
+  const Job& job_;
+  std::vector<Pool> pools_;
+  ShapeCosts costs_;
+  std::map<int, int> pool_of_;  // by rank
+  Shape usual_;                 // as what layers are timed
+  bool aligned_;
+  std::vector<int> micro_batches_;
+  std::vector<int> sizes_;     // of the pipelines of an idea
+  std::vector<double> ticks_;  // and the time between two of their micro-batches
+  std::vector<double> heads_;  // and what their last places have besides, in layers
+  std::multimap<double, Idea> ideas_;
+};
+
+}  // namespace tombolo::planner

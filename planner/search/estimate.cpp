@@ -1,0 +1,279 @@
+#include "planner/search/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "planner/cost/all_reduce.h"
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+Estimator::Estimator(const SearchContext& context, const Job& job, const std::vector<Pool>& pools)
+    : context_(context), job_(job), pools_(pools), costs_(context, job, pools) {
+  std::map<std::string, int> clusters;
+  for (const topology::Host& host : context.view.cluster().hosts)
+    cluster_of_.push_back(
+        clusters.try_emplace(host.cluster, static_cast<int>(clusters.size())).first->second);
+}
+
+bool Estimator::allowed(const Shape& shape) const {
+  const int replicas = shape.replicas();
+  if (job_.data > 0 && replicas != job_.data) return false;
+  if (job_.micro_batch > 0 && shape.micro_batch != job_.micro_batch) return false;
+  const Shape::Kind& first = shape.kinds.front();
+  return std::ranges::all_of(shape.kinds, [&](const Shape::Kind& kind) {
+    if (job_.pipeline > 0 && static_cast<int>(kind.places.size()) != job_.pipeline) return false;
+    return context_.options.uneven_replicas ||
+           std::ranges::equal(kind.places, first.places, [&](const auto& a, const auto& b) {
+             return a.layers == b.layers && a.degree == b.degree && a.degree == first.places[0].degree;
+           });
+  });
+}
+
+double Estimator::seconds(const Shape& shape) {
+  if (!allowed(shape)) return Scorer::kNever;
+  for (const Shape::Kind& kind : shape.kinds)
+    for (std::size_t i = 0; i < kind.places.size(); ++i)
+      if (!costs_.of(kind.places[i].pool, kind.places[i].degree, shape).possible ||
+          kind.places[i].layers > costs_.room(kind, static_cast<int>(i), shape))
+        return Scorer::kNever;
+  return estimate(shape);
+}
+
+double Estimator::estimate(const Shape& shape) {
+  for (Queue& one : queues_) one = {};
+  double usual = 0;
+  std::vector<std::vector<Border>> borders;
+  for (const Shape::Kind& kind : shape.kinds) {
+    borders.push_back(borders_of(kind, shape));
+    usual = std::max(usual, (kind.micro_batches_of_one() + static_cast<double>(kind.places.size()) - 1) *
+                                costs_.tick(kind, shape));
+    for (const Border& one : borders.back()) {
+      if (!one.possible) return Scorer::kNever;
+      for (int i = 0; i < 4; ++i)
+        if (one.queues[i] >= 0) {
+          Queue& used = queues_[at(one.queues[i])];
+          used.load += kind.micro_batches * (i < 2 ? one.activation : one.gradient);
+          used.pipelines += kind.count;
+        }
+    }
+  }
+  double end = 0;
+  std::vector<std::vector<double>> ends(shape.kinds.size());
+  for (std::size_t k = 0; k < shape.kinds.size(); ++k) {
+    for (Border& one : borders[k]) {
+      if (one.queues[0] < 0) continue;
+      one.activation /= std::min(share_of(one.queues[0], usual), share_of(one.queues[1], usual));
+      one.gradient /= std::min(share_of(one.queues[2], usual), share_of(one.queues[3], usual));
+    }
+    end = std::max(end, pipeline_seconds(shape.kinds[k], borders[k], shape, ends[k]));
+  }
+  for (const Queue& one : queues_) end = std::max(end, one.load);
+  if (context_.view.cluster().shared_processor) {
+    double work = 0;
+    for (const Shape::Kind& kind : shape.kinds)
+      for (const Shape::Place& place : kind.places)
+        if (context_.view.shares_processor(pools_[at(place.pool)].host))
+          work += place.degree * place.layers * kind.micro_batches *
+                  costs_.layer_seconds(place.pool, place.degree, shape);
+    end = std::max(end, work / context_.view.cluster().shared_processor->cores);
+  }
+  return shape.replicas() > 1 ? gradients_end(shape, ends, end) : end;
+}
+
+double Estimator::share_of(int queue, double step) const {
+  const Queue& used = queues_[at(queue)];
+  return 1 / (1 + (used.pipelines - 1) * std::min(1.0, used.load / step));
+}
+
+int Estimator::queue(int host, int nic, bool out) {
+  const auto [known, added] = queue_numbers_.try_emplace({host, nic, out}, static_cast<int>(queues_.size()));
+  if (added) queues_.emplace_back();
+  return known->second;
+}
+
+Estimator::Border Estimator::border(const Shape::Place& from, const Shape::Place& to, const Shape& shape) {
+  const int here = pools_[at(from.pool)].host, there = pools_[at(to.pool)].host;
+  const int copies = job_.sequence_parallel ? 1 : std::max(from.degree, to.degree);
+  const double bytes = job_.model.boundary_bytes() * shape.micro_batch * copies;
+  Border border;
+  border.possible = context_.view.linked(here, there) && context_.view.linked(there, here);
+  if (!border.possible) return border;
+  const Path &forward = context_.view.path(here, there), &back = context_.view.path(there, here);
+  border.activation_latency = forward.latency_seconds;
+  border.gradient_latency = back.latency_seconds;
+  if (forward.inside_host) {
+    const double rate = forward.bytes_per_second * std::min(from.degree, to.degree);
+    if (rate > 0) border.activation = border.gradient = bytes / rate;
+    return border;
+  }
+  border.activation = bytes / forward.bytes_per_second;
+  border.gradient = bytes / back.bytes_per_second;
+  border.queues[0] = queue(here, forward.from_nic, true);
+  border.queues[1] = queue(there, forward.to_nic, false);
+  border.queues[2] = queue(there, back.from_nic, true);
+  border.queues[3] = queue(here, back.to_nic, false);
+  return border;
+}
+
+std::vector<Estimator::Border> Estimator::borders_of(const Shape::Kind& kind, const Shape& shape) {
+  std::vector<Border> borders;
+  for (std::size_t i = 0; i + 1 < kind.places.size(); ++i)
+    borders.push_back(border(kind.places[i], kind.places[i + 1], shape));
+  return borders;
+}
+
+double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Border>& borders,
+                                   const Shape& shape, std::vector<double>& ends) {
+  struct Turn {
+    double forward = 0, backward = 0, free = 0;
+    double activations_sent = 0, gradients_sent = 0;  // when its way to the next, and back, is free
+    int warm_up = 0, forwards = 0, backwards = 0, activations = 0, gradients = 0;
+  };
+  const int places = static_cast<int>(kind.places.size()), count = kind.micro_batches_of_one();
+  std::vector<Turn> stages(at(places));
+  for (int i = 0; i < places; ++i) {
+    const Shape::Place& place = kind.places[at(i)];
+    const ShapeCosts::Cost& cost = costs_.of(place.pool, place.degree, shape);
+    Turn& stage = stages[at(i)];
+    stage.forward = place.layers * cost.layer.forward;
+    stage.backward = place.layers * cost.layer.backward();
+    if (i + 1 == places) {
+      stage.forward += cost.head.forward;
+      stage.backward += cost.head.backward();
+    }
+    stage.warm_up = std::min(places - 1 - i, count);
+    if (i == 0) stage.activations = count;
+  }
+  operations_ += std::int64_t{2} * places * count;
+  forward_ready_.assign(at(places) * at(count), 0);
+  gradient_ready_.assign(at(places) * at(count), 0);
+  const auto advance = [&](int i) {
+    Turn& stage = stages[at(i)];
+    double* const activations = &forward_ready_[at(i) * at(count)];
+    double* const gradients = &gradient_ready_[at(i) * at(count)];
+    int done = 0;
+    while (stage.backwards < count) {
+      if (stage.forwards < count && stage.forwards - stage.backwards <= stage.warm_up) {
+        if (stage.forwards == stage.activations) break;
+        const int n = stage.forwards++;
+        stage.free = std::max(stage.free, activations[n]) + stage.forward;
+        if (i + 1 < places) {
+          stage.activations_sent = std::max(stage.activations_sent, stage.free) + borders[at(i)].activation;
+          activations[at(count) + at(n)] = stage.activations_sent + borders[at(i)].activation_latency;
+          ++stages[at(i) + 1].activations;
+        } else {
+          ++stage.gradients;  // its own loss
+        }
+      } else {
+        if (stage.backwards == stage.gradients) break;
+        const int n = stage.backwards++;
+        stage.free = std::max(stage.free, gradients[n]) + stage.backward;
+        if (i > 0) {
+          Turn& before = stages[at(i) - 1];
+          stage.gradients_sent = std::max(stage.gradients_sent, stage.free) + borders[at(i) - 1].gradient;
+          gradient_ready_[at(i - 1) * at(count) + at(n)] =
+              stage.gradients_sent + borders[at(i) - 1].gradient_latency;
+          ++before.gradients;
+        }
+      }
+      ++done;
+    }
+    return done;
+  };
+  for (int left = 2 * places * count; left > 0;) {
+    for (int i = 0; i < places; ++i) left -= advance(i);
+    for (int i = places - 1; i >= 0; --i) left -= advance(i);
+  }
+  double end = 0;
+  ends.clear();
+  for (const Turn& stage : stages) {
+    ends.push_back(stage.free);
+    end = std::max(end, stage.free);
+  }
+  return end;
+}
+
+const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) {
+  const auto [known, added] = reductions_.try_emplace(hosts);
+  if (!added) return known->second;
+  Reduction& result = known->second;
+  std::vector<MemberPlace> members;
+  for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
+  const AllReduce all = all_reduce_of(members);
+  std::map<int, double> loads;
+  std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
+  for (const Transfer& transfer : all.transfers) {
+    const int from = hosts[at(transfer.from)], to = hosts[at(transfer.to)];
+    result.possible = result.possible && context_.view.linked(from, to);
+    if (!result.possible) return result;
+    const Path& path = context_.view.path(from, to);
+    result.latency = std::max(result.latency, path.latency_seconds);
+    if (path.bytes_per_second <= 0) continue;
+    const double seconds = transfer.fraction / path.bytes_per_second;
+    if (path.inside_host) {
+      out[at(transfer.from)] += seconds;
+      in[at(transfer.to)] += seconds;
+      continue;
+    }
+    result.slowest = std::max(result.slowest, seconds);
+    loads[queue(from, path.from_nic, true)] += transfer.fraction / context_.view.egress(from, path.from_nic);
+    loads[queue(to, path.to_nic, false)] += transfer.fraction / context_.view.ingress(to, path.to_nic);
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i) result.inside = std::max({result.inside, out[i], in[i]});
+  result.latency *= all.rounds;
+  result.queues.assign(loads.begin(), loads.end());
+  return result;
+}
+
+/// Ranges of layers with the same owners, the last first; each begins when the last replica has its gradients
+/// and the NICs are through with the ranges before.
+double Estimator::gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends,
+                                double computed) {
+  const double part =
+      shape.saving.shard_optimizer
+          ? 0.5 * (1 + static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes())
+          : 1;
+  std::vector<std::size_t> place;  // by kind: which place holds `last`
+  std::vector<int> below;          // and the first of its layers
+  for (const Shape::Kind& kind : shape.kinds) {
+    place.push_back(kind.places.size() - 1);
+    below.push_back(job_.model.layers - kind.places.back().layers);
+  }
+  double end = computed;
+  std::vector<int> hosts;
+  for (int last = job_.model.layers; last > 0;) {
+    const int first = *std::ranges::max_element(below);
+    double ready = job_.overlap_gradients ? 0 : computed;
+    int degree = job_.model.heads;
+    hosts.clear();
+    for (std::size_t k = 0; k < shape.kinds.size(); ++k) {
+      const Shape::Place& owner = shape.kinds[k].places[place[k]];
+      hosts.insert(hosts.end(), at(shape.kinds[k].count), pools_[at(owner.pool)].host);
+      degree = std::min(degree, owner.degree);
+      ready = std::max(ready, ends[k][place[k]]);
+    }
+    const Reduction& all_reduce = reduction(hosts);
+    if (!all_reduce.possible) return Scorer::kNever;
+    double bytes = static_cast<double>(job_.layer_parameters(first, last - first));
+    if (first == 0) bytes += static_cast<double>(job_.embedding_parameters());
+    if (last == job_.model.layers) bytes += static_cast<double>(job_.model.token_embedding_parameters());
+    bytes *= part * job_.gradient_bytes();
+    double begin = ready;
+    for (const auto& [number, seconds] : all_reduce.queues) begin = std::max(begin, queues_[at(number)].free);
+    double longest = bytes * std::max(all_reduce.slowest, all_reduce.inside / degree);
+    for (const auto& [number, seconds] : all_reduce.queues) {
+      queues_[at(number)].free = begin + bytes * seconds;
+      longest = std::max(longest, bytes * seconds);
+    }
+    end = std::max(end, begin + longest + (last - first) * all_reduce.latency);
+    last = first;
+    for (std::size_t k = 0; k < shape.kinds.size(); ++k)
+      if (below[k] >= last && last > 0) below[k] -= shape.kinds[k].places[--place[k]].layers;
+  }
+  return end;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,66 @@
+// A plan's shape, free of what follows from it: who works together, on how many layers and rows. Searches
+// change layouts and score them by the simulator.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "planner/search/search.h"
+
+namespace tombolo::planner {
+
+struct Layout {
+  struct Place {
+    std::vector<int> ranks;  ///< launcher ranks that share the layers, on one host
+    int layers = 0;          ///< of each model chunk
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+  struct Replica {
+    std::vector<Place> places;  ///< in the order of the layers
+    int rows = 0;
+    int micro_batch = 0;
+    friend bool operator==(const Replica&, const Replica&) = default;
+  };
+  std::vector<Replica> replicas;
+  Schedule schedule = Schedule::kOneForwardOneBackward;
+  int chunks = 1;
+  Saving saving;
+
+  /// Replicas of equal stages, rows and micro-batches with one tensor degree: what frameworks can run.
+  bool uniform() const;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+/// The plan's ranks must be among the context's.
+Layout layout_of(const SearchContext& context, const Plan& plan);
+/// Without groups, prediction and notes. Launcher ranks that no place takes are left out: the plan numbers
+/// the others anew, in the same order.
+Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout);
+
+/// Scores layouts of one job by memory, lower bound and simulator.
+class Scorer {
+ public:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  Scorer(const SearchContext& context, const Job& job) : context_(context), job_(job) {}
+
+  /// Simulated seconds of a step; kNever where it does not divide, fit in memory, come below
+  /// `limit`, or where hosts must talk that no link joins.
+  double seconds(const Layout& layout, double limit = kNever);
+  /// With its prediction; the layout must fit.
+  Plan plan(const Layout& layout) const;
+  /// Layouts simulated so far.
+  std::int64_t simulated() const noexcept { return simulated_; }
+  const SearchContext& context() const noexcept { return context_; }
+  const Job& job() const noexcept { return job_; }
+
+ private:
+  bool sound(const Layout& layout) const;
+  const SearchContext& context_;
+  const Job& job_;
+  std::int64_t simulated_ = 0;
+};
+
+}  // namespace tombolo::planner

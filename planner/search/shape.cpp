@@ -1,0 +1,98 @@
+#include "planner/search/shape.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "base/error.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+std::vector<Pool> pools_of(const SearchContext& context) {
+  using Device = std::tuple<std::string, topology::DeviceKind, double, double, double>;
+  std::map<std::pair<int, Device>, std::size_t> known;
+  std::map<std::tuple<Device, double, double, bool>, int> types;
+  std::vector<Pool> pools;
+  for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
+    const Slot& slot = context.slots[rank];
+    const auto& one = context.view.host(slot.host).devices[at(slot.device)];
+    const Device device{one.name, one.kind, one.flops_per_second, one.memory_bytes,
+                        one.memory_bytes_per_second};
+    const auto [place, added] = known.try_emplace({slot.host, device}, pools.size());
+    if (added) {
+      const Path& inside = context.view.path(slot.host, slot.host);
+      const std::tuple type{device, inside.bytes_per_second, inside.latency_seconds,
+                            context.view.shares_processor(slot.host)};
+      const int number = types.try_emplace(type, static_cast<int>(types.size())).first->second;
+      pools.push_back({slot.host, number, {}});
+    }
+    pools[place->second].ranks.push_back(static_cast<int>(rank));
+  }
+  return pools;
+}
+
+int Shape::replicas() const noexcept {
+  int sum = 0;
+  for (const Kind& kind : kinds) sum += kind.count;
+  return sum;
+}
+
+std::vector<int> idle_devices(const Shape& shape, const std::vector<Pool>& pools) {
+  std::vector<int> idle;
+  idle.reserve(pools.size());
+  for (const Pool& pool : pools) idle.push_back(pool.size());
+  for (const Shape::Kind& kind : shape.kinds)
+    for (const Shape::Place& place : kind.places) idle[at(place.pool)] -= kind.count * place.degree;
+  return idle;
+}
+
+Layout layout_of(const Shape& shape, const std::vector<Pool>& pools) {
+  Layout layout;
+  layout.saving = shape.saving;
+  std::vector<std::size_t> next(pools.size(), 0);
+  for (const Shape::Kind& kind : shape.kinds)
+    for (int i = 0; i < kind.count; ++i) {
+      Layout::Replica& replica = layout.replicas.emplace_back();
+      replica.micro_batch = shape.micro_batch;
+      replica.rows = shape.micro_batch *
+                     (kind.micro_batches / kind.count + (i < kind.micro_batches % kind.count ? 1 : 0));
+      for (const Shape::Place& place : kind.places) {
+        const Pool& pool = pools[at(place.pool)];
+        const std::size_t first = next[at(place.pool)];
+        TOMBOLO_CHECK(first + at(place.degree) <= pool.ranks.size(), "pool={} first={} degree={}", place.pool,
+                      first, place.degree);
+        next[at(place.pool)] += at(place.degree);
+        const auto begin = pool.ranks.begin() + static_cast<std::ptrdiff_t>(first);
+        replica.places.push_back({{begin, begin + place.degree}, place.layers});
+      }
+    }
+  return layout;
+}
+
+Shape shape_of(const Layout& layout, const std::vector<Pool>& pools) {
+  std::map<int, int> pool_of;
+  for (std::size_t pool = 0; pool < pools.size(); ++pool)
+    for (const int rank : pools[pool].ranks) pool_of[rank] = static_cast<int>(pool);
+  Shape shape;
+  shape.saving = layout.saving;
+  shape.micro_batch = layout.replicas.front().micro_batch;
+  for (const Layout::Replica& replica : layout.replicas) {
+    Shape::Kind kind;
+    for (const Layout::Place& place : replica.places)
+      kind.places.push_back(
+          {pool_of.at(place.ranks.front()), static_cast<int>(place.ranks.size()), place.layers});
+    kind.micro_batches = replica.rows / shape.micro_batch;
+    const auto same =
+        std::ranges::find_if(shape.kinds, [&](const Shape::Kind& one) { return one.places == kind.places; });
+    if (same == shape.kinds.end()) {
+      shape.kinds.push_back(std::move(kind));
+    } else {
+      ++same->count;
+      same->micro_batches += kind.micro_batches;
+    }
+  }
+  return shape;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,56 @@
+// A layout up to the exchange of devices that are alike: what a search changes and an estimate scores,
+// thousands of times a second.
+#pragma once
+
+#include <vector>
+
+#include "planner/search/layout.h"
+
+namespace tombolo::planner {
+
+/// Devices of one host that are alike.
+struct Pool {
+  int host = 0;
+  int type = 0;            ///< equal for pools whose devices, and the links between these, are alike
+  std::vector<int> ranks;  ///< launcher ranks
+
+  int size() const noexcept { return static_cast<int>(ranks.size()); }
+};
+
+/// Hosts in the cluster file's order; of each its kinds of devices.
+std::vector<Pool> pools_of(const SearchContext& context);
+
+struct Shape {
+  struct Place {
+    int pool = 0;
+    int degree = 1;  ///< devices of the pool that share the layers
+    int layers = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  /// Replicas that are alike.
+  struct Kind {
+    std::vector<Place> places;  ///< in the order of the layers
+    int count = 1;
+    int micro_batches = 0;  ///< of all `count` together, which divide them as evenly as can be
+    /// Of the replica that has most.
+    int micro_batches_of_one() const noexcept { return (micro_batches + count - 1) / count; }
+    friend auto operator<=>(const Kind&, const Kind&) = default;
+  };
+  std::vector<Kind> kinds;
+  int micro_batch = 1;  ///< rows
+  Saving saving;
+  friend auto operator<=>(const Shape&, const Shape&) = default;
+
+  int replicas() const noexcept;
+};
+
+/// Devices of each pool that the shape leaves idle; negative where it takes more than there are.
+std::vector<int> idle_devices(const Shape& shape, const std::vector<Pool>& pools);
+
+/// Hands out the pools' ranks in order. The shape must not take more than there are.
+Layout layout_of(const Shape& shape, const std::vector<Pool>& pools);
+
+/// Replicas that have become alike are made one kind again. The layout's micro-batches must be of one size.
+Shape shape_of(const Layout& layout, const std::vector<Pool>& pools);
+
+}  // namespace tombolo::planner

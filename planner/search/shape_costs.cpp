@@ -1,0 +1,176 @@
+#include "planner/search/shape_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+
+namespace tombolo::planner {
+
+ShapeCosts::ShapeCosts(const SearchContext& context, const Job& job, const std::vector<Pool>& pools)
+    : context_(context), job_(job), pools_(pools) {}
+
+const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape) {
+  static const Cost kImpossible{{}, {}, false};
+  const Pool& devices = pools_[at(pool)];
+  if (degree > devices.size() || job_.model.heads % degree != 0 ||
+      (job_.tensor > 0 ? degree != job_.tensor : degree > 1 && job_.framework == Framework::kTombolo))
+    return kImpossible;
+  const auto [known, added] =
+      costs_.try_emplace({devices.type, degree, shape.micro_batch, shape.saving.recompute}, Cost{});
+  if (!added) return known->second;
+  Plan plan;
+  plan.job = job_;
+  plan.job.set(shape.saving);
+  plan.job.chunks = 1;
+  plan.pipelines = {{{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch}};
+  std::vector<int> ranks;
+  for (int tensor = 0; tensor < degree; ++tensor) {
+    const Slot& slot = context_.slots[at(devices.ranks[at(tensor)])];
+    plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
+    ranks.push_back(tensor);
+  }
+  Cost& cost = known->second;
+  try {
+    const PlaceCosts found = place_costs(plan, context_.view, ranks);
+    cost.layer = found.layer;
+    cost.head = found.head;
+    if (!found.layers.empty()) {  // where a profile tells layers apart: their mean
+      const PassSeconds sum = found.stage(plan.pipelines[0].stages[0], false, false);
+      const double share = 1.0 / job_.model.layers;
+      cost.layer = {share * sum.forward, share * sum.backward_input, share * sum.backward_weights};
+    }
+  } catch (const Error&) {  // a degree that the profile has not
+    cost.possible = false;
+  }
+  return cost;
+}
+
+double ShapeCosts::layer_seconds(int pool, int degree, const Shape& shape) {
+  const Cost& cost = of(pool, degree, shape);
+  return cost.possible ? cost.layer.both() : Scorer::kNever;
+}
+
+double ShapeCosts::head_seconds(int pool, int degree, const Shape& shape) {
+  return of(pool, degree, shape).head.both();
+}
+
+int ShapeCosts::room(const Shape::Kind& kind, int place, const Shape& shape) {
+  const Shape::Place& one = kind.places[at(place)];
+  const Pool& pool = pools_[at(one.pool)];
+  const Slot& slot = context_.slots[at(pool.ranks.front())];
+  const double available = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
+  if (available <= 0) return job_.model.layers;
+  const int places = static_cast<int>(kind.places.size());
+  const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;
+  const int held = micro_batches_in_flight(place, places, most);
+  const bool first = place == 0, last = place + 1 == places;
+  const int replicas = shape.saving.shard_optimizer ? shape.replicas() : 1;
+  const auto [known, added] = rooms_.try_emplace(
+      {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
+  if (!added) return known->second;
+  // A pipeline in which some place holds as many micro-batches.
+  Plan plan;
+  plan.job = job_;
+  plan.job.set(shape.saving);
+  plan.job.chunks = 1;
+  plan.job.schedule = Schedule::kOneForwardOneBackward;
+  plan.job.data = replicas;
+  const int before = first ? 0 : 1, after = last ? 0 : std::max(1, held - 1);
+  Pipeline pipeline;
+  pipeline.micro_batch = shape.micro_batch;
+  pipeline.rows = held * shape.micro_batch;
+  pipeline.stages.assign(at(before + 1 + after), {0, 1, one.degree});
+  plan.pipelines.assign(at(replicas), pipeline);
+  const auto bytes = [&](int layers) {
+    plan.pipelines[0].stages[at(before)].layers = layers;
+    return static_cast<double>(rank_memory(plan, 0, before).total);
+  };
+  const double alone = bytes(1);
+  if (alone > available) return known->second = 0;
+  if (job_.model.layers < 2) return known->second = 1;
+  return known->second = 1 + static_cast<int>(std::min((available - alone) / (bytes(2) - alone), 1e6));
+}
+
+bool ShapeCosts::give_layers(Shape::Kind& kind, const Shape& shape) {
+  const auto places = kind.places.size();
+  if (places > at(job_.model.layers)) return false;
+  std::vector<double> seconds(places), then(places);
+  std::vector<int> left_room(places);
+  for (std::size_t i = 0; i < places; ++i) {
+    Shape::Place& place = kind.places[i];
+    seconds[i] = layer_seconds(place.pool, place.degree, shape);
+    left_room[i] = room(kind, static_cast<int>(i), shape) - 1;
+    if (seconds[i] == Scorer::kNever || left_room[i] < 0) return false;
+    place.layers = 1;
+    then[i] = 2 * seconds[i];
+  }
+  then.back() += head_seconds(kind.places.back().pool, kind.places.back().degree, shape);
+  for (int left = job_.model.layers - static_cast<int>(places); left > 0; --left) {
+    std::size_t best = places;
+    for (std::size_t i = 0; i < places; ++i)
+      if (left_room[i] > 0 && (best == places || then[i] < then[best])) best = i;
+    if (best == places) return false;
+    ++kind.places[best].layers;
+    --left_room[best];
+    then[best] += seconds[best];
+  }
+  return true;
+}
+
+double ShapeCosts::tick(const Shape::Kind& kind, const Shape& shape) {
+  double slowest = 0;
+  for (const Shape::Place& place : kind.places)
+    slowest = std::max(
+        slowest, place.layers * layer_seconds(place.pool, place.degree, shape) +
+                     (&place == &kind.places.back() ? head_seconds(place.pool, place.degree, shape) : 0));
+  return slowest;
+}
+
+bool ShapeCosts::share_micro_batches(Shape& shape) {
+  if (job_.global_batch % shape.micro_batch != 0) return false;
+  const int all = job_.global_batch / shape.micro_batch, replicas = shape.replicas();
+  if (all < replicas) return false;
+  if (!context_.options.uneven_replicas) {
+    if (all % replicas != 0) return false;
+    for (Shape::Kind& kind : shape.kinds) kind.micro_batches = all / replicas * kind.count;
+    return true;
+  }
+  std::vector<double> ticks;
+  double speed = 0;
+  for (const Shape::Kind& kind : shape.kinds) {
+    ticks.push_back(tick(kind, shape));
+    speed += kind.count / ticks.back();
+  }
+  int left = all;
+  for (std::size_t i = 0; i < ticks.size(); ++i) {
+    Shape::Kind& kind = shape.kinds[i];
+    kind.micro_batches =
+        std::max(kind.count, static_cast<int>(std::floor(0.9 * all * kind.count / ticks[i] / speed)));
+    left -= kind.micro_batches;
+  }
+  const auto end = [&](std::size_t i, int more) {
+    const Shape::Kind& kind = shape.kinds[i];
+    return ((kind.micro_batches + more + kind.count - 1) / kind.count +
+            static_cast<double>(kind.places.size()) - 1) *
+           ticks[i];
+  };
+  for (; left > 0; --left) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < ticks.size(); ++i)
+      if (end(i, 1) < end(best, 1)) best = i;
+    ++shape.kinds[best].micro_batches;
+  }
+  for (; left < 0; ++left) {
+    const auto spare = [&](std::size_t i) { return shape.kinds[i].micro_batches > shape.kinds[i].count; };
+    std::size_t worst = 0;
+    for (std::size_t i = 1; i < ticks.size(); ++i)
+      if (spare(i) && (!spare(worst) || end(i, 0) > end(worst, 0))) worst = i;
+    --shape.kinds[worst].micro_batches;
+  }
+  return true;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,208 @@
+#include "planner/simulate/fluid.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+
+namespace tombolo::planner {
+
+FluidEngine::Resource FluidEngine::add_resource(double capacity, double burst) {
+  TOMBOLO_CHECK(capacity > 0 && burst >= 0, "capacity={} burst={}", capacity, burst);
+  Pool added;
+  added.capacity = capacity;
+  added.burst = added.tokens = burst;
+  resources_.push_back(std::move(added));
+  return static_cast<Resource>(resources_.size() - 1);
+}
+
+FluidEngine::Activity FluidEngine::add(double work, double limit, std::span<const Resource> resources) {
+  TOMBOLO_CHECK(work >= 0 && limit > 0, "work={} limit={}", work, limit);
+  Item added;
+  added.remaining = work;
+  added.limit = limit;
+  added.first_use = static_cast<std::uint32_t>(uses_.size());
+  for (const Resource resource : resources)
+    if (resource != kNone) uses_.push_back(resource);
+  added.uses = static_cast<std::uint32_t>(uses_.size()) - added.first_use;
+  activities_.push_back(added);
+  return static_cast<Activity>(activities_.size() - 1);
+}
+
+void FluidEngine::link_successors() {
+  successor_begin_.assign(activities_.size() + 1, 0);
+  for (const Edge& edge : edges_) {
+    ++successor_begin_[index(edge.earlier) + 1];
+    ++item(edge.later).waiting_for;
+  }
+  for (std::size_t i = 1; i < successor_begin_.size(); ++i) successor_begin_[i] += successor_begin_[i - 1];
+  successors_.resize(edges_.size());
+  std::vector<int> next(successor_begin_.begin(), successor_begin_.end() - 1);
+  for (const Edge& edge : edges_)
+    successors_[static_cast<std::size_t>(next[index(edge.earlier)]++)] = edge.later;
+}
+
+// What every bucket on the way has tokens for takes no time.
+void FluidEngine::spend_tokens(Item& started) {
+  double tokens = started.remaining;
+  for (const Resource resource : resources_of(started)) {
+    Pool& bucket = pool(resource);
+    if (bucket.active.empty()) {
+      bucket.tokens = std::min(bucket.burst, bucket.tokens + bucket.capacity * (now_ - bucket.idle_since));
+      bucket.idle_since = now_;
+    }
+    tokens = std::min(tokens, bucket.tokens);
+  }
+  if (tokens <= 0) return;
+  started.remaining -= tokens;
+  for (const Resource resource : resources_of(started)) pool(resource).tokens -= tokens;
+}
+
+void FluidEngine::start(Activity id) {
+  Item& started = item(id);
+  started.begin = started.updated = now_;
+  if (started.uses > 0) spend_tokens(started);
+  if (started.remaining <= 0 || started.uses == 0) {
+    set_rate(id, started.limit);
+    return;
+  }
+  for (const Resource resource : resources_of(started)) {
+    pool(resource).active.push_back(id);
+    dirty_.push_back(resource);
+  }
+}
+
+void FluidEngine::finish_activity(Activity id) {
+  Item& ended = item(id);
+  ended.end = now_;
+  ++ended.version;
+  for (const Resource resource : resources_of(ended)) {
+    auto& active = pool(resource).active;
+    const auto place = std::find(active.begin(), active.end(), id);
+    if (place == active.end()) continue;  // had no work, so it never joined
+    active.erase(place);
+    if (active.empty()) pool(resource).idle_since = now_;
+    dirty_.push_back(resource);
+  }
+  for (int i = successor_begin_[index(id)]; i < successor_begin_[index(id) + 1]; ++i) {
+    const Activity next = successors_[static_cast<std::size_t>(i)];
+    if (--item(next).waiting_for == 0) ready_.push_back(next);
+  }
+}
+
+void FluidEngine::set_rate(Activity id, double rate) {
+  Item& changed = item(id);
+  if (changed.rate == rate && changed.version != 0) return;  // its event stands
+  changed.remaining = std::max(0.0, changed.remaining - changed.rate * (now_ - changed.updated));
+  changed.updated = now_;
+  changed.rate = rate;
+  ++changed.version;
+  events_.push({now_ + changed.remaining / rate, id, changed.version});
+}
+
+void FluidEngine::collect_component(Resource from) {
+  component_.clear();
+  members_.clear();
+  pool(from).visited = true;
+  component_.push_back(from);
+  for (std::size_t next = 0; next < component_.size(); ++next) {
+    for (const Activity id : pool(component_[next]).active) {
+      Item& member = item(id);
+      if (member.visited) continue;
+      member.visited = true;
+      members_.push_back(id);
+      for (const Resource resource : resources_of(member)) {
+        if (pool(resource).visited) continue;
+        pool(resource).visited = true;
+        component_.push_back(resource);
+      }
+    }
+  }
+}
+
+// Progressive filling: all rates grow together until a resource is full or an activity is at its limit; those
+// that it stops are frozen, and the rest grow on.
+void FluidEngine::fill_component() {
+  for (const Resource resource : component_) {
+    Pool& shared = pool(resource);
+    shared.left = shared.capacity;
+    shared.sharers = static_cast<int>(shared.active.size());
+  }
+  std::size_t unfrozen = members_.size();
+  while (unfrozen > 0) {
+    double level = std::numeric_limits<double>::infinity();
+    for (const Resource resource : component_)
+      if (pool(resource).sharers > 0) level = std::min(level, pool(resource).left / pool(resource).sharers);
+    for (const Activity id : members_)
+      if (!item(id).frozen) level = std::min(level, item(id).limit);
+    std::size_t frozen_now = 0;
+    for (const Activity id : members_) {
+      Item& member = item(id);
+      if (member.frozen) continue;
+      bool stop = member.limit <= level;
+      for (const Resource resource : resources_of(member)) {
+        if (stop) break;
+        const Pool& shared = pool(resource);
+        stop = shared.left <= level * shared.sharers * (1 + 1e-12);
+      }
+      if (!stop) continue;
+      member.frozen = true;
+      members_frozen_now_.push_back(id);
+      ++frozen_now;
+    }
+    TOMBOLO_CHECK(frozen_now > 0, "level={} unfrozen={}", level, unfrozen);
+    for (const Activity id : members_frozen_now_) {
+      for (const Resource resource : resources_of(item(id))) {
+        pool(resource).left = std::max(0.0, pool(resource).left - level);
+        --pool(resource).sharers;
+      }
+      set_rate(id, level);
+    }
+    members_frozen_now_.clear();
+    unfrozen -= frozen_now;
+  }
+}
+
+void FluidEngine::share(std::vector<Resource>& dirty) {
+  touched_.clear();
+  for (const Resource resource : dirty) {
+    if (pool(resource).visited || pool(resource).active.empty()) continue;
+    collect_component(resource);
+    fill_component();
+    touched_.insert(touched_.end(), component_.begin(), component_.end());
+    for (const Activity id : members_) item(id).visited = item(id).frozen = false;
+  }
+  for (const Resource resource : touched_) pool(resource).visited = false;
+  dirty.clear();
+}
+
+void FluidEngine::run(double limit_seconds) {
+  link_successors();
+  for (std::size_t i = 0; i < activities_.size(); ++i)
+    if (activities_[i].waiting_for == 0) ready_.push_back(static_cast<Activity>(i));
+  std::size_t ended = 0;
+  while (true) {
+    std::sort(ready_.begin(), ready_.end());
+    for (const Activity id : ready_) start(id);
+    ready_.clear();
+    share(dirty_);
+    while (!events_.empty() && events_.top().version != item(events_.top().activity).version) events_.pop();
+    if (events_.empty()) break;
+    now_ = events_.top().time;
+    if (now_ > limit_seconds) return;
+    // All that ends now ends together, so that the sharing is computed once. Equal work started together ends
+    // within rounding; without the tolerance such ties would cost an event each.
+    const double until = now_ * (1 + 1e-13);
+    while (!events_.empty() && events_.top().time <= until) {
+      const Event event = events_.top();
+      events_.pop();
+      if (event.version != item(event.activity).version) continue;
+      finish_activity(event.activity);
+      ++ended;
+    }
+  }
+  TOMBOLO_CHECK(ended == activities_.size(), "{} of {} activities ended: the graph has a cycle", ended,
+                activities_.size());
+}
+
+}  // namespace tombolo::planner

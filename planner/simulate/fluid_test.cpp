@@ -1,0 +1,120 @@
+#include "planner/simulate/fluid.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tombolo::planner {
+namespace {
+
+TEST(FluidEngine, AnActivityAloneRunsAtItsOwnLimit) {
+  FluidEngine engine;
+  const auto nic = engine.add_resource(100);
+  const auto flow = engine.add(50, 10, {nic});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(flow), 5);
+}
+
+TEST(FluidEngine, TwoFlowsOnOneResourceHalveEachOther) {
+  FluidEngine engine;
+  const auto nic = engine.add_resource(10);
+  const auto a = engine.add(50, 10, {nic}), b = engine.add(50, 10, {nic});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(a), 10);
+  EXPECT_DOUBLE_EQ(engine.end(b), 10);
+}
+
+TEST(FluidEngine, TheLongerFlowSpeedsUpWhenTheShorterEnds) {
+  FluidEngine engine;
+  const auto nic = engine.add_resource(10);
+  const auto small = engine.add(20, 10, {nic}), large = engine.add(60, 10, {nic});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(small), 4);  // 20 at 5 per second
+  EXPECT_DOUBLE_EQ(engine.end(large), 8);  // 20 at 5, then 40 at 10
+}
+
+TEST(FluidEngine, SharesAreMaxMinFairAcrossResources) {
+  // a and b leave by one NIC of 10; b and c arrive at one of 6, so c and b get 3 each, and a the 7 that b
+  // leaves.
+  FluidEngine engine;
+  const auto out = engine.add_resource(10), in = engine.add_resource(6);
+  const auto a = engine.add(7, 100, {out}), b = engine.add(3, 100, {out, in}), c = engine.add(3, 100, {in});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(a), 1);
+  EXPECT_DOUBLE_EQ(engine.end(b), 1);
+  EXPECT_DOUBLE_EQ(engine.end(c), 1);
+}
+
+TEST(FluidEngine, AnActivityMayNeedManyResources) {
+  FluidEngine engine;
+  std::vector<FluidEngine::Resource> all;
+  for (const double capacity : {9.0, 8.0, 4.0, 7.0, 6.0}) all.push_back(engine.add_resource(capacity));
+  const auto through = engine.add(6, 100, all), other = engine.add(8, 100, {all[2]});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(through), 3);  // half of 4
+  EXPECT_DOUBLE_EQ(engine.end(other), 3.5);  // 6 at 2, then 2 at 4
+}
+
+TEST(FluidEngine, ATokenBucketGivesAwayWhatItGatheredDuringAPause) {
+  FluidEngine engine;
+  const auto bucket = engine.add_resource(10, 20), line = engine.add_resource(10);
+  const auto first = engine.add(50, 10, {bucket});
+  const auto pause = engine.add_delay(1), second = engine.add(30, 10, {bucket});
+  const auto third = engine.add(30, 10, {bucket}), small = engine.add(5, 10, {bucket}),
+             behind_line = engine.add(10, 10, {bucket, line});
+  const auto long_pause = engine.add_delay(100), second_pause = engine.add_delay(100);
+  engine.order(first, pause);
+  engine.order(pause, second);
+  engine.order(second, third);
+  engine.order(third, long_pause);
+  engine.order(long_pause, small);
+  engine.order(small, second_pause);
+  engine.order(second_pause, behind_line);
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(first), 3);       // full at the beginning: 50 less 20
+  EXPECT_DOUBLE_EQ(engine.end(second), 4 + 2);  // 10 in a second
+  EXPECT_DOUBLE_EQ(engine.end(third), 9) << "no pause, no tokens";
+  EXPECT_DOUBLE_EQ(engine.end(small), engine.begin(small));
+  EXPECT_DOUBLE_EQ(engine.end(behind_line), engine.begin(behind_line) + 1) << "the line has no bucket";
+}
+
+TEST(FluidEngine, ThreeTasksOnTwoCoresProgressAtTwoThirds) {
+  FluidEngine engine;
+  const auto cores = engine.add_resource(2);
+  const auto alone = engine.add(1, 1, {cores});
+  for (int i = 0; i < 2; ++i) engine.add(1, 1, {cores});
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.end(alone), 1.5);
+}
+
+TEST(FluidEngine, LaterActivitiesWaitForAllEarlierOnes) {
+  FluidEngine engine;
+  const auto a = engine.add_delay(1), b = engine.add_delay(3), c = engine.add_delay(2);
+  engine.order(a, c);
+  engine.order(b, c);
+  engine.run();
+  EXPECT_DOUBLE_EQ(engine.begin(c), 3);
+  EXPECT_DOUBLE_EQ(engine.finish(), 5);
+}
+
+TEST(FluidEngine, StopsWhereItsLimitIsPassed) {
+  for (const double limit : {9.0, 15.0, 16.0}) {
+    FluidEngine engine;
+    const auto first = engine.add_delay(4), second = engine.add_delay(6), third = engine.add_delay(5);
+    engine.order(first, second);
+    engine.order(second, third);
+    engine.run(limit);
+    EXPECT_DOUBLE_EQ(engine.finish(), limit < 15 ? 10 : 15);
+  }
+}
+
+TEST(FluidEngine, ACycleIsAnErrorAndNotAHang) {
+  FluidEngine engine;
+  const auto a = engine.add_delay(1), b = engine.add_delay(1);
+  engine.order(a, b);
+  engine.order(b, a);
+  EXPECT_THROW(engine.run(), Error);
+}
+
+}  // namespace
+}  // namespace tombolo::planner

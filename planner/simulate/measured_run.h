@@ -1,0 +1,56 @@
+// What a short run of the real job took: the trainer writes it, calibration and the report read it. Its JSON
+// is documented in docs/planning.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/simulate/simulator.h"
+
+namespace tombolo::planner {
+
+/// What a rank's thread spent its step on.
+struct RankSeconds {
+  double forward = 0, backward = 0;  ///< of all micro-batches
+  double update = 0;                 ///< the optimizer's: clearing gradients, their norm, the parameters
+
+  double computing() const noexcept { return forward + backward + update; }
+};
+
+/// Of a step, what a rank that computes on a processor had a core for.
+struct ProcessorSeconds {
+  RankSeconds computing;
+  double sending = 0;  ///< and receiving, in all threads
+};
+
+struct MeasuredRun {
+  static constexpr int kVersion = 1;
+
+  struct Rank {
+    std::string host;
+    int stage = 0, replica = 0;
+    RankSeconds seconds;  ///< per step: medians over the steps after the warm-up
+    double wait = 0;      ///< seconds per step in which the computing thread waits for another rank
+    double reduce = 0;    ///< seconds per step in which gradients are reduced, beside the computing
+    std::optional<ProcessorSeconds> processor;  ///< where it computes on one, and that was measured
+  };
+
+  std::vector<double> step_seconds;  ///< of every step, in order
+  int warm_up = 0;                   ///< of them, the first so many do not count
+  std::vector<Rank> ranks;           ///< by rank
+  std::vector<LinkBytes> links;      ///< per step, as the ranks counted what they sent
+
+  /// Steps that a run of so many leaves out of the medians: a fifth, at least one of several.
+  static int warm_up_of(int steps) noexcept;
+  /// Median over the steps after the warm-up.
+  double median_step() const;
+
+  /// Throws kInvalidUsage naming file, line and field.
+  static MeasuredRun load(const std::string& path);
+  static MeasuredRun parse(const JsonDocument& document);
+  Json to_json() const;
+};
+
+}  // namespace tombolo::planner

@@ -1,0 +1,103 @@
+#include "planner/simulate/simulator.h"
+
+#include <algorithm>
+#include <map>
+
+#include "planner/model/index.h"
+#include "planner/plan/cluster_view.h"
+#include "planner/simulate/step_graph.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+bool is_compute(Bar::Kind kind) {
+  return kind == Bar::Kind::kForward || kind == Bar::Kind::kBackward || kind == Bar::Kind::kBackwardWeights ||
+         kind == Bar::Kind::kOptimizer;
+}
+
+const char* bar_name(Bar::Kind kind) {
+  switch (kind) {
+    case Bar::Kind::kForward:
+      return "forward";
+    case Bar::Kind::kBackward:
+      return "backward";
+    case Bar::Kind::kBackwardWeights:
+      return "weight gradients";
+    case Bar::Kind::kSend:
+      return "send";
+    case Bar::Kind::kReduce:
+      return "all-reduce";
+    case Bar::Kind::kOptimizer:
+      return "optimizer";
+  }
+  return "?";
+}
+
+/// Ranks that share a rank's layers.
+int sharers(const Plan& plan, int rank) {
+  const RankPlace& place = plan.ranks[at(rank)];
+  return plan.stage(place.stage, place.replica).tensor;
+}
+
+}  // namespace
+
+std::vector<std::string> hosts_of(const Plan& plan) {
+  std::vector<std::string> hosts;
+  for (const RankPlace& place : plan.ranks)
+    if (std::find(hosts.begin(), hosts.end(), place.host) == hosts.end()) hosts.push_back(place.host);
+  return hosts;
+}
+
+Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
+                    const SimulationOptions& options) {
+  return simulate(plan, ClusterView(cluster, plan.routing, hosts_of(plan)), options);
+}
+
+Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options) {
+  StepGraph graph = build_step(plan, view, options.bucket_bytes);
+  graph.engine.run(options.limit_seconds);
+  Simulation result;
+  result.step_seconds = graph.engine.finish();
+  if (result.step_seconds > options.limit_seconds) return result;
+  double busy = 0;
+  for (const Bar& bar : graph.bars) {
+    const double begin = graph.engine.begin(bar.first), end = graph.engine.end(bar.last);
+    if (is_compute(bar.kind)) busy += (end - begin) * sharers(plan, bar.rank);
+    if (options.spans && end > begin)
+      result.spans.push_back({bar.rank, bar_name(bar.kind), bar.micro_batch, begin, end});
+  }
+  std::stable_sort(result.spans.begin(), result.spans.end(), [](const Span& a, const Span& b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.begin_seconds < b.begin_seconds;
+  });
+  if (result.step_seconds > 0)
+    result.bubble_fraction =
+        std::max(0.0, 1 - busy / (result.step_seconds * static_cast<double>(plan.ranks.size())));
+  std::map<int, double> over_shared;
+  for (const Flow& flow : graph.flows) {
+    for (const int link : view.path(flow.from_host, flow.to_host).shared) over_shared[link] += flow.bytes;
+    const auto &from = view.host(flow.from_host), &to = view.host(flow.to_host);
+    result.links.push_back({from.name, from.nics[static_cast<std::size_t>(flow.from_nic)].name, to.name,
+                            to.nics[static_cast<std::size_t>(flow.to_nic)].name, flow.bytes});
+  }
+  for (const auto& [index, bytes] : over_shared) {
+    const topology::SharedLink& link = view.cluster().shared_links[at(index)];
+    result.shared.push_back({link.name, bytes, link.bytes_per_second});
+  }
+  return result;
+}
+
+std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan) {
+  std::vector<double> busy(plan.ranks.size(), 0.0);
+  for (const Span& span : simulation.spans)
+    if (span.name != "send" && span.name != "all-reduce")
+      busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
+  // Tensor-parallel ranks work alike, and only the first has spans.
+  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
+    const RankPlace& place = plan.ranks[rank];
+    if (place.tensor > 0) busy[rank] = busy[at(plan.rank_at(place.stage, place.replica))];
+  }
+  return busy;
+}
+
+}  // namespace tombolo::planner

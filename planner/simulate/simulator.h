@@ -1,0 +1,68 @@
+// Executes a plan's schedule event by event: compute shares processors, transfers share NICs.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/plan/plan.h"
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::planner {
+
+/// One bar of the timeline.
+struct Span {
+  int rank = 0;      ///< of ranks that share layers (tensor parallelism), the first
+  std::string name;  ///< "forward", "backward", "weight gradients", "all-reduce", "send", "optimizer"
+  int micro_batch = -1;
+  double begin_seconds = 0, end_seconds = 0;
+};
+
+struct LinkBytes {
+  std::string from_host, from_nic, to_host, to_nic;
+  double bytes = 0;  ///< per step
+};
+
+/// Over one of the cluster file's shared links, all transfers together.
+struct SharedBytes {
+  std::string name;
+  double bytes = 0;  ///< per step
+  double bytes_per_second = 0;
+};
+
+struct SimulationOptions {
+  /// Gradients are reduced in buckets of at least this, cut at the borders of layers; the trainer's default.
+  std::uint64_t bucket_bytes = 256 * 1024;
+  bool spans = true;  ///< off: only the sums, which is quicker
+  /// A step that takes longer is not simulated to its end: of the result nothing counts but that step_seconds
+  /// is beyond this.
+  double limit_seconds = std::numeric_limits<double>::infinity();
+};
+
+struct Simulation {
+  double step_seconds = 0;
+  double bubble_fraction = 0;
+  std::vector<Span> spans;
+  std::vector<LinkBytes> links;
+  std::vector<SharedBytes> shared;  ///< those that carry anything, in the cluster file's order
+};
+
+/// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two
+/// ranks that must talk), naming it.
+Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
+                    const SimulationOptions& options = {});
+
+class ClusterView;
+/// The same, for many plans on one cluster: `view` must be of the plan's routing and hosts.
+Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options);
+/// The hosts that a plan uses, each once, in order of first use.
+std::vector<std::string> hosts_of(const Plan& plan);
+/// Seconds in which a rank computes, by rank.
+std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan);
+
+/// Chrome trace events (chrome://tracing, Perfetto).
+Json to_chrome_trace(const Simulation& simulation, const Plan& plan);
+
+}  // namespace tombolo::planner

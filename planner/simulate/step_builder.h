@@ -1,0 +1,110 @@
+// How the graph of a training step is put together: what each rank computes, in step_passes.cpp; what is sent
+// and reduced, in step_gradients.cpp; all of it, in step_graph.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/cost/all_reduce.h"
+#include "planner/cost/costs.h"
+#include "planner/model/schedule.h"
+#include "planner/simulate/step_graph.h"
+
+namespace tombolo::planner {
+
+/// The ranks of one place of a replica's pipeline, which work as one, and what they do.
+struct StepWorker {
+  using Activity = FluidEngine::Activity;
+
+  int rank = 0;  ///< the first of them
+  int replica = 0, place = 0, places = 1;
+  int host = 0;
+  PlaceCosts costs;
+
+  struct Chunk {
+    std::vector<Activity> forward, backward_first, backward_last;  ///< by micro-batch
+  };
+  std::vector<Chunk> chunks;
+  /// First activity of each operation, last one of the one before; and the other way round (blocking sends).
+  std::map<Activity, Activity> before, after;
+  std::vector<Activity> reduced;                  ///< must have ended before its gradients are final
+  Activity embedding_ready = FluidEngine::kNone;  ///< the tied embedding's gradient, summed over replicas
+};
+
+class StepBuilder {
+ public:
+  /// Plan and view must outlive it.
+  StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
+  /// Once.
+  StepGraph build();
+
+ private:
+  using Activity = FluidEngine::Activity;
+  using Resource = FluidEngine::Resource;
+  using Worker = StepWorker;
+  /// Of updated parameters, among the owners of a range of layers.
+  struct Gather {
+    std::vector<Worker*> owners;
+    AllReduce all_reduce;
+    int first_layer = 0, last_layer = 0;
+  };
+
+  FluidEngine& engine() { return graph_.engine; }
+
+  Activity compute(const Worker& worker, double seconds) {
+    return engine().add(seconds, 1.0,
+                        {view_.shares_processor(worker.host) ? processor_ : FluidEngine::kNone});
+  }
+  void bar(Bar::Kind kind, const Worker& worker, int micro_batch, Activity first, Activity last) {
+    graph_.bars.push_back({kind, worker.rank, micro_batch, first, last});
+  }
+
+  const Stage& stage_of(const Worker& worker, int chunk) const {
+    return plan_.stages(worker.replica)[at(chunk * worker.places + worker.place)];
+  }
+  TransferEnd end(const Worker& worker) const {
+    return {worker.rank, worker.host, plan_.stage(worker.place, worker.replica).tensor};
+  }
+  Activity add_flow(const Worker& from, const Worker& to, double bytes) {
+    return network_.add(end(from), end(to), bytes);
+  }
+  double latency(const Worker& from, const Worker& to) const { return network_.latency(from.host, to.host); }
+  double sending_seconds(const Worker& from, const Worker& to, double bytes) const;
+
+  void add_compute(Worker& worker);
+  std::pair<Activity, Activity> append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
+                                            const std::function<Activity(double)>& append);
+  double sending_seconds(const Worker& from, int chunk, int way) const;
+  double border_bytes(int replica, int stage) const;
+  void note_turn(Worker& worker, Activity ended, Activity begun) const;
+  void add_border(int replica, int stage);
+
+  Worker& owner(int replica, int layer);
+  int island(int host);
+  double head_parameters(const Worker& worker) const;
+  void add_reductions();
+  void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer);
+  Activity add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce, double bytes,
+                      double rounds, Activity begin);
+  Activity add_sending(const Worker& from, const Worker& to, double bytes, Activity ready);
+  void add_tied_embedding(Worker& first, Worker& last);
+  void add_optimizer();
+
+  const Plan& plan_;
+  const Model& model_;
+  const ClusterView& view_;
+  double bucket_bytes_;
+  std::vector<std::vector<Worker>> workers_;        // by replica and place
+  std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
+  std::vector<Gather> gathers_;
+  Resource processor_ = FluidEngine::kNone;
+  std::map<std::string, int> islands_;
+  StepGraph graph_;
+  StepNetwork network_{plan_, view_, graph_.engine};
+};
+
+}  // namespace tombolo::planner

@@ -1,0 +1,170 @@
+// What is reduced, exchanged and updated at the end of a step.
+#include <algorithm>
+#include <cmath>
+
+#include "planner/model/index.h"
+#include "planner/simulate/step_builder.h"
+
+namespace tombolo::planner {
+
+StepWorker& StepBuilder::owner(int replica, int layer) {
+  auto& workers = workers_[at(replica)];
+  const std::vector<Stage>& stages = plan_.stages(replica);
+  const auto holds = [layer](const Stage& stage) {
+    return layer >= stage.first_layer && layer < stage.first_layer + stage.layers;
+  };
+  const auto found = std::ranges::find_if(stages, holds);
+  return workers[static_cast<std::size_t>(found - stages.begin()) % workers.size()];
+}
+
+/// Ranges of layers with the same owners in every replica, the last first, as the backward pass completes
+/// them.
+void StepBuilder::add_reductions() {
+  if (plan_.data_size() < 2) return;
+  int last = model_.layers - 1;
+  while (last >= 0) {
+    std::vector<Worker*> owners;
+    int first = 0;
+    for (int replica = 0; replica < plan_.data_size(); ++replica) {
+      owners.push_back(&owner(replica, last));
+      for (const Stage& stage : plan_.stages(replica))
+        if (stage.first_layer <= last) first = std::max(first, stage.first_layer);
+    }
+    add_reduction(owners, first, last);
+    last = first - 1;
+  }
+}
+
+/// One bucket after the other, each in the phases of its all-reduce; with a sharded optimizer only a
+/// reduce-scatter, half of that.
+void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
+  std::vector<MemberPlace> places;
+  for (const Worker* worker : owners) places.push_back({island(worker->host), worker->host});
+  const AllReduce all_reduce = all_reduce_of(places);
+  const double part = plan_.job.shard_optimizer ? 0.5 : 1, value = plan_.job.gradient_bytes();
+  Activity previous = FluidEngine::kNone;
+  double bytes = 0, parameters = 0;
+  bool reduced_any = false;
+  const auto reduce = [&](int layer) {
+    const Activity begin = engine().add_delay(0);
+    for (const Worker* worker : owners)
+      engine().order(plan_.job.overlap_gradients ? layer_ready_[at(worker->replica)][at(layer)]
+                                                 : worker->reduced.front(),
+                     begin);
+    if (previous != FluidEngine::kNone) engine().order(previous, begin);
+    previous = add_phases(owners, all_reduce, part * bytes, part * all_reduce.rounds, begin);
+    for (Worker* worker : owners) {
+      worker->reduced.push_back(previous);
+      // The last stage's copy of the embedding is in its first bucket, the first stage's in its last.
+      if (first_layer == 0 || (last_layer == model_.layers - 1 && !reduced_any))
+        worker->embedding_ready = previous;
+    }
+    reduced_any = true;
+    bytes = 0;
+  };
+  for (int layer = last_layer; layer >= first_layer; --layer) {
+    parameters = static_cast<double>(plan_.job.layer_parameters(layer, 1));
+    if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
+    bytes += parameters * value;
+    if (layer == 0) {
+      // After the layers, unless the bucket is full already: then in one of its own.
+      if (bytes >= bucket_bytes_) reduce(layer);
+      bytes += static_cast<double>(plan_.job.embedding_parameters()) * value;
+    }
+    if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
+  }
+  if (plan_.job.shard_optimizer) gathers_.push_back({owners, all_reduce, first_layer, last_layer});
+}
+
+double StepBuilder::head_parameters(const Worker& worker) const {
+  double parameters = static_cast<double>(model_.norm_parameters());
+  if (worker.places > 1 || !model_.tied_embeddings)
+    parameters += static_cast<double>(model_.token_embedding_parameters());
+  return parameters;
+}
+
+/// Every edge at once from `begin` on, then the latency of `rounds` messages in turn; returns the end.
+FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce,
+                                              double bytes, double rounds, Activity begin) {
+  double slowest = 0;
+  std::vector<Activity> flows;
+  for (const Transfer& transfer : all_reduce.transfers) {
+    const Worker &from = *owners[at(transfer.from)], &to = *owners[at(transfer.to)];
+    flows.push_back(add_flow(from, to, bytes * transfer.fraction));
+    engine().order(begin, flows.back());
+    if (const Activity sending = add_sending(from, to, bytes * transfer.fraction, begin);
+        sending != FluidEngine::kNone)
+      flows.push_back(sending);
+    slowest = std::max(slowest, latency(from, to));
+  }
+  const Activity end = engine().add_delay(rounds * slowest);
+  for (const Activity flow : flows) engine().order(flow, end);
+  for (const Worker* worker : owners) bar(Bar::Kind::kReduce, *worker, -1, begin, end);
+  return end;
+}
+
+/// What sending takes of the processor, beside the passes, as a thread of its own does it; kNone = nothing.
+FluidEngine::Activity StepBuilder::add_sending(const Worker& from, const Worker& to, double bytes,
+                                               Activity ready) {
+  const double seconds = sending_seconds(from, to, bytes);
+  if (seconds <= 0) return FluidEngine::kNone;
+  const Activity sending = compute(from, seconds);
+  engine().order(ready, sending);
+  return sending;
+}
+
+/// The first and the last stage each hold the embedding: each sends the other its sum over the replicas as
+/// soon as it has it.
+void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
+  const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes();
+  for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
+    const Activity flow = add_flow(*from, *to, bytes);
+    const Activity arrival = engine().add_delay(latency(*from, *to));
+    engine().order(from->embedding_ready, flow);
+    engine().order(flow, arrival);
+    bar(Bar::Kind::kSend, *from, -1, flow, arrival);
+    from->reduced.push_back(flow);
+    if (const Activity sending = add_sending(*from, *to, bytes, from->embedding_ready);
+        sending != FluidEngine::kNone)
+      from->reduced.push_back(sending);
+    to->reduced.push_back(arrival);
+  }
+}
+
+/// Every rank waits for the global gradient norm, so for all the others. With a sharded optimizer each then
+/// gathers the parameters that the others have updated.
+void StepBuilder::add_optimizer() {
+  std::size_t longest = 0;
+  for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
+  // Small vectors go by recursive doubling, over the replicas and then over the stages.
+  const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
+  const Activity norm = engine().add_delay(rounds * network_.longest_latency());
+  std::map<const Worker*, Activity> updated;
+  for (auto& pipeline : workers_) {
+    for (Worker& worker : pipeline) {
+      for (const Activity reduced : worker.reduced) engine().order(reduced, norm);
+      updated[&worker] = norm;
+      if (worker.costs.optimizer <= 0) continue;
+      const Activity update = compute(worker, worker.costs.optimizer);
+      engine().order(norm, update);
+      bar(Bar::Kind::kOptimizer, worker, -1, update, update);
+      updated[&worker] = update;
+    }
+  }
+  for (const Gather& gather : gathers_) {
+    const Activity begin = engine().add_delay(0);
+    for (const Worker* worker : gather.owners) engine().order(updated[worker], begin);
+    double parameters = static_cast<double>(
+        plan_.job.layer_parameters(gather.first_layer, gather.last_layer - gather.first_layer + 1));
+    if (gather.last_layer == model_.layers - 1) parameters += head_parameters(*gather.owners.front());
+    if (gather.first_layer == 0) parameters += static_cast<double>(plan_.job.embedding_parameters());
+    add_phases(gather.owners, gather.all_reduce, 0.5 * parameters * model_.bytes_per_value,
+               0.5 * gather.all_reduce.rounds, begin);
+  }
+}
+
+int StepBuilder::island(int host) {
+  return islands_.try_emplace(view_.host(host).cluster, static_cast<int>(islands_.size())).first->second;
+}
+
+}  // namespace tombolo::planner

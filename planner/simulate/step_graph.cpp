@@ -1,0 +1,50 @@
+#include "planner/simulate/step_graph.h"
+
+#include "planner/model/index.h"
+#include "planner/simulate/step_builder.h"
+
+namespace tombolo::planner {
+
+StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes)
+    : plan_(plan),
+      model_(plan.job.model),
+      view_(view),
+      bucket_bytes_(static_cast<double>(bucket_bytes)),
+      layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
+  if (view.cluster().shared_processor)
+    processor_ = engine().add_resource(view.cluster().shared_processor->cores);
+  const auto places = plan.places();
+  for (int replica = 0; replica < plan.data_size(); ++replica) {
+    workers_.emplace_back();
+    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
+      const std::vector<int>& ranks = places[at(replica)][at(place)];
+      Worker& worker = workers_.back().emplace_back();
+      worker.rank = ranks.front();
+      worker.replica = replica;
+      worker.place = place;
+      worker.places = plan.pipeline_size(replica);
+      worker.host = view.host_index(plan.ranks[at(worker.rank)].host);
+      worker.costs = place_costs(plan, view, ranks);
+    }
+  }
+}
+
+StepGraph StepBuilder::build() {
+  for (auto& pipeline : workers_)
+    for (Worker& worker : pipeline) add_compute(worker);
+  for (int replica = 0; replica < plan_.data_size(); ++replica)
+    for (int stage = 0; at(stage) + 1 < plan_.stages(replica).size(); ++stage) add_border(replica, stage);
+  add_reductions();
+  if (model_.tied_embeddings)
+    for (auto& pipeline : workers_)
+      if (pipeline.size() > 1) add_tied_embedding(pipeline.front(), pipeline.back());
+  add_optimizer();
+  graph_.flows = network_.flows();
+  return std::move(graph_);
+}
+
+StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes) {
+  return StepBuilder(plan, view, bucket_bytes).build();
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,37 @@
+// One training step of a plan as a graph of activities for the fluid engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/plan/cluster_view.h"
+#include "planner/plan/plan.h"
+#include "planner/simulate/fluid.h"
+#include "planner/simulate/step_network.h"
+
+namespace tombolo::planner {
+
+/// What a group of activities is, for the timeline and the sums.
+struct Bar {
+  enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kOptimizer };
+  Kind kind = Kind::kForward;
+  int rank = 0;  ///< of a place that tensor-parallel ranks share, the first: they work alike
+  int micro_batch = -1;
+  FluidEngine::Activity first = 0, last = 0;  ///< begins with the one, ends with the other
+};
+
+struct StepGraph {
+  FluidEngine engine;
+  std::vector<Bar> bars;
+  std::vector<Flow> flows;
+};
+
+/// Builds the graph; running the engine simulates the step. Gradients are reduced in buckets of at least
+/// `bucket_bytes`, cut at the borders of layers.
+///
+/// Where replicas differ, each range of layers that has the same owners in all of them is reduced among
+/// these; that their tensor-parallel shares are cut differently changes who sends which part, not how much.
+StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
+
+}  // namespace tombolo::planner

@@ -1,0 +1,163 @@
+// What each rank computes in a step, and what it gives to the stages beside it.
+#include <algorithm>
+
+#include "planner/model/index.h"
+#include "planner/simulate/step_builder.h"
+
+namespace tombolo::planner {
+
+void StepBuilder::add_compute(Worker& worker) {
+  const Pipeline& pipeline = plan_.pipelines[at(worker.replica)];
+  const int count = pipeline.micro_batches();
+  worker.chunks.resize(at(plan_.job.chunks));
+  for (Worker::Chunk& chunk : worker.chunks) {
+    chunk.forward.resize(at(count));
+    chunk.backward_first.resize(at(count));
+    chunk.backward_last.resize(at(count));
+  }
+  const auto operations =
+      operations_of(plan_.job.schedule, worker.place, worker.places, count, plan_.job.chunks);
+  // A chunk's gradients become final in the last operation that adds to them.
+  std::vector<int> left(worker.chunks.size(), count);
+  // The last of the operation before, and what is to be done next after.
+  Activity ended = FluidEngine::kNone, previous = FluidEngine::kNone;
+  const auto append = [&](double seconds) {
+    const Activity added = compute(worker, seconds);
+    if (previous != FluidEngine::kNone) engine().order(previous, added);
+    return previous = added;
+  };
+  for (const Operation& operation : operations) {
+    const int i = operation.micro_batch;
+    Worker::Chunk& chunk = worker.chunks[at(operation.chunk)];
+    const Stage& stage = stage_of(worker, operation.chunk);
+    const bool last_stage = &stage == &pipeline.stages.back();
+    const PassSeconds seconds = worker.costs.stage(stage, stage.first_layer == 0, last_stage);
+    if (operation.kind == Operation::Kind::kForward) {
+      chunk.forward[at(i)] = append(seconds.forward);
+      note_turn(worker, ended, chunk.forward[at(i)]);
+      ended = chunk.forward[at(i)];
+      bar(Bar::Kind::kForward, worker, i, ended, ended);
+      if (const double sending = sending_seconds(worker, operation.chunk, +1); sending > 0) append(sending);
+      continue;
+    }
+    const bool completes =
+        operation.kind != Operation::Kind::kBackwardInput && --left[at(operation.chunk)] == 0;
+    const double work = operation.kind == Operation::Kind::kBackward        ? seconds.backward()
+                        : operation.kind == Operation::Kind::kBackwardInput ? seconds.backward_input
+                                                                            : seconds.backward_weights;
+    const auto [first, last] = completes ? append_last(worker, stage, operation.kind, append)
+                                         : std::pair(previous = append(work), previous);
+    note_turn(worker, ended, first);
+    ended = last;
+    if (operation.kind == Operation::Kind::kBackwardWeights) {
+      bar(Bar::Kind::kBackwardWeights, worker, i, first, last);
+      continue;
+    }
+    chunk.backward_first[at(i)] = first;
+    chunk.backward_last[at(i)] = last;
+    bar(Bar::Kind::kBackward, worker, i, first, last);
+    if (const double sending = sending_seconds(worker, operation.chunk, -1); sending > 0) append(sending);
+  }
+  worker.reduced.push_back(previous);
+}
+
+double StepBuilder::sending_seconds(const Worker& from, const Worker& to, double bytes) const {
+  const Profile* profile = plan_.job.profile.get();
+  return profile == nullptr || from.host == to.host ? 0 : profile->sending_seconds_per_byte * bytes;
+}
+
+/// Of what a chunk gives to the virtual stage after it (`way` 1) or before it (-1).
+double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) const {
+  const auto& workers = workers_[at(from.replica)];
+  const int stage = chunk * from.places + from.place, next = stage + way;
+  if (next < 0 || at(next) >= plan_.stages(from.replica).size()) return 0;
+  return sending_seconds(from, workers[at(next % from.places)],
+                         border_bytes(from.replica, std::min(stage, next)));
+}
+
+/// Between virtual stages `stage` and `stage` + 1, of one micro-batch one way.
+double StepBuilder::border_bytes(int replica, int stage) const {
+  const Stage& sending = plan_.stages(replica)[at(stage)];
+  const int copies = std::max(sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
+  // Every tensor-parallel rank needs its own copy, unless each holds but its part of the sequence.
+  return plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
+         plan_.pipelines[at(replica)].micro_batch * (plan_.job.sequence_parallel ? 1 : copies);
+}
+
+void StepBuilder::note_turn(Worker& worker, Activity ended, Activity begun) const {
+  if (!plan_.job.blocking_sends || ended == FluidEngine::kNone) return;
+  worker.before[begun] = ended;
+  worker.after[ended] = begun;
+}
+
+/// The operation that completes a chunk's gradients, layer by layer from the last to the first; the output
+/// projection and the final norm together with the first of these, as trainers announce them.
+auto StepBuilder::append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
+                              const std::function<Activity(double)>& append)
+    -> std::pair<Activity, Activity> {
+  const auto seconds = [&](const PassSeconds& pass) {
+    return kind == Operation::Kind::kBackward ? pass.backward() : pass.backward_weights;
+  };
+  const bool last_stage = &stage == &plan_.stages(worker.replica).back();
+  Activity first = FluidEngine::kNone, last = FluidEngine::kNone;
+  if (last_stage) first = append(seconds(worker.costs.head));
+  for (int layer = stage.first_layer + stage.layers - 1; layer >= stage.first_layer; --layer) {
+    last = append(seconds(worker.costs.of_layer(layer)) + (layer == 0 ? seconds(worker.costs.embedding) : 0));
+    if (first == FluidEngine::kNone) first = last;
+    layer_ready_[at(worker.replica)][at(layer)] = last;
+  }
+  // Alone, each copy of the embedding is ready with its neighbour among the layers.
+  if (last_stage) worker.embedding_ready = layer_ready_[at(worker.replica)][at(model_.layers - 1)];
+  if (stage.first_layer == 0) worker.embedding_ready = last;
+  return {first, last};
+}
+
+/// Between virtual stages `stage` and `stage` + 1: activations one way, their gradients the other; each
+/// direction keeps its order, as a connection does.
+void StepBuilder::add_border(int replica, int stage) {
+  const Pipeline& pipeline = plan_.pipelines[at(replica)];
+  auto& workers = workers_[at(replica)];
+  const int places = static_cast<int>(workers.size());
+  const Worker &before = workers[at(stage % places)], &after = workers[at((stage + 1) % places)];
+  const Worker::Chunk &source = before.chunks[at(stage / places)],
+                      &target = after.chunks[at((stage + 1) / places)];
+  const double bytes = border_bytes(replica, stage);
+  const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
+                        Activity& previous) -> Activity {
+    const Activity flow = add_flow(from, to, bytes);
+    const Activity arrival = engine().add_delay(latency(from, to));
+    engine().order(produced, flow);
+    if (previous != FluidEngine::kNone) engine().order(previous, flow);
+    engine().order(flow, arrival);
+    engine().order(arrival, consumer);
+    if (plan_.job.blocking_sends) {
+      // The receiver takes part once it has nothing before this to compute, and the sender goes on when
+      // all is sent.
+      if (const auto turn = to.before.find(consumer); turn != to.before.end())
+        engine().order(turn->second, flow);
+      if (const auto turn = from.after.find(produced); turn != from.after.end())
+        engine().order(flow, turn->second);
+    }
+    bar(Bar::Kind::kSend, from, i, flow, arrival);
+    return previous = flow;
+  };
+  Activity previous_activation = FluidEngine::kNone, previous_gradient = FluidEngine::kNone;
+  std::vector<Activity> activations;
+  std::map<Activity, Activity> gradient_after;  // by the operation that produced it
+  for (int i = 0; i < pipeline.micro_batches(); ++i) {
+    activations.push_back(
+        send(before, after, i, source.forward[at(i)], target.forward[at(i)], previous_activation));
+    const Activity produced = target.backward_last[at(i)];
+    gradient_after[produced] =
+        send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
+  }
+  if (!plan_.job.blocking_sends) return;
+  // Two that meet to exchange do one after the other: activations, then the gradient that was computed
+  // before.
+  for (int i = 0; i < pipeline.micro_batches(); ++i)
+    if (const auto turn = after.before.find(target.forward[at(i)]); turn != after.before.end())
+      if (const auto gradient = gradient_after.find(turn->second); gradient != gradient_after.end())
+        engine().order(activations[at(i)], gradient->second);
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,104 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/search/condense.h"
+#include "planner/strategies/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// A part of a large cluster planned and repeated; nothing where it has no equal parts, or where the whole
+/// does not fit as its parts do.
+std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, std::size_t most_ranks) {
+  const auto part = condensed(context, job, most_ranks);
+  if (!part) return std::nullopt;
+  const SearchContext inside{context.view, context.kinds_view, part->slots, context.options};
+  const Plan small = auto_plan(inside, part->job);
+  const Layout layout = repeated(layout_of(inside, small), *part);
+  Scorer scorer(context, job);
+  if (scorer.seconds(layout) == Scorer::kNever) return std::nullopt;
+  Plan plan = scorer.plan(layout);
+  plan.notes = small.notes;
+  plan.notes.insert(
+      plan.notes.begin(),
+      fmt::format("planned for {} ranks and repeated {} times, for the hosts fall into equal parts",
+                  part->slots.size(), part->copies));
+  return plan;
+}
+
+/// The best of what the strategies find, and what each found.
+struct Found {
+  std::optional<Plan> best;
+  std::vector<std::string> by;  ///< for people: "holmes 2.1 s"
+  std::optional<Error> why;     ///< the first failure
+
+  void add(std::string_view name, std::optional<Plan> plan) {
+    if (!plan) {
+      by.push_back(fmt::format("{} no faster", name));
+      return;
+    }
+    const double seconds = plan->prediction.step_seconds;
+    by.push_back(fmt::format("{} {}", name, format_seconds(seconds)));
+    if (!best || seconds < best->prediction.step_seconds) best = std::move(plan);
+  }
+};
+
+Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
+  const bool large = context.slots.size() > most_at_once;
+  Found found;
+  const auto attempt = [&found](const auto& search) {
+    try {
+      search();
+    } catch (const Error& error) {
+      if (!found.why) found.why = error;
+    }
+  };
+  if (large)
+    attempt([&] {
+      if (auto plan = repeated_plan(context, job, most_at_once))
+        found.add("a part, repeated", std::move(plan));
+    });
+  std::vector<Strategy> strategies = {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette,
+                                      Strategy::kFlashFlex};
+  // It ranks by an estimate and simulates few, so that it soon says what the others have to come below.
+  if (large) std::rotate(strategies.begin(), strategies.end() - 1, strategies.end());
+  for (const Strategy strategy : strategies) {
+    const double limit =
+        large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
+    const SearchContext one{context.view, context.kinds_view, context.slots, context.options, limit};
+    attempt([&] { found.add(strategy_name(strategy), plan_by(strategy, one, job)); });
+  }
+  return found;
+}
+
+}  // namespace
+
+Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at_once) {
+  constexpr double kMostLayouts = 2e5;
+  auto [best, by, why] = by_strategies(context, job, most_at_once);
+  const double layouts = layouts_in_all(context, job);
+  const bool exhaustive = layouts <= kMostLayouts;
+  if (!best && !exhaustive) throw Error(*why);
+  if (exhaustive) {
+    const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
+    if (auto plan = exhaustive_plan(context, job, limit)) best = std::move(*plan);
+    if (!best) throw Error(*why);
+  } else {
+    const auto ranks = static_cast<std::int64_t>(context.slots.size());
+    best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
+  }
+  best->strategy = strategy_name(Strategy::kAuto);
+  best->notes.insert(
+      best->notes.begin(),
+      fmt::format("{}; per step: {}",
+                  exhaustive ? "the best of all layouts"
+                             : "the best of the strategies, then changed as long as it got faster",
+                  by.empty() ? "no strategy has a plan" : fmt::format("{}", fmt::join(by, ", "))));
+  return std::move(*best);
+}
+
+}  // namespace tombolo::planner

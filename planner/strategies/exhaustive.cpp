@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "planner/cost/costs.h"
+#include "planner/model/index.h"
+#include "planner/strategies/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+constexpr std::size_t kMostRanks = 6;
+
+/// Ranks that share layers, as one.
+using RankGroup = std::vector<int>;
+/// Groups of each pipeline in the order of their layers.
+using Structure = std::vector<std::vector<RankGroup>>;
+
+double choose(int from, int count) {
+  double ways = 1;
+  for (int i = 0; i < count; ++i) ways = ways * (from - i) / (i + 1);
+  return std::round(ways);
+}
+
+/// Ways to write `sum` as `parts` whole numbers > 0, in order.
+std::vector<std::vector<int>> compositions(int sum, int parts) {
+  if (parts == 1) return sum >= 1 ? std::vector<std::vector<int>>{{sum}} : std::vector<std::vector<int>>{};
+  std::vector<std::vector<int>> all;
+  for (int first = 1; first + parts - 1 <= sum; ++first)
+    for (std::vector<int>& rest : compositions(sum - first, parts - 1)) {
+      rest.insert(rest.begin(), first);
+      all.push_back(std::move(rest));
+    }
+  return all;
+}
+
+class Exhaustive {
+ public:
+  Exhaustive(const SearchContext& context, const Job& job, double limit)
+      : context_(context), job_(job), scorer_(context, job), best_seconds_(limit) {
+    // Ranks of one host and like devices are exchangeable.
+    for (const Slot& slot : context.slots) {
+      const auto& device = context.view.host(slot.host).devices[at(slot.device)];
+      const auto key = fmt::format("{}/{}/{}/{}/{}", slot.host, device.name, device.flops_per_second,
+                                   device.memory_bytes, device.memory_bytes_per_second);
+      classes_.push_back(static_cast<int>(names_.emplace(key, names_.size()).first->second));
+    }
+    schedules_ = context.options.schedules;
+    if (schedules_.empty()) schedules_ = {{job.schedule, job.chunks}};
+    for (int rows = 1; rows <= job.global_batch; ++rows)
+      if (job.micro_batch == 0 || job.micro_batch == rows) micro_batches_.push_back(rows);
+  }
+
+  double count() {
+    collect();
+    double sum = 0;
+    for (const Structure& structure : structures_) {
+      double layers = 1;
+      const auto replicas = static_cast<int>(structure.size());
+      const bool free = context_.options.uneven_replicas;
+      for (const auto& pipeline : structure) {
+        if (!free && &pipeline != &structure.front()) break;
+        layers *= choose(job_.model.layers - 1, static_cast<int>(pipeline.size()) - 1);
+      }
+      layers *= static_cast<double>(savings_of(context_.options, job_, structure.size()).size());
+      sum += layers * (free ? shares_in_all(replicas) : static_cast<double>(micro_batches_.size()));
+    }
+    return sum * static_cast<double>(schedules_.size());
+  }
+
+  /// Ways to give every replica rows and a micro-batch that divides them.
+  double shares_in_all(int replicas) const {
+    std::vector<double> ways(at(job_.global_batch) + 1, 0);
+    ways[0] = 1;
+    for (int replica = 0; replica < replicas; ++replica) {
+      std::vector<double> next(ways.size(), 0);
+      for (int had = 0; had <= job_.global_batch; ++had)
+        for (int rows = 1; had + rows <= job_.global_batch && ways[at(had)] > 0; ++rows)
+          next[at(had + rows)] += ways[at(had)] * static_cast<double>(sizes_for(rows).size());
+      ways = std::move(next);
+    }
+    return ways.back();
+  }
+
+  std::vector<int> sizes_for(int rows) const {
+    std::vector<int> sizes;
+    for (const int size : micro_batches_)
+      if (rows % size == 0) sizes.push_back(size);
+    return sizes;
+  }
+
+  std::optional<Plan> search() {
+    collect();
+    for (const Structure& structure : structures_)
+      for (const auto& [schedule, chunks] : schedules_) {
+        if (job_.model.layers % chunks != 0) continue;
+        for (const Saving& saving : savings_of(context_.options, job_, structure.size())) {
+          layout_.schedule = schedule;
+          layout_.chunks = chunks;
+          layout_.saving = saving;
+          try_rows(structure);
+        }
+      }
+    if (!found_) return std::nullopt;
+    return scorer_.plan(best_);
+  }
+
+ private:
+  void collect() {
+    if (!structures_.empty()) return;
+    std::vector<bool> used(context_.slots.size(), false);
+    Structure structure;
+    add_pipeline(used, structure);
+  }
+
+  /// Pipelines in every order: gradients go round a ring in it.
+  void add_pipeline(std::vector<bool>& used, Structure& structure) {
+    const bool all = std::ranges::find(used, false) == used.end();
+    if (all || (context_.options.may_leave_out && !structure.empty())) keep(structure);
+    if (all) return;
+    structure.emplace_back();
+    extend(used, structure);
+    structure.pop_back();
+  }
+
+  /// Adds one more group to the last pipeline, or closes it.
+  void extend(std::vector<bool>& used, Structure& structure) {
+    if (!structure.back().empty()) add_pipeline(used, structure);
+    std::vector<int> left;
+    for (std::size_t rank = 0; rank < used.size(); ++rank)
+      if (!used[rank]) left.push_back(static_cast<int>(rank));
+    for (unsigned chosen = 1; chosen < 1u << left.size(); ++chosen) {
+      RankGroup group;
+      for (std::size_t i = 0; i < left.size(); ++i)
+        if (chosen >> i & 1) group.push_back(left[i]);
+      if (!may_share(group)) continue;
+      for (const int rank : group) used[at(rank)] = true;
+      structure.back().push_back(group);
+      extend(used, structure);
+      structure.back().pop_back();
+      for (const int rank : group) used[at(rank)] = false;
+    }
+  }
+
+  bool may_share(const RankGroup& group) const {
+    const int size = static_cast<int>(group.size());
+    if (job_.tensor > 0 && size != job_.tensor) return false;
+    if (size == 1) return true;
+    if (job_.framework == Framework::kTombolo || job_.model.heads % size != 0) return false;
+    return std::ranges::all_of(group, [&](int rank) {
+      return context_.slots[at(rank)].host == context_.slots[at(group.front())].host;
+    });
+  }
+
+  void keep(const Structure& structure) {
+    if (job_.data > 0 && static_cast<int>(structure.size()) != job_.data) return;
+    if (static_cast<int>(structure.size()) > job_.global_batch) return;
+    std::vector<std::string> names;
+    for (const auto& pipeline : structure) {
+      if (static_cast<int>(pipeline.size()) > job_.model.layers ||
+          (job_.pipeline > 0 && static_cast<int>(pipeline.size()) != job_.pipeline))
+        return;
+      if (!context_.options.uneven_replicas && (pipeline.size() != structure.front().size() ||
+                                                std::ranges::any_of(pipeline, [&](const RankGroup& group) {
+                                                  return group.size() != structure.front().front().size();
+                                                })))
+        return;
+      std::string name;
+      for (const RankGroup& group : pipeline) {
+        for (const int rank : group) name += fmt::format("{},", classes_[at(rank)]);
+        name += '|';
+      }
+      names.push_back(std::move(name));
+    }
+    std::string all;
+    for (const std::string& name : names) all += name + '/';
+    if (seen_.insert(all).second) structures_.push_back(structure);
+  }
+
+  void try_rows(const Structure& structure) {
+    const int replicas = static_cast<int>(structure.size());
+    rows_.assign(structure.size(), {});
+    if (context_.options.uneven_replicas) {
+      share_rows(structure, 0, job_.global_batch);
+      return;
+    }
+    if (job_.global_batch % replicas != 0) return;
+    for (const int size : sizes_for(job_.global_batch / replicas)) {
+      std::ranges::fill(rows_, Share{job_.global_batch / replicas, size});
+      try_layers(structure);
+    }
+  }
+
+  void share_rows(const Structure& structure, std::size_t replica, int left) {
+    const int others = static_cast<int>(structure.size() - replica) - 1;
+    for (int rows = others == 0 ? std::max(1, left) : 1; rows + others <= left; ++rows)
+      for (const int size : sizes_for(rows)) {
+        rows_[replica] = {rows, size};
+        if (others == 0)
+          try_layers(structure);
+        else
+          share_rows(structure, replica + 1, left - rows);
+      }
+  }
+
+  struct Share {
+    int rows = 0, micro_batch = 0;
+  };
+
+  /// One split of the layers of one pipeline, with its lower bound.
+  struct Split {
+    double bound = 0;
+    std::vector<int> layers;
+  };
+
+  void try_layers(const Structure& structure) {
+    const int layers = job_.model.layers / layout_.chunks;
+    std::vector<std::vector<Split>> splits;
+    for (std::size_t replica = 0; replica < structure.size(); ++replica) {
+      auto& some = splits.emplace_back();
+      for (std::vector<int>& split : compositions(layers, static_cast<int>(structure[replica].size()))) {
+        const double bound = bound_of(structure[replica], split, rows_[replica]);
+        if (bound < best_seconds_) some.push_back({bound, std::move(split)});
+      }
+      std::ranges::stable_sort(some, {}, &Split::bound);
+      if (some.empty()) return;
+    }
+    layout_.replicas.assign(structure.size(), {});
+    combine(structure, splits, 0);
+  }
+
+  void combine(const Structure& structure, const std::vector<std::vector<Split>>& splits,
+               std::size_t replica) {
+    if (replica == structure.size()) {
+      const double seconds = scorer_.seconds(layout_, best_seconds_);
+      if (seconds >= best_seconds_) return;
+      best_seconds_ = seconds;
+      best_ = layout_;
+      found_ = true;
+      return;
+    }
+    for (const Split& split : splits[replica]) {
+      if (split.bound >= best_seconds_) break;  // in rising order
+      if (!context_.options.uneven_replicas && replica > 0) {
+        // All as the first.
+        std::vector<int> same;
+        for (const auto& place : layout_.replicas[0].places) same.push_back(place.layers);
+        if (split.layers != same) continue;
+      }
+      Layout::Replica& one = layout_.replicas[replica];
+      one.rows = rows_[replica].rows;
+      one.micro_batch = rows_[replica].micro_batch;
+      one.places.clear();
+      for (std::size_t place = 0; place < split.layers.size(); ++place)
+        one.places.push_back({structure[replica][place], split.layers[place]});
+      combine(structure, splits, replica + 1);
+    }
+  }
+
+  /// What lower_bound() says of one pipeline, without a plan.
+  double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
+    const double micro_batches = share.rows / share.micro_batch;
+    double bound = 0, before = 0;
+    for (std::size_t place = 0; place < pipeline.size(); ++place) {
+      const PassSeconds& layer = layer_seconds(pipeline[place], share.micro_batch);
+      const double layers = split[place] * layout_.chunks;
+      const double seconds = layers * layer.both();
+      bound = std::max(bound, micro_batches * seconds + (layout_.chunks == 1 ? before : 0));
+      before += layout_.schedule == Schedule::kZeroBubbleH1 ? layers * (layer.forward + layer.backward_input)
+                                                            : seconds;
+    }
+    // Where cores are shared, computing can take longer, never less.
+    return bound * (1 - 1e-12);
+  }
+
+  const PassSeconds& layer_seconds(const RankGroup& group, int rows) {
+    std::string key = fmt::format("{}:{}:", rows, static_cast<int>(layout_.saving.recompute));
+    for (const int rank : group) key += fmt::format("{},", classes_[at(rank)]);
+    const auto [known, added] = layer_seconds_.try_emplace(std::move(key));
+    if (!added) return known->second;
+    Plan plan;
+    plan.job = job_;
+    plan.job.recompute = layout_.saving.recompute;
+    plan.job.chunks = 1;
+    const int degree = static_cast<int>(group.size());
+    plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
+    std::vector<int> ranks;
+    for (int tensor = 0; tensor < degree; ++tensor) {
+      const Slot& slot = context_.slots[at(group[at(tensor)])];
+      plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
+      ranks.push_back(tensor);
+    }
+    const PlaceCosts costs = place_costs(plan, context_.view, ranks);
+    PassSeconds least = costs.layer;
+    // Where a profile tells layers apart, the shortest is a bound for any.
+    if (!costs.layers.empty())
+      least =
+          *std::ranges::min_element(costs.layers, {}, [](const PassSeconds& pass) { return pass.both(); });
+    return known->second = least;
+  }
+
+  const SearchContext& context_;
+  const Job& job_;
+  Scorer scorer_;
+  double best_seconds_;
+  bool found_ = false;
+  Layout best_, layout_;
+  std::map<std::string, std::size_t> names_;
+  std::vector<int> classes_;  // by rank
+  std::vector<std::pair<Schedule, int>> schedules_;
+  std::vector<int> micro_batches_;
+  std::vector<Share> rows_;  // by replica
+  std::set<std::string> seen_;
+  std::vector<Structure> structures_;
+  std::map<std::string, PassSeconds> layer_seconds_;
+};
+
+}  // namespace
+
+double layouts_in_all(const SearchContext& context, const Job& job) {
+  if (context.slots.size() > kMostRanks) return Scorer::kNever;
+  return Exhaustive(context, job, Scorer::kNever).count();
+}
+
+std::optional<Plan> exhaustive_plan(const SearchContext& context, const Job& job, double limit) {
+  if (context.slots.size() > kMostRanks) return std::nullopt;
+  return Exhaustive(context, job, limit).search();
+}
+
+}  // namespace tombolo::planner

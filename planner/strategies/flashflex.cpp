@@ -1,0 +1,133 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "planner/search/host_division.h"
+#include "planner/search/shape_search.h"
+#include "planner/strategies/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// Searches shapes by estimate, and takes the best of them by simulation.
+class ShapeSearch {
+ public:
+  ShapeSearch(const SearchContext& context, const Job& job)
+      : context_(context),
+        job_(job),
+        pools_(pools_of(context)),
+        estimator_(context, job, pools_),
+        scorer_(context, job) {}
+
+  /// The best by simulation.
+  std::optional<Plan> run() {
+    constexpr std::size_t kAgain = 3;
+    simulate(first_shapes());
+    // What is best by estimate often is not in truth, so that the search goes on from what is.
+    std::ranges::stable_sort(simulated_, {}, &Ranked::seconds);
+    std::vector<Ranked> again;
+    for (std::size_t i = 0; i < std::min(kAgain, simulated_.size()); ++i) {
+      Shape& shape = simulated_[i].shape;
+      const double seconds = estimator_.seconds(shape);
+      again.push_back(improved({seconds, std::move(shape)}));
+    }
+    simulate(std::move(again));
+    if (!best_) return std::nullopt;
+    return scorer_.plan(*best_);
+  }
+
+ private:
+  /// Of every origin, the best by estimate of each number of replicas, and what becomes of them.
+  std::vector<Ranked> first_shapes() {
+    constexpr std::size_t kStarts = 8, kColumns = 48;
+    std::vector<Ranked> all = column_shapes(context_, job_, pools_, estimator_, kColumns);
+    for (const Layout& layout : host_divisions(context_, job_, false)) {
+      Shape shape = shape_of(layout, pools_);
+      if (std::ranges::any_of(idle_devices(shape, pools_), [](int idle) { return idle < 0; })) continue;
+      const double seconds = estimator_.seconds(shape);
+      if (seconds < Scorer::kNever) all.push_back({seconds, std::move(shape)});
+    }
+    std::ranges::stable_sort(all, {}, &Ranked::seconds);
+    std::map<int, int> of_replicas;
+    std::vector<Ranked> result;
+    for (const Ranked& one : all)
+      if (result.size() < 2 * kStarts && of_replicas[one.shape.replicas()]++ < 2) {
+        result.push_back(improved(one));
+        result.push_back(one);
+      }
+    return result;
+  }
+
+  Ranked improved(const Ranked& start) {
+    constexpr std::int64_t kMostOperations = 1'500'000;
+    std::int64_t places = 0;
+    for (const Shape::Kind& kind : start.shape.kinds) places += static_cast<std::int64_t>(kind.places.size());
+    const std::int64_t once = 2 * places * job_.global_batch / start.shape.replicas();
+    return improved_shape(context_, job_, pools_, estimator_, start,
+                          std::min(kMostOperations, 300 * places * once), ++seed_);
+  }
+
+  void simulate(std::vector<Ranked> shapes) {
+    // Estimates were off by a tenth, seldom more.
+    constexpr double kDoubt = 1.15;
+    std::ranges::stable_sort(shapes, {}, &Ranked::seconds);
+    for (const Ranked& ranked : shapes) {
+      // Several starts may lead to one end.
+      const bool known = std::ranges::any_of(seen_, [&](const Shape& one) { return one == ranked.shape; });
+      if (known || ranked.seconds > kDoubt * best_seconds_) continue;
+      seen_.push_back(ranked.shape);
+      Layout layout = layout_of(ranked.shape, pools_);
+      const double seconds = scorer_.seconds(layout);
+      simulated_.push_back({seconds, ranked.shape});
+      if (seconds >= best_seconds_) continue;
+      best_seconds_ = seconds;
+      best_ = std::move(layout);
+    }
+  }
+
+  const SearchContext& context_;
+  const Job& job_;
+  std::vector<Pool> pools_;
+  Estimator estimator_;
+  Scorer scorer_;
+  std::uint64_t seed_ = 0;
+  std::vector<Shape> seen_;
+  std::vector<Ranked> simulated_;
+  std::optional<Layout> best_;
+  double best_seconds_ = Scorer::kNever;
+};
+
+}  // namespace
+
+std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
+  std::optional<Plan> plan = ShapeSearch(context, job).run();
+  if (!plan) return std::nullopt;
+  // A simulation takes about as long as there are ranks, and so do the moves that are worth one.
+  const auto ranks = static_cast<std::int64_t>(context.slots.size());
+  *plan = improved_plan(context, job, *plan, std::clamp<std::int64_t>(60'000 / (ranks * ranks), 3, 60));
+  plan->notes.push_back(
+      fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, layers and rows by "
+                  "speed within memory",
+                  plan->shape()));
+  return plan;
+}
+
+std::optional<Plan> machine_aligned_plan(const SearchContext& context, const Job& job) {
+  const auto most = std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 24);
+  Scorer scorer(context, job);
+  std::optional<Layout> best;
+  double best_seconds = Scorer::kNever;
+  for (Layout& layout : host_divisions(context, job, true)) {
+    if (scorer.simulated() >= most) break;
+    const double seconds = scorer.seconds(layout, best_seconds);
+    if (seconds >= best_seconds) continue;
+    best_seconds = seconds;
+    best = std::move(layout);
+  }
+  if (!best) return std::nullopt;
+  return scorer.plan(*best);
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,192 @@
+#include <algorithm>
+#include <set>
+
+#include "planner/model/index.h"
+#include "planner/strategies/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+class LocalSearch {
+ public:
+  LocalSearch(const SearchContext& context, const Job& job, Layout start, double seconds, std::int64_t most)
+      : context_(context),
+        job_(job),
+        scorer_(context, job),
+        best_(std::move(start)),
+        seconds_(seconds),
+        most_(most) {}
+
+  const Layout& run() {
+    bool better = true;
+    while (better && scorer_.simulated() < most_ && looks_ < 50 * most_) {
+      better = move_layers();
+      better |= move_rows();
+      better |= change_choices();
+      better |= swap_ranks();
+    }
+    return best_;
+  }
+
+ private:
+  bool spent() const { return scorer_.simulated() >= most_ || looks_ >= 50 * most_; }
+
+  bool take(const Layout& layout) {
+    if (spent()) return false;
+    ++looks_;
+    const double seconds = scorer_.seconds(layout, seconds_);
+    // By more than rounding, so that equal layouts do not take turns for ever.
+    if (seconds >= seconds_ * (1 - 1e-9)) return false;
+    best_ = layout;
+    seconds_ = seconds;
+    return true;
+  }
+
+  /// A change of one replica, or the same change of all where they must stay alike.
+  template <typename Change>
+  bool take_changed(std::size_t replica, const Change& change) {
+    Layout next = best_;
+    change(next.replicas[replica]);
+    if (context_.options.uneven_replicas && take(next)) return true;
+    if (next.replicas.size() == 1) return !context_.options.uneven_replicas && take(next);
+    if (!best_.uniform()) return false;
+    next = best_;
+    for (Layout::Replica& one : next.replicas) change(one);
+    return take(next);
+  }
+
+  bool move_layers() {
+    bool any = false;
+    for (std::size_t replica = 0; replica < best_.replicas.size() && !spent(); ++replica) {
+      const std::size_t places = best_.replicas[replica].places.size();
+      for (std::size_t from = 0; from < places && !spent(); ++from)
+        for (std::size_t to = 0; to < places && !spent(); ++to)
+          while (from != to && best_.replicas[replica].places[from].layers > 1 &&
+                 take_changed(replica, [&](Layout::Replica& one) {
+                   --one.places[from].layers;
+                   ++one.places[to].layers;
+                 }))
+            any = true;
+      if (!context_.options.uneven_replicas) break;
+    }
+    return any;
+  }
+
+  bool move_rows() {
+    if (!context_.options.uneven_replicas) return false;
+    bool any = false;
+    for (std::size_t from = 0; from < best_.replicas.size() && !spent(); ++from)
+      for (std::size_t to = 0; to < best_.replicas.size() && !spent(); ++to) {
+        if (from == to) continue;
+        for (bool better = true; better && !spent();) {
+          Layout next = best_;
+          const int rows = std::max(next.replicas[from].micro_batch, next.replicas[to].micro_batch);
+          next.replicas[from].rows -= rows;
+          next.replicas[to].rows += rows;
+          better = take(next);
+          any |= better;
+        }
+      }
+    return any;
+  }
+
+  bool change_choices() {
+    bool any = false;
+    if (job_.micro_batch == 0)
+      for (std::size_t replica = 0; replica < best_.replicas.size() && !spent(); ++replica)
+        for (const bool half : {true, false})
+          while (take_changed(replica, [&](Layout::Replica& one) {
+            one.micro_batch = half ? one.micro_batch / 2 : one.micro_batch * 2;
+          }))
+            any = true;
+    std::vector<std::pair<Schedule, int>> schedules = context_.options.schedules;
+    if (schedules.empty()) schedules = {{job_.schedule, job_.chunks}};
+    for (const auto& [schedule, chunks] : schedules)
+      for (const Saving& saving : savings_of(context_.options, job_, best_.replicas.size())) {
+        Layout next = best_;
+        next.schedule = schedule;
+        next.saving = saving;
+        if (chunks != next.chunks) {
+          bool divides = true;
+          for (Layout::Replica& replica : next.replicas)
+            for (Layout::Place& place : replica.places) {
+              divides &= place.layers * next.chunks % chunks == 0;
+              place.layers = place.layers * next.chunks / chunks;
+            }
+          if (!divides) continue;
+          next.chunks = chunks;
+        }
+        any |= take(next);
+      }
+    return any;
+  }
+
+  /// Ranks of different hosts or devices; within a host of like devices it would change nothing.
+  bool swap_ranks() {
+    bool any = false;
+    std::vector<int*> places;
+    const auto collect = [&](Layout& layout) {
+      places.clear();
+      for (Layout::Replica& replica : layout.replicas)
+        for (Layout::Place& place : replica.places)
+          if (place.ranks.size() == 1) places.push_back(&place.ranks.front());
+    };
+    Layout next = best_;
+    collect(next);
+    for (std::size_t i = 0; i < places.size() && !spent(); ++i)
+      for (std::size_t j = i + 1; j < places.size() && !spent(); ++j) {
+        if (context_.slots[at(*places[i])].host == context_.slots[at(*places[j])].host) continue;
+        std::swap(*places[i], *places[j]);
+        if (take(next)) {
+          any = true;
+        } else {
+          std::swap(*places[i], *places[j]);
+        }
+      }
+    return any | swap_groups();
+  }
+
+  /// Whole groups that share layers, of equal size.
+  bool swap_groups() {
+    bool any = false;
+    Layout next = best_;
+    std::vector<std::vector<int>*> groups;
+    for (Layout::Replica& replica : next.replicas)
+      for (Layout::Place& place : replica.places)
+        if (place.ranks.size() > 1) groups.push_back(&place.ranks);
+    for (std::size_t i = 0; i < groups.size() && !spent(); ++i)
+      for (std::size_t j = i + 1; j < groups.size() && !spent(); ++j) {
+        if (groups[i]->size() != groups[j]->size()) continue;
+        if (context_.slots[at(groups[i]->front())].host == context_.slots[at(groups[j]->front())].host)
+          continue;
+        groups[i]->swap(*groups[j]);
+        if (take(next))
+          any = true;
+        else
+          groups[i]->swap(*groups[j]);
+      }
+    return any;
+  }
+
+  const SearchContext& context_;
+  const Job& job_;
+  Scorer scorer_;
+  Layout best_;
+  double seconds_;
+  std::int64_t most_, looks_ = 0;
+};
+
+}  // namespace
+
+Plan improved_plan(const SearchContext& context, const Job& job, const Plan& start, std::int64_t most) {
+  const Layout from = layout_of(context, start);
+  const Layout to = LocalSearch(context, job, from, start.prediction.step_seconds, most).run();
+  if (to == from) return start;
+  Plan plan = Scorer(context, job).plan(to);
+  plan.strategy = start.strategy;
+  plan.notes = start.notes;
+  return plan;
+}
+
+}  // namespace tombolo::planner

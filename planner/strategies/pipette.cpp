@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <cmath>
+
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+#include "planner/search/dedication.h"
+#include "planner/strategies/strategies.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+/// The candidate's tensor-parallel groups in the order of their places.
+struct Workers {
+  std::vector<std::vector<int>> ranks;
+  DedicationCosts costs;
+};
+
+/// The ways between all hosts that ranks are on, looked up once for all candidates.
+class Ways {
+ public:
+  explicit Ways(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
+    std::vector<int> hosts;
+    for (const Slot& slot : context.slots) {
+      if (site_of_[at(slot.host)] >= 0) continue;
+      site_of_[at(slot.host)] = static_cast<int>(hosts.size());
+      hosts.push_back(slot.host);
+    }
+    sites_ = static_cast<int>(hosts.size());
+    for (const int from : hosts)
+      for (const int to : hosts) {
+        Way way;
+        if (context.view.linked(from, to)) {
+          const Path& path = context.view.path(from, to);
+          way = {path.bytes_per_second > 0 ? 1 / path.bytes_per_second : 0, path.latency_seconds};
+        }
+        ways_.push_back(way);
+      }
+  }
+
+  int sites() const noexcept { return sites_; }
+  int site_of(int host) const { return site_of_[at(host)]; }
+  /// From every site to every other.
+  std::vector<double> seconds(double bytes) const {
+    std::vector<double> all;
+    all.reserve(ways_.size());
+    for (const Way& way : ways_) all.push_back(bytes * way.seconds_per_byte + way.latency_seconds);
+    return all;
+  }
+
+ private:
+  /// Long where no link is known: a place to avoid.
+  struct Way {
+    double seconds_per_byte = 0, latency_seconds = 1e9;
+  };
+  std::vector<int> site_of_;  // by host
+  std::vector<Way> ways_;     // from every site to every other
+  int sites_ = 0;
+};
+
+Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& plan) {
+  Workers workers;
+  const Job& job = plan.job;
+  const auto places = plan.places();
+  for (int stage = 0; stage < job.pipeline; ++stage)
+    for (int replica = 0; replica < job.data; ++replica)
+      workers.ranks.push_back(places[at(replica)][at(stage)]);
+  // Of every `pipeline` micro-batches one pays for the hops: Pipette's hidden critical path.
+  const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
+  const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
+  const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
+                           static_cast<double>(job.model.layer_parameters()) * job.model.layers /
+                           job.pipeline;
+  DedicationCosts& costs = workers.costs;
+  costs.workers = static_cast<int>(workers.ranks.size());
+  for (const auto& ranks : workers.ranks)
+    costs.sites.push_back(ways.site_of(context.slots[at(ranks.front())].host));
+  costs.site_count = ways.sites();
+  costs.activations = ways.seconds(activations);
+  costs.gradients = ways.seconds(gradients);
+  return workers;
+}
+
+/// Puts the workers where the search wants them.
+Plan dedicated(const SearchContext& context, const Ways& ways, const Plan& plan, int rounds) {
+  Workers workers = workers_of(context, ways, plan);
+  WorkerOrder order(workers.ranks.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  order = dedicate(workers.costs, plan.job.pipeline, plan.job.data, std::move(order), rounds);
+  Plan result = plan;
+  for (int stage = 0; stage < plan.job.pipeline; ++stage)
+    for (int replica = 0; replica < plan.job.data; ++replica) {
+      const auto& ranks = workers.ranks[at(order[at(stage * plan.job.data + replica)])];
+      for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
+        RankPlace& place = result.ranks[at(ranks[tensor])];
+        place.stage = stage;
+        place.replica = replica;
+        place.tensor = static_cast<int>(tensor);
+      }
+    }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
+  constexpr int kRounds = 2000, kFinalRounds = 50'000;
+  std::vector<Candidate> candidates = enumerate(context, job).all;
+  std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
+  std::ranges::stable_sort(candidates, {}, &Candidate::bound);
+  const Ways ways(context);
+  std::optional<Plan> best;
+  const auto consider = [&](Plan plan) {
+    if (missing_memory(plan, context.view).bytes > 0) return;  // devices may differ
+    const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
+    if (lower_bound(plan, context.view) >= limit) return;
+    const auto simulation = simulate_if_linked(plan, context.view, limit);
+    if (!simulation) return;
+    plan.prediction.step_seconds = simulation->step_seconds;
+    plan.prediction.bubble_fraction = simulation->bubble_fraction;
+    best = std::move(plan);
+  };
+  for (Candidate& candidate : candidates) {
+    // Where devices differ, another order may have a lower bound; equal stages make that no gain.
+    if (candidate.bound >= (best ? best->prediction.step_seconds : context.limit_seconds)) continue;
+    Plan placed = dedicated(context, ways, candidate.plan, kRounds);
+    consider(std::move(candidate.plan));
+    consider(std::move(placed));
+  }
+  if (best) {
+    Plan longer = dedicated(context, ways, *best, kFinalRounds);
+    consider(std::move(longer));
+    best->prediction.memory = memory_by_rank(*best);
+    best->notes.push_back("workers placed by what the links between them attain, stages equal");
+  }
+  return best;
+}
+
+}  // namespace tombolo::planner

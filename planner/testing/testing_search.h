@@ -1,0 +1,134 @@
+// What the searches are held against: random clusters and jobs, and a search that leaves nothing out.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "planner/model/index.h"
+#include "planner/strategies/strategies.h"
+#include "planner/testing/testing.h"
+
+namespace tombolo::planner::testing {
+
+/// Hosts of one or two devices of random speed, links of random rates in each direction.
+inline topology::ClusterFile random_cluster(std::mt19937_64& random, int devices) {
+  std::uniform_real_distribution<> factor(0.3, 3);
+  topology::ClusterFile cluster;
+  for (int left = devices; left > 0;) {
+    topology::Host host;
+    host.name = "h" + std::to_string(cluster.hosts.size());
+    host.cluster = random() % 2 == 0 ? "a" : "b";
+    topology::Nic nic;
+    nic.name = "eth";
+    host.nics.push_back(nic);
+    topology::Device device;
+    device.name = "test";
+    device.kind = topology::DeviceKind::kGpu;
+    device.flops_per_second = 1e9 * factor(random);
+    const int count = std::min<int>(left, 1 + static_cast<int>(random() % 2));
+    host.devices.assign(at(count), device);
+    left -= count;
+    cluster.hosts.push_back(host);
+  }
+  for (const auto& from : cluster.hosts)
+    for (const auto& to : cluster.hosts)
+      cluster.links.push_back({from.name, "eth", to.name, "eth",
+                               (from.name == to.name ? 1e8 : 1e6) * factor(random), 1e-5 * factor(random),
+                               true});
+  return cluster;
+}
+
+inline Job random_job(std::mt19937_64& random, int layers, int rows) {
+  Job job;
+  job.model = small_model(layers);
+  job.global_batch = rows;
+  job.framework = random() % 2 == 0 ? Framework::kTombolo : Framework::kMegatron;
+  job.tensor = job.framework == Framework::kMegatron ? 0 : 1;
+  return job;
+}
+
+/// Every layout, without bounds and without symmetry: an order of all ranks, cut into groups and pipelines in
+/// every way, with every split of layers and rows; where ranks may be left out, every beginning of it too.
+class Everything {
+ public:
+  Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false)
+      : view_(cluster, "per-peer", {}), slots_(launcher_slots(view_, {})), job_(job) {
+    options_.uneven_replicas = job.framework == Framework::kMegatron;
+    options_.may_leave_out = may_leave_out;
+  }
+
+  double best() {
+    std::vector<int> order(slots_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+    do {
+      Layout layout;
+      cut(order, 0, layout);
+    } while (std::next_permutation(order.begin(), order.end()));
+    return best_;
+  }
+
+ private:
+  void cut(const std::vector<int>& order, std::size_t next, Layout& layout) {
+    if (next == order.size() || (options_.may_leave_out && next > 0)) rows(layout, 0, job_.global_batch);
+    if (next == order.size()) return;
+    for (std::size_t size = 1; next + size <= order.size(); ++size) {
+      const std::vector<int> group(order.begin() + static_cast<std::ptrdiff_t>(next),
+                                   order.begin() + static_cast<std::ptrdiff_t>(next + size));
+      if (size > 1 && job_.tensor == 1) break;
+      if (!std::ranges::is_sorted(group)) continue;
+      if (std::ranges::any_of(
+              group, [&](int rank) { return slots_[at(rank)].host != slots_[at(group.front())].host; }))
+        continue;
+      if (!layout.replicas.empty()) {
+        layout.replicas.back().places.push_back({group, 1});
+        cut(order, next + size, layout);
+        layout.replicas.back().places.pop_back();
+      }
+      layout.replicas.push_back({{{group, 1}}, 0, 0});
+      cut(order, next + size, layout);
+      layout.replicas.pop_back();
+    }
+  }
+
+  void rows(Layout& layout, std::size_t replica, int left) {
+    if (replica == layout.replicas.size()) {
+      if (left == 0) layers(layout, 0, 0, job_.model.layers);
+      return;
+    }
+    for (int share = 1; share <= left; ++share)
+      for (int micro_batch = 1; micro_batch <= share; ++micro_batch) {
+        if (share % micro_batch != 0) continue;
+        layout.replicas[replica].rows = share;
+        layout.replicas[replica].micro_batch = micro_batch;
+        rows(layout, replica + 1, left - share);
+      }
+  }
+
+  void layers(Layout& layout, std::size_t replica, std::size_t place, int left) {
+    if (replica == layout.replicas.size()) {
+      const SearchContext context{view_, view_, slots_, options_};
+      best_ = std::min(best_, Scorer(context, job_).seconds(layout));
+      return;
+    }
+    auto& places = layout.replicas[replica].places;
+    if (place + 1 == places.size()) {
+      places[place].layers = left;
+      if (left > 0) layers(layout, replica + 1, 0, job_.model.layers);
+      return;
+    }
+    for (int share = 1; share < left; ++share) {
+      places[place].layers = share;
+      layers(layout, replica, place + 1, left - share);
+    }
+  }
+
+  ClusterView view_;
+  std::vector<Slot> slots_;
+  PlanOptions options_;
+  const Job& job_;
+  double best_ = Scorer::kNever;
+};
+
+}  // namespace tombolo::planner::testing

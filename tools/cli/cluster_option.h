@@ -1,0 +1,13 @@
+// --cluster, which every command that reads a cluster file takes.
+#pragma once
+
+#include <string>
+
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::tools {
+
+/// The file of --cluster, else of TOMBOLO_CLUSTER. Throws kInvalidUsage where neither is given.
+topology::ClusterFile load_cluster(const std::string& option);
+
+}  // namespace tombolo::tools

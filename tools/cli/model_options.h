@@ -1,0 +1,23 @@
+// --model and the five sizes, which every command that is told a model's shape takes.
+#pragma once
+
+#include <string>
+
+#include "planner/model/model.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tombolo::tools {
+
+struct ModelOptions {
+  std::string model;
+  int layers = 0, width = 0, heads = 0, context = 0, vocabulary = 0;
+
+  void add_to(CLI::App& app);
+  /// Throws kInvalidUsage naming what is missing or impossible.
+  planner::Model resolve() const;
+};
+
+}  // namespace tombolo::tools

@@ -1,0 +1,50 @@
+// Commands as a user calls them, inside the test's process.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "tools/cli/command.h"
+
+namespace tombolo::tools {
+
+/// A folder that is gone at the end, and every command.
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest()
+      : folder_(std::filesystem::temp_directory_path() / fmt::format("tombolo-command-{}", ::getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CommandTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const char* name) const { return (folder_ / name).string(); }
+
+  /// The exit code; what it printed is in out_ and err_.
+  int run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "tombolo");
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    CommandLine tombolo;
+#define TOMBOLO_COMMAND(name) add_##name(tombolo);
+#include "tools/cli/commands.inc"
+#undef TOMBOLO_COMMAND
+    const int code = tombolo.run(static_cast<int>(pointers.size()), pointers.data());
+    out_ = ::testing::internal::GetCapturedStdout();
+    err_ = ::testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  std::filesystem::path folder_;
+  std::string out_, err_;
+};
+
+#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+}  // namespace tombolo::tools

@@ -1,0 +1,225 @@
+// tombolo doctor: what is wrong with this machine, and what to change.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "collectives/engine/communicator.h"
+#include "probe/pairs.h"
+#include "tools/cli/command.h"
+#include "tools/doctor/checks.h"
+#include "tools/doctor/pair.h"
+
+namespace tombolo::tools {
+namespace {
+
+using doctor::Check;
+using doctor::Status;
+
+constexpr const char* kDoctorHelp =
+    "Checks NICs, limits, the kernel's settings and the libraries that are loaded at run time; says for each "
+    "what\n"
+    "was seen and what to change. Inside torchrun, srun, mpirun or tombolo run it also connects every pair "
+    "of\n"
+    "ranks over the real transports, and reports which way was taken and why; a pair that cannot connect is "
+    "waited\n"
+    "for half of TOMBOLO_DEADLINE and listed with the cause. And the first rank of each host measures the "
+    "way "
+    "from\n"
+    "every NIC to those of the other hosts: whether a filter refuses or drops connections, the packets that "
+    "get\n"
+    "through, round trip, loss, buffers against rate times round trip, and how far the clocks are apart. "
+    "Exit "
+    "code 1\n"
+    "when a check failed; warnings alone leave it 0.\n"
+    "\n"
+    "Examples:\n"
+    "  tombolo doctor\n"
+    "  tombolo doctor --peer node17 --cluster cluster.json\n"
+    "  tombolo run --emulate holmes --quiet -- tombolo doctor\n"
+    "  tombolo doctor --json | jq '.checks[] | select(.status != \"ok\")'";
+
+struct DoctorOptions {
+  bool json = false;
+  std::string cluster;
+  std::vector<std::string> peers;
+};
+
+Json to_json(const std::vector<Check>& checks) {
+  Json list = Json::array();
+  for (const Check& each : checks) {
+    Json entry{{"name", each.name}, {"status", doctor::status_name(each.status)}, {"seen", each.seen}};
+    if (!each.advice.empty()) entry["advice"] = each.advice;
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+bool any_failed(const std::vector<Check>& checks) {
+  return std::any_of(checks.begin(), checks.end(),
+                     [](const Check& each) { return each.status == Status::kFailed; });
+}
+
+void print(const std::vector<Check>& checks) {
+  for (const Check& each : checks) {
+    fmt::print("{:<8} {:<22} {}\n", doctor::status_name(each.status), each.name, each.seen);
+    if (!each.advice.empty()) fmt::print("{:<8} {:<22} -> {}\n", "", "", each.advice);
+  }
+}
+
+std::string host_name_of_this_process() {
+  if (std::string named = topology::kHostParameter.text(); !named.empty()) return named;
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+Check as_check(int rank, const probe::PairResult& pair) {
+  std::string name = fmt::format("rank {} to {}", rank, pair.peer);
+  if (!pair.route) {
+    std::string to = pair.peer_host.empty() ? "" : fmt::format("no connection to {}: ", pair.peer_host);
+    return {
+        name, Status::kFailed, to + pair.error,
+        "if the two NICs are on networks that nothing joins, give them different fabrics in a cluster file "
+        "(TOMBOLO_CLUSTER); else look at addresses, routes and filters: tombolo doctor --peer"};
+  }
+  const transport::Route& route = *pair.route;
+  return {name,
+          Status::kOk,
+          fmt::format("{} {} to {} {}{}: {}", route.transport, route.local_nic, route.peer_host,
+                      route.peer_nic, route.emulated ? " (emulated)" : "", route.reason),
+          {}};
+}
+
+void print(const Json& check, bool with_advice = false) {
+  fmt::print("{:<8} {:<22} {}\n", check["status"].get<std::string>(), check["name"].get<std::string>(),
+             check["seen"].get<std::string>());
+  if (with_advice && check.contains("advice"))
+    fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
+}
+
+// By rank: {"rank", "host", "checks", "routes", "ways"}.
+void print_ranks(const Json& ranks) {
+  std::string advice;
+  for (const Json& rank : ranks) {
+    fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
+    for (const Json& check : rank["checks"]) {
+      // Of the machines' checks only what rank 0's own list does not say already.
+      if (rank["rank"] != 0 && check["status"] != "ok") print(check);
+    }
+    for (const Json& route : rank["routes"]) {
+      print(route);
+      if (route.contains("advice")) advice = route["advice"];
+    }
+    for (const Json& way : rank["ways"]) print(way, true);
+  }
+  if (!advice.empty()) fmt::print("\n-> {}\n", advice);
+}
+
+// What the first rank of each host measures to the other hosts, and what is wrong with it.
+std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Options& engine,
+                              const topology::Machine& machine) {
+  doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
+  const doctor::Beacon beacon(mine);
+  std::vector<doctor::HostFacts> all;
+  for (const std::string& text : assembly.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
+    all.push_back(doctor::host_facts_from_json(Json::parse(text)));
+  std::vector<Check> checks = doctor::judge_hosts(mine, all);
+  const auto first_of = [&](const std::string& host) {
+    return std::ranges::find(all, host, &doctor::HostFacts::host)->rank;
+  };
+  if (first_of(mine.host) == mine.rank) {
+    std::vector<std::pair<const doctor::HostFacts*, std::future<std::vector<doctor::Way>>>> measuring;
+    for (const doctor::HostFacts& other : all) {
+      if (other.host == mine.host || first_of(other.host) != other.rank) continue;
+      measuring.emplace_back(&other, std::async(std::launch::async, [&mine, &other] {
+        return doctor::measure_ways(mine, other);
+      }));
+    }
+    for (auto& [other, ways] : measuring) {
+      for (const doctor::Way& way : ways.get()) {
+        checks.push_back(doctor::describe_way(*other, way));
+        for (Check& finding : doctor::judge_way(mine, *other, way)) checks.push_back(std::move(finding));
+      }
+    }
+  }
+  // Beacons stay until nobody asks any more.
+  assembly.gather("measured", "", engine.deadline + std::chrono::seconds(60));
+  return checks;
+}
+
+// One of several ranks: rank 0 prints for all. Nothing here needs a way between two ranks but what is
+// checked.
+int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
+                   const topology::Machine& machine) {
+  auto engine = collectives::Options::from_environment();
+  probe::Assembly assembly(engine);
+  std::vector<Check> routes;
+  for (const auto& pair : probe::connect_pairs(assembly, engine))
+    routes.push_back(as_check(engine.identity.rank, pair));
+  const std::vector<Check> ways = check_ways(assembly, engine, machine);
+  Json mine{{"rank", engine.identity.rank},
+            {"host", engine.router.host.name},
+            {"checks", to_json(checks)},
+            {"routes", to_json(routes)},
+            {"ways", to_json(ways)}};
+  std::vector<std::string> all = assembly.gather("report", mine.dump(), engine.deadline);
+  if (engine.identity.rank == 0) {
+    Json ranks = Json::array();
+    for (const std::string& text : all) ranks.push_back(Json::parse(text));
+    if (options.json) {
+      fmt::print("{}\n", Json{{"ranks", ranks}}.dump(1));
+    } else {
+      print(checks);
+      print_ranks(ranks);
+    }
+    std::fflush(stdout);
+  }
+  // A rank that ends with a failure ends the others under a launcher: not before all is printed.
+  assembly.gather("printed", "", engine.deadline);
+  return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
+}
+
+int run_doctor(const DoctorOptions& options) {
+  collectives::Identity identity = collectives::Identity::from_environment();
+  doctor::Facts facts = doctor::gather_facts();
+  std::vector<Check> checks = doctor::check_all(facts);
+  auto add = [&](std::vector<Check> more) {
+    std::move(more.begin(), more.end(), std::back_inserter(checks));
+  };
+  std::string cluster = !options.cluster.empty() ? options.cluster : topology::kClusterParameter.text();
+  if (!cluster.empty()) add(doctor::check_cluster_file(cluster, facts, host_name_of_this_process()));
+  for (const std::string& peer : options.peers) add(doctor::check_peer(peer, facts));
+
+  if (identity.size < 2) {
+    if (options.json) {
+      fmt::print("{}\n", Json{{"host", host_name_of_this_process()}, {"checks", to_json(checks)}}.dump(1));
+    } else {
+      print(checks);
+    }
+    return any_failed(checks) ? kExitFailed : kExitOk;
+  }
+
+  return run_with_peers(options, checks, facts.machine);
+}
+
+}  // namespace
+
+void add_doctor(CommandLine& tombolo) {
+  auto options = std::make_shared<DoctorOptions>();
+  CLI::App& app = tombolo.add("doctor", "Check this machine, and the way to its peers", kDoctorHelp,
+                              [options] { return run_doctor(*options); });
+  app.add_flag("--json", options->json, "Print JSON instead of lines");
+  app.add_option("--cluster", options->cluster,
+                 "Check this cluster file against the machine (default: TOMBOLO_CLUSTER)");
+  app.add_option("--peer", options->peers, "Also check the way to this machine; may be repeated")
+      ->allow_extra_args(false);
+}
+
+}  // namespace tombolo::tools

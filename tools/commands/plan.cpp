@@ -1,0 +1,283 @@
+// tombolo plan: cluster file and model to plan file.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "planner/launch/launch.h"
+#include "planner/planner.h"
+#include "tools/cli/cluster_option.h"
+#include "tools/cli/command.h"
+#include "tools/cli/model_options.h"
+#include "tools/cli/profile_option.h"
+#include "tools/cli/validators.h"
+#include "tools/commands/plan_changes.h"
+#include "tools/launch/launcher.h"
+#include "tools/reports/plan_page.h"
+#include "tools/reports/plan_report.h"
+
+namespace tombolo::tools {
+namespace {
+
+constexpr const char* kPlanHelp =
+    "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
+    "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
+    "simulation; the fastest wins.\n"
+    "\n"
+    "For the bundled trainer, a layout is stages x replicas x micro-batch. For Megatron-LM (--framework\n"
+    "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, what is\n"
+    "recomputed, and whether the optimizer's state is sharded; what is left open is chosen.\n"
+    "\n"
+    "Strategies:\n"
+    "  holmes    clusters, sorted by NIC kind, fill whole pipeline stages, so that gradients stay on fast "
+    "NICs\n"
+    "            and only the pipeline crosses; layers by attained speed\n"
+    "  megatron  ranks in the launcher's order, equal layers: Megatron-LM's default\n"
+    "  pipette   equal stages, ranks placed by what the links between them attain\n"
+    "  flashflex replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
+    "            bundled trainer, whose replicas must be alike, it chooses among those)\n"
+    "  auto      the best of these, then changed as long as it gets faster; of up to 6 ranks, and not too "
+    "many\n"
+    "            layers and rows, the best of all layouts\n"
+    "\n"
+    "Examples:\n"
+    "  tombolo plan --cluster cluster.json --batch 32 \\\n"
+    "    --model layers=8,hidden=128,heads=4,context=128,vocabulary=256 -o plan.json\n"
+    "  tombolo plan --cluster cluster.json --layers 12 --width 768 --heads 12 --context 1024 \\\n"
+    "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --shard-optimizer \\\n"
+    "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model gpt3-7.5b\n"
+    "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model llama3-8b,context=4096\n"
+    "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
+    "    --what-if 'lose b1' --what-if 'link A B 10Gbit 2ms; speed b0 0.5'\n"
+    "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
+    "    --profile layers.json                     by measured times (tombolo profile)\n"
+    "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
+    "    --model layers=8,hidden=128,heads=4,context=128 --batch 32";
+
+struct PlanOptions {
+  std::string cluster, profile;
+  ModelOptions model;
+  planner::Job job;
+  std::string strategy = "holmes", routing = "per-peer", order;
+  int ranks = 0;
+  double alpha = 1.0;
+  int tensor = 0;  // open
+  std::string framework = "tombolo", schedule, recompute;
+  int chunks = 0;
+  std::optional<bool> shard_optimizer;  // open
+  std::string output, emit, report;
+  std::vector<std::string> what_if;
+  std::string running;
+  double steps_left = 1000;
+  bool json = false, may_leave_out = false;
+};
+
+planner::Job job_of(const PlanOptions& options) {
+  planner::Job job = options.job;
+  job.model = options.model.resolve();
+  job.framework = *planner::framework_from_name(options.framework);
+  const bool megatron = job.framework == planner::Framework::kMegatron;
+  job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
+  return job;
+}
+
+/// What may vary, where the framework has it.
+void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
+  using planner::Schedule;
+  const bool megatron = job.framework == planner::Framework::kMegatron;
+  for (planner::Saving saving : planner::savings_of(job.framework)) {
+    if (!options.recompute.empty()) saving.recompute = *planner::recompute_from_name(options.recompute);
+    if (options.shard_optimizer) saving.shard_optimizer = *options.shard_optimizer;
+    auto& savings = plan_options.savings;
+    if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+  }
+  auto& schedules = plan_options.schedules;
+  const auto interleave = [&] {
+    for (const int chunks : options.chunks > 0 ? std::vector{options.chunks} : std::vector{2, 4})
+      schedules.emplace_back(Schedule::kInterleaved, chunks);
+  };
+  if (options.schedule == "interleaved") {
+    interleave();
+  } else if (!options.schedule.empty()) {
+    schedules = {{*planner::schedule_from_name(options.schedule), std::max(1, options.chunks)}};
+  } else {
+    if (options.chunks <= 1) schedules = {{Schedule::kOneForwardOneBackward, 1}};
+    if (options.chunks > 1 || (megatron && options.chunks == 0)) interleave();
+  }
+}
+
+/// What the other strategy would give under the same routing, in one line for people.
+std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
+                       planner::PlanOptions options, double step_seconds) {
+  const bool default_order = options.strategy == planner::Strategy::kMegatron;
+  options.strategy = default_order ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  options.may_leave_out = false;  // these two give every rank a place
+  const std::string name = default_order ? "holmes" : "megatron (the default order)";
+  try {
+    const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
+    if (other < step_seconds)
+      return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
+                         format_seconds(other), step_seconds / other);
+    return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
+                       format_seconds(other), other / step_seconds);
+  } catch (const Error& error) {
+    return fmt::format("For comparison, strategy {} has no plan: {}\n", name, error.what());
+  }
+}
+
+int run_plan(const PlanOptions& options) {
+  auto cluster = load_cluster(options.cluster);
+  planner::Job job = job_of(options);
+  planner::PlanOptions plan_options;
+  plan_options.strategy = *planner::strategy_from_name(options.strategy);
+  plan_options.routing = options.routing;
+  plan_options.alpha = options.alpha;
+  set_choices(options, job, plan_options);
+  plan_options.may_leave_out = options.may_leave_out;
+  if (!options.order.empty() || options.ranks > 0) {
+    int ranks = options.ranks;
+    if (ranks == 0)
+      for (const auto& host : cluster.hosts) ranks += static_cast<int>(host.devices.size());
+    plan_options.rank_hosts = map_ranks(options.order, cluster.hosts, ranks);
+  }
+  if (!options.profile.empty()) {
+    refuse_speeds(options.what_if);
+    job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
+  }
+  planner::Plan plan;
+  std::string changes;
+  Json changes_json;
+  if (options.running.empty()) {
+    plan = planner::make_plan(cluster, job, plan_options);
+  } else {
+    planner::Plan running = planner::Plan::load(options.running);
+    running.job.profile = job.profile;
+    planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
+    changes = describe_replan(next, options.steps_left) + '\n';
+    changes_json = replan_json(next);
+    plan = std::move(next.plan);
+  }
+  if (!options.what_if.empty()) {
+    const auto scenarios = play(options.what_if, plan, cluster, job, plan_options);
+    std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
+                               : describe_scenarios(plan, scenarios));
+    return kExitOk;
+  }
+  if (job.profile) note_profile(options.profile, cluster, plan);
+  if (!options.output.empty()) plan.save(options.output);
+  if (!options.report.empty())
+    write_text_file(options.report,
+                    plan_page(plan, cluster, planner::simulate(plan, cluster),
+                              comparison(cluster, job, plan_options, plan.prediction.step_seconds)));
+  if (const auto launcher = planner::launcher_from_name(options.emit)) {
+    const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
+    std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
+  } else if (options.json) {
+    std::cout << (changes_json.is_null() ? plan.to_json() : changes_json).dump(1) << '\n';
+  } else {
+    std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
+              << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
+  }
+  if (!options.report.empty()) std::cerr << "report written to " << options.report << '\n';
+  if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_plan(CommandLine& tombolo) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step", kPlanHelp,
+                              [options] { return run_plan(*options); });
+  app.add_option("--cluster", options->cluster,
+                 "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
+  options->model.add_to(app);
+  const auto shape = [&](const char* flag, int& value, const char* text) {
+    app.add_option(flag, value, text)->check(above_zero);
+  };
+  app.add_option("--profile", options->profile,
+                 "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
+      ->type_name("FILE");
+  app.add_option("--batch", options->job.global_batch, "Rows per step, over all replicas")
+      ->required()
+      ->check(above_zero);
+  shape("--micro-batch", options->job.micro_batch, "Rows per micro-batch; default: chosen");
+  shape("--pipeline", options->job.pipeline, "Pipeline stages; default: chosen");
+  shape("--data", options->job.data, "Replicas; default: chosen");
+  app.add_option("--framework", options->framework,
+                 "Who trains: tombolo (default), the bundled trainer, or megatron")
+      ->check(CLI::IsMember({"tombolo", "megatron"}));
+  shape("--tensor", options->tensor,
+        "megatron: ranks that share each layer; default: chosen, inside of hosts");
+  app.add_option(
+         "--schedule", options->schedule,
+         "megatron: 1f1b, gpipe, interleaved or zero-bubble-h1; default: 1f1b or interleaved, as is faster")
+      ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
+  shape("--chunks", options->chunks, "megatron: model chunks per stage when interleaved; default: 2 or 4");
+  app.add_option("--recompute", options->recompute,
+                 "megatron: none, selective or full; default: the least with which a layout fits")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
+  app.add_flag("--sequence-parallel", options->job.sequence_parallel,
+               "megatron: divide along the sequence what ranks that share a layer would hold alike");
+  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options->shard_optimizer,
+               "megatron: each replica keeps its share of the optimizer's state, or all of it; default: "
+               "all where that fits");
+  app.add_option("--strategy", options->strategy, "holmes (default), megatron, pipette, flashflex or auto")
+      ->check(CLI::IsMember({"holmes", "megatron", "pipette", "flashflex", "auto"}));
+  app.add_option("--routing", options->routing,
+                 "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
+      ->check(CLI::IsMember({"per-peer", "shared"}));
+  app.add_option("--order", options->order,
+                 "Launcher's rank order: block (default), interleaved, or hosts with commas, one per rank");
+  shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
+  app.add_flag(
+      "--may-leave-out", options->may_leave_out,
+      "flashflex, auto: leave devices idle where a step is shorter without them; the plan's ranks are "
+      "then those of the others");
+  app.add_option("--alpha", options->alpha,
+                 "holmes: favour faster clusters by a little more than their share")
+      ->check(above_zero);
+  auto* what_if = app.add_option("--what-if", options->what_if,
+                                 "Instead of the plan, what it would be if the cluster changed; repeat for "
+                                 "several. Changes, with "
+                                 "\";\" "
+                                 "between them: \"lose NAME\", \"link FROM TO RATE [LATENCY]\", \"speed NAME "
+                                 "FACTOR\"; a NAME is a "
+                                 "host or a cluster")
+                      ->type_name("CHANGES")
+                      ->allow_extra_args(false);
+  auto* running =
+      app.add_option("--running", options->running,
+                     "Plan file that runs now: keep it, or say what moves to the new one and after how many "
+                     "steps that pays");
+  app.add_option("--steps-left", options->steps_left, "With --running: steps that the new plan has to pay in")
+      ->capture_default_str()
+      ->check(above_zero)
+      ->needs(running);
+  // What might be is shown, not written.
+  app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
+      ->excludes(what_if);
+  app.add_option("--report", options->report,
+                 "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
+      ->type_name("FILE")
+      ->excludes(what_if);
+  auto* json = app.add_flag(
+      "--json", options->json,
+      "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
+  app.add_option(
+         "--emit", options->emit,
+         "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
+         "or mpi")
+      ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
+      ->excludes(json)
+      ->excludes(what_if);
+}
+
+}  // namespace tombolo::tools

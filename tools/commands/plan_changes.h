@@ -1,0 +1,38 @@
+// What `tombolo plan` says of changes: of the cluster (--what-if), and from a plan that runs (--running).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "planner/explain/replan.h"
+
+namespace tombolo::tools {
+
+/// One --what-if: the cluster with its changes, planned anew.
+struct Scenario {
+  std::string text;     ///< as given
+  std::string problem;  ///< why there is no plan; empty where there is one
+  planner::Plan plan;
+  double unchanged_step = 0;  ///< of the plan of today on the changed cluster; 0 = it cannot run there
+  planner::Moving moving;     ///< from the plan of today
+};
+
+/// Each planned as `options` say. A change that names what is not there throws kInvalidUsage; one after which
+/// nothing fits becomes a scenario with a problem.
+std::vector<Scenario> play(const std::vector<std::string>& changes, const planner::Plan& today,
+                           const topology::ClusterFile& cluster, const planner::Job& job,
+                           const planner::PlanOptions& options);
+std::string describe_scenarios(const planner::Plan& today, const std::vector<Scenario>& scenarios);
+/// A list of objects: "what_if", and "problem" or "step_seconds", "speedup", "unchanged_step_seconds",
+/// "moved_bytes", "moving_seconds", "checkpoint_bytes".
+Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& scenarios);
+
+/// What changing from the running plan means, or why it goes on.
+std::string describe_replan(const planner::Replan& replan, double steps);
+/// An object: "plan", "keep", "moved_bytes", "checkpoint_bytes", "moving_seconds", "moves" (a list of "from",
+/// absent for the checkpoint, "to", "bytes", "seconds"); where the running plan can run
+/// "running_step_seconds" and "steps_to_pay", else "why_not".
+Json replan_json(const planner::Replan& replan);
+
+}  // namespace tombolo::tools

@@ -1,0 +1,216 @@
+// tombolo plan and tombolo simulate, as a user calls them.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "planner/testing/testing.h"
+#include "tools/cli/testing_command.h"
+#include "tools/reports/plan_report.h"
+
+namespace tombolo::tools {
+namespace {
+
+class PlanCommand : public CommandTest {
+ protected:
+  PlanCommand() {
+    auto cluster = planner::testing::make_cluster({{"a", 2, 1, topology::NicKind::kInfiniBand, 4e8, 25e9},
+                                                   {"b", 2, 1, topology::NicKind::kRoce, 4e8, 25e9}},
+                                                  1.2e7, 1e-4);
+    for (auto& host : cluster.hosts)
+      for (auto& nic : host.nics) nic.emulated = true;
+    cluster.save(file("cluster.json"));
+  }
+
+  int run_plan(std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--model",
+                               "layers=8,hidden=128,heads=4,context=128,vocabulary=256", "--batch", "32"});
+    return run(std::move(more));
+  }
+};
+
+TEST_F(PlanCommand, NamesTheTrafficOverSharedLinks) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  cluster.shared_links = {{"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, 1.25e6}};
+  cluster.save(file("cluster.json"));
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("shared.html")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "Of these over the shared link a to b: ");
+  EXPECT_MENTIONS(out_, "at 10 Mbit/s");
+  std::ifstream in(file("shared.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_MENTIONS(page, "Shared link");
+}
+
+TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--report", file("plan.html")}), kExitOk) << err_;
+  std::ifstream in(file("plan.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url(", "nan"})
+    EXPECT_EQ(page.find(outside), std::string::npos) << outside;
+  for (const char* part :
+       {"Why this plan", "One step, rank by rank", "Memory per rank", "Traffic per link and step",
+        "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
+        "For comparison, strategy megatron"})
+    EXPECT_MENTIONS(page, part);
+  // One bar of computing forward per micro-batch, and rank.
+  std::size_t bars = 0;
+  for (auto at = page.find("t-forward\""); at != std::string::npos; at = page.find("t-forward\"", at + 1))
+    ++bars;
+  const auto plan = [&] {
+    EXPECT_EQ(run_plan({"--pipeline", "2", "--json"}), kExitOk);
+    return planner::Plan::parse(JsonDocument::parse(out_, "stdout"));
+  }();
+  EXPECT_EQ(bars, plan.ranks.size() * static_cast<std::size_t>(plan.micro_batches()));
+  EXPECT_NE(run_plan({"--report", "/nonexistent/plan.html"}), kExitOk);
+  EXPECT_MENTIONS(err_, "/nonexistent/plan.html");
+}
+
+TEST_F(PlanCommand, ShowsEveryReplicaWhereTheyDiffer) {
+  using planner::Pipeline;
+  ASSERT_EQ(run_plan({"--pipeline", "2", "-o", file("plan.json")}), kExitOk) << err_;
+  planner::Plan plan = planner::Plan::load(file("plan.json"));
+  plan.job.framework = planner::Framework::kMegatron;
+  plan.pipelines = {Pipeline{{{0, 8, 1}}, 8, 2}, Pipeline{{{0, 2, 1}, {2, 5, 1}, {7, 1, 1}}, 24, 4}};
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a1", 0, 0, 1, 0}, {"b0", 0, 1, 1, 0}, {"b1", 0, 2, 1, 0}};
+  plan.prediction.memory.clear();
+  const auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const std::string text = describe_plan(plan, cluster, planner::simulate(plan, cluster));
+  EXPECT_MENTIONS(text, "2 replicas of 1, 3 stages");
+  EXPECT_MENTIONS(text, "micro-batches x rows of the replicas 4 x 2, 6 x 4");
+  for (const char* row : {"0.0", "8 (0-7)", "1.0", "2 (0-1)", "1.1", "5 (2-6)", "1.2", "1 (7-7)", "3 on b1"})
+    EXPECT_MENTIONS(text, row);
+}
+
+TEST_F(PlanCommand, PlaysWhatIf) {
+  ASSERT_EQ(run_plan({"--what-if", "lose b1", "--what-if", "link a b 10Gbit; speed a0 2"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "(as it is)");
+  EXPECT_MENTIONS(out_, "cannot run");
+  EXPECT_MENTIONS(out_, "link a b 10Gbit; speed a0 2");
+  ASSERT_EQ(run_plan({"--json", "--what-if", "link a b 10Gbit"}), kExitOk) << err_;
+  const Json list = Json::parse(out_);
+  ASSERT_EQ(list.size(), 1U);
+  EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
+  // Nothing that would be written silently is not.
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
+  EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
+  EXPECT_NE(run_plan({"--steps-left", "5"}), kExitOk);
+  EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);
+  EXPECT_MENTIONS(err_, "neither a host");
+}
+
+TEST_F(PlanCommand, GoesOnFromARunningPlan) {
+  ASSERT_EQ(run_plan({"-o", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--running", file("plan.json")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "The running plan goes on");
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  EXPECT_TRUE(Json::parse(out_).at("keep").get<bool>());
+  EXPECT_GT(Json::parse(out_).at("running_step_seconds").get<double>(), 0);
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  std::erase_if(cluster.hosts, [](const auto& host) { return host.name == "b1"; });
+  std::erase_if(cluster.links,
+                [](const auto& link) { return link.from_host == "b1" || link.to_host == "b1"; });
+  cluster.save(file("cluster.json"));
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "-o", file("next.json")}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "The running plan cannot go on: ");
+  EXPECT_MENTIONS(out_, "cluster.json has no host \"b1\"");
+  EXPECT_MENTIONS(out_, "What moves: ");
+  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  const Json change = Json::parse(out_);
+  EXPECT_FALSE(change.at("keep").get<bool>());
+  EXPECT_NE(change.at("why_not").get<std::string>().find("b1"), std::string::npos);
+  EXPECT_GT(change.at("moved_bytes").get<std::uint64_t>(), 0U);
+  std::uint64_t moved = 0;
+  for (const Json& move : change.at("moves")) moved += move.at("bytes").get<std::uint64_t>();
+  EXPECT_LE(moved, change.at("moved_bytes").get<std::uint64_t>());
+  EXPECT_EQ(change.at("plan"), planner::Plan::load(file("next.json")).to_json());
+  for (const auto& place : planner::Plan::load(file("next.json")).ranks) EXPECT_NE(place.host, "b1");
+}
+
+TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--order", "interleaved", "-o", file("plan.json")}), kExitOk)
+      << err_;
+  EXPECT_MENTIONS(out_, "Plan: 2 stages x 2 replicas");
+  EXPECT_MENTIONS(out_, "a0/fast");
+  EXPECT_MENTIONS(out_, "strategy megatron");
+  const auto plan = planner::Plan::load(file("plan.json"));
+  EXPECT_EQ(plan.ranks[1].host, "b0");
+
+  const std::vector<std::string> simulate = {"simulate",           "--plan",  file("plan.json"), "--cluster",
+                                             file("cluster.json"), "--trace", file("trace.json")};
+  ASSERT_EQ(run(simulate), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "FF");
+  std::ifstream trace(file("trace.json"));
+  EXPECT_GT(Json::parse(trace).at("traceEvents").size(), 100u);
+
+  auto json = simulate;
+  json.push_back("--json");
+  ASSERT_EQ(run(json), kExitOk) << err_;
+  const Json result = Json::parse(out_);
+  EXPECT_DOUBLE_EQ(result.at("step_seconds").get<double>(), plan.prediction.step_seconds);
+  EXPECT_EQ(result.at("ranks").size(), 4u);
+}
+
+TEST_F(PlanCommand, PrintsThePlanFileAsJson) {
+  ASSERT_EQ(run_plan({"--strategy", "megatron", "--routing", "shared", "--json"}), kExitOk) << err_;
+  const Json plan = Json::parse(out_);
+  EXPECT_EQ(plan.at("strategy"), "megatron");
+  EXPECT_EQ(plan.at("routing"), "shared");
+}
+
+TEST_F(PlanCommand, FlagsOverrideTheModel) {
+  ASSERT_EQ(run_plan({"--layers", "6", "--width", "64", "--context", "32", "--json"}), kExitOk) << err_;
+  const Json model = Json::parse(out_).at("model");
+  EXPECT_EQ(model.at("layers"), 6);
+  EXPECT_EQ(model.at("hidden"), 64);
+  EXPECT_EQ(model.at("context"), 32);
+}
+
+TEST_F(PlanCommand, EmitsMegatronsArguments) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--emit", "megatron"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "torchrun");
+  EXPECT_MENTIONS(out_, "--pipeline-model-parallel-size 2");
+}
+
+TEST_F(PlanCommand, BadInputIsNamedAndExitsWithTwo) {
+  EXPECT_EQ(run({"plan", "--cluster", file("none.json"), "--batch", "8", "--layers", "2", "--width", "8",
+                 "--heads", "2", "--context", "8"}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "none.json");
+  EXPECT_EQ(run({"simulate", "--plan", file("none.json")}), kExitBadUsage);
+  EXPECT_EQ(run_plan({"--pipeline", "3"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "does not divide");
+  EXPECT_EQ(run_plan({"--strategy", "best"}), kExitBadUsage);
+  EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--batch", "8"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "layers");
+  std::ofstream(file("broken.json")) << "{\"tombolo_plan\": 1,\n \"routing\": \"sideways\"}";
+  EXPECT_EQ(run({"simulate", "--plan", file("broken.json"), "--cluster", file("cluster.json")}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "broken.json:2: routing");
+}
+
+// The emitted script itself, with a torchrun that only tells what it was given.
+TEST_F(PlanCommand, TheEmittedScriptGivesEveryNodeTheClusterFileAndItsName) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--data", "2", "--emit", "megatron"}), kExitOk) << err_;
+  std::ofstream(file("launch.sh")) << out_;
+  std::ofstream(file("torchrun")) << "#!/bin/sh\necho \"$TOMBOLO_CLUSTER $TOMBOLO_HOST $NCCL_NET\"\n";
+  std::filesystem::permissions(file("torchrun"), std::filesystem::perms::owner_all);
+  auto launched = [&](const std::string& variables) {
+    const std::string command =
+        fmt::format("env -u TOMBOLO_HOST -u TOMBOLO_CLUSTER PATH={}:/usr/bin:/bin {} sh {} x.py 2>&1",
+                    folder_.string(), variables, file("launch.sh"));
+    std::FILE* pipe = ::popen(command.c_str(), "r");
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe));
+    return fmt::format("{}{}", text, ::pclose(pipe) == 0 ? "" : "failed");
+  };
+  EXPECT_EQ(launched("NODE_RANK=2"), file("cluster.json") + " b0 Tombolo\n");
+  EXPECT_EQ(launched("NODE_RANK=1 TOMBOLO_HOST=b1"), file("cluster.json") + " b1 Tombolo\n");
+  const std::string missing = launched("NODE_RANK=1 TOMBOLO_CLUSTER=/no/such/file");
+  EXPECT_NE(missing.find("cannot read /no/such/file"), std::string::npos) << missing;
+  EXPECT_TRUE(missing.ends_with("failed")) << missing;
+}
+
+}  // namespace
+}  // namespace tombolo::tools

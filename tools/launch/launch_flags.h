@@ -1,0 +1,42 @@
+// The flags of every command that starts ranks: run, probe, perf.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/launch/launcher.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tombolo::tools {
+
+struct LaunchFlags {
+  int ranks = 0;        ///< 0: one per device of the emulation, else one
+  std::string emulate;  ///< empty: this machine as it is
+  std::string mode = "auto";
+  std::string order;
+  std::string routing;
+  std::vector<std::string> variables;  ///< "K=V"
+  double timeout_seconds = 0;          ///< 0 = none
+  bool quiet = false;
+
+  void add_to(CLI::App& app);
+  /// True when ranks are to be started here: with --emulate or -n.
+  bool any() const noexcept { return ranks > 0 || !emulate.empty(); }
+};
+
+/// An emulation that may be there, and what launch() needs; the emulation must outlive the launch.
+struct PreparedLaunch {
+  std::unique_ptr<emulation::Emulation> emulation;
+  LaunchOptions options;
+};
+
+/// Starts the emulation, saying so on standard error. Throws kInvalidUsage and kUnsupported.
+PreparedLaunch prepare_launch(const LaunchFlags& flags, std::vector<std::string> program);
+
+/// Launches, and prints a failure's message as "tombolo <command>: ..."; returns the exit code.
+int launch_and_report(const LaunchOptions& options, std::string_view command);
+
+}  // namespace tombolo::tools

@@ -1,0 +1,47 @@
+// Measuring layer times on the ranks of this machine, or of a job, and making one profile of them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "planner/model/profile.h"
+
+namespace tombolo::tools {
+
+struct ProfileRequest {
+  planner::Model model;
+  std::vector<int> micro_batches;                     ///< rows
+  double seconds = 1;                                 ///< per micro-batch
+  int threads = 1;                                    ///< per rank, for matrix products
+  std::function<void(int done, int total)> progress;  ///< micro-batches; may be empty
+};
+
+/// What one device took.
+struct DeviceTimes {
+  std::string host, device;
+  std::vector<planner::Profile::Measurement> measurements;  ///< their `device` is the one above
+};
+
+/// `ranks` threads of this process measure at once, each as a rank of its own; medians over them. Throws
+/// kInvalidUsage where they are more than the processors that this process may use, and as
+/// trainer::time_layers does.
+DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::string& device);
+
+/// Collective over the ranks that a launcher started (collectives::Options::from_environment()): those of a
+/// host measure at once, but where the cluster file says that hosts share a processor all take turns, since
+/// the simulator shares it out itself. `device`: name for all; empty = as the cluster file names them. By
+/// rank, the same on every rank.
+std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::string& device);
+
+/// The median of every time, by device, kind and rows, in the order of first mention.
+std::vector<planner::Profile::Measurement> median_times(
+    const std::vector<planner::Profile::Measurement>& all);
+
+/// One profile of all: of devices of one name the median, but where two differ by more than a quarter the
+/// slower, with a sentence in `warnings`.
+planner::Profile merge_times(const planner::Model& model, const std::vector<DeviceTimes>& all,
+                             std::vector<std::string>& warnings);
+
+}  // namespace tombolo::tools

@@ -1,0 +1,18 @@
+// A plan and its simulation as one HTML file that needs nothing but itself.
+#pragma once
+
+#include <string>
+
+#include "planner/plan/plan.h"
+#include "planner/simulate/simulator.h"
+#include "topology/files/cluster_file.h"
+
+namespace tombolo::tools {
+
+/// Predictions, why this plan, stages, the timeline, memory per rank, traffic per link. `simulation` is of
+/// this plan, with spans. Of many ranks the timeline and the memory show the first replica's, and say so.
+/// `comparison` is text for people on what else was tried; may be empty.
+std::string plan_page(const planner::Plan& plan, const topology::ClusterFile& cluster,
+                      const planner::Simulation& simulation, const std::string& comparison);
+
+}  // namespace tombolo::tools

@@ -1,0 +1,408 @@
+#include "topology/files/fleet.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "topology/files/fields.h"
+
+namespace tombolo::topology {
+namespace {
+
+constexpr int kFleetVersion = 1;
+constexpr std::int64_t kHostsOfCluster = 1 << 16;
+constexpr std::int64_t kNicsOfEntry = 64;
+constexpr std::int64_t kDevicesOfEntry = 1024;
+// Of the whole fleet: a slip of the keyboard must not fill the memory.
+constexpr std::int64_t kNicsOfFleet = 1 << 17;
+constexpr std::int64_t kDevicesOfFleet = 1 << 18;
+
+/// What one pair of NICs attains; given, or a share of a rate.
+struct Speed {
+  double bytes_per_second = 0;
+  double latency_seconds = 0;
+};
+
+struct Cluster {
+  std::string name;
+  std::vector<std::string> hosts;
+  std::vector<Nic> nics;        // of each host
+  std::vector<Device> devices;  // of each host
+  double device_bytes_per_second = 0;
+  std::map<NicKind, Speed> inside;           // between two hosts
+  std::map<NicKind, std::uint64_t> fastest;  // nominal, bits per second
+};
+
+/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What is left open follows from `rate`
+/// (bits per second) and the library's share for `kind`. Nothing faster than `rate` is believed.
+Speed speed_of(const JsonCursor& cursor, NicKind kind, std::uint64_t rate, const Library& library) {
+  const UsualShare& usual = library.share(kind);
+  const double nominal = static_cast<double>(rate) / 8;
+  Speed speed{nominal * usual.share, usual.latency_seconds};
+  const auto gbps = cursor.optional("rate_gbps"), attained = cursor.optional("bytes_per_second");
+  if (gbps && attained) {
+    attained->reject(
+        "give \"rate_gbps\", which is nominal, or \"bytes_per_second\", which is attained, not both");
+  }
+  if (gbps) speed.bytes_per_second = std::min(nominal, static_cast<double>(rate_of(*gbps)) / 8) * usual.share;
+  if (attained) {
+    speed.bytes_per_second = bandwidth_of(*attained);
+    if (speed.bytes_per_second > nominal) {
+      attained->reject(
+          fmt::format("{} bytes per second are more than the {} NICs there can carry: {} Gbit/s are {} "
+                      "bytes per second",
+                      speed.bytes_per_second, nic_kind_name(kind), nominal * 8 / 1e9, nominal));
+    }
+  }
+  if (const auto value = cursor.optional("latency_seconds")) speed.latency_seconds = latency_of(*value);
+  return speed;
+}
+
+std::vector<std::string> hosts_of(const JsonCursor& cursor, const std::string& cluster) {
+  std::vector<std::string> names;
+  if (cursor.is_array()) {
+    for (const auto& element : cursor.elements()) names.push_back(name_of(element, false));
+    if (names.empty()) cursor.reject("expected at least one host");
+  } else {
+    const auto count = cursor.integer(1, kHostsOfCluster);
+    for (std::int64_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", cluster, i));
+  }
+  return names;
+}
+
+/// Adds the devices of one entry; returns what joins two of them, bytes per second.
+double add_devices(const JsonCursor& cursor, const Library& library, std::vector<Device>& devices) {
+  cursor.only({"name", "count", "dtype", "flops_per_second", "memory_bytes", "memory_bytes_per_second"});
+  const LibraryDevice& known = library.device(cursor.field("name"));
+  Device device;
+  device.name = known.name;
+  device.kind = known.kind;
+  device.memory_bytes = known.memory_bytes;
+  device.memory_bytes_per_second = known.memory_bytes_per_second * library.memory.share;
+  std::string_view dtype = known.usual_dtype();
+  const auto wanted = cursor.optional("dtype"), flops = cursor.optional("flops_per_second");
+  if (wanted) {
+    dtype = LibraryDevice::kDtypes[wanted->choice({"fp32", "tf32", "bf16", "fp16", "fp8"})];
+    if (flops) flops->reject("give \"dtype\" or \"flops_per_second\", not both");
+    if (known.peak(dtype) == 0) {
+      wanted->reject(fmt::format("the library knows no {} peak of {}; it would take \"{}\"", dtype,
+                                 known.name, known.usual_dtype()));
+    }
+  }
+  device.flops_per_second = flops ? flops_of(*flops) : known.peak(dtype) * known.attained_share;
+  if (const auto value = cursor.optional("memory_bytes")) device.memory_bytes = memory_of(*value);
+  if (const auto value = cursor.optional("memory_bytes_per_second")) {
+    device.memory_bytes_per_second = memory_speed_of(*value);
+  }
+  std::int64_t count = 1;
+  if (const auto value = cursor.optional("count")) count = value->integer(1, kDevicesOfEntry);
+  devices.insert(devices.end(), static_cast<std::size_t>(count), device);
+  return known.device_bytes_per_second * library.device_link.share;
+}
+
+std::string_view short_kind(NicKind kind) {
+  switch (kind) {
+    case NicKind::kInfiniBand:
+      return "ib";
+    case NicKind::kRoce:
+      return "roce";
+    case NicKind::kIwarp:
+      return "iw";
+    case NicKind::kTcp:
+      break;
+  }
+  return "eth";
+}
+
+/// `preferred`: the kind that the cluster's fabric is of.
+void add_nics(const JsonCursor& cursor, const Library& library, std::optional<NicKind> preferred,
+              std::vector<Nic>& nics) {
+  cursor.only({"name", "count", "kind", "rate_gbps", "rdma_device"});
+  const LibraryNic& known = library.nic(cursor.field("name"));
+  const auto can_be = [&](NicKind kind) {
+    return std::find(known.kinds.begin(), known.kinds.end(), kind) != known.kinds.end();
+  };
+  NicKind kind = preferred && can_be(*preferred) ? *preferred : known.kinds.front();
+  if (const auto value = cursor.optional("kind")) {
+    kind = kind_of(*value);
+    if (!can_be(kind)) {
+      std::vector<std::string_view> kinds;
+      for (const NicKind each : known.kinds) kinds.push_back(nic_kind_name(each));
+      value->reject(
+          fmt::format("{} is {}, not {}", known.name, fmt::join(kinds, " or "), nic_kind_name(kind)));
+    }
+  }
+  std::uint64_t rate = known.rate_bits_per_second;
+  if (const auto value = cursor.optional("rate_gbps")) rate = rate_of(*value);
+  std::string device = known.rdma_device;
+  if (const auto value = cursor.optional("rdma_device")) device = name_of(*value, false);
+  std::int64_t count = 1;
+  if (const auto value = cursor.optional("count")) count = value->integer(1, kNicsOfEntry);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Nic nic;
+    nic.kind = kind;
+    nic.state = NicState::kUp;
+    nic.reason = "named in the fleet file";
+    nic.rate_bits_per_second = rate;
+    nic.name = fmt::format(
+        "{}{}", short_kind(kind),
+        std::count_if(nics.begin(), nics.end(), [&](const Nic& other) { return other.kind == kind; }));
+    if (is_rdma(kind)) {
+      nic.rdma_device =
+          fmt::format("{}{}", device, std::count_if(nics.begin(), nics.end(), [&](const Nic& other) {
+                        return other.rdma_device.starts_with(device);
+                      }));
+      nic.rdma_port = 1;
+    }
+    nics.push_back(std::move(nic));
+  }
+}
+
+/// One object, or a list of them.
+std::vector<JsonCursor> one_or_more(const JsonCursor& cursor) {
+  return cursor.is_object() ? std::vector{cursor} : cursor.elements();
+}
+
+Cluster cluster_of(const JsonCursor& cursor, const Library& library) {
+  cursor.only({"name", "hosts", "devices", "nics", "fabric", "device_bytes_per_second"});
+  Cluster cluster;
+  cluster.name = name_of(cursor.field("name"), false);
+  cluster.hosts = hosts_of(cursor.field("hosts"), cluster.name);
+
+  double link = std::numeric_limits<double>::infinity();
+  for (const auto& element : one_or_more(cursor.field("devices"))) {
+    link = std::min(link, add_devices(element, library, cluster.devices));
+  }
+  if (cluster.devices.empty()) cursor.field("devices").reject("expected at least one device");
+  cluster.device_bytes_per_second = link;
+  if (const auto value = cursor.optional("device_bytes_per_second")) {
+    cluster.device_bytes_per_second = bandwidth_of(*value);
+  }
+
+  const auto fabric = cursor.optional("fabric");
+  std::optional<NicKind> preferred;
+  if (fabric) {
+    fabric->only({"kind", "rate_gbps", "bytes_per_second", "latency_seconds"});
+    preferred = kind_of(fabric->field("kind"));
+  }
+  const auto nics = cursor.field("nics");
+  for (const auto& element : one_or_more(nics)) add_nics(element, library, preferred, cluster.nics);
+  if (cluster.nics.empty()) nics.reject("expected at least one NIC");
+  std::stable_sort(cluster.nics.begin(), cluster.nics.end(),
+                   [](const Nic& a, const Nic& b) { return a.kind < b.kind; });
+  for (const Nic& nic : cluster.nics) {
+    std::uint64_t& fastest = cluster.fastest[nic.kind];
+    fastest = std::max(fastest, nic.rate_bits_per_second);
+  }
+  for (const auto& [kind, rate] : cluster.fastest) {
+    const UsualShare& usual = library.share(kind);
+    cluster.inside[kind] = {static_cast<double>(rate) / 8 * usual.share, usual.latency_seconds};
+  }
+  if (fabric) {
+    if (!cluster.fastest.contains(*preferred)) {
+      fabric->field("kind").reject(fmt::format("no NIC of cluster \"{}\" is of kind {}; add one to \"nics\"",
+                                               cluster.name, nic_kind_name(*preferred)));
+    }
+    cluster.inside[*preferred] = speed_of(*fabric, *preferred, cluster.fastest[*preferred], library);
+  }
+  return cluster;
+}
+
+/// What joins two clusters, one direction.
+struct Between {
+  std::size_t from, to;
+  NicKind kind;
+  Speed speed;
+};
+
+/// Which clusters are joined, for each kind of NIC or for any.
+class Joined {
+ public:
+  explicit Joined(std::size_t size) : first_(size) {
+    std::iota(first_.begin(), first_.end(), std::size_t{0});
+  }
+  /// The first cluster that `at` is joined with.
+  std::size_t root(std::size_t at) const {
+    while (first_[at] != at) at = first_[at];
+    return at;
+  }
+  void join(std::size_t a, std::size_t b) {
+    a = root(a);
+    b = root(b);
+    first_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<std::size_t> first_;
+};
+
+using Indices = std::map<std::string, std::size_t, std::less<>>;
+
+std::size_t end_of(const JsonCursor& cursor, const Indices& indices) {
+  const std::string name = cursor.text();
+  const auto found = indices.find(name);
+  if (found == indices.end()) {
+    cursor.reject(fmt::format("there is no cluster \"{}\"{}", name, suggestion(name, views(indices))));
+  }
+  return found->second;
+}
+
+Between between_of(const JsonCursor& cursor, const std::vector<Cluster>& clusters, const Indices& indices,
+                   const Library& library) {
+  cursor.only({"from", "to", "kind", "rate_gbps", "bytes_per_second", "latency_seconds"});
+  Between between{
+      end_of(cursor.field("from"), indices), end_of(cursor.field("to"), indices), NicKind::kTcp, {}};
+  if (between.from == between.to) {
+    cursor.field("to").reject(
+        "expected two different clusters; what a cluster attains inside stands in its \"fabric\"");
+  }
+  if (const auto value = cursor.optional("kind")) between.kind = kind_of(*value);
+  std::uint64_t rate = std::numeric_limits<std::uint64_t>::max();
+  for (const std::size_t end : {between.from, between.to}) {
+    const auto found = clusters[end].fastest.find(between.kind);
+    if (found == clusters[end].fastest.end()) {
+      cursor.reject(fmt::format(
+          "cluster \"{}\" has no NIC of kind {}; add one to its \"nics\", as {{\"name\": \"{}\"}}",
+          clusters[end].name, nic_kind_name(between.kind),
+          is_rdma(between.kind) ? "ConnectX-7" : "Ethernet 25G"));
+    }
+    rate = std::min(rate, found->second);
+  }
+  if (!cursor.optional("rate_gbps") && !cursor.optional("bytes_per_second")) (void)cursor.field("rate_gbps");
+  between.speed = speed_of(cursor, between.kind, rate, library);
+  return between;
+}
+
+/// Both directions of each entry, unless another entry gives the way back.
+std::vector<Between> all_between(const JsonCursor& root, const std::vector<Cluster>& clusters,
+                                 const Indices& indices, const Library& library) {
+  std::vector<Between> all;
+  std::set<std::tuple<std::size_t, std::size_t, NicKind>> given;
+  const auto list = root.optional("between");
+  if (!list) return all;
+  for (const auto& element : list->elements()) {
+    all.push_back(between_of(element, clusters, indices, library));
+    const Between& last = all.back();
+    if (!given.emplace(last.from, last.to, last.kind).second) {
+      element.reject(fmt::format("what joins \"{}\" to \"{}\" by {} is given twice", clusters[last.from].name,
+                                 clusters[last.to].name, nic_kind_name(last.kind)));
+    }
+  }
+  for (std::size_t i = 0, entries = all.size(); i < entries; ++i) {
+    Between back = all[i];
+    std::swap(back.from, back.to);
+    if (!given.contains({back.from, back.to, back.kind})) all.push_back(back);
+  }
+  return all;
+}
+
+/// Every cluster must be reached from the first, whatever the kinds.
+void check_joined(const JsonCursor& root, const std::vector<Cluster>& clusters,
+                  const std::vector<Between>& betweens) {
+  Joined any(clusters.size());
+  for (const Between& each : betweens) any.join(each.from, each.to);
+  for (std::size_t c = 1; c < clusters.size(); ++c) {
+    if (any.root(c) == 0) continue;
+    const auto list = root.optional("between");
+    (list ? *list : root)
+        .reject(fmt::format(
+            "nothing joins cluster \"{}\" to cluster \"{}\"; add {{\"from\": \"{}\", \"to\": \"{}\", "
+            "\"rate_gbps\": ...}} to \"between\"",
+            clusters[c].name, clusters[0].name, clusters[0].name, clusters[c].name));
+  }
+}
+
+/// Counts before anything is made, so that a large product is refused and not allocated.
+void check_size(const JsonCursor& at, const Cluster& cluster, std::int64_t& nics, std::int64_t& devices) {
+  const auto hosts = static_cast<std::int64_t>(cluster.hosts.size());
+  nics += hosts * static_cast<std::int64_t>(cluster.nics.size());
+  devices += hosts * static_cast<std::int64_t>(cluster.devices.size());
+  if (nics > kNicsOfFleet || devices > kDevicesOfFleet) {
+    at.reject(
+        fmt::format("with this cluster the fleet has {} NICs and {} devices; at most {} and {} are expanded",
+                    nics, devices, kNicsOfFleet, kDevicesOfFleet));
+  }
+}
+
+}  // namespace
+
+ClusterFile expand_fleet(const JsonDocument& document, const Library& library) {
+  const JsonCursor root = document.root();
+  const auto version = root.field("tombolo_fleet");
+  if (const auto found = version.integer(1, std::numeric_limits<int>::max()); found != kFleetVersion) {
+    version.reject(
+        fmt::format("this build reads version {} of the fleet file, found version {}", kFleetVersion, found));
+  }
+  root.only({"tombolo_fleet", "note", "clusters", "between"});
+  ClusterFile file;
+  file.note = "expanded from a fleet file; nothing is measured yet (tombolo probe does that)";
+  if (const auto value = root.optional("note")) file.note = value->text();
+
+  std::vector<Cluster> clusters;
+  Indices indices;
+  std::int64_t nics = 0, devices = 0;
+  for (const auto& element : root.field("clusters").elements()) {
+    clusters.push_back(cluster_of(element, library));
+    const Cluster& cluster = clusters.back();
+    if (!indices.emplace(cluster.name, indices.size()).second) {
+      element.field("name").reject(fmt::format("there is already a cluster \"{}\"", cluster.name));
+    }
+    check_size(element, cluster, nics, devices);
+  }
+  if (clusters.empty()) root.field("clusters").reject("expected at least one cluster");
+  const std::vector<Between> betweens = all_between(root, clusters, indices, library);
+  check_joined(root, clusters, betweens);
+
+  // RDMA fabrics are named by the first cluster on them; plain Ethernet is one fabric without a name.
+  std::map<NicKind, Joined> joined;
+  for (const Between& each : betweens) {
+    joined.try_emplace(each.kind, clusters.size()).first->second.join(each.from, each.to);
+  }
+  const auto fabric = [&](std::size_t cluster, NicKind kind) {
+    if (!is_rdma(kind)) return std::string();
+    if (const auto found = joined.find(kind); found != joined.end()) cluster = found->second.root(cluster);
+    return fmt::format("{}-{}", short_kind(kind), clusters[cluster].name);
+  };
+
+  std::set<std::string_view> names;
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    Cluster& cluster = clusters[c];
+    for (Nic& nic : cluster.nics) nic.fabric = fabric(c, nic.kind);
+    for (const std::string& name : cluster.hosts) {
+      if (!names.insert(name).second) {
+        root.field("clusters")
+            .elements()[c]
+            .field("hosts")
+            .reject(fmt::format(
+                "there is already a host \"{}\"; give the hosts of one of the clusters other names, as "
+                "\"hosts\": [\"x0\", \"x1\"]",
+                name));
+      }
+      Host host;
+      host.name = name;
+      host.cluster = cluster.name;
+      host.nics = cluster.nics;
+      host.devices = cluster.devices;
+      host.device_bytes_per_second = cluster.device_bytes_per_second;
+      file.hosts.push_back(std::move(host));
+    }
+    if (cluster.hosts.size() < 2) continue;
+    for (const auto& [kind, speed] : cluster.inside) {
+      file.fabrics.push_back(
+          {fabric(c, kind), cluster.name, cluster.name, speed.bytes_per_second, speed.latency_seconds});
+    }
+  }
+  for (const Between& each : betweens) {
+    file.fabrics.push_back({fabric(each.from, each.kind), clusters[each.from].name, clusters[each.to].name,
+                            each.speed.bytes_per_second, each.speed.latency_seconds});
+  }
+  return file;
+}
+
+}  // namespace tombolo::topology

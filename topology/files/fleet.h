@@ -1,0 +1,17 @@
+// The fleet file: clusters by the names of what is in them, expanded through the library into a cluster file
+// to plan with. Its JSON format is documented in docs/fleet-file.md.
+#pragma once
+
+#include "base/json.h"
+#include "topology/files/cluster_file.h"
+#include "topology/files/library.h"
+
+namespace tombolo::topology {
+
+/// Hosts are named by their cluster and a number, NICs by their kind and a number; nothing has an address,
+/// and what links and devices attain is the library's usual share of their nominal rates unless the fleet
+/// file says it. Throws kInvalidUsage naming file, line and field: unknown names, values out of range or at
+/// odds with each other, clusters that nothing joins.
+ClusterFile expand_fleet(const JsonDocument& document, const Library& library);
+
+}  // namespace tombolo::topology

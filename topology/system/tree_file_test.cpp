@@ -1,0 +1,63 @@
+#include "topology/system/tree_file.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tombolo::topology {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(TreeFile, FollowsLinksAsAFileSystemDoes) {
+  TreeFile tree = TreeFile::parse(
+      "# a comment\n"
+      "[/sys/devices/pci0000:16/0000:17:00.0]\n"
+      "numa_node = 1\n"
+      "driver -> /sys/bus/pci/drivers/mlx5_core\n"
+      "net/ib0/device -> ../../../0000:17:00.0\n"
+      "net/ib0/uevent = A=1\\nB=\\\\2\n"
+      "net/ib0/empty =\n"
+      "sriov/\n"
+      "/sys/class/net/ib0 -> ../../devices/pci0000:16/0000:17:00.0/net/ib0\n",
+      "x");
+  EXPECT_EQ(tree.text("/sys/class/net/ib0/device/numa_node"), "1");
+  EXPECT_EQ(tree.text("/sys/class/net/ib0/uevent"), "A=1\nB=\\2");
+  EXPECT_EQ(tree.text("/sys/class/net/ib0/empty"), "");
+  EXPECT_EQ(tree.names("/sys/class/net/ib0/device"), (Names{"driver", "net", "numa_node", "sriov"}));
+  EXPECT_EQ(tree.names("/sys/class/net/ib0/device/sriov"), Names{});
+  EXPECT_EQ(tree.link("/sys/class/net/ib0/device/driver"), "/sys/bus/pci/drivers/mlx5_core");
+  EXPECT_EQ(tree.real_path("/sys/class/net/ib0/device"), "/sys/devices/pci0000:16/0000:17:00.0");
+  EXPECT_EQ(tree.real_path("/sys/class/net/ib0/device/driver"), std::nullopt) << "it leads nowhere";
+  EXPECT_FALSE(tree.exists("/sys/class/net/ib1"));
+  EXPECT_FALSE(tree.exists("/sys/class/net/ib0/uevent/below"));
+  EXPECT_EQ(tree.text("/sys/class/net/ib0"), std::nullopt) << "a folder has no text";
+}
+
+TEST(TreeFile, EndsOnLinksInACircleAndOutOfTheTree) {
+  TreeFile tree = TreeFile::parse("/a/b -> /a/c\n/a/c -> /a/b\n/up -> ../../../..\n/y -> /up/a\n", "x");
+  EXPECT_FALSE(tree.exists("/a/b"));
+  EXPECT_EQ(tree.real_path("/up"), "");
+  EXPECT_EQ(tree.names("/y"), (Names{"b", "c"}));
+}
+
+TEST(TreeFile, NamesTheLineOfWhatItCannotRead) {
+  auto refusal = [](std::string_view text) -> std::string {
+    try {
+      TreeFile::parse(text, "some.tree");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+      return error.what();
+    }
+    ADD_FAILURE() << "accepted: " << text;
+    return {};
+  };
+  EXPECT_NE(refusal("/a = 1\nnonsense\n").find("some.tree:2: expected \"name = text\""), std::string::npos);
+  EXPECT_NE(refusal("/a = 1\n/a = 2\n").find("some.tree:2: \"/a\" is there already"), std::string::npos);
+  EXPECT_NE(refusal("/a = 1\n/a/b = 2\n").find("lies below /a, which is no folder"), std::string::npos);
+  EXPECT_NE(refusal("/a/../b = 2\n").find("has a \"..\""), std::string::npos);
+  EXPECT_NE(refusal(" = 2\n").find("some.tree:1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tombolo::topology

@@ -1,0 +1,111 @@
+// The doors of a process: listening sockets on all of its NICs, and the handshake with whoever comes in.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/bootstrap/caretaker.h"
+#include "transport/bootstrap/exchange.h"
+#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/inbox.h"
+#include "transport/bootstrap/local.h"
+#include "transport/endpoint.h"
+
+namespace tombolo::transport::tcp {
+
+/// One per router; shared by its listeners and its connections, and kept by them, since a connection whose
+/// streams broke is found again through it. Whoever waits for a stream calls progress(), and moves
+/// everybody's handshakes; so does the caretaker of its connections. Thread-safe.
+class Acceptor {
+ public:
+  /// Binds the address of each of `self`'s offers. Throws kSystem naming NIC and address.
+  Acceptor(std::shared_ptr<const Local> local, Endpoint self);
+
+  /// With the ports. Its `listener` is 0.
+  const Endpoint& endpoint() const noexcept { return endpoint_; }
+  /// The port on the NIC with that address; 0 = none.
+  std::uint16_t port_of(const std::string& address) const noexcept;
+
+  /// Streams of new connections for that listener go to `inbox`, as long as somebody else holds it.
+  std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
+  /// Streams that rejoin that connection likewise.
+  void open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox);
+  /// A peer that was told no goodbye, since a frame was cut short, asks what became of the connection: for
+  /// the idle timeout the caretaker answers, once it is woken.
+  void close_connection(const Nonce& connection) noexcept;
+
+  /// Looks after connections whose owners make no calls.
+  Caretaker& caretaker() noexcept { return caretaker_; }
+
+  /// Where closed connections leave their sockets.
+  Farewell& farewell() noexcept { return farewell_; }
+
+  void progress();
+  /// Readable while progress() has something to do.
+  int wait_handle() const noexcept { return epoll_.get(); }
+
+ private:
+  /// A stream on its way through the handshake.
+  struct HalfOpen {
+    enum class State { kFirst, kSecuring, kHello, kReply, kFinish };
+    Descriptor socket;
+    std::unique_ptr<TlsStream> tls;
+    std::size_t offer = 0;  // the NIC it came in on
+    std::string peer;
+    TimePoint until;
+    State state = State::kFirst;
+    MessageReader reader;
+    MessageWriter writer;
+    std::vector<std::byte> hello_bytes, reply_bytes;
+    Hello hello;
+    StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
+    /// What only the two ends of its TLS session know; nothing without TLS.
+    std::vector<std::byte> binding() const;
+  };
+
+  void take_new(std::size_t offer);
+  void make_room();
+  void listen_again();
+  void expire();
+  /// True while the handshake goes on; false once it is over, well or not.
+  bool advance(HalfOpen& half);
+  bool secure(HalfOpen& half);
+  bool advance_hello(HalfOpen& half);
+  bool refuse(HalfOpen& half, HandshakeStatus status, std::string_view why);
+  bool refuse_tls(HalfOpen& half);
+  bool drop(const HalfOpen& half, std::string_view why);
+  void trust(HalfOpen& half);
+  std::shared_ptr<Inbox> inbox_for(const Hello& hello);
+  bool give_verdict(HalfOpen& half, HandshakeStatus verdict);
+  bool may_be_asked();
+
+  std::shared_ptr<const Local> local_;
+  Endpoint endpoint_;
+  std::vector<Descriptor> sockets_;  // by offer
+  Descriptor epoll_;
+
+  std::mutex mutex_;                             // for all that follows
+  std::map<std::uint64_t, HalfOpen> half_open_;  // by age
+  std::uint64_t next_key_;
+  std::uint32_t next_listener_ = 1;
+  std::map<std::uint32_t, std::weak_ptr<Inbox>> listeners_;
+  std::map<Nonce, std::weak_ptr<Inbox>> connections_;
+  TimePoint asked_until_{};  // for a connection that was closed
+  int accept_error_ = 0;     // the last one that was logged
+  TimePoint deaf_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
+  Farewell farewell_{local_->options.idle_timeout};
+  Caretaker caretaker_{[this] {
+    progress();
+    return farewell_.progress() || may_be_asked();
+  }};  // ends first
+};
+
+/// How long an honest stranger is waited for.
+Duration patience_of(const Hello& hello);
+
+}  // namespace tombolo::transport::tcp

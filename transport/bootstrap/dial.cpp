@@ -1,0 +1,287 @@
+#include "transport/bootstrap/dial.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace tombolo::transport::tcp {
+namespace {
+
+// Between two attempts: the peer may just be starting.
+constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
+
+}  // namespace
+
+Dial::Dial(std::shared_ptr<const Local> local, std::shared_ptr<const Target> target, Deadline deadline)
+    : local_(std::move(local)), target_(std::move(target)), deadline_(deadline) {}
+
+void Dial::give_up(Cause cause, std::string_view why) const {
+  fail(cause, "{}: {}", target_->description, why);
+}
+
+void Dial::retry(std::string why) {
+  last_trouble_ = std::move(why);
+  // Silence and missing ways are told by their callers.
+  turned_away_ = state_ != State::kConnecting || refused_;
+  // The peer may have taken this stream for made: the next one must be told from it.
+  if (state_ == State::kFinish || state_ == State::kVerdict) ++greeting_.epoch;
+  tls_.reset();
+  answered_in_plain_ = false;
+  socket_ = Descriptor();
+  state_ = State::kWaiting;
+  again_ = local_->clock->now() + kRetryAfter;
+  hello_.clear();
+  reader_ = MessageReader();
+  writer_ = MessageWriter();
+}
+
+void Dial::greet(Hello hello, std::size_t streams) {
+  greeting_ = std::move(hello);
+  greeting_.host = local_->host;
+  greeting_.nic = target_->nic;
+  greeting_.cluster = local_->cluster;
+  streams_ = streams;
+}
+
+/// The two ends' settings differ, or who answers is another. For a stream of a connection that is there
+/// already, which had them alike, it is damage on the way or somebody else's doing, and no reason to end the
+/// connection.
+void Dial::differ(std::string why, Cause cause) {
+  if (greeting_.purpose == Purpose::kJoin) give_up(cause, why);
+  retry(std::move(why));
+}
+
+/// True once the stream is encrypted.
+bool Dial::secure() {
+  // A peer that uses no TLS says so in plain words.
+  std::byte first{};
+  if (recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
+      first != kTlsHandshakeByte && first != kTlsAlertByte) {
+    tls_.reset();
+    answered_in_plain_ = true;
+    state_ = State::kReply;
+    return false;
+  }
+  switch (tls_->handshake()) {
+    case Step::kAgain:
+      return false;
+    case Step::kEnded:
+      retry("the peer closed it during the TLS handshake");
+      return false;
+    case Step::kError:
+      if (tls_->settings_differ())
+        differ(tls_->trouble());
+      else
+        retry(fmt::format("TLS handshake: {}", tls_->trouble()));
+      return false;
+    case Step::kDone:
+      return true;
+  }
+  return false;
+}
+
+void Dial::check_reply() {
+  auto bytes = reader_.bytes();
+  try {
+    reply_ = Reply::decode(bytes);
+  } catch (const Error& error) {
+    if (greeting_.purpose == Purpose::kJoin) throw;
+    return retry(error.what());
+  }
+  Finish finish;
+  if (reply_.status == HandshakeStatus::kTlsOff) {
+    return differ(fmt::format(
+        "TOMBOLO_TLS={} asks for TLS here, and the peer's TOMBOLO_TLS does not: set it to the same on every "
+        "rank",
+        name_of(local_->options.tls.use)));
+  }
+  if (reply_.status == HandshakeStatus::kTlsWanted) {
+    return differ(
+        fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
+                    name_of(local_->options.tls.use)));
+  }
+  // Whoever that is, he is not trusted.
+  if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
+  switch (reply_.status) {
+    case HandshakeStatus::kOk:
+      break;
+    case HandshakeStatus::kRefused:
+      return differ("the peer refused the handshake's values; do both ends run the same build?");
+    case HandshakeStatus::kNoCarrier:
+      return differ(fmt::format("the peer cannot use {}", carrier_name(greeting_.carrier)),
+                    Cause::kUnsupported);
+    default:
+      return differ(
+          fmt::format("the peer refused the handshake (status {})", static_cast<int>(reply_.status)));
+  }
+  std::vector<std::byte> binding;
+  if (tls_) {
+    const auto value = tls_->binding();
+    binding.assign(value.begin(), value.end());
+  }
+  if (!equal(reply_.mac, reply_mac(local_->secret, hello_, bytes, binding))) {
+    // Tell the listener too, so that its log says more than that somebody went away.
+    finish.status = HandshakeStatus::kOtherSecret;
+    writer_.set(finish.encode());
+    writer_.write(StreamIo(socket_.get(), tls_.get()));
+    return differ(fmt::format("the two ends hold different secrets; {}", local_->secret_hint));
+  }
+  finish.mac = finish_mac(local_->secret, hello_, bytes, binding);
+  writer_.set(finish.encode());
+  state_ = State::kFinish;
+}
+
+Dial::State Dial::poll() {
+  if (state_ == State::kWaiting) {
+    if (local_->clock->now() < again_) return state_;
+    socket_ = start_connect(target_->nic, target_->local_address, target_->peer);
+    state_ = State::kConnecting;
+    since_ = local_->clock->now();
+  }
+  int socket = socket_.get();
+  if (state_ == State::kConnecting) {
+    pollfd writable{socket, POLLOUT, 0};
+    if (::poll(&writable, 1, 0) == 0) {
+      if (longest_attempt_ != Duration::max() && local_->clock->now() - since_ > longest_attempt_) {
+        refused_ = false;
+        retry("no answer");
+        turned_away_ = false;
+      }
+      return state_;
+    }
+    const int error = pending_error(socket);
+    refused_ = error == ECONNREFUSED;
+    if (error != 0) {
+      retry(fmt::format("{} (errno {})", errno_text(error), error));
+      turned_away_ |= error == ECONNRESET;  // connected, and ended before this end looked
+      return state_;
+    }
+    if (peer_text(socket) == "?") {
+      retry("the connection was lost at once");
+      turned_away_ = true;
+      return state_;
+    }
+    if (is_self_connected(socket)) {
+      retry(errno_text(ECONNREFUSED));
+      return state_;
+    }
+    state_ = State::kConnected;
+  }
+  if (state_ == State::kConnected) {
+    if (streams_ == 0) return state_;
+    random_bytes(greeting_.nonce);
+    greeting_.patience_ms = static_cast<std::uint32_t>(
+        std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
+    hello_ = greeting_.encode();
+    writer_.set(hello_);
+    prepare_stream(socket, *local_, streams_);
+    local_->congestion->begin(socket, target_->nic);
+    state_ = State::kHello;
+    if (target_->tls) {
+      tls_ = local_->tls->begin(socket, true);
+      state_ = State::kSecuring;
+    }
+  }
+  if (state_ == State::kSecuring && secure()) state_ = State::kHello;
+  const StreamIo io(socket, tls_.get());
+  if (state_ == State::kHello) {
+    Step step = writer_.write(io);
+    if (step == Step::kAgain) return state_;
+    if (step != Step::kDone) {
+      const int error = writer_.error();
+      // A peer that does not accept this end's certificate says so after this end was done.
+      if (tls_) reader_.read(io, Preamble::kBytes);
+      if (tls_ && tls_->settings_differ())
+        differ(tls_->trouble());
+      else
+        retry(fmt::format("send: {}", errno_text(error)));
+      return state_;
+    }
+    state_ = State::kReply;
+  }
+  if (state_ == State::kReply) {
+    Step step = reader_.read(io, Preamble::kBytes);
+    if (step == Step::kDone) {
+      auto preamble = Preamble::decode(reader_.bytes().first<Preamble::kBytes>());
+      if (!preamble) {
+        differ("what answers there is not Tombolo; is the address another program's?");
+        return state_;
+      }
+      if (preamble->version != kProtocolVersion || preamble->size != Reply::kBytes) {
+        differ(
+            fmt::format("the peer speaks protocol version {}, this build {}; use one version on every host",
+                        preamble->version, kProtocolVersion));
+        return state_;
+      }
+      step = reader_.read(io, Reply::kBytes);
+    }
+    switch (step) {
+      case Step::kAgain:
+        return state_;
+      case Step::kEnded:
+        retry("the peer closed it during the handshake");
+        return state_;
+      case Step::kError:
+        if (tls_ && tls_->settings_differ())
+          differ(tls_->trouble());
+        else
+          retry(fmt::format("receive: {}", errno_text(reader_.error())));
+        return state_;
+      case Step::kDone:
+        check_reply();
+    }
+  }
+  if (state_ == State::kFinish) {
+    Step step = writer_.write(io);
+    if (step == Step::kAgain) return state_;
+    if (step != Step::kDone) {
+      retry(fmt::format("send: {}", errno_text(writer_.error())));
+      return state_;
+    }
+    reader_ = MessageReader();
+    state_ = State::kVerdict;
+  }
+  if (state_ == State::kVerdict) {
+    Step step = reader_.read(io, kVerdictBytes);
+    if (step == Step::kAgain) return state_;
+    if (step == Step::kDone && static_cast<HandshakeStatus>(reader_.bytes()[0]) == HandshakeStatus::kGone) {
+      give_up(Cause::kRemote, greeting_.purpose == Purpose::kJoin ? "the peer's listener is gone"
+                                                                  : "the peer no longer has this connection");
+    }
+    if (step == Step::kDone && static_cast<HandshakeStatus>(reader_.bytes()[0]) == HandshakeStatus::kOk) {
+      state_ = State::kReady;
+    } else {
+      retry(step == Step::kDone ? "the peer did not accept the stream"
+                                : "the peer closed it at the end of the handshake");
+    }
+  }
+  return state_;
+}
+
+Duration Dial::append_wait_handles(std::vector<pollfd>& handles, TimePoint now) const {
+  switch (state_) {
+    case State::kWaiting:
+      return again_ - now;
+    case State::kSecuring:
+      handles.push_back({socket_.get(), static_cast<short>(tls_->pending() ? POLLIN | POLLOUT : POLLIN), 0});
+      break;
+    case State::kReply:
+    case State::kVerdict:
+      handles.push_back({socket_.get(), POLLIN, 0});
+      break;
+    case State::kConnecting:
+    case State::kConnected:
+    case State::kHello:
+    case State::kFinish:
+      handles.push_back({socket_.get(), POLLOUT, 0});
+      break;
+    case State::kReady:
+      break;
+  }
+  return Duration::max();
+}
+
+}  // namespace tombolo::transport::tcp

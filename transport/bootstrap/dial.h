@@ -1,0 +1,99 @@
+// One stream's way from nothing to an authenticated connection: connects, proves to hold the secret, and
+// retries what may yet succeed.
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/bootstrap/exchange.h"
+#include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/local.h"
+#include "transport/bootstrap/socket.h"
+
+namespace tombolo::transport::tcp {
+
+/// Where a stream goes, and what it says of itself.
+struct Target {
+  std::string nic, local_address;  ///< of this end
+  std::string peer_nic;            ///< may be empty
+  SocketAddress peer;
+  double bytes_per_second = 0;  ///< that both NICs promise; 0 = unknown
+  bool tls = false;             ///< the stream is encrypted
+  std::string description;      ///< "connect to rank 3 on host b0 (NIC ...)", for errors
+};
+
+class Dial {
+ public:
+  Dial(std::shared_ptr<const Local> local, std::shared_ptr<const Target> target, Deadline deadline);
+
+  enum class State {
+    kWaiting,
+    kConnecting,
+    kConnected,
+    kSecuring,
+    kHello,
+    kReply,
+    kFinish,
+    kVerdict,
+    kReady
+  };
+  /// Moves as far as it can without blocking, up to kConnected until greet() was called. Throws for what
+  /// cannot succeed later: another secret, another version, no Tombolo at all, no such carrier.
+  State poll();
+  /// Says hello on a connected stream. `hello` is without nonce; its host and nic are filled in. `streams` as
+  /// for prepare_stream().
+  void greet(Hello hello, std::size_t streams);
+
+  /// An attempt that the peer's kernel does not answer for so long is begun again.
+  void limit_attempts(Duration longest) noexcept { longest_attempt_ = longest; }
+
+  State state() const noexcept { return state_; }
+  int socket() const noexcept { return socket_.get(); }
+  Descriptor take_socket() noexcept { return std::move(socket_); }
+  /// Null for a plain stream.
+  std::unique_ptr<TlsStream> take_tls() noexcept { return std::move(tls_); }
+  /// What the peer said of itself, once ready.
+  const Reply& reply() const noexcept { return reply_; }
+  /// Of the hello that was heard.
+  std::uint32_t epoch() const noexcept { return greeting_.epoch; }
+  /// The last attempt was refused by the peer's kernel: nobody listens there.
+  bool refused() const noexcept { return refused_; }
+  /// Somebody was there, and ended the last attempt on purpose.
+  bool turned_away() const noexcept { return turned_away_; }
+  /// Why the last attempt failed; empty for none yet.
+  const std::string& last_trouble() const noexcept { return last_trouble_; }
+
+  /// Appends what to poll(2) for; returns for how long at most.
+  Duration append_wait_handles(std::vector<pollfd>& handles, TimePoint now) const;
+
+ private:
+  bool secure();
+  void check_reply();
+  void differ(std::string why, Cause cause = Cause::kRemote);
+  void retry(std::string why);
+  [[noreturn]] void give_up(Cause cause, std::string_view why) const;
+
+  std::shared_ptr<const Local> local_;
+  std::shared_ptr<const Target> target_;
+  Deadline deadline_;  // told to the peer, heeded by the owner
+  Descriptor socket_;
+  std::unique_ptr<TlsStream> tls_;
+  bool answered_in_plain_ = false;  // what was begun with TLS
+  State state_ = State::kWaiting;
+  TimePoint again_{};  // kWaiting: when to (re)try
+  TimePoint since_{};  // when this attempt began
+  Duration longest_attempt_ = Duration::max();
+  bool refused_ = false, turned_away_ = false;
+  Hello greeting_;
+  std::size_t streams_ = 0;  // 0: not greeted yet
+  std::vector<std::byte> hello_;
+  MessageReader reader_;
+  MessageWriter writer_;
+  Reply reply_;
+  std::string last_trouble_;
+};
+
+}  // namespace tombolo::transport::tcp

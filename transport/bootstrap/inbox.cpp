@@ -1,0 +1,35 @@
+#include "transport/bootstrap/inbox.h"
+
+#include <sys/eventfd.h>
+
+#include <cstdint>
+
+namespace tombolo::transport::tcp {
+
+void Inbox::put(Trusted stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(std::move(stream));
+  waiting_.store(streams_.size(), std::memory_order_release);
+  if (event_) eventfd_write(event_.get(), 1);
+}
+
+std::optional<Trusted> Inbox::take() {
+  const std::lock_guard lock(mutex_);
+  if (streams_.empty()) return std::nullopt;
+  Trusted first = std::move(streams_.front());
+  streams_.pop_front();
+  waiting_.store(streams_.size(), std::memory_order_release);
+  if (streams_.empty() && event_) {
+    eventfd_t count = 0;
+    eventfd_read(event_.get(), &count);
+  }
+  return first;
+}
+
+int Inbox::wait_handle() {
+  const std::lock_guard lock(mutex_);
+  if (!event_) event_ = Descriptor(eventfd(streams_.empty() ? 0 : 1, EFD_NONBLOCK | EFD_CLOEXEC));
+  return event_.get();
+}
+
+}  // namespace tombolo::transport::tcp

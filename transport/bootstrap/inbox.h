@@ -1,0 +1,46 @@
+// Where streams wait that have passed the handshake, until the listener or connection they belong to takes
+// them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/tls_stream.h"
+#include "transport/descriptor.h"
+
+namespace tombolo::transport::tcp {
+
+/// A stream whose other end holds the secret.
+struct Trusted {
+  Descriptor socket;
+  Hello hello;
+  std::size_t offer = 0;           ///< the NIC it came in on: index into the acceptor's offers
+  std::string peer;                ///< address and port
+  std::unique_ptr<TlsStream> tls;  ///< null: plain
+};
+
+/// Thread-safe.
+class Inbox {
+ public:
+  void put(Trusted stream);
+  std::optional<Trusted> take();
+  /// Cheap: whether take() would give something.
+  bool empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
+  /// Readable while something waits. Made at the first call, since most inboxes are never waited for.
+  /// Negative where the process is out of descriptors.
+  int wait_handle();
+
+ private:
+  std::mutex mutex_;
+  std::deque<Trusted> streams_;
+  std::atomic<std::size_t> waiting_{0};
+  Descriptor event_;
+};
+
+}  // namespace tombolo::transport::tcp

@@ -1,0 +1,90 @@
+#include "transport/bootstrap/peer_link.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "transport/descriptor.h"
+#include "transport/testing/test_messages.h"
+
+namespace tombolo::transport {
+namespace {
+
+class LinkToAPeer : public testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    here_.reset(ends[0]);
+    there_.reset(ends[1]);
+  }
+  void peer_writes(std::span<const std::byte> bytes) {
+    ASSERT_EQ(::send(there_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
+  }
+
+  Descriptor here_, there_;
+  FakeClock clock_;
+};
+
+TEST_F(LinkToAPeer, SaysNothingWhileThePeerIsThere) {
+  PeerLink link(here_.get(), &clock_);
+  EXPECT_EQ(link.look(), "");
+  EXPECT_FALSE(link.closing());
+}
+
+TEST_F(LinkToAPeer, BringsAGoodbyeThatComesInPieces) {
+  PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  const auto bytes = Goodbye{Goodbye::Why::kTooLarge, 1, 2, 3, 1000, 999, ""}.encode();
+  for (std::size_t at = 0; at < bytes.size(); at += 32) {
+    EXPECT_FALSE(link.closing());
+    peer_writes(std::span(bytes).subspan(at, 32));
+    EXPECT_EQ(link.look(), "");
+  }
+  ASSERT_TRUE(link.closing());
+  ASSERT_TRUE(link.goodbye());
+  EXPECT_EQ(link.goodbye()->received, 3u);
+  test::expect_in(link.ending(), "a message of 1000 bytes, but the receive posted for it takes 999");
+}
+
+TEST_F(LinkToAPeer, EndsWithWhatThePeerSaidOrThatItSaidNothing) {
+  for (const auto& [why, part] : {std::pair{Goodbye::Why::kClosed, "the peer closed the connection"},
+                                  std::pair{Goodbye::Why::kFailed, "failure of its own: no memory"}}) {
+    PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+    peer.say({why, 0, 0, 0, 0, 0, "no memory"});
+    EXPECT_EQ(link.look(), "");
+    test::expect_in(link.ending(), part);
+  }
+  PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  peer_writes(std::vector<std::byte>(10));
+  peer.shut();
+  EXPECT_EQ(link.look(), "");
+  EXPECT_TRUE(link.closing());
+  EXPECT_FALSE(link.goodbye());
+  test::expect_in(link.ending(), "vanished");
+}
+
+TEST_F(LinkToAPeer, NamesAGoodbyeThatMakesNoSense) {
+  PeerLink link(here_.get(), &clock_);
+  peer_writes(std::vector<std::byte>(Goodbye::kBytes, std::byte{77}));
+  test::expect_in(link.look(), "unknown reason 77");
+}
+
+TEST_F(LinkToAPeer, HasPatienceForTwoSecondsFromTheEndAndLongerWhereAsked) {
+  PeerLink link(here_.get(), &clock_);
+  EXPECT_FALSE(link.patient());
+  there_.reset();
+  EXPECT_EQ(link.look(), "");
+  EXPECT_TRUE(link.patient());
+  clock_.advance(std::chrono::milliseconds(1999));
+  EXPECT_TRUE(link.patient());
+  link.prolong();
+  clock_.advance(std::chrono::milliseconds(1999));
+  EXPECT_TRUE(link.patient());
+  clock_.advance(std::chrono::milliseconds(1));
+  EXPECT_FALSE(link.patient());
+  link.prolong();
+  link.give_up();
+  EXPECT_FALSE(link.patient());
+}
+
+}  // namespace
+}  // namespace tombolo::transport

@@ -1,0 +1,90 @@
+// SHA-256 is libcrypto's; HMAC (RFC 2104) is laid over it here, because libcrypto's own HMAC goes through
+// its provider machinery, which reads the system's openssl.cnf and pins the library that contains it in
+// memory: the NCCL plugin is unloaded with dlclose.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include "transport/bootstrap/secret.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace tombolo::transport {
+namespace {
+
+constexpr std::size_t kBlock = 64;
+using Digest = std::array<std::byte, 32>;
+
+class Sha256 {
+ public:
+  Sha256() { SHA256_Init(&context_); }
+  ~Sha256() { OPENSSL_cleanse(&context_, sizeof context_); }
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  Sha256& add(std::span<const std::byte> bytes) {
+    SHA256_Update(&context_, bytes.data(), bytes.size());
+    return *this;
+  }
+  Digest finish() {
+    Digest digest;
+    SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context_);
+    return digest;
+  }
+
+ private:
+  SHA256_CTX context_;
+};
+
+}  // namespace
+
+Secret Secret::random() {
+  Secret secret;
+  random_bytes(secret.bytes_);
+  return secret;
+}
+
+Secret Secret::from_text(std::string_view text) {
+  Digest digest = Sha256().add(std::as_bytes(std::span(text))).finish();
+  return from_bytes(std::span(digest).first<kBytes>());
+}
+
+Secret Secret::from_bytes(std::span<const std::byte, kBytes> bytes) {
+  Secret secret;
+  std::ranges::copy(bytes, secret.bytes_.begin());
+  return secret;
+}
+
+void random_bytes(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_errno(errno, "getrandom");
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::array<std::byte, 32> authenticate(const Secret& secret, std::span<const std::byte> message) {
+  std::array<std::byte, kBlock> inner, outer;
+  inner.fill(std::byte{0x36});
+  outer.fill(std::byte{0x5c});
+  for (std::size_t i = 0; i < Secret::kBytes; ++i) {
+    inner[i] ^= secret.bytes()[i];
+    outer[i] ^= secret.bytes()[i];
+  }
+  Digest first = Sha256().add(inner).add(message).finish();
+  Digest digest = Sha256().add(outer).add(first).finish();
+  OPENSSL_cleanse(inner.data(), inner.size());
+  OPENSSL_cleanse(outer.data(), outer.size());
+  return digest;
+}
+
+bool equal(std::span<const std::byte> left, std::span<const std::byte> right) noexcept {
+  return left.size() == right.size() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+}  // namespace tombolo::transport

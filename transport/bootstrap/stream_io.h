@@ -1,0 +1,58 @@
+// What the two halves of a connection write a stream's bytes to and read them from: a socket, plain or with a
+// TLS session on it.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstring>
+#include <span>
+
+#include "transport/bootstrap/tls_stream.h"
+
+namespace tombolo::transport::tcp {
+
+/// A view: whoever made it owns socket and session. Calls neither block nor raise signals.
+struct StreamIo {
+  StreamIo(int on, TlsStream* with = nullptr) noexcept : socket(on), tls(with) {}
+
+  int socket;
+  TlsStream* tls;  ///< null: plain
+
+  /// As sendmsg(2). With TLS, bytes that were taken may still be on their way to the socket: pending(). For
+  /// few bytes in one piece a kernel has less to do than for a list of pieces.
+  ssize_t write(std::span<iovec> parts) const noexcept {
+    if (tls != nullptr) [[unlikely]]
+      return tls->write(parts);
+    std::array<std::byte, 512> gathered;
+    std::size_t total = 0;
+    for (const iovec& part : parts) {
+      if (part.iov_len > gathered.size() - total) return write_list(parts);
+      std::memcpy(gathered.data() + total, part.iov_base, part.iov_len);
+      total += part.iov_len;
+    }
+    return send(socket, gathered.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  ssize_t write_list(std::span<iovec> parts) const noexcept {
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  /// As recvmsg(2). Fewer bytes than wanted: there are no more now, unless buffered().
+  ssize_t read(std::span<iovec> parts) const noexcept {
+    if (tls != nullptr) [[unlikely]]
+      return tls->read(parts);
+    if (parts.size() == 1) return recv(socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    return recvmsg(socket, &message, MSG_DONTWAIT);
+  }
+  bool pending() const noexcept { return tls != nullptr && tls->pending(); }
+  /// Something may be read though the socket is empty.
+  bool buffered() const noexcept { return tls != nullptr && tls->buffered(); }
+};
+
+}  // namespace tombolo::transport::tcp

@@ -1,0 +1,72 @@
+// TLS 1.3 for TCP streams, by OpenSSL: what all streams of a router share.
+//
+// TLS comes first, and our own handshake (handshake.h) runs inside: whoever listens on the way sees neither
+// host names nor NICs nor which streams belong together, and whoever does not hold the key gets no word of
+// ours. The accepting end tells the two apart by the first byte: 0x16 begins a TLS handshake, 'T' ours. Ends
+// that disagree say so in plain words, which carry no names. The MACs of our handshake cover a value that
+// only the two ends of this very TLS session know, so that nobody sits in between even if he holds a
+// certificate.
+//
+// Without certificates each session has a key of its own, derived from the shared secret (HKDF) and a random
+// number that travels as the key's identity; ephemeral Diffie-Hellman comes on top, so that who learns the
+// secret later still reads nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "transport/bootstrap/secret.h"
+#include "transport/tcp/options.h"
+
+struct ssl_ctx_st;
+struct bio_method_st;
+
+namespace tombolo::transport::tcp {
+
+class TlsStream;
+
+/// The first byte of a TLS handshake, and of a TLS alert.
+inline constexpr std::byte kTlsHandshakeByte{0x16}, kTlsAlertByte{0x15};
+
+/// OpenSSL's mark of sessions that belong together.
+inline constexpr std::array<unsigned char, 3> kTlsSessions{'T', 'm', 'b'};
+
+/// "off", "between-clusters", "on".
+std::string_view name_of(TlsUse use) noexcept;
+
+/// Immutable once made; any thread. The first one in a process keeps the library that holds it in memory for
+/// good: OpenSSL cannot be unloaded.
+class Tls : public std::enable_shared_from_this<Tls> {
+ public:
+  /// Reads the files. Throws kInvalidUsage naming the file and what is wrong with it.
+  Tls(const TlsOptions& options, const Secret& secret, std::string secret_hint);
+  ~Tls();
+  Tls(const Tls&) = delete;
+  Tls& operator=(const Tls&) = delete;
+
+  /// A session on a connected, non-blocking socket, which it does not own. Throws kSystem.
+  std::unique_ptr<TlsStream> begin(int socket, bool connecting) const;
+
+  bool by_certificate() const noexcept { return !options_.certificate.empty(); }
+  const TlsOptions& options() const noexcept { return options_; }
+  const Secret& secret() const noexcept { return secret_; }
+  const std::string& secret_hint() const noexcept { return secret_hint_; }
+  /// "TLS 1.3 by the shared secret".
+  std::string description() const;
+
+ private:
+  void use_files();
+  void use_secret();
+
+  TlsOptions options_;
+  Secret secret_;
+  std::string secret_hint_;
+  ssl_ctx_st* context_ = nullptr;
+  bio_method_st* method_ = nullptr;
+};
+
+}  // namespace tombolo::transport::tcp

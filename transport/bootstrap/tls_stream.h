@@ -1,0 +1,114 @@
+// One TCP stream's TLS session: takes plain bytes and writes records to the socket, and the other way round.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "transport/bootstrap/step.h"
+
+struct ssl_st;
+struct bio_st;
+struct bio_method_st;
+struct ssl_ctx_st;
+
+namespace tombolo::transport::tcp {
+
+class Tls;
+
+/// Belongs to one thread at a time. Does not own the socket, which must outlive it.
+class TlsStream {
+ public:
+  /// A record that was altered on its way, or is none. The errno of a failed read.
+  static constexpr int kAltered = 71;  // EPROTO
+
+  TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method, int socket,
+            bool connecting);
+  ~TlsStream();
+  TlsStream(const TlsStream&) = delete;
+  TlsStream& operator=(const TlsStream&) = delete;
+
+  /// Moves the handshake as far as it goes without blocking. kEnded: the peer closed first; kError: trouble()
+  /// says what.
+  Step handshake();
+  /// What went wrong, with what to do; empty for nothing.
+  const std::string& trouble() const noexcept { return trouble_; }
+  /// It is of a kind that trying again will not mend: the two ends' keys, certificates or settings differ.
+  bool settings_differ() const noexcept { return settings_differ_; }
+  /// Known to the two ends of this session alone (RFC 9266). After the handshake.
+  std::array<std::byte, 32> binding() const;
+  /// "TLS_AES_128_GCM_SHA256". After the handshake.
+  std::string cipher() const;
+
+  /// As sendmsg(2): how many bytes were taken, or -1 and errno. What was taken and the socket had no room for
+  /// is kept here: pending().
+  ssize_t write(std::span<const iovec> parts) noexcept;
+  /// Writes what is pending. 0 once nothing is; else -1 and errno, EAGAIN among them.
+  int flush() noexcept;
+  /// Bytes for the socket are left over.
+  bool pending() const noexcept { return out_begin_ != out_end_; }
+  std::span<const std::byte> unwritten() const noexcept {
+    return {out_.get() + out_begin_, out_end_ - out_begin_};
+  }
+  /// Counts of bytes for the socket: made so far, and written.
+  std::uint64_t produced() const noexcept { return written_ + (out_end_ - out_begin_); }
+  std::uint64_t written() const noexcept { return written_; }
+
+  /// As recvmsg(2): fills the parts as far as bytes are there. Short only where the socket has no more, or
+  /// where the session is over. 0: the peer's end. -1: errno, kAltered among them.
+  ssize_t read(std::span<const iovec> parts) noexcept;
+  /// Something may be read, whatever the socket says: the last read did not come to an end, or met one that
+  /// it has not told yet.
+  bool buffered() const noexcept { return buffered_; }
+
+  /// Sends these last bytes (a frame), and that nothing follows; what the socket does not take at once is
+  /// pending.
+  void close(std::span<const std::byte> last) noexcept;
+
+  /// For tests: fresh keys after so many records of this end.
+  void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
+  std::uint64_t key_updates() const noexcept { return key_updates_; }
+
+ private:
+  friend class Tls;
+  // Payload bytes per record, as TLS allows at most, and what a record adds to them at most.
+  static constexpr std::size_t kRecord = 16 * 1024, kOverhead = 256;
+  // As many records leave with one call as a plain stream's writes carry at once.
+  static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
+  // Room that only close() uses, so that a goodbye follows whatever is pending.
+  static constexpr std::size_t kReserve = 1024;
+
+  static int put(bio_st* bio, const char* data, int size);
+  static int get(bio_st* bio, char* data, int size);
+  static long control(bio_st* bio, int command, long number, void* pointer);
+
+  bool seal(const std::byte* data, std::size_t size) noexcept;
+  int fail_for_good(const char* doing) noexcept;
+  void explain(unsigned long reason);
+
+  std::shared_ptr<const Tls> tls_;
+  int socket_;
+  bool connecting_;
+  ssl_st* ssl_ = nullptr;
+  std::unique_ptr<std::byte[]> out_, in_, gathered_;
+  std::size_t out_begin_ = 0, out_end_ = 0, in_begin_ = 0, in_end_ = 0;
+  std::uint64_t written_ = 0;
+  std::size_t out_limit_ = kOut;
+  bool may_receive_ = true;  // the socket was not found empty in this call
+  bool ended_ = false;       // the socket's end was read
+  bool buffered_ = true;
+  int socket_error_ = 0;  // errno of the socket
+  int failed_ = 0;        // errno for every call that follows
+  std::uint64_t records_ = 0, records_per_key_, key_updates_ = 0;
+  std::array<unsigned char, 32> identity_{};  // of the key, connecting end
+  std::string trouble_;
+  bool settings_differ_ = false;
+};
+
+}  // namespace tombolo::transport::tcp

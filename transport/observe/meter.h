@@ -1,0 +1,204 @@
+// What one connection counts: its own thread writes, any thread reads. No counter needs a locked instruction.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/observe/tracer.h"
+#include "transport/transport.h"
+
+namespace tombolo::transport {
+
+class Meters;
+
+/// A number with a single writer: a plain load and store, which readers see whole.
+class Count {
+ public:
+  void add(std::uint64_t more) noexcept { set(get() + more); }
+  void set(std::uint64_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
+  std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_{0};
+};
+
+/// What a stream says of itself; a copy for readers.
+struct StreamReading {
+  std::string local_nic, peer_nic;
+  bool up = true;
+  std::uint64_t sent_bytes = 0,
+                received_bytes = 0;  ///< all of the stream's, framing and repetitions included
+  std::uint64_t sent_chunks = 0, received_chunks = 0;
+  std::uint64_t retransmitted = 0;  ///< segments that its kernel sent again (all incarnations of the stream)
+  std::uint64_t replayed = 0;       ///< chunks that it sent for another stream, or again after it came back
+  std::uint64_t breaks = 0;         ///< times it was lost
+  std::uint64_t rejoins = 0;        ///< times it came back
+  // The kernel's or the card's view as of the last look; 0 = not known.
+  std::uint64_t round_trip_ns = 0;     ///< smoothed
+  std::uint64_t window_bytes = 0;      ///< congestion window
+  std::uint64_t bytes_per_second = 0;  ///< delivery rate
+  std::uint64_t path_mtu = 0;          ///< bytes
+};
+
+/// One stream or queue pair of a connection. Written by the connection's thread.
+struct StreamMeter {
+  Count sent_bytes, received_bytes, sent_chunks, received_chunks;
+  Count replayed, breaks, rejoins;
+  Count round_trip_ns, window_bytes, bytes_per_second, path_mtu;
+  Count down;  ///< 1 while it is lost
+
+  /// The kernel counts per socket; a stream that comes back has a new one.
+  void set_retransmitted(std::uint64_t of_this_socket) noexcept {
+    retransmitted_.set(retransmitted_before_ + of_this_socket);
+  }
+  void broke() noexcept {
+    breaks.add(1);
+    down.set(1);
+    retransmitted_before_ = retransmitted_.get();
+    trace(TraceKind::kBreak);
+  }
+  void rejoined() noexcept {
+    rejoins.add(1);
+    down.set(0);
+    trace(TraceKind::kRejoin);
+  }
+  std::uint64_t retransmitted() const noexcept { return retransmitted_.get(); }
+
+ private:
+  friend class ConnectionMeter;
+  void trace(TraceKind kind) const noexcept {
+    if (tracer_ == nullptr) return;
+    const TimePoint now = Clock::steady().now();
+    tracer_->add({kind, false, index_, connection_, 0, now, now});
+  }
+
+  Tracer* tracer_ = nullptr;
+  std::uint64_t connection_ = 0;
+  std::uint32_t index_ = 0;
+  Count retransmitted_;
+  std::uint64_t retransmitted_before_ = 0;
+};
+
+/// Takes the figures that the kernel keeps of a TCP socket. One system call of about a microsecond.
+void read_tcp_info(int socket, StreamMeter& meter) noexcept;
+
+/// Who a meter is of. Does not change.
+struct MeterSubject {
+  Route route;
+  std::uint64_t label = 0;
+  std::string peer_name;  ///< "rank 3"; may be empty
+};
+
+/// A copy for readers.
+struct ConnectionReading {
+  std::uint64_t id = 0;  ///< unique in the process
+  MeterSubject subject;
+  std::chrono::system_clock::time_point opened;
+  Statistics statistics;
+  std::vector<StreamReading> streams;
+};
+
+/// One connection's counters. The thread that uses the connection writes; stream() and everything read-only
+/// may be called by any thread.
+class alignas(64) ConnectionMeter {
+ public:
+  /// `tracer` may be null.
+  ConnectionMeter(std::uint64_t id, MeterSubject subject, Tracer* tracer = nullptr);
+  ~ConnectionMeter();
+  ConnectionMeter(const ConnectionMeter&) = delete;
+  ConnectionMeter& operator=(const ConnectionMeter&) = delete;
+
+  Count sent_bytes, received_bytes;        ///< payload
+  Count sent_messages, received_messages;  ///< completed
+  /// Times that something was pending and nothing moved for longer than kStall, and their length in all.
+  /// A stall counts as sending where a send was pending, else as receiving, which may just be a busy peer.
+  Count send_stalls, send_stalled_ns, receive_stalls, receive_stalled_ns;
+  Count live_streams;     ///< of those that are up
+  Count decided_streams;  ///< as many as the connection wants
+
+  /// Another stream; the reference stays valid as long as the meter. Not on the hot path: takes a lock.
+  StreamMeter& add_stream(std::string local_nic, std::string peer_nic);
+
+  const MeterSubject& subject() const noexcept { return subject_; }
+  std::uint64_t id() const noexcept { return id_; }
+  Tracer* tracer() const noexcept { return tracer_; }
+  Statistics statistics() const noexcept;
+  ConnectionReading read() const;
+
+ private:
+  struct Stream {
+    std::string local_nic, peer_nic;
+    StreamMeter meter;
+  };
+  std::uint64_t id_;
+  MeterSubject subject_;
+  Tracer* tracer_;
+  std::chrono::system_clock::time_point opened_;
+  mutable std::mutex lock_;  // of the list, not of the counters
+  std::deque<Stream> streams_;
+};
+
+/// A connection's hold on its meter, which leaves the registry with it; its counts stay in the totals.
+class Metering {
+ public:
+  /// `meters` may be null: then nobody but the connection reads.
+  Metering(std::shared_ptr<Meters> meters, MeterSubject subject);
+  ~Metering();
+  Metering(const Metering&) = delete;
+  Metering& operator=(const Metering&) = delete;
+
+  ConnectionMeter* operator->() const noexcept { return meter_.get(); }
+  ConnectionMeter& operator*() const noexcept { return *meter_; }
+
+ private:
+  std::shared_ptr<Meters> meters_;
+  std::shared_ptr<ConnectionMeter> meter_;
+};
+
+/// Nothing moved for so long while something was pending: a stall.
+inline constexpr Duration kStall = std::chrono::milliseconds(100);
+
+/// Finds the stalls of one connection; belongs to its thread.
+class StallWatch {
+ public:
+  /// Nothing moved in a pass. True once when a stall begins.
+  bool quiet(ConnectionMeter& meter, TimePoint now, bool sending, bool receiving) noexcept;
+  /// Something moved. Reads the clock only where quiet() came before.
+  void moved(ConnectionMeter& meter, const Clock& clock) noexcept {
+    if (!watching_) return;
+    end(meter, clock.now());
+  }
+
+ private:
+  void end(ConnectionMeter& meter, TimePoint now) noexcept;
+  void count(ConnectionMeter& meter, TimePoint now) noexcept;
+
+  bool watching_ = false;  // something is pending, and nothing moved since `since_`
+  bool stalled_ = false;   // for longer than kStall
+  bool sending_ = false;
+  TimePoint since_{}, counted_to_{};
+};
+
+/// When to look at figures that cost a system call: at most four times per second.
+class RefreshTimer {
+ public:
+  bool due(TimePoint now) noexcept {
+    if (now - last_ < std::chrono::milliseconds(250) && last_ != TimePoint{}) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  TimePoint last_{};
+};
+
+}  // namespace tombolo::transport

@@ -1,0 +1,76 @@
+// The meters of all connections of a process: for whoever reports them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "transport/observe/meter.h"
+
+namespace tombolo::transport {
+
+/// By what counts of several connections, living and closed, are summed up.
+struct TotalsKey {
+  std::string transport, local_nic, peer_nic;
+  std::string peer;  ///< its host, or where that is not known its address
+  bool operator<(const TotalsKey& other) const {
+    return std::tie(transport, local_nic, peer_nic, peer) <
+           std::tie(other.transport, other.local_nic, other.peer_nic, other.peer);
+  }
+};
+
+/// Never goes backwards, except for what is said of now.
+struct Totals {
+  // By the NICs that a connection was routed over.
+  std::uint64_t connections = 0;  ///< opened so far
+  std::uint64_t live = 0;         ///< now
+  std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0, received_messages = 0;
+  std::uint64_t send_stalls = 0, receive_stalls = 0;
+  std::uint64_t send_stalled_ns = 0, receive_stalled_ns = 0;
+  // By the NICs of its streams.
+  std::uint64_t live_streams = 0;  ///< now, those that are up
+  std::uint64_t stream_sent_bytes = 0, stream_received_bytes = 0;
+  std::uint64_t sent_chunks = 0, received_chunks = 0, replayed = 0;
+  std::uint64_t retransmitted = 0, breaks = 0, rejoins = 0;
+  std::uint64_t longest_round_trip_ns = 0;  ///< now, of the streams that are up
+};
+
+struct MetersReading {
+  std::vector<ConnectionReading> connections;  ///< that live
+  std::map<TotalsKey, Totals> totals;
+};
+
+/// Threads: any, at the same time. Its lock is taken when a connection comes, goes, or is read.
+class Meters {
+ public:
+  /// Sums are kept under at most so many keys; what comes beyond goes under the peer "other".
+  static constexpr std::size_t kMostKeys = 4096;
+
+  /// The one that routers use unless given another; it lives as long as the process.
+  static const std::shared_ptr<Meters>& of_process();
+
+  MetersReading read() const;
+
+  /// Connections that come from now on are traced. The tracer must outlive the meters; null: no tracing.
+  void set_tracer(Tracer* tracer) noexcept { tracer_.store(tracer, std::memory_order_release); }
+  Tracer* tracer() const noexcept { return tracer_.load(std::memory_order_acquire); }
+
+ private:
+  friend class Metering;
+  std::shared_ptr<ConnectionMeter> add(MeterSubject subject);
+  void remove(const ConnectionMeter& meter);
+  void sum_up(const ConnectionReading& reading, bool live, std::map<TotalsKey, Totals>& totals) const;
+
+  std::atomic<Tracer*> tracer_{nullptr};
+  mutable std::mutex lock_;
+  std::uint64_t next_id_ = 1;
+  std::map<std::uint64_t, std::shared_ptr<ConnectionMeter>> live_;
+  std::map<TotalsKey, Totals> closed_;
+};
+
+}  // namespace tombolo::transport

@@ -1,0 +1,335 @@
+// The choice of a pair of NICs: a pure function of what the two ends offer and of the policy.
+#include <algorithm>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "transport/routing/router.h"
+
+namespace tombolo::transport {
+
+namespace {
+
+using topology::NicKind;
+
+constexpr std::size_t kMostReasons = 6;
+
+bool is_loopback(const Offer& offer) {
+  return offer.address.starts_with("127.") || offer.address == "::1";
+}
+
+bool is_ipv6(const Offer& offer) {
+  return offer.address.find(':') != std::string::npos;
+}
+
+std::string name_of(const Offer& offer) {
+  return fmt::format("{} ({}{})", offer.nic.empty() ? offer.address : offer.nic,
+                     topology::nic_kind_name(offer.kind), offer.emulated ? ", emulated" : "");
+}
+
+/// Whether bytes can go over TCP between the two as plain IP interfaces. A NIC whose kind is declared for
+/// emulation is only that kind.
+bool usable_as_tcp(const Offer& offer) {
+  return !offer.emulated || offer.kind == NicKind::kTcp;
+}
+
+std::uint64_t rate_of(const Offer& local, const Offer& peer) {
+  return std::min(local.rate_bits_per_second, peer.rate_bits_per_second);
+}
+
+bool declared_unreachable(const Policy& policy, std::uint32_t left, std::uint32_t right) {
+  return std::ranges::any_of(policy.unreachable, [&](const auto& pair) {
+    auto first = fabric_hash(pair.first), second = fabric_hash(pair.second);
+    return (first == left && second == right) || (first == right && second == left);
+  });
+}
+
+/// One pair of offers, judged as the way of one carrier.
+struct Candidate {
+  std::size_t local = 0, peer = 0;
+  Carrier carrier = Carrier::kTcp;
+  NicKind kind = NicKind::kTcp;  // what it is used as
+  bool same_host = false;        // a loopback path inside one host
+  std::uint64_t rate = 0;
+  bool native = true;      // not an RDMA NIC used as TCP
+  bool on_route = true;    // the kernel would send to the peer's address by this NIC
+  bool reachable = false;  // bytes could go over TCP between the two, whatever the policy says
+  std::string rejected;    // why not; empty = allowed
+  std::string caveat;      // why not as something better
+
+  /// Smaller is better. Rates are unknown as 0, which sorts last. A NIC that has no way to the peer's network
+  /// is not the better for being faster.
+  auto rank() const {
+    return std::tuple(!same_host, carrier != Carrier::kShm, tier(), static_cast<int>(kind), !on_route,
+                      UINT64_MAX - rate, !native, local + peer, local);
+  }
+  /// RDMA, RDMA by UCX, TCP, and last whatever UCX makes of plain NICs.
+  int tier() const { return (topology::is_rdma(kind) ? 0 : 2) + (carrier == Carrier::kUcx ? 1 : 0); }
+};
+
+struct Situation {
+  bool same_host = false, same_cluster = false;
+  std::string shm_caveat;  // why ranks of one host do not use shared memory; empty where they do
+};
+
+/// Why the two ends, if on one host, cannot use shared memory; empty where they can.
+std::string why_no_shm(const Endpoint& local, const Endpoint& peer, const Policy& policy) {
+  if (!allowed(policy, Carrier::kShm)) return "TOMBOLO_TRANSPORTS does not allow shm";
+  if (!local.can(Carrier::kShm)) return "this process cannot use shm";
+  if (!peer.can(Carrier::kShm)) return "the peer cannot use shm";
+  return {};
+}
+
+/// Why a pair of one RDMA kind and fabric cannot use it; empty where it can.
+std::string why_no_rdma(const Offer& local, const Offer& peer, const Policy& policy) {
+  if (!allowed(policy, Carrier::kRdma)) return "TOMBOLO_TRANSPORTS does not allow rdma";
+  if (!local.rdma)
+    return local.rdma_problem.empty() ? "this process has no rdma on its NIC"
+                                      : "no rdma here: " + local.rdma_problem;
+  if (!peer.rdma) return "the peer has no rdma on its NIC (its log says why)";
+  return {};
+}
+
+/// Why the two ends cannot use UCX; empty where they can.
+std::string why_no_ucx(const Endpoint& local, const Endpoint& peer, const Policy& policy) {
+  if (!allowed(policy, Carrier::kUcx)) return "TOMBOLO_TRANSPORTS does not allow ucx";
+  if (!local.can(Carrier::kUcx)) return "this process cannot use ucx (its log says why)";
+  if (!peer.can(Carrier::kUcx)) return "the peer cannot use ucx (its log says why)";
+  return {};
+}
+
+Candidate judge(const Offer& local, const Offer& peer, const Situation& where, const Policy& policy) {
+  Candidate candidate;
+  bool both = local.kind == peer.kind && topology::is_rdma(local.kind);
+  candidate.rate = rate_of(local, peer);
+  candidate.same_host = where.same_host && is_loopback(local) && is_loopback(peer);
+  candidate.kind = both ? local.kind : NicKind::kTcp;  // for a rejected pair: what it would have been
+  if (is_ipv6(local) != is_ipv6(peer)) {
+    candidate.rejected = "one has an IPv4, the other an IPv6 address";
+  } else if (is_loopback(local) != is_loopback(peer)) {
+    candidate.rejected = "only one is a loopback address";
+  } else if (policy.only_kind && (local.kind != *policy.only_kind || peer.kind != *policy.only_kind)) {
+    candidate.rejected = fmt::format("only {} may be used", topology::nic_kind_name(*policy.only_kind));
+  } else if (declared_unreachable(policy, local.fabric, peer.fabric)) {
+    candidate.rejected = "their fabrics are declared unreachable from each other";
+  } else if (local.fabric != peer.fabric) {
+    candidate.rejected = "different fabrics";
+  } else if (both && local.emulated && peer.emulated) {
+    candidate.reachable = true;
+    return candidate;
+  } else if (!usable_as_tcp(local) || !usable_as_tcp(peer)) {
+    candidate.rejected = "different kinds";
+  } else {
+    bool any_rdma = topology::is_rdma(local.kind) || topology::is_rdma(peer.kind);
+    if (both) candidate.caveat = why_no_rdma(local, peer, policy);
+    if (candidate.same_host && !where.shm_caveat.empty()) candidate.caveat = where.shm_caveat;
+    candidate.native = !any_rdma;
+    candidate.kind = NicKind::kTcp;
+  }
+  candidate.reachable = candidate.rejected.empty();
+  if (candidate.rejected.empty() && policy.require_rdma && where.same_cluster && !where.same_host) {
+    candidate.rejected = candidate.caveat.empty() ? "inside a cluster rdma is required" : candidate.caveat;
+  }
+  return candidate;
+}
+
+std::string explain(const Candidate& candidate, const Endpoint& local, const Endpoint& peer,
+                    const std::string& why) {
+  return fmt::format("{} -> {}: {}", name_of(local.offers[candidate.local]),
+                     name_of(peer.offers[candidate.peer]), why);
+}
+
+std::string join(const std::vector<std::string>& reasons, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(reasons.size(), most); ++i) {
+    text += (i == 0 ? "" : "; ") + reasons[i];
+  }
+  if (reasons.size() > most) text += fmt::format("; and {} more", reasons.size() - most);
+  return text;
+}
+
+/// The pair over which the two ends of a way agree: its own where the kernel would take it, else the best
+/// that it would.
+const Candidate& link_of(const Candidate& way, const std::vector<Candidate>& all) {
+  const Candidate* best = &way;
+  if (way.on_route) return way;
+  for (const Candidate& one : all) {
+    if (!one.reachable || !one.on_route || one.carrier != Carrier::kTcp) continue;
+    if (best == &way || one.rank() < best->rank()) best = &one;
+  }
+  return *best;
+}
+
+// A TCP pair beside one that is so much faster would bring little, and delay the messages' ends.
+constexpr std::uint64_t kSlowestBeside = 10;
+
+/// Other pairs that can carry a connection together with `best`: of its kind, each NIC in one pair. Queue
+/// pairs get equal parts, so their rates must be equal; TCP streams take what each attains.
+std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
+                                                         const std::vector<const Candidate*>& possible) {
+  std::vector<const Candidate*> taken{&best};
+  std::vector<std::pair<std::size_t, std::size_t>> more;
+  for (const Candidate* one : possible) {
+    if (one->carrier != best.carrier || one->kind != best.kind || one->on_route != best.on_route ||
+        one->native != best.native)
+      continue;
+    if (best.carrier != Carrier::kTcp ? one->rate != best.rate
+                                      : !one->on_route || one->rate * kSlowestBeside < best.rate)
+      continue;
+    const bool used = std::ranges::any_of(taken, [&](const Candidate* other) {
+      return other->local == one->local || other->peer == one->peer;
+    });
+    if (used) continue;
+    taken.push_back(one);
+    more.emplace_back(one->local, one->peer);
+  }
+  return more;
+}
+
+/// Why this one, and why not the better ones.
+std::string reason_for(const Candidate& best, const std::vector<Candidate>& all, const Endpoint& local,
+                       const Endpoint& peer, const Situation& where) {
+  std::string reason;
+  if (best.same_host) {
+    reason = "same host";
+  } else if (topology::is_rdma(best.kind)) {
+    reason = fmt::format("both on one {} fabric", topology::nic_kind_name(best.kind));
+  } else if (best.carrier == Carrier::kUcx) {
+    reason = "TOMBOLO_TRANSPORTS names ucx, and not tcp";
+  } else {
+    reason = where.same_host ? "tcp inside one host" : "tcp is the best that both share";
+  }
+  std::vector<std::string> better;
+  for (const Candidate& candidate : all) {
+    const Offer& mine = local.offers[candidate.local];
+    const Offer& theirs = peer.offers[candidate.peer];
+    if (&candidate == &best) {
+      if (!candidate.caveat.empty()) better.push_back(explain(candidate, local, peer, candidate.caveat));
+      continue;
+    }
+    // "Better": of a kind, were it allowed, above the chosen one's; or of that kind and faster. Nobody
+    // expects an RDMA NIC to talk to a plain one, so those pairs only make noise.
+    NicKind could_be = std::max(mine.kind, theirs.kind);
+    if (best.same_host || topology::is_rdma(mine.kind) != topology::is_rdma(theirs.kind)) continue;
+    bool above = could_be < best.kind || (could_be == best.kind && candidate.rate > best.rate &&
+                                          (!candidate.rejected.empty() || !candidate.on_route));
+    std::string why = candidate.rejected.empty() ? candidate.caveat : candidate.rejected;
+    if (why.empty() && !candidate.on_route) why = "the way to the peer's address leaves by another NIC";
+    if (above && !why.empty()) better.push_back(explain(candidate, local, peer, why));
+  }
+  if (!better.empty()) reason += "; not taken: " + join(better, kMostReasons);
+  return reason;
+}
+
+}  // namespace
+
+bool allowed(const Policy& policy, Carrier carrier) {
+  return policy.transports.empty() ||
+         std::ranges::find(policy.transports, carrier_name(carrier)) != policy.transports.end();
+}
+
+bool named(const Policy& policy, Carrier carrier) {
+  return !policy.transports.empty() && allowed(policy, carrier);
+}
+
+std::optional<NicKind> shared_kind(std::span<const Endpoint> endpoints) {
+  std::optional<NicKind> best;
+  if (endpoints.empty()) return best;
+  for (const Offer& candidate : endpoints.front().offers) {
+    const bool everywhere = std::ranges::all_of(endpoints, [&](const Endpoint& endpoint) {
+      return std::ranges::any_of(endpoint.offers, [&](const Offer& offer) {
+        return offer.kind == candidate.kind && offer.fabric == candidate.fabric;
+      });
+    });
+    if (everywhere && (!best || candidate.kind < *best)) best = candidate.kind;
+  }
+  return best;
+}
+
+std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Policy& policy,
+                           const OnRoute& on_route) {
+  std::string peer_name = peer.host.empty() ? "the peer" : "host " + peer.host;
+  Situation where{same_host(local, peer), same_cluster(local, peer), why_no_shm(local, peer, policy)};
+  const std::string no_ucx = why_no_ucx(local, peer, policy);
+  std::vector<Candidate> all;
+  for (std::size_t i = 0; i < local.offers.size(); ++i) {
+    for (std::size_t j = 0; j < peer.offers.size(); ++j) {
+      Candidate candidate = judge(local.offers[i], peer.offers[j], where, policy);
+      candidate.local = i;
+      candidate.peer = j;
+      candidate.on_route = !on_route || candidate.same_host || on_route(local.offers[i], peer.offers[j]);
+      if (candidate.same_host && candidate.rejected.empty() && where.shm_caveat.empty()) {
+        all.push_back(candidate);
+        all.back().carrier = Carrier::kShm;
+      }
+      const Offer& mine = local.offers[i];
+      const Offer& theirs = peer.offers[j];
+      const bool rdma_nics = candidate.reachable && mine.kind == theirs.kind &&
+                             topology::is_rdma(mine.kind) && !mine.emulated && !theirs.emulated;
+      const auto add_as_rdma = [&](Carrier carrier) {
+        all.push_back(candidate);
+        all.back().carrier = carrier;
+        all.back().kind = mine.kind;
+        all.back().native = true;
+        all.back().rejected.clear();
+      };
+      const bool verbs = rdma_nics && why_no_rdma(mine, theirs, policy).empty();
+      if (verbs) add_as_rdma(Carrier::kRdma);
+      // Where verbs work and still bring nothing through, the fabric is dead for UCX too; unasked it is not
+      // tried.
+      if (rdma_nics && no_ucx.empty() && (!verbs || named(policy, Carrier::kUcx))) add_as_rdma(Carrier::kUcx);
+      if (candidate.rejected.empty() && !allowed(policy, Carrier::kTcp)) {
+        // What goes over plain NICs is this program's own TCP, unless that is out of the question.
+        if (!rdma_nics && no_ucx.empty()) {
+          all.push_back(candidate);
+          all.back().carrier = Carrier::kUcx;
+        }
+        candidate.rejected = "TOMBOLO_TRANSPORTS does not allow tcp" +
+                             (candidate.caveat.empty() ? std::string() : ", and " + candidate.caveat);
+        if (named(policy, Carrier::kUcx) && !no_ucx.empty()) candidate.rejected += ", and " + no_ucx;
+      }
+      all.push_back(std::move(candidate));
+    }
+  }
+  std::vector<const Candidate*> possible;
+  for (const Candidate& candidate : all)
+    if (candidate.rejected.empty()) possible.push_back(&candidate);
+  if (possible.empty()) {
+    std::vector<std::string> reasons;
+    for (const Candidate& candidate : all)
+      reasons.push_back(explain(candidate, local, peer, candidate.rejected));
+    fail(Cause::kUnsupported, "no way from host {} to {}: {}", local.host.empty() ? "?" : local.host,
+         peer_name,
+         all.empty()
+             ? fmt::format("{} NICs with an address here, {} there", local.offers.size(), peer.offers.size())
+             : join(reasons, all.size()));
+  }
+  std::ranges::sort(possible, {}, [](const Candidate* one) { return one->rank(); });
+  std::vector<Choice> choices;
+  for (const Candidate* one : possible) {
+    // Another pair of NICs is tried only for another carrier: what TCP cannot reach one way, it will rarely
+    // the other, and the deadline is one for all.
+    if (std::ranges::any_of(choices, [&](const Choice& made) { return made.carrier == one->carrier; }))
+      continue;
+    Choice choice{one->carrier, one->kind, one->local, one->peer, reason_for(*one, all, local, peer, where),
+                  one->local,   one->peer, {}};
+    const bool rdma_nics =
+        one->carrier == Carrier::kRdma || (one->carrier == Carrier::kUcx && topology::is_rdma(one->kind));
+    if (rdma_nics) {
+      const Candidate& link = link_of(*one, all);
+      choice.link_local = link.local;
+      choice.link_peer = link.peer;
+    }
+    // Inside a host all NICs are one memory.
+    if (rdma_nics || (one->carrier == Carrier::kTcp && !where.same_host)) {
+      choice.more = more_of(*one, possible);
+      for (const auto& [mine, theirs] : choice.more)
+        choice.reason += fmt::format("; together with {} -> {}", local.offers[mine].nic,
+                                     peer.offers[theirs].nic.empty() ? "?" : peer.offers[theirs].nic);
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+}  // namespace tombolo::transport

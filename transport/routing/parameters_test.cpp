@@ -1,0 +1,103 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "transport/routing/router.h"
+
+namespace tombolo::transport {
+namespace {
+
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+template <typename Call>
+std::string refusal(Call call) {
+  try {
+    call();
+    return "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    return error.what();
+  }
+}
+
+TEST(NicLimits, AreReadAsBitsPerSecond) {
+  Environment set("TOMBOLO_NIC_LIMITS", "eth0=100M,fast0=2.5G");
+  auto limits = nic_limits_from_environment();
+  ASSERT_EQ(limits.size(), 2u);
+  EXPECT_EQ(limits[0].nic, "eth0");
+  EXPECT_DOUBLE_EQ(limits[0].bytes_per_second, 12.5e6);
+  EXPECT_EQ(limits[1].nic, "fast0");
+  EXPECT_DOUBLE_EQ(limits[1].bytes_per_second, 312.5e6);
+}
+
+TEST(NicLimits, NonsenseIsNamed) {
+  for (const char* wrong :
+       {"eth0", "eth0=", "=5M", "eth0=fast", "eth0=-1M", "eth0=0", "eth0=5MB", "eth0=nan"}) {
+    Environment set("TOMBOLO_NIC_LIMITS", wrong);
+    std::string text = refusal([] { nic_limits_from_environment(); });
+    EXPECT_NE(text.find("TOMBOLO_NIC_LIMITS"), std::string::npos) << wrong << ": " << text;
+    EXPECT_NE(text.find(wrong), std::string::npos) << text;
+  }
+}
+
+TEST(Policy, ComesFromTheEnvironment) {
+  EXPECT_FALSE(Policy::from_environment().require_rdma);
+  Environment require("TOMBOLO_REQUIRE", "rdma");
+  Environment transports("TOMBOLO_TRANSPORTS", "tcp");
+  Policy policy = Policy::from_environment();
+  EXPECT_TRUE(policy.require_rdma);
+  EXPECT_EQ(policy.transports, std::vector<std::string>{"tcp"});
+}
+
+TEST(Policy, UnknownTransportsAreRefused) {
+  Environment set("TOMBOLO_TRANSPORTS", "tcp,carrier-pigeon");
+  EXPECT_NE(refusal([] { Policy::from_environment(); }).find("carrier-pigeon"), std::string::npos);
+}
+
+TEST(TcpOptions, ComeFromTheEnvironment) {
+  Environment streams("TOMBOLO_TCP_STREAMS", "3");
+  Environment chunk("TOMBOLO_TCP_CHUNK", "128K");
+  Environment idle("TOMBOLO_TCP_IDLE_TIMEOUT", "2.5");
+  TcpOptions options = TcpOptions::from_environment();
+  EXPECT_EQ(options.streams, 3);
+  EXPECT_EQ(options.chunk_bytes, 128u * 1024);
+  EXPECT_EQ(options.idle_timeout, std::chrono::milliseconds(2500));
+}
+
+TEST(TlsOptions, ComeFromTheEnvironment) {
+  EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOff);
+  {
+    Environment use("TOMBOLO_TLS", "on");
+    EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOn);
+  }
+  Environment use("TOMBOLO_TLS", "between-clusters");
+  Environment certificate("TOMBOLO_TLS_CERTIFICATE", "/rank.crt");
+  Environment key("TOMBOLO_TLS_KEY", "/rank.key");
+  Environment authority("TOMBOLO_TLS_AUTHORITY", "/authority.crt");
+  const TlsOptions tls = TcpOptions::from_environment().tls;
+  EXPECT_EQ(tls.use, TlsUse::kBetweenClusters);
+  EXPECT_EQ(tls.certificate, "/rank.crt");
+  EXPECT_EQ(tls.key, "/rank.key");
+  EXPECT_EQ(tls.authority, "/authority.crt");
+}
+
+TEST(TcpOptions, OutOfRangeIsRefused) {
+  for (auto [name, value] : {std::pair{"TOMBOLO_TCP_STREAMS", "65"},
+                             {"TOMBOLO_TCP_STREAMS", "-1"},
+                             {"TOMBOLO_TCP_CHUNK", "2G"},
+                             {"TOMBOLO_TCP_IDLE_TIMEOUT", "0"}}) {
+    Environment set(name, value);
+    EXPECT_NE(refusal([] { TcpOptions::from_environment(); }).find(name), std::string::npos) << name << value;
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::transport

@@ -1,0 +1,121 @@
+// Which way to a peer: the best that both ends share, and one line saying why.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/parameter.h"
+#include "topology/files/cluster_file.h"
+#include "transport/bootstrap/secret.h"
+#include "transport/observe/meters.h"
+#include "transport/rdma/options.h"
+#include "transport/tcp/options.h"
+#include "transport/transport.h"
+#include "transport/ucx/options.h"
+
+namespace tombolo::transport {
+
+struct Policy {
+  /// A connection between hosts of one cluster that cannot go over RDMA-class NICs is an error.
+  /// (TOMBOLO_REQUIRE=rdma)
+  bool require_rdma = false;
+  /// Use only this kind, as one NCCL communicator must ("the kind that all share").
+  std::optional<topology::NicKind> only_kind;
+  /// Names of carriers that may be used; empty = all. (TOMBOLO_TRANSPORTS=tcp,shm,rdma,ucx)
+  std::vector<std::string> transports;
+  /// Pairs of fabrics (names) that cannot reach each other.
+  std::vector<std::pair<std::string, std::string>> unreachable;
+
+  /// From TOMBOLO_REQUIRE and TOMBOLO_TRANSPORTS.
+  static Policy from_environment();
+};
+
+bool allowed(const Policy& policy, Carrier carrier);
+/// Whether the policy names the carrier, rather than allow all.
+bool named(const Policy& policy, Carrier carrier);
+
+/// One way to a peer: what carries the bytes, as which kind, between which NICs (indices into the two offer
+/// lists), and the reason.
+struct Choice {
+  Carrier carrier = Carrier::kTcp;
+  topology::NicKind kind = topology::NicKind::kTcp;
+  std::size_t local = 0, peer = 0;
+  std::string reason;
+  /// The pair over which the two ends agree by TCP: the same, unless the kernel has no way there.
+  std::size_t link_local = 0, link_peer = 0;
+  /// rdma: further pairs that can carry it together with the first, each NIC in one.
+  std::vector<std::pair<std::size_t, std::size_t>> more = {};
+};
+
+/// Whether the kernel would send to the peer's address by this NIC; null: always.
+using OnRoute = std::function<bool(const Offer& local, const Offer& peer)>;
+
+/// Pure: for every carrier that both ends can use its best pair of offers of equal fabric, best first: shared
+/// memory inside a host, then by kind, by route, by the lower of the two rates. Throws kUnsupported where
+/// nothing is allowed, listing every pair and why it was rejected.
+std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Policy& policy,
+                           const OnRoute& on_route = {});
+
+/// The best kind of NIC of which every endpoint has one on the same fabric: all that one NCCL communicator
+/// can use. Nothing where there is none.
+std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints);
+
+/// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
+/// per second through one NIC of this process, each direction on its own.
+struct NicLimit {
+  std::string nic;
+  double bytes_per_second = 0;
+};
+
+struct RouterOptions {
+  topology::Host host;  ///< this process's NICs; those without an address are skipped
+  Secret secret;
+  /// What to do where the two ends' secrets differ, for messages.
+  std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
+  Policy policy;
+  TcpOptions tcp;
+  /// Large messages inside a host are copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
+  bool shm_fetch = true;
+  RdmaOptions rdma;
+  UcxOptions ucx = {};
+  std::vector<NicLimit> limits;  ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)
+  /// Where connections are counted; null: Meters::of_process(), reported as the environment says.
+  std::shared_ptr<Meters> meters;
+  Log log;                                ///< also written to by the transport's own thread
+  const Clock* clock = &Clock::steady();  ///< for deadlines and limits
+};
+
+/// Makes listeners and connections. Use from one thread; what it makes may move to other threads one by one.
+class Router {
+ public:
+  explicit Router(RouterOptions options);
+  ~Router();
+  Router(const Router&) = delete;
+  Router& operator=(const Router&) = delete;
+
+  std::unique_ptr<Listener> listen();
+  /// Chooses, logs the one line, starts connecting. Throws as choose() does.
+  std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  const RouterOptions& options() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Reads TOMBOLO_SHM_FETCH.
+bool shm_fetch_from_environment();
+
+/// Reads TOMBOLO_NIC_LIMITS.
+std::vector<NicLimit> nic_limits_from_environment();
+
+const std::vector<const Parameter*>& transport_parameters();
+
+}  // namespace tombolo::transport
