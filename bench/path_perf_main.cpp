@@ -299,12 +299,9 @@ class Bench {
   }
 
   std::unique_ptr<Lanes> make_transport() {
-    transport::RouterOptions options;
+    transport::RouterOptions options = transport::RouterOptions::from_environment();
     options.host = host_;
-    options.policy = transport::Policy::from_environment();
     options.policy.transports = {"tcp"};
-    options.tcp = transport::TcpOptions::from_environment();
-    options.limits = transport::nic_limits_from_environment();
     auto text = [](std::span<const std::byte> bytes) {
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };

@@ -97,15 +97,7 @@ Node make_node(const Log& log) {
   Node node;
   node.devices = make_devices(
       host, kNetDevicesParameter.choice() == "merged" ? DeviceMode::kMerged : DeviceMode::kPerNic);
-  node.policy = transport::Policy::from_environment();
-  if (file) {
-    node.policy.require_rdma = node.policy.require_rdma || file->require == "rdma";
-    node.policy.unreachable = file->unreachable;
-  }
-  node.tcp = transport::TcpOptions::from_environment();
-  node.shm_fetch = transport::shm_fetch_from_environment();
-  node.rdma = transport::RdmaOptions::from_environment();
-  node.limits = transport::nic_limits_from_environment();
+  node.router = transport::RouterOptions::from_environment(file ? &*file : nullptr);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
   return node;
 }

@@ -27,11 +27,7 @@ struct NetDevice {
 /// Immutable once made; shared by the communicators of a process.
 struct Node {
   std::vector<NetDevice> devices;
-  transport::Policy policy;
-  transport::TcpOptions tcp;
-  bool shm_fetch = true;
-  transport::RdmaOptions rdma;
-  std::vector<transport::NicLimit> limits;
+  transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
 };
 

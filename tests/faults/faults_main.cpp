@@ -146,6 +146,7 @@ class Transfer {
     options.router.secret = secret;
     options.router.policy.transports = {"tcp"};
     options.router.tcp = transport::TcpOptions::from_environment();
+    options.router.tls = transport::TlsOptions::from_environment();
     if (plan.streams > 0) options.router.tcp.streams = plan.streams;
     if (plan.idle_timeout > 0) options.router.tcp.idle_timeout = from_seconds(plan.idle_timeout);
     run_end(end, options, channel, *board_);

@@ -5,7 +5,7 @@
 using namespace tombolo;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  transport::Goodbye goodbye;
+  transport::bootstrap::Goodbye goodbye;
   fuzz::read_back(fuzz::bytes_of(data, size), goodbye);
   return 0;
 }

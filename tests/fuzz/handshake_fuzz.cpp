@@ -4,7 +4,7 @@
 #include "transport/bootstrap/handshake.h"
 
 using namespace tombolo;
-using namespace tombolo::transport::tcp;
+using namespace tombolo::transport::bootstrap;
 
 namespace {
 

@@ -50,18 +50,18 @@ int main(int argc, char** argv) {
   put("endpoint", "full", endpoint().encode());
   put("endpoint", "compact", endpoint().encode_compact(96));
 
-  transport::tcp::Hello hello;
+  transport::bootstrap::Hello hello;
   hello.host = "a0";
   hello.nic = "eth0";
   hello.streams = 3;
   hello.label = 12;
   put("handshake", "hello", hello.encode(), 0);
-  transport::tcp::Reply reply;
+  transport::bootstrap::Reply reply;
   reply.host = "b0";
   put("handshake", "reply", reply.encode(), 1);
-  put("handshake", "finish", transport::tcp::Finish{}.encode(), 2);
+  put("handshake", "finish", transport::bootstrap::Finish{}.encode(), 2);
   const auto greeting = hello.encode();
-  put("handshake", "preamble", std::span(greeting).first(transport::tcp::Preamble::kBytes), 3);
+  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 3);
 
   transport::tcp::FrameHeader chunk;
   chunk.length = 100;
@@ -100,8 +100,8 @@ int main(int argc, char** argv) {
   put("ucx_card", "answer", worker.encode());
   put("ucx_card", "refusal", ucx::Card::refusal("no interface here has the address").encode());
 
-  transport::Goodbye farewell;
-  farewell.why = transport::Goodbye::Why::kFailed;
+  transport::bootstrap::Goodbye farewell;
+  farewell.why = transport::bootstrap::Goodbye::Why::kFailed;
   farewell.sent = 3;
   farewell.text = "the device is gone";
   put("goodbye", "failed", farewell.encode());

@@ -17,7 +17,7 @@ using namespace tombolo::transport::tcp;
 
 namespace {
 
-void speak(FuzzedDataProvider& input, RawPeer& peer) {
+void speak(FuzzedDataProvider& input, test::RawPeer& peer) {
   const std::size_t stream = input.ConsumeIntegralInRange<std::size_t>(0, peer.sockets.size() - 1);
   std::vector<std::byte> bytes;
   if (input.ConsumeBool()) {
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return options;
   }());
   FuzzedDataProvider input(data, size);
-  RawPeer peer(router, input.ConsumeIntegralInRange<std::uint16_t>(1, 3));
+  test::RawPeer peer(router, input.ConsumeIntegralInRange<std::uint16_t>(1, 3));
   std::deque<Receive> receives;
   std::vector<std::byte> outgoing(100, std::byte{0x44});
   std::vector<Request*> sends;

@@ -16,7 +16,7 @@
 #include "transport/bootstrap/local.h"
 #include "transport/endpoint.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// One per router; shared by its listeners and its connections, and kept by them, since a connection whose
 /// streams broke is found again through it. Whoever waits for a stream calls progress(), and moves
@@ -26,6 +26,7 @@ class Acceptor {
   /// Binds the address of each of `self`'s offers. Throws kSystem naming NIC and address.
   Acceptor(std::shared_ptr<const Local> local, Endpoint self);
 
+  const std::shared_ptr<const Local>& local() const noexcept { return local_; }
   /// With the ports. Its `listener` is 0.
   const Endpoint& endpoint() const noexcept { return endpoint_; }
   /// The port on the NIC with that address; 0 = none.
@@ -98,14 +99,17 @@ class Acceptor {
   TimePoint asked_until_{};  // for a connection that was closed
   int accept_error_ = 0;     // the last one that was logged
   TimePoint deaf_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
-  Farewell farewell_{local_->options.idle_timeout};
+  Farewell farewell_{local_->idle_timeout};
   Caretaker caretaker_{[this] {
     progress();
     return farewell_.progress() || may_be_asked();
   }};  // ends first
 };
 
-/// How long an honest stranger is waited for.
+/// How long an honest peer is waited for that has said hello.
 Duration patience_of(const Hello& hello);
 
-}  // namespace tombolo::transport::tcp
+/// The route of a connection whose first stream, or control channel, that is.
+Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream);
+
+}  // namespace tombolo::transport::bootstrap

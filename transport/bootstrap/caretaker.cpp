@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <system_error>
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 Caretaker::~Caretaker() {
   {
@@ -61,4 +61,4 @@ void Caretaker::run() {
   }
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

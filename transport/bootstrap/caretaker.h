@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// What is looked after.
 class Ward {
@@ -57,4 +57,4 @@ class Caretaker {
   std::thread thread_;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -12,7 +12,7 @@
 
 #include "transport/bootstrap/socket.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // Each costs a descriptor.
@@ -95,4 +95,4 @@ bool Farewell::progress() noexcept {
   return !leaving_.empty();
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

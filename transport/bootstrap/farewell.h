@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "transport/descriptor.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// Closing a socket that holds unread bytes, or that gets some later, resets it, and a reset discards what
 /// the peer's kernel has not acknowledged yet: all that it has no room for, where the peer posts its receives
@@ -51,4 +51,4 @@ class Farewell {
   std::vector<Leaving> leaving_;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -13,15 +13,15 @@
 #include <utility>
 #include <vector>
 
-#include "transport/bootstrap/socket_pair.h"
+#include "transport/testing/socket_pair.h"
 #include "transport/testing/test_support.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 TEST(Farewell, WhatWasSentArrivesThoughThePeersBytesWereNotRead) {
   Farewell farewell(std::chrono::seconds(60));
-  auto [near, far] = tcp_pair();
+  auto [near, far] = test::tcp_pair();
   const std::string last = "the last word";
   ASSERT_EQ(send(far.get(), "unread", 6, 0), 6);
   ASSERT_EQ(send(near.get(), last.data(), last.size(), 0), std::ssize(last));
@@ -35,7 +35,7 @@ TEST(Farewell, WhatWasSentArrivesThoughThePeersBytesWereNotRead) {
 TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoReset) {
   FakeClock clock;
   auto farewell = std::make_unique<Farewell>(std::chrono::seconds(60), clock);
-  auto [near, far] = tcp_pair();
+  auto [near, far] = test::tcp_pair();
   std::mt19937_64 random(3);
   const auto text = test::random_data(random, 32 << 20);
   std::size_t sent = 0;
@@ -71,7 +71,7 @@ TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoRes
 TEST(Farewell, APeerThatClosedAltogetherIsNotWaitedFor) {
   FakeClock clock;
   Farewell farewell(std::chrono::seconds(60), clock);
-  auto [near, far] = tcp_pair();
+  auto [near, far] = test::tcp_pair();
   ASSERT_EQ(shutdown(far.get(), SHUT_WR), 0);
   char got = 0;
   ASSERT_EQ(recv(near.get(), &got, 1, 0), 0);
@@ -87,7 +87,7 @@ TEST(Farewell, ManyWaitTogether) {
   Farewell farewell(Farewell::kShortest, clock);
   std::vector<Descriptor> peers;
   for (int i = 0; i < 40; ++i) {
-    auto [near, far] = tcp_pair();
+    auto [near, far] = test::tcp_pair();
     // A peer that reads nothing, and whose kernel takes no more: each is kept as long as one may be.
     const std::string much(64 * 1024, 'x');
     while (send(near.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
@@ -102,4 +102,4 @@ TEST(Farewell, ManyWaitTogether) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

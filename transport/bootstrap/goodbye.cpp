@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "transport/bytes.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 constexpr std::size_t kGoodbyeTextWidth = 200;
@@ -34,4 +34,4 @@ Goodbye Goodbye::decode(std::span<const std::byte> bytes) {
   return goodbye;
 }
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 
 /// By its counts the other end knows what is still to come, and what of its own has arrived.
 struct Goodbye {
@@ -27,4 +27,4 @@ struct Goodbye {
   static Goodbye decode(std::span<const std::byte> bytes);
 };
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 TEST(Goodbye, ComesBackAsItWasSaid) {
@@ -45,4 +45,4 @@ TEST(Goodbye, HostileBytesAreNamed) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -14,7 +14,7 @@
 #include "transport/bytes.h"
 #include "transport/testing/test_support.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
@@ -429,4 +429,4 @@ TEST(Descriptors, AreAllClosedAgain) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

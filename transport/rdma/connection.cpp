@@ -18,10 +18,10 @@ constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 }  // namespace
 
-RdmaConnection::RdmaConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "rdma"),
+RdmaConnection::RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "rdma"),
       agreed_(std::move(agreed)),
-      peer_(socket(), linked_.clock) {
+      peer_(socket(), channel_.clock) {
   for (const QueuePair* pair : agreed_.queue_pairs) {
     const Lane& lane = *agreed_.lanes[pair->lane];
     const PortFacts& peer = agreed_.peer_lanes[pair->lane].port;
@@ -57,7 +57,7 @@ RdmaConnection::~RdmaConnection() {
       const WorkId work = WorkId::unpack(completion.wr_id);
       if (work.kind == WorkId::Kind::kSlotSend) free_slots_.push_back(work.slot);
     }
-    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+    peer_.say(goodbye_for(bootstrap::Goodbye::Why::kClosed));
   }
   peer_.shut();
 }
@@ -225,7 +225,7 @@ void RdmaConnection::close_when_drained() noexcept {
     // A process that died says no numbers: what is in the completion queues was all.
     while (!error_ && poll_all()) {
     }
-  } else if (goodbye->why == Goodbye::Why::kClosed &&
+  } else if (goodbye->why == bootstrap::Goodbye::Why::kClosed &&
              (small_received_ < goodbye->sent || large_received_ < goodbye->written) && peer_.patient()) {
     return;
   }
@@ -245,8 +245,8 @@ void RdmaConnection::finish_received(std::uint64_t end) noexcept {
     if (PostedRequest* request = outgoing_.find(sequence)) finish_send(sequence, *request);
 }
 
-Goodbye RdmaConnection::goodbye_for(Goodbye::Why why, std::uint64_t size,
-                                    std::uint64_t capacity) const noexcept {
+bootstrap::Goodbye RdmaConnection::goodbye_for(bootstrap::Goodbye::Why why, std::uint64_t size,
+                                               std::uint64_t capacity) const noexcept {
   return {why, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
 }
 
@@ -255,16 +255,17 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
   fail_with(Cause::kRemote,
             fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes", sequence,
                         size, capacity),
-            goodbye_for(Goodbye::Why::kTooLarge, size, capacity));
+            goodbye_for(bootstrap::Goodbye::Why::kTooLarge, size, capacity));
 }
 
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::Goodbye::Why::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+void RdmaConnection::fail_with(Cause cause, std::string_view what,
+                               const bootstrap::Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   meter_->live_streams.set(0);

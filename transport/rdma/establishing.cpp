@@ -10,19 +10,19 @@
 #include "transport/rdma/connection.h"
 
 namespace tombolo::transport::rdma {
-Establishing::Establishing(Linked linked, PortAt port_at, const RdmaOptions& options)
-    : LinkedSetUp(std::move(linked), "rdma", "queue pairs were"),
+Establishing::Establishing(bootstrap::ControlChannel channel, PortAt port_at, const RdmaOptions& options)
+    : ChannelSetUp(std::move(channel), "rdma", "queue pairs were"),
       agreed_{make_areas(), {}, {}, {}, 0, 0, options},
       port_at_(std::move(port_at)) {
   random_bytes(std::as_writable_bytes(std::span(&token_, 1)));
-  if (linked_.link.connecting) offer();
+  if (channel_.connecting) offer();
 }
 
 void Establishing::offer() {
   Card card;
   card.kind = Kind::kOffer;
   std::string problem;
-  for (const auto& [from, to] : linked_.link.lanes) {
+  for (const auto& [from, to] : channel_.nic_pairs) {
     if (card.lanes.size() == kMostLanes) break;
     try {
       ports_.push_back(port_at_(from.address));
@@ -40,7 +40,7 @@ void Establishing::offer() {
 }
 
 std::unique_ptr<Connection> Establishing::make() {
-  Route& route = linked_.link.route;
+  Route& route = channel_.route;
   route.local_nic = agreed_.lanes[0]->port().facts.nic;
   route.peer_nic = agreed_.peer_lanes[0].port.nic;
   std::string nics;
@@ -50,9 +50,9 @@ std::unique_ptr<Connection> Establishing::make() {
                         port.gid_index, agreed_.peer_lanes[i].port.nic,
                         128 << std::min(port.facts.mtu, agreed_.peer_lanes[i].port.mtu));
   }
-  linked_.log.info("{}: {} queue pair(s) for payload over {}", description_, agreed_.queue_pairs.size() - 1,
-                   nics);
-  return std::make_unique<RdmaConnection>(std::move(linked_), std::move(agreed_));
+  channel_.log.info("{}: {} queue pair(s) for payload over {}", description_, agreed_.queue_pairs.size() - 1,
+                    nics);
+  return std::make_unique<RdmaConnection>(std::move(channel_), std::move(agreed_));
 }
 
 Establishing::Kind Establishing::hear(const Card& card) {

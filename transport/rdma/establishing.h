@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "transport/bootstrap/linked_set_up.h"
+#include "transport/bootstrap/channel_set_up.h"
 #include "transport/rdma/agreed.h"
 
 namespace tombolo::transport::rdma {
 
-class Establishing final : public LinkedSetUp<Card> {
+class Establishing final : public bootstrap::ChannelSetUp<Card> {
  public:
   /// The port of the NIC with that address; throws where there is none.
   using PortAt = std::function<Port(const std::string& address)>;
-  Establishing(Linked linked, PortAt port_at, const RdmaOptions& options);
+  Establishing(bootstrap::ControlChannel channel, PortAt port_at, const RdmaOptions& options);
 
  private:
   Kind hear(const Card& card) override;

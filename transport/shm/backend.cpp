@@ -72,12 +72,12 @@ bool can_read(const Card& card) {
 
 class Establishing final : public Connecting {
  public:
-  Establishing(Linked linked, bool fetch)
-      : linked_(std::move(linked)),
-        description_(describe("shm", linked_.link.route, linked_.link.peer_name)),
+  Establishing(bootstrap::ControlChannel channel, bool fetch)
+      : channel_(std::move(channel)),
+        description_(describe("shm", channel_.route, channel_.peer_name)),
         may_fetch_(fetch) {
     random_bytes(std::as_writable_bytes(std::span(&value_, 1)));
-    if (!linked_.link.connecting) return;
+    if (!channel_.connecting) return;
     Card card = mine();
     agreed_.mapping = Mapping::create(file_);
     random_bytes(card.token);
@@ -87,13 +87,13 @@ class Establishing final : public Connecting {
   }
 
   std::unique_ptr<Connection> poll() override {
-    if (writer_.write(socket()) == tcp::Step::kError) give_up(Cause::kRemote, "the link broke");
+    if (writer_.write(socket()) == bootstrap::Step::kError) give_up(Cause::kRemote, "the link broke");
     while (!done_) {
       switch (reader_.read(socket(), Card::kBytes)) {
-        case tcp::Step::kAgain:
-          if (linked_.link.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
+        case bootstrap::Step::kAgain:
+          if (channel_.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
           return nullptr;
-        case tcp::Step::kDone:
+        case bootstrap::Step::kDone:
           break;
         default:
           give_up(Cause::kRemote, "the peer closed the link before shared memory was agreed on");
@@ -101,20 +101,21 @@ class Establishing final : public Connecting {
       const Card card = Card::decode(reader_.bytes());
       reader_.clear();
       hear(card);
-      if (writer_.write(socket()) == tcp::Step::kError) give_up(Cause::kRemote, "the link broke");
+      if (writer_.write(socket()) == bootstrap::Step::kError) give_up(Cause::kRemote, "the link broke");
     }
-    linked_.log.info("{}: messages above 32 KiB are {}", description_,
-                     agreed_.fetch ? "fetched from the sender's memory (one copy)"
-                                   : "copied through the ring, since one end may not read the other's memory "
-                                     "(TOMBOLO_SHM_FETCH=off, kernel.yama.ptrace_scope, or different users)");
-    return std::make_unique<ShmConnection>(std::move(linked_), std::move(agreed_));
+    channel_.log.info("{}: messages above 32 KiB are {}", description_,
+                      agreed_.fetch
+                          ? "fetched from the sender's memory (one copy)"
+                          : "copied through the ring, since one end may not read the other's memory "
+                            "(TOMBOLO_SHM_FETCH=off, kernel.yama.ptrace_scope, or different users)");
+    return std::make_unique<ShmConnection>(std::move(channel_), std::move(agreed_));
   }
   void append_wait_handles(std::vector<pollfd>& handles) const override {
-    handles.push_back({linked_.link.socket.get(), POLLIN, 0});
+    handles.push_back({channel_.socket.get(), POLLIN, 0});
   }
 
  private:
-  int socket() const noexcept { return linked_.link.socket.get(); }
+  int socket() const noexcept { return channel_.socket.get(); }
   [[noreturn]] void give_up(Cause cause, std::string_view why) const {
     fail(cause, "{}: {}", description_, why);
   }
@@ -130,7 +131,7 @@ class Establishing final : public Connecting {
   void hear(const Card& card) {
     if (card.ok == 0) give_up(Cause::kUnsupported, fmt::format("the peer says: {}", card.reason));
     agreed_.peer_process = static_cast<std::int64_t>(peer_process_ != 0 ? peer_process_ : card.process);
-    if (linked_.link.connecting) {
+    if (channel_.connecting) {
       Card last = mine();
       last.can_fetch = may_fetch_ && can_read(card) ? 1 : 0;
       agreed_.fetch = last.can_fetch != 0 && card.can_fetch != 0;
@@ -165,21 +166,21 @@ class Establishing final : public Connecting {
     say(answer);
   }
 
-  Linked linked_;
+  bootstrap::ControlChannel channel_;
   Agreed agreed_;
   std::string description_;
   Descriptor file_;
   std::uint64_t value_ = 0;
   std::uint64_t peer_process_ = 0;  // accepting end: once heard
   bool may_fetch_, can_fetch_ = false, done_ = false;
-  tcp::MessageReader reader_;
-  tcp::MessageWriter writer_;
+  bootstrap::MessageReader reader_;
+  bootstrap::MessageWriter writer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Connecting> ShmBackend::establish(Link link) {
-  return std::make_unique<Establishing>(Linked{std::move(link), idle_timeout_, clock_, log_}, fetch_);
+std::unique_ptr<Connecting> ShmBackend::set_up(bootstrap::ControlChannel channel) {
+  return std::make_unique<Establishing>(std::move(channel), fetch_);
 }
 
 }  // namespace tombolo::transport::shm

@@ -35,11 +35,11 @@ bool fetchable(std::span<const std::byte> data) noexcept {
   return process_vm_readv(getpid(), &mine, 1, ends.data(), ends.size(), 0) == std::ssize(got);
 }
 
-ShmConnection::ShmConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "shm"),
+ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "shm"),
       agreed_(std::move(agreed)),
-      out_(agreed_.mapping->rings[linked_.link.connecting ? 0 : 1]),
-      in_(agreed_.mapping->rings[linked_.link.connecting ? 1 : 0]),
+      out_(agreed_.mapping->rings[channel_.connecting ? 0 : 1]),
+      in_(agreed_.mapping->rings[channel_.connecting ? 1 : 0]),
       writer_(out_),
       reader_(in_) {}
 
@@ -301,7 +301,7 @@ void ShmConnection::withdraw() noexcept {
   shared.message.store(0, std::memory_order_relaxed);
   const auto taken = static_cast<std::uint32_t>(
       shared.taken.exchange((fetched_mine_ + 1) << 32 | UINT32_MAX, std::memory_order_acq_rel));
-  const auto deadline = Deadline::after(linked_.idle_timeout, *linked_.clock);
+  const auto deadline = Deadline::after(channel_.idle_timeout, *channel_.clock);
   while (pieces_ + (shared.written.load(std::memory_order_acquire) - written_) < taken &&
          !deadline.passed()) {
     std::byte any;

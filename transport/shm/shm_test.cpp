@@ -19,7 +19,8 @@ namespace tombolo::transport::shm {
 namespace {
 
 test::Pair connected(bool fetch) {
-  test::Backend backend{"Shm", false, {}, fetch ? test::Backend::Shm::kFetch : test::Backend::Shm::kRing};
+  test::TestedBackend backend{
+      "Shm", false, {}, fetch ? test::TestedBackend::Shm::kFetch : test::TestedBackend::Shm::kRing};
   return test::make_connected(backend);
 }
 

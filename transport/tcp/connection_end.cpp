@@ -20,28 +20,6 @@ constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
 
-EstablishedStream accepted_stream(const Local& local, const Acceptor& acceptor, Trusted stream) {
-  EstablishedStream made;
-  const Offer& offer = acceptor.endpoint().offers[stream.offer];
-  made.local_nic = offer.nic;
-  made.peer_nic = stream.hello.nic;
-  made.limit = local.limit_of(offer.nic);
-  if (auto peer = stream.hello.reply_port != 0 ? address_of_peer(stream.socket.get(), stream.hello.reply_port)
-                                               : std::nullopt) {
-    auto target = std::make_shared<Target>();
-    target->nic = offer.nic;
-    target->local_address = offer.address;
-    target->peer = *peer;
-    target->tls = stream.tls != nullptr;
-    target->description = fmt::format("ask host {} at {} (NIC {} {})", stream.hello.host, to_text(*peer),
-                                      offer.nic, offer.address);
-    made.target = std::move(target);
-  }
-  made.socket = std::move(stream.socket);
-  made.tls = std::move(stream.tls);
-  return made;
-}
-
 void TcpConnection::note_end(std::size_t index) noexcept {
   streams_[index].ended = true;
   lose(index, 0);
@@ -103,7 +81,7 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
   if (now - last_moved_ < idle_timeout_ || alone_since_) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
-    if (stream.live) silent = std::min(silent, unanswered_for(stream.socket.get()));
+    if (stream.live) silent = std::min(silent, bootstrap::unanswered_for(stream.socket.get()));
   if (silent >= idle_timeout_) {
     fail_with(
         Cause::kTimeout,
@@ -149,7 +127,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     stream.dial.reset();
     if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  if (acceptor_) acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection);
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
@@ -183,8 +161,7 @@ void TcpConnection::flush_out() noexcept {
 void TcpConnection::leave() noexcept {
   HeaderBytes goodbye;
   encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
-  Farewell own(idle_timeout_);
-  Farewell& farewell = acceptor_ ? acceptor_->farewell() : own;
+  bootstrap::Farewell& farewell = acceptor_->farewell();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;

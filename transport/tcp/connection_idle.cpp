@@ -59,7 +59,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (events != 0) handles.push_back({stream.socket.get(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
-  if (acceptor_ && !connecting_ && !error_) {
+  if (!connecting_ && !error_) {
     handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
   }
@@ -75,11 +75,12 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
 }
 
 Duration TcpConnection::care() noexcept {
-  if (taken_.exchange(true, std::memory_order_acquire)) return Caretaker::kSoon;  // its owner is there
-  Duration again = Caretaker::kIdle;
+  if (taken_.exchange(true, std::memory_order_acquire))
+    return bootstrap::Caretaker::kSoon;  // its owner is there
+  Duration again = bootstrap::Caretaker::kIdle;
   if (calls_ != calls_seen_) {
     calls_seen_ = calls_;
-    again = Caretaker::kSoon;
+    again = bootstrap::Caretaker::kSoon;
   } else if (!error_) {
     bool wanted = sender_.unwritten() || sender_.unsettled() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
@@ -91,12 +92,13 @@ Duration TcpConnection::care() noexcept {
       wanted = wanted || ::poll(&broken, 1, 0) > 0;
     }
     // Bytes in the kernel that the peer's host does not take: the path may be dead.
-    wanted = wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
-                          return stream.live && unanswered_for(stream.socket.get()) > Duration::zero();
-                        }));
+    wanted =
+        wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
+                     return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();
+                   }));
     if (wanted) {
       advance();
-      again = busy_repairing() ? kRepairEvery : Caretaker::kSoon;
+      again = busy_repairing() ? kRepairEvery : bootstrap::Caretaker::kSoon;
     }
   }
   taken_.store(false, std::memory_order_release);

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/tcp/accepting.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -38,7 +39,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live) return;
   // What the peer sent before is in the kernel still, and counts.
-  while (error_number != Receiver::kDamaged && error_number != TlsStream::kAltered) {
+  while (error_number != Receiver::kDamaged && error_number != bootstrap::TlsStream::kAltered) {
     auto result = receiver_.read(index, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
     if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
@@ -87,7 +88,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
     stream.trouble = trouble_ = stream.ended        ? "the peer's end was closed without a goodbye"
                                 : error_number == 0 ? "the peer gave it up"
                                 : error_number == Receiver::kDamaged ? "a checksum did not match"
-                                : error_number == TlsStream::kAltered && stream.tls
+                                : error_number == bootstrap::TlsStream::kAltered && stream.tls
                                     ? stream.tls->trouble() + ": it was altered on its way"
                                     : errno_text(error_number);
     // With the last one goes the connection, or it comes back: either is said then.
@@ -124,7 +125,7 @@ void TcpConnection::note_final(Stream& stream, std::uint32_t epoch, std::uint32_
   }
 }
 
-void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<TlsStream> tls,
+void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
   // Epochs that the peer may have begun, but this end did not: nothing came in them.
@@ -219,7 +220,7 @@ void TcpConnection::announce() noexcept {
 }
 
 void TcpConnection::repair(TimePoint now) noexcept {
-  if (acceptor_) acceptor_->progress();
+  acceptor_->progress();
   take_arrivals();
   if (error_ || goodbye_) return;
   check_streams(now);
@@ -245,7 +246,7 @@ void TcpConnection::take_arrivals() noexcept {
     }
     lose(index, 0);
     if (error_) return;
-    auto made = accepted_stream(*local_, *acceptor_, std::move(*arrival));
+    auto made = established_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
     stream.local_nic = std::move(made.local_nic);
     stream.peer_nic = std::move(made.peer_nic);
@@ -266,9 +267,9 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     if (!stream.live) continue;
     // The kernel counts from the last answer, which was long ago on a stream that was idle; a single packet
     // lost after that is no silence yet.
-    const Duration unanswered = unanswered_for(stream.socket.get());
+    const Duration unanswered = bootstrap::unanswered_for(stream.socket.get());
     if (unanswered == Duration::zero()) stream.silent_since = now;
-    const Duration patience = std::max(kSilent, 4 * round_trip_time(stream.socket.get()));
+    const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket.get()));
     const bool before = stream.suspect;
     stream.suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
     if (stream.suspect) ++silent;

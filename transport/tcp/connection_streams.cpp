@@ -24,10 +24,10 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
   for (Stream& stream : streams_) {
     if (!stream.live) continue;
     read_tcp_info(stream.socket.get(), *stream.meter);
-    local_->congestion->look(stream.socket.get(), stream.local_nic, stream.losses);
+    settings_->congestion.look(stream.socket.get(), stream.local_nic, stream.losses);
     pace(stream);
   }
-  if (!connecting_ || local_->options.streams != 0 || goodbye_ || error_) return;
+  if (!connecting_ || settings_->options.streams != 0 || goodbye_ || error_) return;
   const Duration time = now - last_look_;
   last_look_ = now;
   for (std::size_t lane = 0; lane < controls_.size(); ++lane) {
@@ -99,8 +99,8 @@ void TcpConnection::want_streams(std::size_t lane, std::size_t more) noexcept {
 }
 
 void TcpConnection::pace(Stream& stream) noexcept {
-  const auto nic = local_->pacing.find(stream.local_nic);
-  if (nic == local_->pacing.end()) return;
+  const auto nic = settings_->pacing.find(stream.local_nic);
+  if (nic == settings_->pacing.end()) return;
   if (!stream.paced) stream.paced = std::make_unique<PacedStream>(nic->second);
   const std::uint64_t rate = stream.paced->bytes_per_second();
   if (rate == stream.pace) return;

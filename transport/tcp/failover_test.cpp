@@ -34,7 +34,7 @@ std::vector<int> connected_sockets() {
     int protocol = 0;
     socklen_t size = sizeof protocol;
     if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
-        peer_text(fd) != "?") {
+        bootstrap::peer_text(fd) != "?") {
       found.push_back(fd);
     }
   }
@@ -168,12 +168,11 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
   std::mt19937_64 random(seed);
   TcpOptions tcp;
   tcp.streams = GetParam().streams;
-  tcp.tls.use = GetParam().tls;
   tcp.idle_timeout = seconds(60);
   std::mutex lock;  // the transport's own thread logs too
   std::string log;
   auto options_of = [&](const std::string& host) {
-    auto options = test::router_options(host, tcp);
+    auto options = test::router_options(host, tcp, {GetParam().tls});
     options.log = Log(LogLevel::kInfo, [&lock, &log, host](LogLevel, std::string_view text) {
       const std::lock_guard guard(lock);
       log += fmt::format("{}: {}\n", host, text);

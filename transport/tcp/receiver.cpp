@@ -33,7 +33,7 @@ Receiver::Receiver() {
   finals_.reserve(kMostFinals);
 }
 
-void Receiver::join(std::size_t index, const StreamIo& io, std::uint32_t epoch) {
+void Receiver::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& old = streams_[index];
   Stream fresh;

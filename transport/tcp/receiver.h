@@ -18,7 +18,7 @@ class Receiver {
   Receiver();
 
   /// Stream `index` (at most one above all before) is read from now on, in its `epoch`.
-  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
+  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
   /// It is read no more; what it brought of an unfinished chunk does not count. Returns how many whole chunks
   /// it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
@@ -109,7 +109,7 @@ class Receiver {
 
  private:
   struct Stream {
-    StreamIo io{-1};
+    bootstrap::StreamIo io{-1};
     std::unique_ptr<std::byte[]> staging;
     std::size_t capacity = 0;
     std::size_t begin = 0, end = 0;  // of what staging holds

@@ -35,7 +35,7 @@ class Sender {
   void post(PostedRequest* request) noexcept;
 
   /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
-  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
+  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
   /// It carries no more. What was not acknowledged on it is kept until settle().
   void lose(std::size_t index) noexcept;
   /// The peer took `count` chunks of each of these epochs; the others go again, once the stream is joined.
@@ -132,7 +132,7 @@ class Sender {
     bool chunk;
   };
   struct Stream {
-    StreamIo io{-1};
+    bootstrap::StreamIo io{-1};
     std::uint32_t epoch = 0;
     bool live = false;
     bool open = false;  // an earlier epoch is not settled

@@ -19,6 +19,8 @@
 #include <optional>
 #include <span>
 
+#include "transport/bootstrap/handshake.h"
+
 namespace tombolo::transport::tcp {
 
 inline constexpr std::size_t kHeaderBytes = 40;
@@ -26,8 +28,7 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::uint64_t kLongestMessage = (std::uint64_t{1} << 48) - 1;
 /// A chunk's length has 32 bits on the wire; longer messages are cut.
 inline constexpr std::size_t kLongestChunk = std::size_t{1} << 30;
-/// Streams of a connection are numbered below this.
-inline constexpr std::uint16_t kMostStreams = 64;
+inline constexpr std::uint16_t kMostStreams = bootstrap::Hello::kMostStreams;
 
 enum class FrameType : std::uint8_t {
   kChunk = 1,

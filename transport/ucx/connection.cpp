@@ -31,11 +31,11 @@ ucp_request_param_t params_for(const UcxMemory* memory) noexcept {
 
 }  // namespace
 
-UcxConnection::UcxConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "ucx"),
+UcxConnection::UcxConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "ucx"),
       agreed_(std::move(agreed)),
       context_(agreed_.worker->context()),
-      peer_(socket(), linked_.clock) {
+      peer_(socket(), channel_.clock) {
   credit_.owner = this;
   for (Operation& one : sending_) one.owner = this;
   for (Operation& one : receiving_) one.owner = this;
@@ -55,12 +55,12 @@ UcxConnection::~UcxConnection() {
       while (agreed_.worker->progress() && now() < until) {
       }
     }
-    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+    peer_.say(goodbye_for(bootstrap::Goodbye::Why::kClosed));
     if (sound && !mid_air) {
       // The peer hears the end, and this end hears the peer's.
       ::shutdown(socket(), SHUT_WR);
-      Lingering::of_process().add(std::move(linked_.link.socket), std::move(agreed_.worker),
-                                  linked_.idle_timeout);
+      Lingering::of_process().add(std::move(channel_.socket), std::move(agreed_.worker),
+                                  channel_.idle_timeout);
       return;
     }
   }
@@ -268,7 +268,7 @@ bool UcxConnection::progress() noexcept {
 void UcxConnection::look_at_trouble() noexcept {
   if (trouble_.status == UCS_ERR_MESSAGE_TRUNCATED) {
     const PostedRequest* request = incoming_.find(trouble_.sequence);
-    Goodbye goodbye = goodbye_for(Goodbye::Why::kTooLarge);
+    bootstrap::Goodbye goodbye = goodbye_for(bootstrap::Goodbye::Why::kTooLarge);
     goodbye.size = trouble_.size;
     goodbye.capacity = request != nullptr ? request->size : 0;
     fail_with(Cause::kRemote,
@@ -305,7 +305,7 @@ void UcxConnection::close_when_drained() noexcept {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
-    if (goodbye->why == Goodbye::Why::kClosed && more && peer_.patient()) return;
+    if (goodbye->why == bootstrap::Goodbye::Why::kClosed && more && peer_.patient()) return;
     // Messages that wait for a receive can still be had, if nothing else is waited for.
     if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
     // What the peer has in its receives is done, though the word of that was lost; once UCX leaves it alone.
@@ -341,17 +341,18 @@ void UcxConnection::end_operations() noexcept {
   agreed_.worker.reset();
 }
 
-Goodbye UcxConnection::goodbye_for(Goodbye::Why why) const noexcept {
+bootstrap::Goodbye UcxConnection::goodbye_for(bootstrap::Goodbye::Why why) const noexcept {
   return {why, sent_, 0, incoming_.oldest(), 0, 0, {}};
 }
 
 void UcxConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::Goodbye::Why::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void UcxConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+void UcxConnection::fail_with(Cause cause, std::string_view what,
+                              const bootstrap::Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   if (!closing()) peer_.say(goodbye);

@@ -18,8 +18,8 @@
 #include <memory>
 #include <string_view>
 
-#include "transport/bootstrap/linked_connection.h"
-#include "transport/bootstrap/peer_link.h"
+#include "transport/bootstrap/channel_connection.h"
+#include "transport/bootstrap/peer_watch.h"
 #include "transport/ucx/agreed.h"
 
 namespace tombolo::transport::ucx {
@@ -27,9 +27,9 @@ namespace tombolo::transport::ucx {
 /// A sender is at most kMostAhead messages ahead of what the receiver said it took.
 inline constexpr std::uint64_t kCreditEvery = 128, kMostAhead = 512;
 
-class UcxConnection final : public LinkedConnection {
+class UcxConnection final : public bootstrap::ChannelConnection {
  public:
-  UcxConnection(Linked linked, Agreed agreed);
+  UcxConnection(bootstrap::ControlChannel channel, Agreed agreed);
   ~UcxConnection() override;
 
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
@@ -81,14 +81,14 @@ class UcxConnection final : public LinkedConnection {
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;
-  Goodbye goodbye_for(Goodbye::Why why) const noexcept;
+  bootstrap::Goodbye goodbye_for(bootstrap::Goodbye::Why why) const noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
-  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
+  void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
   const UcxFunctions& ucx() const noexcept { return context_->ucx(); }
 
   Agreed agreed_;  ///< its worker is null after a failure
   std::shared_ptr<Context> context_;
-  PeerLink peer_;
+  bootstrap::PeerWatch peer_;
   std::array<Operation, kRequestsPerDirection> sending_, receiving_;
   std::uint64_t next_ = 0;  // the send that is started next
   std::uint64_t sent_ = 0, received_ = 0;

@@ -25,15 +25,15 @@ std::vector<std::byte> filled_with(std::uint64_t value, std::size_t size) {
 
 }  // namespace
 
-Establishing::Establishing(Linked linked, ContextFor context_for, bool without_tcp)
-    : LinkedSetUp(std::move(linked), "ucx", "UCX was"),
+Establishing::Establishing(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp)
+    : ChannelSetUp(std::move(channel), "ucx", "UCX was"),
       context_for_(std::move(context_for)),
       without_tcp_(without_tcp) {
   random_bytes(std::as_writable_bytes(std::span(&agreed_.token, 1)));
   random_bytes(std::as_writable_bytes(std::span(&proof_, 1)));
-  if (!linked_.link.connecting) return;
+  if (!channel_.connecting) return;
   std::vector<std::string> here, there;
-  for (const auto& [from, to] : linked_.link.lanes) {
+  for (const auto& [from, to] : channel_.nic_pairs) {
     if (here.size() == kMostLanes) break;
     here.push_back(from.address);
     there.push_back(to.address);
@@ -63,7 +63,7 @@ Establishing::~Establishing() {
 }
 
 void Establishing::open(const std::vector<std::string>& addresses, bool without_tcp) {
-  agreed_.worker = std::make_unique<Worker>(context_for_(addresses, linked_.link.route.kind, without_tcp));
+  agreed_.worker = std::make_unique<Worker>(context_for_(addresses, channel_.route.kind, without_tcp));
 }
 
 Card Establishing::mine(Kind kind) const {
@@ -84,8 +84,8 @@ Card Establishing::mine(Kind kind) const {
 
 std::unique_ptr<Connection> Establishing::make() {
   const std::string lanes = agreed_.worker->lanes();
-  linked_.log.info("{}: UCX carries it by {}", description_, lanes.empty() ? "its own choice" : lanes);
-  return std::make_unique<UcxConnection>(std::move(linked_), std::move(agreed_));
+  channel_.log.info("{}: UCX carries it by {}", description_, lanes.empty() ? "its own choice" : lanes);
+  return std::make_unique<UcxConnection>(std::move(channel_), std::move(agreed_));
 }
 
 Establishing::Kind Establishing::hear(const Card& card) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/bootstrap/linked_set_up.h"
+#include "transport/bootstrap/channel_set_up.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/card.h"
 
@@ -16,9 +16,9 @@ namespace tombolo::transport::ucx {
 using ContextFor = std::function<std::shared_ptr<Context>(const std::vector<std::string>& addresses,
                                                           topology::NicKind kind, bool without_tcp)>;
 
-class Establishing final : public LinkedSetUp<Card> {
+class Establishing final : public bootstrap::ChannelSetUp<Card> {
  public:
-  Establishing(Linked linked, ContextFor context_for, bool without_tcp);
+  Establishing(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp);
   ~Establishing() override;
 
  private:

@@ -23,7 +23,7 @@ class Ucx : public testing::Test {
     if (const std::string problem = test::why_no_ucx(); !problem.empty()) GTEST_SKIP() << problem;
   }
   static test::Pair connect() {
-    return test::make_connected({"Ucx", false, {}, test::Backend::Shm::kNo, 0, {}, kTransports});
+    return test::make_connected({"Ucx", false, {}, test::TestedBackend::Shm::kNo, 0, {}, kTransports});
   }
   /// What the attempt to connect fails with.
   static std::string refusal(const RouterOptions& from, const RouterOptions& to) {

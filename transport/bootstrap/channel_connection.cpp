@@ -1,9 +1,9 @@
-#include "transport/bootstrap/linked_connection.h"
+#include "transport/bootstrap/channel_connection.h"
 
 #include "base/error.h"
 #include "base/units.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // A live peer that takes nothing may compute for long.
@@ -11,12 +11,12 @@ constexpr int kStalledFactor = 10;
 
 }  // namespace
 
-LinkedConnection::LinkedConnection(Linked linked, std::string_view carrier)
-    : linked_(std::move(linked)),
-      description_(describe(carrier, linked_.link.route, linked_.link.peer_name)),
-      meter_(linked_.link.meters, {linked_.link.route, linked_.link.label, linked_.link.peer_name}) {}
+ChannelConnection::ChannelConnection(ControlChannel channel, std::string_view carrier)
+    : channel_(std::move(channel)),
+      description_(describe(carrier, channel_.route, channel_.peer_name)),
+      meter_(channel_.meters, {channel_.route, channel_.label, channel_.peer_name}) {}
 
-std::string LinkedConnection::stalled() noexcept {
+std::string ChannelConnection::stalled() noexcept {
   const TimePoint time = now();
   stalls_.quiet(*meter_, time, !outgoing_.empty(), !incoming_.empty());
   if (moved_ || outgoing_.empty()) {
@@ -24,20 +24,20 @@ std::string LinkedConnection::stalled() noexcept {
     last_moved_ = time;
     return {};
   }
-  if (time - last_moved_ < kStalledFactor * linked_.idle_timeout) return {};
+  if (time - last_moved_ < kStalledFactor * channel_.idle_timeout) return {};
   return fmt::format("the peer took nothing for {}, while sending message {}",
                      format_seconds(to_seconds(time - last_moved_)), outgoing_.oldest());
 }
 
-void LinkedConnection::set_error(Cause cause, std::string_view what) noexcept {
+void ChannelConnection::set_error(Cause cause, std::string_view what) noexcept {
   if (error_) return;
   error_.emplace(cause, fmt::format("{}: {}", description_, what));
-  linked_.log.trace("{}", error_->what());
+  channel_.log.trace("{}", error_->what());
 }
 
-void LinkedConnection::fall_asleep() const noexcept {
+void ChannelConnection::fall_asleep() const noexcept {
   sleeps_ = true;
   stalls_.quiet(*meter_, now(), !outgoing_.empty(), !incoming_.empty());
 }
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -6,24 +6,24 @@
 #include <string>
 #include <string_view>
 
-#include "transport/backend.h"
+#include "transport/bootstrap/control_channel.h"
 #include "transport/observe/meters.h"
 #include "transport/request_pool.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 
-class LinkedConnection : public Connection {
+class ChannelConnection : public HostMemoryConnection {
  public:
   const Error* error() const noexcept final { return error_ ? &*error_ : nullptr; }
-  std::uint64_t label() const noexcept final { return linked_.link.label; }
-  const Route& route() const noexcept final { return linked_.link.route; }
+  std::uint64_t label() const noexcept final { return channel_.label; }
+  const Route& route() const noexcept final { return channel_.route; }
   Statistics statistics() const noexcept final { return meter_->statistics(); }
 
  protected:
-  LinkedConnection(Linked linked, std::string_view carrier);
+  ChannelConnection(ControlChannel channel, std::string_view carrier);
 
-  int socket() const noexcept { return linked_.link.socket.get(); }
-  TimePoint now() const noexcept { return linked_.clock->now(); }
+  int socket() const noexcept { return channel_.socket.get(); }
+  TimePoint now() const noexcept { return channel_.clock->now(); }
 
   /// What is posted, not yet in its window. Null where there is no room now; after an error it only waits to
   /// be told of it.
@@ -61,7 +61,7 @@ class LinkedConnection : public Connection {
     if (moved) {
       moved_ = true;
       idle_turns_ = 0;
-      stalls_.moved(*meter_, *linked_.clock);
+      stalls_.moved(*meter_, *channel_.clock);
       return false;
     }
     if (++idle_turns_ < kTurnsToLook) return false;
@@ -87,7 +87,7 @@ class LinkedConnection : public Connection {
     return {socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0};
   }
 
-  Linked linked_;
+  ControlChannel channel_;
   std::string description_;
   RequestPool sends_{true}, receives_{false};
   Window outgoing_, incoming_;
@@ -104,4 +104,4 @@ class LinkedConnection : public Connection {
   TimePoint last_moved_{};
 };
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -1,10 +1,10 @@
-#include "transport/bootstrap/linked_set_up.h"
+#include "transport/bootstrap/channel_set_up.h"
 
 #include <sys/timerfd.h>
 
 #include <cerrno>
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // A path that takes longer is dead, and another way still has its time.
@@ -27,11 +27,13 @@ void TestTimer::begin(const Deadline& whole) {
   timerfd_settime(timer_.get(), 0, &at, nullptr);
 }
 
-void note_first_lane(Link& link) {
-  if (!link.connecting || link.from.address == link.lanes[0].first.address) return;
-  link.route.reason +=
-      fmt::format("; the two ends agree over {} -> {}", link.from.nic, link.route.peer_address);
-  link.route.peer_address = link.lanes[0].second.address;
+void note_first_nic_pair(ControlChannel& channel) {
+  if (!channel.connecting || channel.nic_pairs.empty() ||
+      channel.from.address == channel.nic_pairs[0].first.address)
+    return;
+  channel.route.reason +=
+      fmt::format("; the two ends agree over {} -> {}", channel.from.nic, channel.route.peer_address);
+  channel.route.peer_address = channel.nic_pairs[0].second.address;
 }
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

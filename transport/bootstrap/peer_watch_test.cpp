@@ -1,4 +1,4 @@
-#include "transport/bootstrap/peer_link.h"
+#include "transport/bootstrap/peer_watch.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -6,7 +6,7 @@
 #include "transport/descriptor.h"
 #include "transport/testing/test_messages.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 class LinkToAPeer : public testing::Test {
@@ -26,13 +26,13 @@ class LinkToAPeer : public testing::Test {
 };
 
 TEST_F(LinkToAPeer, SaysNothingWhileThePeerIsThere) {
-  PeerLink link(here_.get(), &clock_);
+  PeerWatch link(here_.get(), &clock_);
   EXPECT_EQ(link.look(), "");
   EXPECT_FALSE(link.closing());
 }
 
 TEST_F(LinkToAPeer, BringsAGoodbyeThatComesInPieces) {
-  PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
   const auto bytes = Goodbye{Goodbye::Why::kTooLarge, 1, 2, 3, 1000, 999, ""}.encode();
   for (std::size_t at = 0; at < bytes.size(); at += 32) {
     EXPECT_FALSE(link.closing());
@@ -48,12 +48,12 @@ TEST_F(LinkToAPeer, BringsAGoodbyeThatComesInPieces) {
 TEST_F(LinkToAPeer, EndsWithWhatThePeerSaidOrThatItSaidNothing) {
   for (const auto& [why, part] : {std::pair{Goodbye::Why::kClosed, "the peer closed the connection"},
                                   std::pair{Goodbye::Why::kFailed, "failure of its own: no memory"}}) {
-    PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+    PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
     peer.say({why, 0, 0, 0, 0, 0, "no memory"});
     EXPECT_EQ(link.look(), "");
     test::expect_in(link.ending(), part);
   }
-  PeerLink link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
   peer_writes(std::vector<std::byte>(10));
   peer.shut();
   EXPECT_EQ(link.look(), "");
@@ -63,13 +63,13 @@ TEST_F(LinkToAPeer, EndsWithWhatThePeerSaidOrThatItSaidNothing) {
 }
 
 TEST_F(LinkToAPeer, NamesAGoodbyeThatMakesNoSense) {
-  PeerLink link(here_.get(), &clock_);
+  PeerWatch link(here_.get(), &clock_);
   peer_writes(std::vector<std::byte>(Goodbye::kBytes, std::byte{77}));
   test::expect_in(link.look(), "unknown reason 77");
 }
 
 TEST_F(LinkToAPeer, HasPatienceForTwoSecondsFromTheEndAndLongerWhereAsked) {
-  PeerLink link(here_.get(), &clock_);
+  PeerWatch link(here_.get(), &clock_);
   EXPECT_FALSE(link.patient());
   there_.reset();
   EXPECT_EQ(link.look(), "");
@@ -87,4 +87,4 @@ TEST_F(LinkToAPeer, HasPatienceForTwoSecondsFromTheEndAndLongerWhereAsked) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -12,12 +12,12 @@
 #include "base/clock.h"
 #include "transport/bootstrap/goodbye.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 
 /// Does not own the socket, which must outlive it. Belongs to its connection's thread.
-class PeerLink {
+class PeerWatch {
  public:
-  PeerLink(int socket, const Clock* clock) noexcept : socket_(socket), clock_(clock) {}
+  PeerWatch(int socket, const Clock* clock) noexcept : socket_(socket), clock_(clock) {}
 
   /// Reads what has come, which takes a system call. Empty, or what of it makes no sense.
   std::string look() noexcept;
@@ -46,4 +46,4 @@ class PeerLink {
   std::size_t word_bytes_ = 0;
 };
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

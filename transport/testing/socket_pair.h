@@ -10,7 +10,7 @@
 
 #include "transport/descriptor.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::test {
 
 inline std::pair<Descriptor, Descriptor> tcp_pair() {
   Descriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -26,4 +26,4 @@ inline std::pair<Descriptor, Descriptor> tcp_pair() {
   return {std::move(near), Descriptor(accept(listener.get(), nullptr, nullptr))};
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::test

@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/backend.h"
+#include "transport/bootstrap/control_channel.h"
 #include "transport/bootstrap/exchange.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 
 /// The time for a test, which ends whoever sleeps through it.
 class TestTimer {
@@ -35,12 +35,12 @@ class TestTimer {
 };
 
 /// The connecting end asked over the first pair of lanes; from here on the route says which one it is.
-void note_first_lane(Link& link);
+void note_first_nic_pair(ControlChannel& channel);
 
 /// `Card` is what a backend's ends tell each other: of Card::kBytes bytes and a Card::Kind, among them kOffer
 /// (the connecting end begins with it), kAnswer, kProved (the test has passed) and kRefusal (with `reason`).
 template <typename Card>
-class LinkedSetUp : public Connecting {
+class ChannelSetUp : public Connecting {
  public:
   std::unique_ptr<Connection> poll() final;
   void append_wait_handles(std::vector<pollfd>& handles) const final;
@@ -49,12 +49,12 @@ class LinkedSetUp : public Connecting {
   using Kind = typename Card::Kind;
 
   /// `means`: what is to be agreed on, for messages.
-  LinkedSetUp(Linked linked, std::string_view carrier, std::string_view means)
-      : linked_(std::move(linked)),
-        description_(describe(carrier, linked_.link.route, linked_.link.peer_name)),
+  ChannelSetUp(ControlChannel channel, std::string_view carrier, std::string_view means)
+      : channel_(std::move(channel)),
+        description_(describe(carrier, channel_.route, channel_.peer_name)),
         means_(means),
-        due_(linked_.link.connecting ? Kind::kAnswer : Kind::kOffer),
-        timer_(linked_.clock) {}
+        due_(channel_.connecting ? Kind::kAnswer : Kind::kOffer),
+        timer_(channel_.clock) {}
 
   /// Takes a card of the kind that was due; gives the kind that is due next. What it throws the peer is told.
   virtual Kind hear(const Card& card) = 0;
@@ -73,7 +73,7 @@ class LinkedSetUp : public Connecting {
   }
   void begin_test() {
     testing_ = true;
-    timer_.begin(linked_.link.deadline);
+    timer_.begin(channel_.deadline);
   }
   /// The test has passed here. `card` tells the peer.
   void prove(const Card& card) {
@@ -84,16 +84,16 @@ class LinkedSetUp : public Connecting {
   bool proved() const noexcept { return proved_; }
   const TestTimer& timer() const noexcept { return timer_; }
 
-  Linked linked_;
+  ControlChannel channel_;
   std::string description_;
 
  private:
-  int socket() const noexcept { return linked_.link.socket.get(); }
+  int socket() const noexcept { return channel_.socket.get(); }
   /// True once all is written.
   bool write() {
-    const tcp::Step step = writer_.write(socket());
-    if (step == tcp::Step::kError) fail(Cause::kRemote, "{}: the link broke", description_);
-    return step == tcp::Step::kDone;
+    const Step step = writer_.write(socket());
+    if (step == Step::kError) fail(Cause::kRemote, "{}: the link broke", description_);
+    return step == Step::kDone;
   }
   void take(const Card& card);
 
@@ -101,22 +101,22 @@ class LinkedSetUp : public Connecting {
   Kind due_;  // what the other end says next
   bool testing_ = false, proved_ = false, peer_proved_ = false;
   TestTimer timer_;
-  tcp::MessageReader reader_;
-  tcp::MessageWriter writer_;
+  MessageReader reader_;
+  MessageWriter writer_;
 };
 
 template <typename Card>
-std::unique_ptr<Connection> LinkedSetUp<Card>::poll() {
+std::unique_ptr<Connection> ChannelSetUp<Card>::poll() {
   for (;;) {
     write();
     if (testing_) watch_test();
     if (proved_ && peer_proved_) break;
-    const tcp::Step step = reader_.read(socket(), Card::kBytes);
-    if (step == tcp::Step::kAgain) {
-      if (linked_.link.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
+    const Step step = reader_.read(socket(), Card::kBytes);
+    if (step == Step::kAgain) {
+      if (channel_.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
       return nullptr;
     }
-    if (step != tcp::Step::kDone)
+    if (step != Step::kDone)
       fail(Cause::kRemote, "{}: the peer closed the link before {} agreed on", description_, means_);
     const Card card = Card::decode(reader_.bytes());
     reader_.clear();
@@ -129,12 +129,12 @@ std::unique_ptr<Connection> LinkedSetUp<Card>::poll() {
     }
   }
   if (!write()) return nullptr;
-  note_first_lane(linked_.link);
+  note_first_nic_pair(channel_);
   return make();
 }
 
 template <typename Card>
-void LinkedSetUp<Card>::take(const Card& card) {
+void ChannelSetUp<Card>::take(const Card& card) {
   if (card.kind != due_) {
     fail(Cause::kRemote, "the peer said {} where {} was due", static_cast<int>(card.kind),
          static_cast<int>(due_));
@@ -146,11 +146,11 @@ void LinkedSetUp<Card>::take(const Card& card) {
 }
 
 template <typename Card>
-void LinkedSetUp<Card>::append_wait_handles(std::vector<pollfd>& handles) const {
+void ChannelSetUp<Card>::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool look_again = testing_ && append_test_handles(handles);
   if (testing_ && !proved_) handles.push_back({timer_.descriptor(), POLLIN, 0});
   // A link can always be written: that ends the sleep.
   handles.push_back({socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0});
 }
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

@@ -1,4 +1,4 @@
-#include "transport/bootstrap/peer_link.h"
+#include "transport/bootstrap/peer_watch.h"
 
 #include <sys/socket.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // For what a peer that is gone had sent before.
@@ -14,7 +14,7 @@ constexpr Duration kDrainTime = std::chrono::seconds(2);
 
 }  // namespace
 
-std::string PeerLink::look() noexcept {
+std::string PeerWatch::look() noexcept {
   while (!closing()) {
     const ssize_t got = ::recv(socket_, word_.data() + word_bytes_, word_.size() - word_bytes_, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
@@ -35,7 +35,7 @@ std::string PeerLink::look() noexcept {
   return {};
 }
 
-std::string PeerLink::ending() const {
+std::string PeerWatch::ending() const {
   if (!goodbye_) return "the peer vanished: its end was closed without a goodbye (did its process die?)";
   switch (goodbye_->why) {
     case Goodbye::Why::kTooLarge:
@@ -48,18 +48,18 @@ std::string PeerLink::ending() const {
   }
 }
 
-void PeerLink::prolong() noexcept {
+void PeerWatch::prolong() noexcept {
   until_ = clock_->now() + kDrainTime;
 }
 
-void PeerLink::say(const Goodbye& goodbye) noexcept {
+void PeerWatch::say(const Goodbye& goodbye) noexcept {
   const auto bytes = goodbye.encode();
   // The link is empty but for this: it fits.
   [[maybe_unused]] const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void PeerLink::shut() noexcept {
+void PeerWatch::shut() noexcept {
   ::shutdown(socket_, SHUT_RDWR);
 }
 
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap
