@@ -15,7 +15,7 @@
 #include "tools/cli/table.h"
 #include "tools/cli/validators.h"
 #include "tools/launch/profile_ranks.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 namespace tombolo::tools {
 namespace {

@@ -1,5 +1,5 @@
 // tombolo train: a GPT on the bytes of a file, by one rank or many.
-#include "trainer/train.h"
+#include "trainer/run/train.h"
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
-#include "trainer/placement_check.h"
+#include "trainer/run/placement_check.h"
 
 namespace tombolo::tools {
 namespace {
@@ -58,8 +58,8 @@ void catch_interrupts() {
 void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
   const auto total = memory.parameters + memory.gradients + memory.optimizer + memory.activations;
   fmt::print("{}: {} parameters; {} stages x {} replicas, batch {}, micro-batch {}; {} on this rank\n",
-             job.shape.text(), trainer::parameter_count(job.shape), job.layout.pipeline(),
-             job.layout.replicas, job.layout.global_batch, job.layout.micro_batch, format_size(total));
+             job.shape.text(), trainer::parameter_count(job.shape), job.parallel.pipeline(),
+             job.parallel.replicas, job.parallel.global_batch, job.parallel.micro_batch, format_size(total));
   constexpr double kProductSeconds = 0.01;
   fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds).text());
   std::fflush(stdout);

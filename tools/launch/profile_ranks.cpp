@@ -15,7 +15,7 @@
 #include "compute/cores.h"
 #include "probe/assembly.h"
 #include "topology/files/cluster_file.h"
-#include "trainer/layer_times.h"
+#include "trainer/run/layer_times.h"
 
 namespace tombolo::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include "trainer/cpu/arena.h"
 #include "trainer/cpu/attention.h"
 #include "trainer/cpu/kernels.h"
-#include "trainer/layout.h"
+#include "trainer/model/stage_parameters.h"
 
 namespace tombolo::trainer::cpu {
 
@@ -39,7 +39,7 @@ struct LayerScratch {
 void layer_forward(const LayerActivations& kept, const float* in, const LayerTensors& parameters,
                    const AttentionShape& shape, const Kernels& kernels) noexcept;
 
-/// `gradient`, by the block's output, becomes that by its input.
+/// `gradient` comes in as the loss's gradient by the block's output and leaves as that by its input.
 void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,
                     const float* in, const LayerTensors& parameters, const LayerScratch& scratch,
                     const AttentionShape& shape, const Kernels& kernels) noexcept;
