@@ -1,5 +1,5 @@
-// A peer in the same host that writes what it likes into the shared ring: records with any fields behind a
-// stamp that holds.
+// A hostile peer on the same host that writes anything into the shared ring: records with any fields behind a
+// valid stamp.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <sys/socket.h>
 
@@ -16,7 +16,7 @@ using namespace tombolo::transport::shm;
 
 namespace {
 
-/// Puts a record where the reader will look next, if it believes the lengths as we do.
+/// Puts a record where the reader looks next if it computes lengths as this function does.
 void write_record(FuzzedDataProvider& input, Ring& ring, std::uint64_t& position) {
   Record record;
   record.type = static_cast<RecordType>(input.ConsumeIntegralInRange<int>(0, 6));
@@ -48,7 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Link agreed_link{
       Descriptor(ends[0]), true, {}, {}, {}, 0, {}, Deadline::after(std::chrono::minutes(1)), nullptr, {}};
   agreed_link.route.transport = "shm";
-  // No process has this number, so that no fetch reads anything; that it tries is what is looked at.
+  // No process has this number, so that no fetch reads anything; the test is that the reader tries and
+  // survives.
   Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};
   Ring& incoming = segment->rings[1];
   Ring& outgoing = segment->rings[0];

@@ -94,18 +94,19 @@ int run_train(const trainer::TrainOptions& options) {
   catch_interrupts();
   std::unique_ptr<collectives::Communicator> world;
   if (collectives::Identity::from_environment().size > 1) {
-    trainer::resolve(options);  // refuse bad options before anybody is waited for
+    trainer::resolve(options);  // refuse bad options before waiting for other ranks
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
     try {
       if (!options.plan.empty()) check_plan(options.plan, *world, engine.routing);
     } catch (const Error&) {
-      world.reset();  // all ranks come to the same verdict: take leave of them, as this is no rank's own
-                      // failure
+      // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
+      // that this rank failed.
+      world.reset();
       throw;
     }
   }
-  const bool chief = !world || world->rank() == 0;
+  const bool rank_zero = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
   hooks.started = print_start;
   hooks.stepped = ProgressLines(options.steps);
@@ -123,7 +124,7 @@ int run_train(const trainer::TrainOptions& options) {
     }
   }
   if (!result.interrupted) return kExitOk;
-  if (chief) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
+  if (rank_zero) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
   return kExitInterrupted;
 }
 

@@ -7,7 +7,7 @@
 namespace tombolo::trainer {
 namespace {
 
-Shape shape_of(int layers) {
+Shape shape_with_layers(int layers) {
   Shape shape;
   shape.context = 16;
   shape.padded_vocabulary = 256;
@@ -18,7 +18,7 @@ Shape shape_of(int layers) {
 }
 
 TEST(ParallelConfig, LayersAreSpreadEvenlyAndTheFirstStagesTakeTheRemainder) {
-  const ParallelConfig parallel = even_parallel_config(shape_of(8), 3, 2, 12, 0);
+  const ParallelConfig parallel = even_parallel_config(shape_with_layers(8), 3, 2, 12, 0);
   ASSERT_EQ(parallel.stages.size(), 3u);
   EXPECT_EQ(parallel.stages[0].layers, 3);
   EXPECT_EQ(parallel.stages[1].layers, 3);
@@ -30,20 +30,20 @@ TEST(ParallelConfig, LayersAreSpreadEvenlyAndTheFirstStagesTakeTheRemainder) {
 }
 
 TEST(ParallelConfig, WhatCannotBeRunIsRefused) {
-  EXPECT_THROW(even_parallel_config(shape_of(2), 3, 1, 8, 0), Error);
-  EXPECT_THROW(even_parallel_config(shape_of(2), 1, 3, 8, 0), Error);
-  EXPECT_THROW(even_parallel_config(shape_of(2), 2, 1, 8, 3), Error);
-  EXPECT_THROW(even_parallel_config(shape_of(2), 0, 1, 8, 1), Error);
-  ParallelConfig parallel = even_parallel_config(shape_of(4), 2, 2, 8, 1);
+  EXPECT_THROW(even_parallel_config(shape_with_layers(2), 3, 1, 8, 0), Error);
+  EXPECT_THROW(even_parallel_config(shape_with_layers(2), 1, 3, 8, 0), Error);
+  EXPECT_THROW(even_parallel_config(shape_with_layers(2), 2, 1, 8, 3), Error);
+  EXPECT_THROW(even_parallel_config(shape_with_layers(2), 0, 1, 8, 1), Error);
+  ParallelConfig parallel = even_parallel_config(shape_with_layers(4), 2, 2, 8, 1);
   parallel.coordinates[3] = parallel.coordinates[0];
-  EXPECT_THROW(parallel.check(shape_of(4)), Error);
-  parallel = even_parallel_config(shape_of(4), 2, 2, 8, 1);
+  EXPECT_THROW(parallel.check(shape_with_layers(4)), Error);
+  parallel = even_parallel_config(shape_with_layers(4), 2, 2, 8, 1);
   parallel.coordinates.pop_back();
-  EXPECT_THROW(parallel.check(shape_of(4)), Error);
-  parallel = even_parallel_config(shape_of(4), 2, 2, 8, 1);
-  EXPECT_THROW(parallel.check(shape_of(5)), Error);
+  EXPECT_THROW(parallel.check(shape_with_layers(4)), Error);
+  parallel = even_parallel_config(shape_with_layers(4), 2, 2, 8, 1);
+  EXPECT_THROW(parallel.check(shape_with_layers(5)), Error);
   parallel.stages[1].first_layer = 1;
-  EXPECT_THROW(parallel.check(shape_of(4)), Error);
+  EXPECT_THROW(parallel.check(shape_with_layers(4)), Error);
 }
 
 }  // namespace

@@ -24,10 +24,10 @@ inline void spin_and_yield(unsigned passes) noexcept {
   if (passes % 256 == 0) ::sched_yield();
 }
 
-/// Messages of one measurement of throughput: `count` on each of `lanes` lanes, kOutstanding of a lane in
-/// flight. `slots` has room for lanes * kOutstanding messages of `size`.
+/// Messages of one measurement of throughput: `count` on each of `channels` channels, kOutstanding of a
+/// channel in flight. `slots` has room for channels * kOutstanding messages of `size`.
 struct Stream {
-  std::size_t lanes = 1, size = 0, count = 0;
+  std::size_t channels = 1, size = 0, count = 0;
   std::span<std::byte> slots;
   /// The receiving end adds the bytes of each message that has arrived; may be null.
   std::uint64_t* received = nullptr;
@@ -37,8 +37,8 @@ struct Stream {
   /// flight; the receiving end, and plain TCP, are done at once.
   std::function<bool()> go_on;
 
-  std::span<std::byte> slot(std::size_t lane, std::size_t index) const {
-    return slots.subspan((lane * kOutstanding + index % kOutstanding) * size, size);
+  std::span<std::byte> slot(std::size_t channel, std::size_t index) const {
+    return slots.subspan((channel * kOutstanding + index % kOutstanding) * size, size);
   }
 };
 
@@ -47,14 +47,14 @@ inline constexpr unsigned kPassesPerQuestion = 64;
 
 /// Lane and index into the first and last bytes of a message, and the check of it. Throws kInternal on
 /// another.
-void stamp(std::span<std::byte> message, std::size_t lane, std::size_t index);
-void check_stamp(std::span<const std::byte> message, std::size_t lane, std::size_t index);
+void stamp(std::span<std::byte> message, std::size_t channel, std::size_t index);
+void check_stamp(std::span<const std::byte> message, std::size_t channel, std::size_t index);
 
-class Lanes {
+class Channels {
  public:
-  virtual ~Lanes() = default;
+  virtual ~Channels() = default;
   virtual std::string name() const = 0;
-  /// One message on lane 0 of each direction; returns when the buffer may be used again, or is filled.
+  /// One message on channel 0 of each direction; returns when the buffer may be used again, or is filled.
   virtual void send(std::span<std::byte> data) = 0;
   virtual void receive(std::span<std::byte> buffer) = 0;
   /// The sending end stamps every message, the receiving end checks it.
@@ -62,15 +62,15 @@ class Lanes {
 };
 
 /// Sockets without any protocol. Polls.
-class PlainLanes final : public Lanes {
+class PlainChannels final : public Channels {
  public:
-  /// A socket per lane, for both directions. Messages below 64 KiB are written and read several at a time, as
-  /// far as kOutstanding goes: nothing can do less, but who does it knows of no message when it has arrived.
-  /// `sockets` are connected to those of the other process, lane by lane. Takes them over.
-  explicit PlainLanes(std::vector<int> sockets) : out_(std::move(sockets)) {}
-  /// As NCCL uses them: a socket per lane and direction, and each message on its own.
-  PlainLanes(std::vector<int> out, std::vector<int> in) : out_(std::move(out)), in_(std::move(in)) {}
-  ~PlainLanes() override;
+  /// A socket per channel, for both directions. Messages below 64 KiB are written and read several at a time,
+  /// as far as kOutstanding goes: nothing can do less, but who does it knows of no message when it has
+  /// arrived. `sockets` are connected to those of the other process, channel by channel. Takes them over.
+  explicit PlainChannels(std::vector<int> sockets) : out_(std::move(sockets)) {}
+  /// As NCCL uses them: a socket per channel and direction, and each message on its own.
+  PlainChannels(std::vector<int> out, std::vector<int> in) : out_(std::move(out)), in_(std::move(in)) {}
+  ~PlainChannels() override;
   std::string name() const override {
     return in_.empty() ? "plain TCP, 64 KiB at a time" : "plain TCP, message by message, each way its socket";
   }
@@ -83,13 +83,13 @@ class PlainLanes final : public Lanes {
   std::vector<int> out_, in_;  // the latter empty where it is the former
 };
 
-/// A plugin's comms, as many each way as there are lanes. Tests the oldest request of each in turn, as
+/// A plugin's comms, as many each way as there are channels. Tests the oldest request of each in turn, as
 /// NCCL does.
-class PluginLanes final : public Lanes {
+class PluginChannels final : public Channels {
  public:
-  /// `channel` is a stream socket to the other process, which constructs its end at the same time.
-  PluginLanes(std::unique_ptr<net_plugin::Client> client, std::size_t lanes, int channel);
-  ~PluginLanes() override;
+  /// `control` is a stream socket to the other process, which constructs its end at the same time.
+  PluginChannels(std::unique_ptr<net_plugin::Client> client, std::size_t channels, int control);
+  ~PluginChannels() override;
   std::string name() const override;
   void send(std::span<std::byte> data) override;
   void receive(std::span<std::byte> buffer) override;

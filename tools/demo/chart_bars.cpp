@@ -116,7 +116,7 @@ std::string draw_traffic(const Report& report) {
     for (NicKind kind : kKinds) {
       double width = sums[i][kind] * axes.scale;
       if (width <= 0) continue;
-      // A gap of two pixels keeps neighbours apart without an outline.
+      // A gap of two pixels separates neighbours without an outline.
       svg.rectangle(x, bar_y(i), std::max(width - 2, 0.5), kBarsBar,
                     fmt::format("kind-{}", topology::nic_kind_name(kind)),
                     fmt::format("{}: {:.2f} MB per step", kind_title(kind), sums[i][kind]), 2);
