@@ -33,6 +33,7 @@ FOLDERS = {
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "strategies", "explain", "launch", "testing"],
+    "trainer": ["model", "cpu", "pipeline", "run", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}

@@ -1,4 +1,5 @@
-// Breaks what two ends transfer over, again and again, while every byte is checked; docs/faults.md.
+// Breaks streams, paths and NICs again and again under a running transfer whose every byte is checked;
+// docs/faults.md.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -92,7 +93,7 @@ class Transfer {
     return std::ranges::all_of(board_->ends, [&](const EndBoard& end) { return end.state == state; });
   }
 
-  /// Throws with the end's own words when one has failed.
+  /// Throws with the error of an end that has failed.
   void check() const {
     for (std::size_t end = 0; end < 2; ++end) {
       if (board_->ends[end].state == EndState::kFailed)
@@ -127,7 +128,7 @@ class Transfer {
     check();
   }
 
-  /// It is waited for at the end.
+  /// The transfer waits for this at its end.
   void kill(std::size_t end, int signal) const { ::kill(pids_[end], signal); }
 
  private:
@@ -179,7 +180,8 @@ void add_process_faults(std::vector<Fault>& faults, Transfer& transfer) {
 
 struct Toll {
   int times = 0, hits = 0;
-  double longest_gap = 0, longest_stall = 0;  ///< the stall without the time in which nothing could pass
+  double longest_gap = 0,
+         longest_stall = 0;  ///< the stall leaves out the time in which a fault stopped everything
   double longest_pass = 0;
 };
 
@@ -293,7 +295,7 @@ class Runner {
   std::map<std::string, Toll> tolls_;
 };
 
-/// A connection that cannot go on must say so in time, and name what it lost.
+/// Tests that a connection which cannot go on fails in time, with an error that names the lost peer.
 void expect_failure(const Transfer& transfer, std::size_t end, const Arena& arena, double limit,
                     TimePoint since) {
   const EndBoard& board = transfer.board().ends[end];
@@ -389,7 +391,7 @@ int main(int argc, char** argv) {
     return Runner(plan, *arena).run() ? 0 : 1;
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
-    // Namespaces that are not permitted here are no failure.
+    // Where namespaces are not permitted the test is skipped.
     return error.cause() == Cause::kUnsupported ? 77 : 1;
   }
 }

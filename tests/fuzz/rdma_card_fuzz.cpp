@@ -1,4 +1,4 @@
-// What the two ends of an RDMA connection tell each other while they set it up.
+// The set-up message of an RDMA connection.
 #include "tests/fuzz/round_trip.h"
 #include "transport/rdma/card.h"
 

@@ -59,7 +59,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                     &Clock::steady(),
                                     {}};
   channel.route.transport = "shm";
-  // No process has this number, so that no fetch reads anything; that it tries is what is looked at.
+  // No process has this number, so that no fetch reads anything; the test is that the reader tries and
+  // survives.
   Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};
   Ring& incoming = segment->rings[1];
   Ring& outgoing = segment->rings[0];

@@ -1,4 +1,4 @@
-// What the two ends of a UCX connection tell each other while they set it up.
+// The set-up message of a UCX connection.
 #include "tests/fuzz/round_trip.h"
 #include "transport/ucx/card.h"
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!fuzz::read_back(fuzz::bytes_of(data, size), card)) return 0;
   FUZZ_CHECK(card.address.size() <= kLongestAddress);
   FUZZ_CHECK(card.wanted.size() <= kMostLanes);
-  // Without a worker's address there is nothing to give to UCX.
+  // UCX needs the worker's address in all kinds but these two.
   FUZZ_CHECK(!card.address.empty() || card.kind == Card::Kind::kProved || card.kind == Card::Kind::kRefusal);
   return 0;
 }

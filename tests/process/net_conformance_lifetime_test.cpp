@@ -30,7 +30,7 @@ std::set<std::string> entries(const char* folder) {
   return names;
 }
 
-/// Open descriptors with what they are, without the one that lists them.
+/// Open descriptors with what they refer to, without the one that lists them.
 std::set<std::string> descriptors() {
   std::set<std::string> open;
   for (const std::string& name : entries("/proc/self/fd")) {
@@ -55,7 +55,7 @@ std::set<std::string> threads_here() {
   return threads;
 }
 
-/// Of the library, in this process.
+/// Mappings of the library in this process.
 std::size_t mappings_of(const std::string& library) {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -106,7 +106,7 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
         void *context = nullptr, *abandoned = nullptr, *listen_comm = nullptr;
         REQUIRE(plugin->init(&context, 1, keep_log) == abi::kSuccess);
         talk_to_self(*plugin, context);
-        // A connect that NCCL gave up, whose end nobody tells the plugin.
+        // A connect that NCCL gave up: the plugin is never told of its end.
         HandleMemory handle{};
         REQUIRE(plugin->listen(context, 0, handle.data(), &listen_comm) == abi::kSuccess);
         REQUIRE(plugin->connect(context, 0, handle.data(), &abandoned) == abi::kSuccess);
@@ -122,7 +122,7 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
   EXPECT_NO_THROW(peer.join());
 }
 
-// Alike for every version of the ABI.
+// The same for every version of the ABI.
 TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
   Peer peer([](Channel&) {
     ::setenv("TOMBOLO_TLS", "on", 1);
@@ -131,7 +131,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
     auto open = descriptors();
     std::size_t mapped = 0;
     for (int round = 0; round < 3; ++round) {
-      // OpenSSL keeps things for every thread that used it; this one lives on when the plugin is gone.
+      // OpenSSL keeps data for every thread that used it; this thread lives on after the plugin is unloaded.
       std::atomic<bool> talked = false, unloaded = false;
       bool encrypted = false, ended = false;
       std::string failure;
@@ -171,7 +171,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
       if (round == 0) mapped = mappings_of("libnccl-net-tombolo");
       REQUIRE(mappings_of("libnccl-net-tombolo") == mapped);
     }
-    // With whatever runs at exit, which a peer leaves out otherwise.
+    // Ends with exit(), so that exit handlers run, which other peers leave out.
     std::exit(0);
   });
   EXPECT_NO_THROW(peer.join());
@@ -301,7 +301,7 @@ TEST_P(NetLifetime, ClosingWithRequestsInFlightIsClean) {
       });
 }
 
-// As in NCCL's abort, which gives memory back first and closes then.
+// As in NCCL's abort, which frees memory first and closes then.
 TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
   std::atomic<bool> passed = false;
   constexpr std::size_t kSize = 8'000'000;
@@ -316,7 +316,7 @@ TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
         std::size_t size = 0;
         REQUIRE(!side.poll(request, size));
         REQUIRE(side.plugin().deregister_memory(comm, memory) == abi::kSuccess);
-        std::ranges::fill(data, std::byte{0});  // somebody else's now
+        std::ranges::fill(data, std::byte{0});  // the memory is in use for something else now
         channel.signal();
         channel.wait();
         take_log();
@@ -333,8 +333,8 @@ TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
         channel.wait();
         std::vector<std::byte> buffer(kSize);
         void* request = side.receive(comm, buffer);
-        // No goodbye fits behind a frame that was cut short: the peer has to answer when asked, well before
-        // the idle timeout of 60 s.
+        // No goodbye can be sent behind a frame that was cut short. The peer must notice the closing well
+        // before the idle timeout of 60 s.
         EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
         channel.signal();
         passed = true;
@@ -414,7 +414,7 @@ TEST_P(NetLifetime, AKilledPeerMakesTestFailInBoundedTime) {
     auto lines = take_log();
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_TRUE(lines[0].starts_with("2 NET/Tombolo : ")) << lines[0];
-    // Later posts fail as well, instead of asking to try again for ever.
+    // Later posts fail as well; they must not return "try again" for ever.
     void* later = nullptr;
     abi::Result result = abi::kSuccess;
     Deadline deadline = Deadline::after(kPatience);

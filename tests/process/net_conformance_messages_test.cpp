@@ -33,7 +33,7 @@ TEST_P(NetMessages, AReceiveMayBeLargerThanItsSendAndBothEndsReportTheRealSize) 
           ASSERT_EQ(side.finish(side.receive(comm, buffer)), size);
           auto expected = pattern(size, 1);
           EXPECT_TRUE(std::equal(expected.begin(), expected.end(), buffer.begin()));
-          // What lies behind the message is left alone.
+          // Bytes behind the message stay as they are.
           EXPECT_TRUE(std::all_of(buffer.begin() + static_cast<std::ptrdiff_t>(size), buffer.end(),
                                   [](std::byte byte) { return byte == std::byte{0xee}; }));
         }
@@ -47,7 +47,7 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
       [](Side& side, void* comm, Channel& channel) {
         auto data = pattern(1001, 1);
         void* request = side.send(comm, data);
-        // Done, as far as the sender knows, or failed with the connection: its end is open.
+        // The send may be done, as far as the sender knows, or have failed with the connection.
         int done = 0;
         Deadline deadline = Deadline::after(kPatience);
         while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::kSuccess)
@@ -150,7 +150,8 @@ TEST_P(NetMessages, RequestsMayBeTestedInAnyOrder) {
 
 TEST_P(NetMessages, LaterRequestsProgressWhileOnlyTheOldestIsTested) {
   // Both ends test only the last of eight; all the older ones must then be found done at their first test.
-  // And the other way round: only the oldest, until the peer says over another way that everything arrived.
+  // Then the other way round: only the oldest is tested until the peer says over the channel that everything
+  // arrived.
   constexpr std::size_t kCount = 8, kSize = 300'000;
   Pair::run(
       GetParam(),
@@ -162,7 +163,7 @@ TEST_P(NetMessages, LaterRequestsProgressWhileOnlyTheOldestIsTested) {
         std::size_t size = 0;
         for (std::size_t i = 0; i + 1 < kCount; ++i) REQUIRE(side.poll(requests[i], size) && size == kSize);
 
-        // Small ones: the first test must hand all of them to the network, as NCCL may not come back for
+        // Small messages: the first test must hand all of them to the network, as NCCL may not come back for
         // long.
         auto small = pattern(50, 2);
         requests.clear();
@@ -203,7 +204,7 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         } while (request != nullptr && requests.size() < kMost);
         REQUIRE(request == nullptr);
         REQUIRE(requests.size() >= abi::kRequestsPerComm);
-        // One done makes room for one more.
+        // One completed request makes room for one more.
         REQUIRE(side.finish(requests.front()) == data.size());
         requests.front() = side.send(comm, data);
         auto count = requests.size() + 1;
@@ -212,7 +213,7 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         channel.wait();
       },
       [&](Side& side, void* comm, Channel& channel) {
-        // Likewise when receives are posted and nothing comes.
+        // The same holds when receives are posted and nothing comes.
         std::vector<std::byte> buffer(16);
         std::deque<void*> requests;
         void* request = nullptr;

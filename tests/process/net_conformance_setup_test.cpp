@@ -101,8 +101,8 @@ TEST_P(NetSetup, RejectsAWrongEnvironmentNamingTheVariable) {
 }
 
 TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
-  // NCCL's proxy asks for several connections in turn: an answer must not wait for anybody. Who waited for
-  // the peer here would wait for ever.
+  // NCCL's proxy asks for several connections in turn, so that no call may wait. A plugin that waited for the
+  // peer here would wait for ever.
   Peer peer([&](Channel& channel) {
     Side side(GetParam());
     HandleMemory handle;
@@ -166,7 +166,7 @@ TEST_P(NetSetup, TwoConnectsToOneListenGiveTwoConnections) {
     Side side(GetParam());
     HandleMemory first;
     channel.receive(first.data(), first.size());
-    // The second one from other memory, both being made at a time; then a third from memory used before.
+    // The second from other memory, while both are being made; then a third from memory that was used before.
     HandleMemory second = first;
     void *one = nullptr, *two = nullptr;
     Deadline deadline = Deadline::after(kPatience);

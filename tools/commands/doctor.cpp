@@ -104,13 +104,13 @@ void print(const Json& check, bool with_advice = false) {
     fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
 }
 
-// By rank: {"rank", "host", "checks", "routes", "ways"}.
+// `ranks`: one object per rank, {"rank", "host", "checks", "routes", "ways"}.
 void print_ranks(const Json& ranks) {
   std::string advice;
   for (const Json& rank : ranks) {
     fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
     for (const Json& check : rank["checks"]) {
-      // Of the machines' checks only what rank 0's own list does not say already.
+      // Rank 0's own checks were printed already; of the others only the ones that are not ok.
       if (rank["rank"] != 0 && check["status"] != "ok") print(check);
     }
     for (const Json& route : rank["routes"]) {
@@ -122,11 +122,12 @@ void print_ranks(const Json& ranks) {
   if (!advice.empty()) fmt::print("\n-> {}\n", advice);
 }
 
-// What the first rank of each host measures to the other hosts, and what is wrong with it.
+// The first rank of each host measures the ways to the other hosts; returns the measurements and the
+// findings.
 std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Options& engine,
                               const topology::Machine& machine) {
   doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
-  const doctor::Beacon beacon(mine);
+  const doctor::Responder responder(mine);
   std::vector<doctor::HostFacts> all;
   for (const std::string& text : assembly.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
     all.push_back(doctor::host_facts_from_json(Json::parse(text)));
@@ -149,13 +150,13 @@ std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Opti
       }
     }
   }
-  // Beacons stay until nobody asks any more.
+  // The responders must answer until every host has measured.
   assembly.gather("measured", "", engine.deadline + std::chrono::seconds(60));
   return checks;
 }
 
-// One of several ranks: rank 0 prints for all. Nothing here needs a way between two ranks but what is
-// checked.
+// The work of one of several ranks; rank 0 prints for all. It relies on the rendezvous alone, and not on the
+// connections between ranks that it checks.
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
                    const topology::Machine& machine) {
   auto engine = collectives::Options::from_environment();
@@ -181,7 +182,7 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
     }
     std::fflush(stdout);
   }
-  // A rank that ends with a failure ends the others under a launcher: not before all is printed.
+  // A launcher ends all ranks when one ends with a failure, so none may end before all is printed.
   assembly.gather("printed", "", engine.deadline);
   return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
 }

@@ -88,7 +88,7 @@ planner::Job job_of(const PlanOptions& options) {
   return job;
 }
 
-/// What may vary, where the framework has it.
+/// Sets the choices that the search may vary: those that the framework offers and the user left open.
 void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
   using planner::Schedule;
   const bool megatron = job.framework == planner::Framework::kMegatron;
@@ -113,12 +113,12 @@ void set_choices(const PlanOptions& options, const planner::Job& job, planner::P
   }
 }
 
-/// What the other strategy would give under the same routing, in one line for people.
+/// One line that compares the plan with one by another strategy under the same routing.
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
   const bool default_order = options.strategy == planner::Strategy::kMegatron;
   options.strategy = default_order ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
-  options.may_leave_out = false;  // these two give every rank a place
+  options.may_leave_out = false;  // these two strategies use every device
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
     const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
@@ -165,7 +165,7 @@ int run_plan(const PlanOptions& options) {
     plan = std::move(next.plan);
   }
   if (!options.what_if.empty()) {
-    const auto scenarios = play(options.what_if, plan, cluster, job, plan_options);
+    const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
     std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
                                : describe_scenarios(plan, scenarios));
     return kExitOk;
@@ -261,7 +261,7 @@ void add_plan(CommandLine& tombolo) {
       ->capture_default_str()
       ->check(above_zero)
       ->needs(running);
-  // What might be is shown, not written.
+  // --what-if only shows plans, and so excludes the options that write one.
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
   app.add_option("--report", options->report,

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kSlowest = Options::kSlowestEthernet, kFastest = Options::kFastestEthernet;
 constexpr int kHalvings = 40;
-constexpr double kPayload = 0.949;  // of a wire's bits, with packets of 1,500 bytes: 1,448 of 1,526
-constexpr double kLatency = 1e-4;   // seconds; what emulated hosts need to wake each other
+constexpr double kPayload = 0.949;  // share of payload on a wire, with packets of 1,500 bytes: 1,448 of 1,526
+constexpr double kLatency = 1e-4;   // seconds; the time that emulated hosts need to wake each other
 
-/// Four hosts of which each reaches each over Ethernet, as the launcher deals them out.
+/// Four hosts in launcher's order, all connected by Ethernet.
 topology::ClusterFile ethernet_only(double bits_per_second, double cores, const planner::Profile& profile) {
   topology::ClusterFile cluster;
   cluster.shared_processor.emplace();

@@ -56,8 +56,8 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     int pipeline, data, micro_batch;
     const char* routing = "per-peer";
   };
-  // Each predicted at least a twentieth from the next and from the three: steps of equal plans differ by
-  // that, from one moment of a virtual machine to the next.
+  // Each is predicted at least a twentieth apart from the next and from the three. Steps of equal plans
+  // differ by about that much, since the speed of a virtual machine changes from one moment to the next.
   constexpr Other kOthers[] = {
       {"holmes-4-stages", "Holmes, 4 stages", planner::Strategy::kHolmes, 4, 1, 4},
       {"4-replicas", "4 replicas", planner::Strategy::kMegatron, 1, 4, 2},

@@ -15,14 +15,14 @@
 #include "compute/cores.h"
 #include "probe/assembly.h"
 #include "topology/files/cluster_file.h"
-#include "trainer/layer_times.h"
+#include "trainer/run/layer_times.h"
 
 namespace tombolo::tools {
 namespace {
 
 using planner::Profile;
 
-// What one measurement may take besides its budget, with a model that fills the memory.
+// A measurement may take this long in addition to its budget, for a model that fills the memory.
 constexpr auto kPatience = std::chrono::minutes(10);
 constexpr double kMostDifference = 1.25;
 
@@ -79,8 +79,8 @@ DeviceTimes parse_times(const std::string& text, int rank) {
   return times;
 }
 
-/// This rank's device in the cluster file, by its place among the ranks of its host. Detection names GPUs
-/// only; on a host without a list of devices a rank computes on a core.
+/// The name of this rank's device in the cluster file; `local` is the rank's number on its host. Detection
+/// lists GPUs only; on a host without a list of devices a rank computes on a core.
 std::string device_name(const topology::Host& host, std::size_t local) {
   if (local >= host.devices.size()) return "cpu";
   const topology::Device& device = host.devices[local];
