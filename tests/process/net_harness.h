@@ -39,7 +39,7 @@ void require(bool condition, const char* text, const char* file, int line);
 void require_equal(const std::set<std::string>& seen, const std::set<std::string>& wanted, const char* text,
                    const char* file, int line);
 
-/// What NCCL's bootstrap is to NCCL: carries handles, and lets the processes wait for each other.
+/// Stands for NCCL's bootstrap: it carries handles, and lets the processes wait for each other.
 class Channel {
  public:
   explicit Channel(int descriptor) : descriptor_(descriptor) {}
@@ -78,7 +78,7 @@ class Peer {
   std::unique_ptr<Channel> channel_;
 };
 
-using HandleMemory = std::array<std::byte, abi::kHandleBytes>;
+using HandleMemory = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 
 /// One process's plugin: loaded, initialised, and finalised at the end. Its calls insist on success.
 class Side {
@@ -105,7 +105,7 @@ class Side {
   /// One test; true when done.
   bool poll(void* request, std::size_t& size);
   /// Tests until it fails; the result code.
-  abi::Result finish_badly(void* request);
+  abi::ncclResult_t finish_badly(void* request);
 
  private:
   std::unique_ptr<Client> plugin_;
@@ -115,8 +115,8 @@ class Side {
 /// Lines that the plugin gave to its logger since the last call, "<level> <text>".
 std::vector<std::string> take_log();
 /// A logger like NCCL's, which keeps the lines.
-void keep_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
-    __attribute__((format(printf, 5, 6)));
+void keep_log(abi::ncclDebugLogLevel level, unsigned long subsystems, const char* file, int line,
+              const char* format, ...) __attribute__((format(printf, 5, 6)));
 
 /// Bytes that depend on `seed` and position.
 std::vector<std::byte> pattern(std::size_t size, unsigned seed);
