@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -83,7 +84,7 @@ class PipelineTraining : public testing::Test {
     path_ =
         (std::filesystem::temp_directory_path() / ("tombolo-trainer-" + std::to_string(::getpid()))).string();
     job_.data = path_;
-    std::mt19937 random(1);
+    std::mt19937 random(test_seed(1));
     std::string text;
     while (text.size() < 3000) text += std::array{"ab ", "stone ", "water\n", "the "}[random() % 4];
     std::ofstream(path_, std::ios::binary) << text;
