@@ -22,8 +22,8 @@ namespace abi = net_plugin::abi;
 constexpr Duration kConnectDeadline = std::chrono::seconds(60);
 
 /// The plugins' warnings, to standard error; the rest is NCCL's business.
-void log_warnings(int level, unsigned long, const char*, int, const char* format, ...) {
-  if (level != abi::kLogWarn) return;
+void log_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
+  if (level != abi::NCCL_LOG_WARN) return;
   va_list arguments;
   va_start(arguments, format);
   std::vfprintf(stderr, format, arguments);
@@ -31,8 +31,9 @@ void log_warnings(int level, unsigned long, const char*, int, const char* format
   std::fputc('\n', stderr);
 }
 
-void check(abi::Result result, const char* operation) {
-  if (result != abi::kSuccess) fail(Cause::kSystem, "{} failed with NCCL result {}", operation, result);
+void check(abi::ncclResult_t result, const char* operation) {
+  if (result != abi::ncclSuccess)
+    fail(Cause::kSystem, "{} failed with NCCL result {}", operation, static_cast<int>(result));
 }
 
 std::uint64_t mark_of(std::size_t channel, std::size_t index) {
@@ -142,7 +143,7 @@ PluginChannels::PluginChannels(std::unique_ptr<net_plugin::Client> client, std::
   check(client_->devices(&devices), "devices");
   if (devices < 1) fail(Cause::kUnsupported, "{} has no device", client_->name());
   for (Comm& comm : comms_) {
-    std::array<std::byte, abi::kHandleBytes> own{}, others{};
+    std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> own{}, others{};
     void* listening = nullptr;
     check(client_->listen(context_, 0, own.data(), &listening), "listen");
     if (::send(control, own.data(), own.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(own.size()) ||

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/randomized_test.h"
 #include "compute/gemm_kernels.h"
 #include "compute/instruction_set.h"
 #include "compute/rounding_of_sum.h"
@@ -120,9 +121,7 @@ class Gemm : public testing::TestWithParam<InstructionSet> {
 };
 
 TEST_P(Gemm, IsThatOfDoublePrecisionForRandomShapesOperandsAndEpilogues) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 generator(seed);
+  std::mt19937 generator(test_seed());
   for (int round = 0; round < 120; ++round) {
     const Case one = Case::random(generator, round % 10 == 0 ? 150 : 40);
     const bool with_matrix = generator() % 2 == 0, with_row = generator() % 2 == 0,
@@ -135,7 +134,7 @@ TEST_P(Gemm, IsThatOfDoublePrecisionForRandomShapesOperandsAndEpilogues) {
 }
 
 TEST_P(Gemm, CutsTheInnerDimensionAndCopiesWideOperands) {
-  std::mt19937 generator(5);
+  std::mt19937 generator(test_seed(5));
   std::normal_distribution<float> normal;
   for (const bool transposed : {false, true}) {
     Case one{70, 300, 1100, transposed, !transposed};
@@ -148,7 +147,7 @@ TEST_P(Gemm, CutsTheInnerDimensionAndCopiesWideOperands) {
 }
 
 TEST_P(Gemm, GivesTheSameBitsWithAnyNumberOfThreads) {
-  std::mt19937 generator(7);
+  std::mt19937 generator(test_seed(7));
   std::normal_distribution<float> normal;
   for (const auto& [rows, columns] : {std::pair<std::size_t, std::size_t>{257, 96}, {40, 555}}) {
     Case one{rows, columns, 400, false, true};

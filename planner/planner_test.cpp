@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "base/sanitizer.h"
 #include "planner/cost/memory.h"
 #include "planner/plan/cluster_view.h"
@@ -320,9 +321,7 @@ TEST(Planner, PlansHolmesOwnExperimentInSecondsWithAboutTheGainThatTheyMeasured)
 }
 
 TEST(Planner, PlansForRandomClustersAreValidAndDeterministic) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
   int planned = 0;
   for (int round = 0; round < 60; ++round) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <random>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::probe {
 namespace {
 
@@ -40,9 +42,7 @@ TEST(ArrivalRate, IsNotMisledByAReaderHeldUp) {
 }
 
 TEST(ArrivalRate, StaysNearWhenTheReaderIsHeldUpAtRandom) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int round = 0; round < 200; ++round) {
     auto times = steady(50, 0.01);
     for (int stall = 0; stall < 5; ++stall) {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::probe {
 namespace {
 
@@ -111,9 +113,7 @@ TEST(Company, OfSeveralProcessesKeepsTheirRoundsTogether) {
 }
 
 TEST(Company, DoesNotWaitForThoseThatLeft) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int turn = 0; turn < 100; ++turn) {
     constexpr int kMembers = 3;
     Company company(kMembers);

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/observe/traced.h"
 #include "transport/testing/test_support.h"
 
@@ -187,10 +188,7 @@ TEST_P(Conformance, ClosingWithRequestsInFlightIsLegal) {
 }
 
 TEST_P(Conformance, RandomSchedulesInBothDirectionsDeliverEveryByte) {
-  auto seed = std::random_device{}();
-  RecordProperty("seed", std::to_string(seed));
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   constexpr std::size_t kMessages = 60;
   struct Side {
     Connection* connection;

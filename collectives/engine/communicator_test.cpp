@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "base/sanitizer.h"
 #include "collectives/engine/half.h"
 #include "collectives/testing/test_support.h"
@@ -162,8 +163,7 @@ void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_
 class Everywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
-  const std::uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const unsigned seed = test_seed();
   for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTwoLevel}) {
     expect_fine(run_ranks(
         GetParam(),

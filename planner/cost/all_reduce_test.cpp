@@ -5,6 +5,8 @@
 #include <map>
 #include <random>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::planner {
 namespace {
 
@@ -45,9 +47,7 @@ TEST(AllReduceTraffic, TheRingVisitsAHostOnce) {
 }
 
 TEST(AllReduceTraffic, BetweenTwoClustersTheMessageGoesOnceEachWay) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int round = 0; round < 100; ++round) {
     std::vector<MemberPlace> places = {{0, 0}, {1, 1}};
     const int more = std::uniform_int_distribution(0, 7)(random);

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "base/randomized_test.h"
 #include "planner/search/condense.h"
 #include "planner/search/shape_search.h"
 #include "planner/testing/testing_search.h"
@@ -79,9 +80,7 @@ TEST(Estimator, TimesOnePipelineAsTheSimulatorDoes) {
 }
 
 TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareNics) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 10; ++round) {
     const Setting setting(gpus({{"a", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"b", 1, 4}},
                                1e6 * static_cast<double>(5 + random() % 200)),

@@ -19,6 +19,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "base/units.h"
 #include "tests/faults/arena.h"
 #include "tests/faults/flow.h"
@@ -341,7 +342,7 @@ void run_terminal(const Plan& plan, Arena& arena) {
 
 int main(int argc, char** argv) {
   Plan plan;
-  plan.seed = std::random_device{}();
+  plan.seed = test_seed_from_environment().value_or(std::random_device{}());
   CLI::App app(
       "Breaks streams, NICs, paths and processes at random while messages of random sizes flow both ways, "
       "and "
@@ -355,7 +356,7 @@ int main(int argc, char** argv) {
   app.add_option("--faults", plan.faults, "how many (0: none, for --seconds)")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("--seconds", plan.seconds, "without faults: how long")->check(CLI::Range(0.0, 86400.0));
-  app.add_option("--seed", plan.seed, "default: another each time, and printed");
+  app.add_option("--seed", plan.seed, "default: TOMBOLO_TEST_SEED, or else another each time; printed");
   app.add_option("--kinds", plan.kinds, "only these faults (a wrong one lists them all)")->delimiter(',');
   app.add_option("--streams", plan.streams, "TCP streams per connection (default: TOMBOLO_TCP_STREAMS)")
       ->check(CLI::Range(1, 64));

@@ -50,7 +50,7 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
         // The send may be done, as far as the sender knows, or have failed with the connection.
         int done = 0;
         Deadline deadline = Deadline::after(kPatience);
-        while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::kSuccess)
+        while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::ncclSuccess)
           REQUIRE(!deadline.passed());
         channel.wait();
       },
@@ -58,7 +58,7 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
         std::vector<std::byte> buffer(1001, std::byte{0xee});
         buffer.resize(1000);
         take_log();
-        EXPECT_NE(side.finish_badly(side.receive(comm, buffer)), abi::kSuccess);
+        EXPECT_NE(side.finish_badly(side.receive(comm, buffer)), abi::ncclSuccess);
         auto lines = take_log();
         ASSERT_FALSE(lines.empty());
         EXPECT_TRUE(lines.back().starts_with("2 ")) << lines.back();
@@ -199,11 +199,11 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         std::vector<void*> requests;
         void* request = nullptr;
         do {
-          REQUIRE(side.plugin().send(comm, data.data(), data.size(), nullptr, &request) == abi::kSuccess);
+          REQUIRE(side.plugin().send(comm, data.data(), data.size(), nullptr, &request) == abi::ncclSuccess);
           if (request != nullptr) requests.push_back(request);
         } while (request != nullptr && requests.size() < kMost);
         REQUIRE(request == nullptr);
-        REQUIRE(requests.size() >= abi::kRequestsPerComm);
+        REQUIRE(requests.size() >= abi::NCCL_NET_MAX_REQUESTS);
         // One completed request makes room for one more.
         REQUIRE(side.finish(requests.front()) == data.size());
         requests.front() = side.send(comm, data);
@@ -219,11 +219,11 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         void* request = nullptr;
         do {
           ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                    abi::kSuccess);
+                    abi::ncclSuccess);
           if (request != nullptr) requests.push_back(request);
         } while (request != nullptr && requests.size() < kMost);
         EXPECT_EQ(request, nullptr);
-        EXPECT_GE(requests.size(), static_cast<std::size_t>(abi::kRequestsPerComm));
+        EXPECT_GE(requests.size(), static_cast<std::size_t>(abi::NCCL_NET_MAX_REQUESTS));
         std::size_t count = 0;
         std::size_t posted = requests.size(), done = 0;
         // The sender's first request needs a receive that is progressed.
@@ -234,7 +234,7 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         while (done < count) {
           while (posted < count) {
             ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                      abi::kSuccess);
+                      abi::ncclSuccess);
             if (request == nullptr) break;
             requests.push_back(request);
             ++posted;
@@ -256,11 +256,11 @@ TEST_P(NetMessages, ThePresetOfAnOptionalReceiveCompletionIsOverwritten) {
         channel.wait();
       },
       [](Side& side, void* comm, Channel& channel) {
-        auto* preset = reinterpret_cast<void*>(std::intptr_t{abi::kOptionalReceiveCompletion});
+        auto* preset = reinterpret_cast<void*>(std::intptr_t{abi::NCCL_NET_OPTIONAL_RECV_COMPLETION});
         std::vector<std::byte> buffer(100);
         void* request = preset;
         ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                  abi::kSuccess);
+                  abi::ncclSuccess);
         ASSERT_NE(request, preset);
         ASSERT_NE(request, nullptr);
         // Also where the answer is "try again".
@@ -268,7 +268,8 @@ TEST_P(NetMessages, ThePresetOfAnOptionalReceiveCompletionIsOverwritten) {
         void* more = preset;
         for (int i = 0; i < 1000 && more != nullptr; ++i) {
           more = preset;
-          ASSERT_EQ(side.plugin().receive(comm, other.data(), other.size(), nullptr, &more), abi::kSuccess);
+          ASSERT_EQ(side.plugin().receive(comm, other.data(), other.size(), nullptr, &more),
+                    abi::ncclSuccess);
           ASSERT_NE(more, preset);
         }
         EXPECT_EQ(more, nullptr);
@@ -286,18 +287,19 @@ TEST_P(NetMessages, OnlyHostMemoryIsRegisteredAndAFlushOfItIsNothing) {
         void* memory = side.register_memory(comm, buffer);
         EXPECT_NE(memory, nullptr);
         void* request = &side;
-        EXPECT_EQ(side.plugin().flush(comm, buffer.data(), buffer.size(), memory, &request), abi::kSuccess);
+        EXPECT_EQ(side.plugin().flush(comm, buffer.data(), buffer.size(), memory, &request),
+                  abi::ncclSuccess);
         EXPECT_EQ(request, nullptr);
-        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::kSuccess);
+        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::ncclSuccess);
 
         take_log();
         void* refused = &side;
         EXPECT_NE(
-            side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::kCudaPointer, &refused),
-            abi::kSuccess);
+            side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::NCCL_PTR_CUDA, &refused),
+            abi::ncclSuccess);
         EXPECT_EQ(refused, nullptr);
         EXPECT_NE(side.plugin().register_dma_buf(comm, buffer.data(), buffer.size(), 0, &refused),
-                  abi::kSuccess);
+                  abi::ncclSuccess);
         auto lines = take_log();
         ASSERT_EQ(lines.size(), 2U);
         for (const std::string& line : lines) EXPECT_NE(line.find("host memory"), line.npos) << line;

@@ -78,7 +78,7 @@ class Peer {
   std::unique_ptr<Channel> channel_;
 };
 
-using HandleMemory = std::array<std::byte, abi::kHandleBytes>;
+using HandleMemory = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 
 /// The plugin in one process: loaded, initialised, and finalised at the end. Its calls throw unless they
 /// succeed.
@@ -106,7 +106,7 @@ class Side {
   /// One test; true when done.
   bool poll(void* request, std::size_t& size);
   /// Tests until it fails; the result code.
-  abi::Result finish_badly(void* request);
+  abi::ncclResult_t finish_badly(void* request);
 
  private:
   std::unique_ptr<Client> plugin_;
@@ -115,9 +115,9 @@ class Side {
 
 /// Lines that the plugin gave to its logger since the last call, "<level> <text>".
 std::vector<std::string> take_log();
-/// A logger with NCCL's signature, which keeps the lines.
-void keep_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
-    __attribute__((format(printf, 5, 6)));
+/// A logger like NCCL's, which keeps the lines.
+void keep_log(abi::ncclDebugLogLevel level, unsigned long subsystems, const char* file, int line,
+              const char* format, ...) __attribute__((format(printf, 5, 6)));
 
 /// Bytes that depend on `seed` and position.
 std::vector<std::byte> pattern(std::size_t size, unsigned seed);

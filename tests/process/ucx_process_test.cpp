@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/randomized_test.h"
 #include "transport/descriptor.h"
 #include "transport/testing/test_support.h"
 
@@ -173,9 +174,7 @@ TEST_F(UcxProcesses, AKilledPeerFailsWhatWaitsForItByName) {
 }
 
 TEST_F(UcxProcesses, APeerKilledInTheMiddleOfLargeMessagesIsAnErrorAndNoHarm) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 8; ++round) {
     Peer peer("both-ways", *listener_);
     auto connection = accept_one(*listener_);

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "base/randomized_test.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
@@ -40,7 +41,7 @@ class Verbs : public testing::Test {
     return test::connect_pair(left, *listener);
   }
   static void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
-  std::mt19937_64 random_{std::random_device{}()};
+  std::mt19937_64 random_{test_seed()};
 };
 
 TEST_F(Verbs, TheRouteNamesTransportAndNics) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "compute/instruction_set.h"
 #include "trainer/model/initial_values.h"
 
@@ -63,7 +64,7 @@ TEST(CpuStage, GradientsMatchFiniteDifferencesOfTheLoss) {
   stage->clear_gradients();
   stage->backward(0, tokens, {}, {});
   const std::vector<float> gradients(stage->gradients().begin(), stage->gradients().end());
-  std::mt19937 random(3);
+  std::mt19937 random(test_seed(3));
   for (const Slice& slice : stage->layout().slices()) {
     // Along a random direction of each tensor, so that the difference stands out of float's noise.
     std::vector<float> direction(slice.elements);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "base/temporary_folder.h"
 #include "collectives/testing/test_support.h"
 
@@ -43,7 +44,7 @@ class PipelineTraining : public testing::Test {
     job_.optimizer.warmup = 3;
     job_.bucket_bytes = 1;  // as many reductions as there are
     job_.data = folder_.file("text");
-    std::mt19937 random(1);
+    std::mt19937 random(test_seed(1));
     std::string text;
     while (text.size() < 3000) text += std::array{"ab ", "stone ", "water\n", "the "}[random() % 4];
     folder_.write("text", text);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/randomized_test.h"
 #include "transport/testing/socket_pair.h"
 #include "transport/testing/test_support.h"
 
@@ -36,7 +37,7 @@ TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoRes
   FakeClock clock;
   auto farewell = std::make_unique<Farewell>(std::chrono::seconds(60), clock);
   auto [near, far] = test::tcp_pair();
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(test_seed(3));
   const auto text = test::random_data(random, 32 << 20);
   std::size_t sent = 0;
   for (ssize_t some = 0; (some = send(near.get(), text.data() + sent, text.size() - sent, MSG_DONTWAIT)) > 0;)

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/tcp/sender.h"
@@ -444,9 +445,7 @@ TEST_F(TlsStreams, KnowTheSameBindingAndCipher) {
 }
 
 TEST_F(TlsStreams, CarryRandomPiecesBothWaysThroughSmallSocketsAndManyKeys) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (std::size_t i = 0; i < 2; ++i) {
     const int small = 20'000;
     setsockopt(sockets_[i].get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/observe/meters.h"
 #include "transport/testing/test_support.h"
 
@@ -61,7 +62,7 @@ TEST_P(MetersOfEveryTransport, CountWhatIsMovedAndKeepItAfterTheConnectionIsGone
   auto meters = std::make_shared<Meters>();
   {
     auto [left, right] = metered_pair(GetParam(), meters);
-    std::mt19937_64 random(1);
+    std::mt19937_64 random(test_seed(1));
     std::uint64_t sent = 0;
     for (std::size_t size : {0u, 1u, 9'999u, 300'000u, 64u}) {
       auto data = test::random_data(random, size);

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/bootstrap/farewell.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_support.h"
@@ -68,7 +69,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentToReceivesThatArePostedOneByOneAft
   Router right(test::router_options("right", tcp));
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(*left, *listener);
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(test_seed(11));
   std::vector<std::vector<std::byte>> messages;
   // As many as the kernels take of a peer that reads nothing; some acknowledgements fall due.
   for (int i = 0; i < 20; ++i) messages.push_back(test::random_data(random, 8000));
@@ -95,7 +96,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   Router left(test::router_options("left", tcp)), right(test::router_options("right", tcp));
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(left, *listener);
-  std::mt19937_64 random(12);
+  std::mt19937_64 random(test_seed(12));
   const auto text = test::random_data(random, 30'000);
   // Until the kernels take no more: the last message is not done then.
   std::size_t bytes = 0;

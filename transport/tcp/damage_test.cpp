@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/randomized_test.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/testing/altering_proxy.h"
 #include "transport/testing/test_messages.h"
@@ -177,8 +178,7 @@ class Flips {
 };
 
 TEST_F(Damage, AnywhereInAStreamEndsWithEveryByteRight) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
+  const unsigned seed = test_seed();
   for (const std::size_t streams : {1, 3}) {
     TcpOptions tcp;
     tcp.streams = static_cast<int>(streams);

@@ -162,10 +162,7 @@ void PrintTo(const FailoverCase& tested, std::ostream* stream) {
 class Failover : public testing::TestWithParam<FailoverCase> {};
 
 TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
-  const char* given = std::getenv("TOMBOLO_TEST_SEED");
-  auto seed = given != nullptr ? std::strtoul(given, nullptr, 10) : std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "TOMBOLO_TEST_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   TcpOptions tcp;
   tcp.streams = GetParam().streams;
   tcp.idle_timeout = seconds(60);
@@ -203,7 +200,7 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
 
 // One way only: no chunk ever shows the sender's end that its words about broken streams have been heard.
 TEST(FailoverOneWay, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(test_seed(7));
   TcpOptions tcp;
   tcp.streams = 1;
   tcp.idle_timeout = seconds(60);

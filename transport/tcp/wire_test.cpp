@@ -7,6 +7,7 @@
 #include <random>
 #include <string_view>
 
+#include "base/randomized_test.h"
 #include "transport/descriptor.h"
 #include "transport/tcp/receiver.h"
 
@@ -268,9 +269,7 @@ TEST_F(FedByTwo, RefusesMoreBytesThanTheMessageHas) {
 // Whoever waits for an acknowledgement may post the receive only after: one that has come must be seen,
 // whatever waits before it and however the bytes were cut.
 TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   constexpr std::uint32_t kMost = 200'000;
   for (int round = 0; round < 40; ++round) {
     int pair[2];
@@ -327,9 +326,7 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
 }
 
 TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
-  auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 3000; ++round) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -60,9 +61,7 @@ TEST(UcxCard, WhatMakesNoSenseIsRefusedByName) {
 }
 
 TEST(UcxCard, RandomBytesAreReadOrRefusedButNeverMore) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 2000; ++round) {
     auto bytes = full_ucx_card().encode();
     for (int i = 0; i < 3; ++i) bytes[random() % (i == 0 ? 24 : bytes.size())] = std::byte(random());

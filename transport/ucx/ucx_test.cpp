@@ -7,6 +7,7 @@
 #include <deque>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/testing/test_messages.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/connection.h"
@@ -42,7 +43,7 @@ class Ucx : public testing::Test {
     }
     return "nothing came of it";
   }
-  std::mt19937_64 random_{std::random_device{}()};
+  std::mt19937_64 random_{test_seed()};
 };
 
 TEST_F(Ucx, TheRouteSaysSoAndWhy) {

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 
+#include "base/randomized_test.h"
 #include "collectives/engine/data_type.h"
 #include "collectives/schedule/algorithms/all_gather.h"
 #include "collectives/schedule/algorithms/all_to_all.h"
@@ -185,9 +186,7 @@ struct Case {
 };
 
 void for_each_case(const std::function<void(const Case&, std::uint32_t)>& action) {
-  const std::uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (const auto clusters : kLayouts) {
     for (const std::size_t count : kCounts) {
       for (const bool in_place : {false, true}) {

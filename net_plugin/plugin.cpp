@@ -1,4 +1,4 @@
-#include "net_plugin/process.h"
+#include "net_plugin/plugin.h"
 
 #include <string>
 
@@ -35,12 +35,12 @@ void log_node(const Log& log, const Node& node, int abi_version) {
 
 }  // namespace
 
-Process& Process::instance() {
-  static Process process;
-  return process;
+Plugin& Plugin::instance() {
+  static Plugin plugin;
+  return plugin;
 }
 
-std::unique_ptr<Context> Process::open_locked(abi::Logger logger, int abi_version) {
+std::unique_ptr<Context> Plugin::open_locked(abi::ncclDebugLogger_t logger, int abi_version) {
   log_ = nccl_log(logger, log_level_from_environment());
   if (!node_) {
     node_ = std::make_shared<const Node>(make_node(log_));
@@ -49,29 +49,29 @@ std::unique_ptr<Context> Process::open_locked(abi::Logger logger, int abi_versio
   return std::make_unique<Context>(node_, log_);
 }
 
-std::unique_ptr<Context> Process::open(abi::Logger logger, int abi_version) {
+std::unique_ptr<Context> Plugin::open(abi::ncclDebugLogger_t logger, int abi_version) {
   std::lock_guard guard(lock_);
   return open_locked(logger, abi_version);
 }
 
-void Process::open_shared(abi::Logger logger, int abi_version) {
+void Plugin::open_shared(abi::ncclDebugLogger_t logger, int abi_version) {
   std::lock_guard guard(lock_);
   if (!shared_) shared_ = open_locked(logger, abi_version);
 }
 
-Context& Process::shared() {
+Context& Plugin::shared() {
   std::lock_guard guard(lock_);
   if (!shared_) fail(Cause::kInvalidUsage, "the plugin was used before init, or init failed");
   return *shared_;
 }
 
-std::shared_ptr<const Node> Process::node() const {
+std::shared_ptr<const Node> Plugin::node() const {
   std::lock_guard guard(lock_);
   if (!node_) fail(Cause::kInvalidUsage, "the plugin was asked for its devices before init, or init failed");
   return node_;
 }
 
-Log Process::log() const {
+Log Plugin::log() const {
   std::lock_guard guard(lock_);
   return log_;
 }
