@@ -200,9 +200,9 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) 
   const auto [known, added] = reductions_.try_emplace(hosts);
   if (!added) return known->second;
   Reduction& result = known->second;
-  std::vector<MemberPlace> members;
+  std::vector<MemberLocation> members;
   for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members);
+  const AllReduce all = all_reduce_of(members, context_.view.routing());
   std::map<int, double> loads;
   std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
   for (const Transfer& transfer : all.transfers) {

@@ -84,7 +84,7 @@ class StepBuilder {
   void add_border(int replica, int stage);
 
   Worker& owner(int replica, int layer);
-  int island(int host);
+  int cluster_number(int host);
   double head_parameters(const Worker& worker) const;
   void add_reductions();
   void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer);
@@ -102,7 +102,7 @@ class StepBuilder {
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;
   Resource processor_ = FluidEngine::kNone;
-  std::map<std::string, int> islands_;
+  std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;
   StepNetwork network_{plan_, view_, graph_.engine};
 };
