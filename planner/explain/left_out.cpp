@@ -40,7 +40,7 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
   std::map<int, IdleType> types;
   for (std::size_t i = 0; i < pools.size(); ++i)
     for (const int rank : pools[i].ranks) {
-      const Slot& slot = context.slots[at(rank)];
+      const LauncherSlot& slot = context.slots[at(rank)];
       const std::string& host = context.view.host(slot.host).name;
       if (std::ranges::find(plan.left_out, IdleDevice{host, slot.device}) == plan.left_out.end()) continue;
       IdleType& type = types[pools[i].type];
@@ -59,7 +59,7 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
       slowest = std::max(slowest, place.layers * costs.layer_seconds(place.pool, place.degree, shape));
   std::vector<std::string> sentences;
   for (const auto& [number, type] : types) {
-    const Slot& slot = context.slots[at(pools[at(type.pool)].ranks.front())];
+    const LauncherSlot& slot = context.slots[at(pools[at(type.pool)].ranks.front())];
     sentences.push_back(fmt::format("left out: {} {} of {}: {}", type.idle,
                                     context.view.host(slot.host).devices[at(slot.device)].name,
                                     fmt::join(type.hosts, ", "), reason(costs, shape, type.pool, slowest)));

@@ -158,7 +158,7 @@ TEST(Replan, MovesOnlyWhereItPaysWithinTheStepsThatAreLeft) {
   const auto cluster = islands_to_change();
   // A poor plan: neighbours of the pipeline in different islands.
   PlanOptions poor;
-  poor.strategy = Strategy::kMegatron;
+  poor.strategy = "megatron";
   poor.rank_hosts = {"a0", "b0", "a1", "b1"};
   Job fixed = job();
   fixed.pipeline = 4;

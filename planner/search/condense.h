@@ -12,7 +12,7 @@ namespace tombolo::planner {
 /// cluster and has like devices and NICs.
 struct Condensed {
   int copies = 1;
-  std::vector<Slot> slots;              ///< of the first part
+  std::vector<LauncherSlot> slots;      ///< of the first part
   Job job;                              ///< with its share of the batch
   std::vector<std::vector<int>> twins;  ///< by rank of the first part: the launcher ranks, one per copy
 };

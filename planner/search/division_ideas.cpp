@@ -236,7 +236,7 @@ std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
 }
 
 double DivisionIdeas::memory_of(const Unit& unit) const {
-  const Slot& slot = context_.slots[at(unit.ranks.front())];
+  const LauncherSlot& slot = context_.slots[at(unit.ranks.front())];
   const double bytes = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
   return bytes > 0 ? bytes * static_cast<double>(unit.ranks.size()) : 1e30;
 }

@@ -39,7 +39,7 @@ class HostDivision {
       by_host[context_.slots[rank].host].push_back(static_cast<int>(rank));
     std::map<std::tuple<double, double, std::size_t>, std::size_t> known;
     for (const auto& [host, ranks] : by_host) {
-      const Slot& slot = context_.slots[at(ranks.front())];
+      const LauncherSlot& slot = context_.slots[at(ranks.front())];
       const auto& device = context_.view.host(host).devices[at(slot.device)];
       const auto [place, added] =
           known.try_emplace({device.flops_per_second, device.memory_bytes, ranks.size()}, types_.size());

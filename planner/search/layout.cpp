@@ -24,7 +24,7 @@ bool Layout::uniform() const {
 Layout layout_of(const SearchContext& context, const Plan& plan) {
   std::map<std::pair<std::string, int>, int> launcher_rank;
   for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
+    const LauncherSlot& slot = context.slots[rank];
     launcher_rank[{context.view.host(slot.host).name, slot.device}] = static_cast<int>(rank);
   }
   Layout layout;
@@ -51,7 +51,7 @@ Layout layout_of(const SearchContext& context, const Plan& plan) {
 
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout) {
   Plan plan;
-  plan.strategy = strategy_name(context.options.strategy);
+  plan.strategy = context.options.strategy;
   plan.routing = context.options.routing;
   plan.job = job;
   plan.job.schedule = layout.schedule;
@@ -69,7 +69,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
       for (const int rank : place.ranks) number[at(rank)] = 0;
   int taken = 0;
   for (std::size_t rank = 0; rank < number.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
+    const LauncherSlot& slot = context.slots[rank];
     if (number[rank] == 0)
       number[rank] = taken++;
     else
@@ -92,7 +92,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
       const std::vector<int>& ranks = one.places[stage].ranks;
       shared |= ranks.size() > 1;
       for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
-        const Slot& slot = context.slots[at(ranks[tensor])];
+        const LauncherSlot& slot = context.slots[at(ranks[tensor])];
         plan.ranks[at(number[at(ranks[tensor])])] = {context.view.host(slot.host).name, slot.device,
                                                      static_cast<int>(stage), static_cast<int>(replica),
                                                      static_cast<int>(tensor)};

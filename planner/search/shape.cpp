@@ -15,7 +15,7 @@ std::vector<Pool> pools_of(const SearchContext& context) {
   std::map<std::tuple<Device, double, double, bool>, int> types;
   std::vector<Pool> pools;
   for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
+    const LauncherSlot& slot = context.slots[rank];
     const auto& one = context.view.host(slot.host).devices[at(slot.device)];
     const Device device{one.name, one.kind, one.flops_per_second, one.memory_bytes,
                         one.memory_bytes_per_second};

@@ -34,7 +34,7 @@ class Columns {
     for (std::size_t pool = 0; pool < pools.size(); ++pool) {
       const auto [place, added] = known.try_emplace({pools[pool].type, pools[pool].size()}, classes_.size());
       if (added) {
-        const Slot& slot = context.slots[at(pools[pool].ranks.front())];
+        const LauncherSlot& slot = context.slots[at(pools[pool].ranks.front())];
         const double bytes = context.view.host(slot.host).devices[at(slot.device)].memory_bytes;
         classes_.push_back({pools[pool].type, pools[pool].size(), bytes > 0 ? bytes : 1e30, {}});
       }

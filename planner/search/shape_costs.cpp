@@ -28,7 +28,7 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
   plan.pipelines = {{{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch}};
   std::vector<int> ranks;
   for (int tensor = 0; tensor < degree; ++tensor) {
-    const Slot& slot = context_.slots[at(devices.ranks[at(tensor)])];
+    const LauncherSlot& slot = context_.slots[at(devices.ranks[at(tensor)])];
     plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
     ranks.push_back(tensor);
   }
@@ -60,7 +60,7 @@ double ShapeCosts::head_seconds(int pool, int degree, const Shape& shape) {
 int ShapeCosts::room(const Shape::Kind& kind, int place, const Shape& shape) {
   const Shape::Place& one = kind.places[at(place)];
   const Pool& pool = pools_[at(one.pool)];
-  const Slot& slot = context_.slots[at(pool.ranks.front())];
+  const LauncherSlot& slot = context_.slots[at(pool.ranks.front())];
   const double available = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
   if (available <= 0) return job_.model.layers;
   const int places = static_cast<int>(kind.places.size());

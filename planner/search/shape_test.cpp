@@ -22,7 +22,7 @@ struct Setting {
   }
   topology::ClusterFile cluster;
   ClusterView view;
-  std::vector<Slot> slots;
+  std::vector<LauncherSlot> slots;
   PlanOptions options;
   Job job;
   SearchContext context{view, view, slots, options};

@@ -1,3 +1,7 @@
+#include "planner/strategies/exhaustive.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -6,7 +10,6 @@
 
 #include "planner/cost/costs.h"
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
 
 namespace tombolo::planner {
 
@@ -42,7 +45,7 @@ class Exhaustive {
   Exhaustive(const SearchContext& context, const Job& job, double limit)
       : context_(context), job_(job), scorer_(context, job), best_seconds_(limit) {
     // Ranks of one host and like devices are exchangeable.
-    for (const Slot& slot : context.slots) {
+    for (const LauncherSlot& slot : context.slots) {
       const auto& device = context.view.host(slot.host).devices[at(slot.device)];
       const auto key = fmt::format("{}/{}/{}/{}/{}", slot.host, device.name, device.flops_per_second,
                                    device.memory_bytes, device.memory_bytes_per_second);
@@ -289,7 +292,7 @@ class Exhaustive {
     plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
     std::vector<int> ranks;
     for (int tensor = 0; tensor < degree; ++tensor) {
-      const Slot& slot = context_.slots[at(group[at(tensor)])];
+      const LauncherSlot& slot = context_.slots[at(group[at(tensor)])];
       plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
       ranks.push_back(tensor);
     }

@@ -1,3 +1,6 @@
+// FlashFlex (arXiv 2409.01143): replicas of different shape. Each type of host has its own tensor degree;
+// hosts, or equal slices of them, are divided among pipelines; layers go by speed within memory, rows by the
+// pipelines' speed. Shapes are ranked by an estimate, and the best are simulated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +8,8 @@
 
 #include "planner/search/host_division.h"
 #include "planner/search/shape_search.h"
-#include "planner/strategies/strategies.h"
+#include "planner/strategies/local_search.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
@@ -99,8 +103,6 @@ class ShapeSearch {
   double best_seconds_ = Scorer::kNever;
 };
 
-}  // namespace
-
 std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
   std::optional<Plan> plan = ShapeSearch(context, job).run();
   if (!plan) return std::nullopt;
@@ -114,20 +116,18 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
   return plan;
 }
 
-std::optional<Plan> machine_aligned_plan(const SearchContext& context, const Job& job) {
-  const auto most = std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 24);
-  Scorer scorer(context, job);
-  std::optional<Layout> best;
-  double best_seconds = Scorer::kNever;
-  for (Layout& layout : host_divisions(context, job, true)) {
-    if (scorer.simulated() >= most) break;
-    const double seconds = scorer.seconds(layout, best_seconds);
-    if (seconds >= best_seconds) continue;
-    best_seconds = seconds;
-    best = std::move(layout);
-  }
-  if (!best) return std::nullopt;
-  return scorer.plan(*best);
-}
+}  // namespace
+
+extern constinit const Strategy flashflex_strategy{
+    .name = "flashflex",
+    .help =
+        "replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
+        "bundled trainer, whose replicas must be alike, it chooses among those)",
+    .capabilities = {.leaves_devices_out = true,
+                     .uneven_replicas = true,
+                     .tensor_degree_per_type = true,
+                     .simulates_few = true},
+    .plan = flashflex_plan,
+};
 
 }  // namespace tombolo::planner

@@ -1,8 +1,8 @@
+#include "planner/strategies/local_search.h"
+
 #include <algorithm>
-#include <set>
 
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
 
 namespace tombolo::planner {
 

@@ -1,10 +1,14 @@
+// Pipette (arXiv 2405.18093): every grid of stages, replicas, tensor degree and micro-batch, equal stages;
+// groups that share layers are placed by what the links between them attain.
 #include <algorithm>
 #include <cmath>
 
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/plan/layer_split.h"
 #include "planner/search/dedication.h"
-#include "planner/strategies/strategies.h"
+#include "planner/search/grid.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
@@ -21,7 +25,7 @@ class Ways {
  public:
   explicit Ways(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
     std::vector<int> hosts;
-    for (const Slot& slot : context.slots) {
+    for (const LauncherSlot& slot : context.slots) {
       if (site_of_[at(slot.host)] >= 0) continue;
       site_of_[at(slot.host)] = static_cast<int>(hosts.size());
       hosts.push_back(slot.host);
@@ -101,11 +105,15 @@ Plan dedicated(const SearchContext& context, const Ways& ways, const Plan& plan,
   return result;
 }
 
-}  // namespace
+std::vector<int> even_split(int layers, int stages, const Placement&, const PlanOptions&) {
+  return split_by_speed(layers, {1.0}, {stages}, 1);
+}
+
+constexpr GridRule kPipetteRule{.place = place_in_launcher_order, .split = even_split};
 
 std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   constexpr int kRounds = 2000, kFinalRounds = 50'000;
-  std::vector<Candidate> candidates = enumerate(context, job).all;
+  std::vector<Candidate> candidates = enumerate(context, job, kPipetteRule).all;
   std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
   std::ranges::stable_sort(candidates, {}, &Candidate::bound);
   const Ways ways(context);
@@ -135,5 +143,14 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   }
   return best;
 }
+
+}  // namespace
+
+extern constinit const Strategy pipette_strategy{
+    .name = "pipette",
+    .help = "equal stages, ranks placed by what the links between them attain",
+    .capabilities = {},
+    .plan = pipette_plan,
+};
 
 }  // namespace tombolo::planner

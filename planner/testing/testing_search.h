@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
+#include "planner/search/layout.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner::testing {
@@ -125,7 +125,7 @@ class Everything {
   }
 
   ClusterView view_;
-  std::vector<Slot> slots_;
+  std::vector<LauncherSlot> slots_;
   PlanOptions options_;
   const Job& job_;
   double best_ = Scorer::kNever;
