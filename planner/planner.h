@@ -38,7 +38,7 @@ struct PlanOptions {
   bool may_leave_out = false;
 };
 
-/// What may be done for so many replicas, of which a single one has nobody to share the optimizer with. Never
+/// What may be done to save memory with so many replicas; a single replica cannot shard the optimizer. Never
 /// empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 

@@ -10,7 +10,7 @@
 namespace tombolo::bench::micro {
 namespace {
 
-/// 24 layers onto two islands of 4 hosts with 4 devices each, of which one is half as fast. What is searched
+/// 24 layers onto two clusters of 4 hosts with 4 devices each, of which one is half as fast. What is searched
 /// is the same in every run: the planner draws its random numbers from a fixed seed.
 void measure_search(benchmark::State& state, std::string_view strategy) {
   using planner::testing::make_cluster;

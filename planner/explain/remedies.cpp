@@ -13,7 +13,7 @@ namespace tombolo::planner {
 
 namespace {
 
-/// What of the job and of the ranks is changed, to see whether it fits then.
+/// What is changed of the job and of the ranks, to see whether a layout fits then.
 struct Remedy {
   bool layout = false, recompute = false, shard = false;
   int copies = 1;  // of every rank
@@ -33,7 +33,7 @@ std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, J
     if (remedy.shard) saving.shard_optimizer = true;
   }
   std::vector<LauncherSlot> slots;
-  for (const LauncherSlot& slot : context.slots) slots.insert(slots.end(), at(remedy.copies), slot);
+  for (const LauncherSlot& slot : context.launcher_slots) slots.insert(slots.end(), at(remedy.copies), slot);
   const SearchContext changed{context.view, context.kinds_view, slots, options};
   for (const Candidate& candidate : enumerate(changed, job, rule).all)
     if (candidate.missing_bytes == 0) return candidate.plan.job;
@@ -46,7 +46,7 @@ std::string remedy_text(const SearchContext& context, const Remedy& remedy, cons
   if (remedy.shard) words.push_back("a sharded optimizer (--shard-optimizer)");
   std::string text;
   if (remedy.copies > 1)
-    text = fmt::format("on {} ranks of the same kind", at(remedy.copies) * context.slots.size());
+    text = fmt::format("on {} ranks of the same kind", at(remedy.copies) * context.launcher_slots.size());
   if (!words.empty()) text += fmt::format("{}with {}", text.empty() ? "" : " ", fmt::join(words, " and "));
   return fmt::format("{}{}{}", text, text.empty() ? "with " : " as ", layout_text(job));
 }
@@ -75,14 +75,14 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
     const bool may_recompute =
         std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
     const bool may_shard = std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
-    // Both are tried: each is told.
+    // Each is tried by itself, so that the message can name both.
     const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
     const bool sharded = may_shard && helps({.layout = true, .shard = true});
     if (!recomputed && !sharded && may_recompute && may_shard)
       helps({.layout = true, .recompute = true, .shard = true});
   }
   // A rank holds at least one layer and one row, so more ranks than these do not help.
-  for (int copies = 2; copies <= 64 && at(copies) * context.slots.size() <= 4096; copies *= 2)
+  for (int copies = 2; copies <= 64 && at(copies) * context.launcher_slots.size() <= 4096; copies *= 2)
     if (helps({.layout = true, .copies = copies})) break;
   if (const int layers = most_layers(context, rule, closest); layers > 0)
     found.push_back(fmt::format("with at most {} layers in all", layers));

@@ -1,4 +1,8 @@
-// What to say where no plan fits in memory.
+// The error message where no plan fits in memory.
+//
+// This folder explains plans, and changes to them: why a plan leaves devices out or has none (remedies,
+// linked_parts, left_out), what a changed cluster would give (what_if), and whether a running plan should
+// give way (replan).
 #pragma once
 
 #include <string>

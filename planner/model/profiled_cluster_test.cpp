@@ -100,7 +100,7 @@ Plan plan_by_profile(std::string_view strategy, const Job& job, int pipeline) {
   Job fixed = job;
   fixed.pipeline = pipeline;
   Plan plan = make_plan(profiled_cluster(*job.profile, job.model, unknown_cluster(), {}), fixed, options);
-  // What is written is what is read: stages tile the layers, each place is taken once.
+  // What is written is what is read: stages tile the layers, each slot is taken once.
   const Plan again = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan"));
   EXPECT_EQ(again.pipelines, plan.pipelines);
   EXPECT_GT(plan.prediction.step_seconds, 0);

@@ -142,21 +142,21 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
     for (const int rank : ranks) hosts.push_back(view.host_index(plan.ranks[at(rank)].host));
     groups.push_back({kind, std::move(ranks), slowest_kind(view, hosts, ring)});
   };
-  const auto places = plan.places();
-  for (const auto& replica : places)
+  const auto slots = plan.ranks_by_slot();
+  for (const auto& replica : slots)
     for (const auto& ranks : replica)
       if (ranks.size() > 1) add("tensor", ranks, true);
-  // Whoever holds a layer reduces its gradients with the ranks of equal tensor index in the other replicas;
-  // where stages or tensor degrees differ, with all that hold some of it.
+  // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas;
+  // where stages or tensor degrees differ, with all ranks that hold some of these layers.
   const auto same_cut = [&](const Pipeline& one) {
     return std::ranges::equal(one.stages, plan.stages(),
                               [](const Stage& a, const Stage& b) { return a == b; });
   };
   if (plan.data_size() > 1 && std::ranges::all_of(plan.pipelines, same_cut)) {
-    for (std::size_t stage = 0; stage < places.front().size(); ++stage)
-      for (std::size_t tensor = 0; tensor < places.front()[stage].size(); ++tensor) {
+    for (std::size_t stage = 0; stage < slots.front().size(); ++stage)
+      for (std::size_t tensor = 0; tensor < slots.front()[stage].size(); ++tensor) {
         std::vector<int> ranks;
-        for (const auto& replica : places) ranks.push_back(replica[stage][tensor]);
+        for (const auto& replica : slots) ranks.push_back(replica[stage][tensor]);
         add("data", std::move(ranks), true);
       }
   } else if (plan.data_size() > 1) {
@@ -168,14 +168,14 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
         std::size_t holder = 0;
         while (holder + 1 < stages.size() && stages[holder + 1].first_layer <= last) ++holder;
         first = std::max(first, stages[holder].first_layer);
-        const auto& held = places[at(replica)][holder % places[at(replica)].size()];
+        const auto& held = slots[at(replica)][holder % slots[at(replica)].size()];
         ranks.insert(ranks.end(), held.begin(), held.end());
       }
       add("data", std::move(ranks), true);
       last = first - 1;
     }
   }
-  for (const auto& replica : places) {
+  for (const auto& replica : slots) {
     if (replica.size() < 2) continue;
     std::size_t most = 0;
     for (const auto& ranks : replica) most = std::max(most, ranks.size());

@@ -74,7 +74,7 @@ void fit_layers(const ClusterView& view, Plan& plan) {
   plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
 }
 
-/// What does not fit is a candidate too, with what it lacks.
+/// The candidate of a placement. One that does not fit in memory is returned too, with what it lacks.
 Candidate assign(const SearchContext& context, const Job& job, const Placement& placement,
                  const GridRule& rule) {
   Candidate candidate;
@@ -155,12 +155,13 @@ void check_fixed(const Job& job, int ranks) {
            ranks, ranks);
 }
 
-/// Degrees that the heads allow; of an open choice those that a host's devices could share.
+/// The tensor degrees to try: the job's, or where it leaves that open all that divide the ranks and the heads
+/// and that one host's devices could share.
 std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
   if (job.tensor > 0) return {job.tensor};
   if (job.framework == Framework::kTombolo) return {1};
   std::size_t most = 1;
-  for (const LauncherSlot& slot : context.slots)
+  for (const LauncherSlot& slot : context.launcher_slots)
     most = std::max(most, context.view.host(slot.host).devices.size());
   std::vector<int> degrees;
   for (const int degree : divisors(ranks))
@@ -171,7 +172,7 @@ std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, in
 }  // namespace
 
 Candidates enumerate(const SearchContext& context, const Job& job, const GridRule& rule) {
-  const int ranks = static_cast<int>(context.slots.size());
+  const int ranks = static_cast<int>(context.launcher_slots.size());
   check_fixed(job, ranks);
   auto schedules = context.options.schedules;
   if (schedules.empty()) schedules = {{job.schedule, job.chunks}};
@@ -193,8 +194,8 @@ Candidates enumerate(const SearchContext& context, const Job& job, const GridRul
           found.excluded.push_back(std::move(why));
           continue;
         }
-        if (!placement) placement = rule.place(context.kinds_view, context.slots, grid);
-        // Of an open choice only what stays inside of hosts.
+        if (!placement) placement = rule.place(context.kinds_view, context.launcher_slots, grid);
+        // Where the tensor degree is open, ranks that share layers stay inside their hosts.
         if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
         add_candidates(context, one, *placement, rule, found);
       }

@@ -28,7 +28,7 @@ struct Candidate {
   Plan plan;
   bool groups_inside_kinds = true;
   double bound = 0;  ///< seconds below which no simulation of it can come
-  /// Of the rank that lacks most memory: 0 where everything fits.
+  /// What the rank that lacks most memory lacks; 0 where everything fits.
   std::uint64_t missing_bytes = 0;
   int missing_rank = -1;
 };

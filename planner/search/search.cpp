@@ -11,18 +11,18 @@ namespace tombolo::planner {
 
 double lower_bound(const Plan& plan, const ClusterView& view) {
   double bound = 0, on_shared = 0, optimizer = 0;
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     const Pipeline& pipeline = plan.pipelines[at(replica)];
     const double micro_batches = pipeline.micro_batches();
     double before = 0;
-    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
-      const std::vector<int>& ranks = places[at(replica)][at(place)];
-      const PlaceCosts costs = place_costs(plan, view, ranks);
-      const bool last = place + 1 == plan.pipeline_size(replica);
+    for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
+      const std::vector<int>& ranks = slots[at(replica)][at(slot)];
+      const SlotCosts costs = slot_costs(plan, view, ranks);
+      const bool last = slot + 1 == plan.pipeline_size(replica);
       PassSeconds pass;
       for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-        const int stage = chunk * plan.pipeline_size(replica) + place;
+        const int stage = chunk * plan.pipeline_size(replica) + slot;
         const PassSeconds part =
             costs.stage(pipeline.stages[at(stage)], stage == 0, last && chunk + 1 == plan.job.chunks);
         pass.forward += part.forward;

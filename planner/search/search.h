@@ -24,15 +24,15 @@ namespace tombolo::planner {
 struct SearchContext {
   const ClusterView& view;        ///< of the routing that the plan assumes
   const ClusterView& kinds_view;  ///< of per-peer routing
-  const std::vector<LauncherSlot>& slots;
+  const std::vector<LauncherSlot>& launcher_slots;
   const PlanOptions& options;
   /// Plans whose step takes as long or longer are not wanted.
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Two truths about any schedule, in seconds: a place's ranks compute all their micro-batches, after the
-/// first has passed the stages before and before the last has gone back through them; and shared cores do all
-/// their work.
+/// Seconds that no schedule comes below, for two reasons: a slot's ranks compute all their micro-batches,
+/// after the first has passed the stages before and before the last has gone back through them; and shared
+/// cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
 /// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk
@@ -45,7 +45,7 @@ struct Missing {
   std::uint64_t bytes = 0;  ///< 0 where everything fits
   int rank = -1;
 };
-/// Of the rank that lacks most.
+/// What the rank that lacks most memory lacks.
 Missing missing_memory(const Plan& plan, const ClusterView& view);
 
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.

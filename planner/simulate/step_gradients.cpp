@@ -78,7 +78,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
 
 double StepBuilder::head_parameters(const Worker& worker) const {
   double parameters = static_cast<double>(model_.norm_parameters());
-  if (worker.places > 1 || !model_.tied_embeddings)
+  if (worker.slots > 1 || !model_.tied_embeddings)
     parameters += static_cast<double>(model_.token_embedding_parameters());
   return parameters;
 }

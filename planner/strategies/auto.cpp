@@ -15,8 +15,8 @@ namespace tombolo::planner {
 
 namespace {
 
-/// A part of a large cluster planned and repeated; nothing where it has no equal parts, or where the whole
-/// does not fit as its parts do.
+/// The plan of a part of a large cluster, repeated. Nothing where the cluster has no equal parts, or where
+/// the whole does not fit in memory as its parts do.
 std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, std::size_t most_ranks) {
   const auto part = condensed(context, job, most_ranks);
   if (!part) return std::nullopt;
@@ -52,7 +52,7 @@ struct Found {
 };
 
 Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
-  const bool large = context.slots.size() > most_at_once;
+  const bool large = context.launcher_slots.size() > most_at_once;
   Found found;
   const auto attempt = [&found](const auto& search) {
     try {
@@ -74,7 +74,7 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    const SearchContext one{context.view, context.kinds_view, context.slots, context.options, limit};
+    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options, limit};
     attempt([&] { found.add(strategy->name, plan_by(*strategy, one, job)); });
   }
   return found;
@@ -93,7 +93,7 @@ Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at
     if (auto plan = exhaustive_plan(context, job, limit)) best = std::move(*plan);
     if (!best) throw Error(*why);
   } else {
-    const auto ranks = static_cast<std::int64_t>(context.slots.size());
+    const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
     best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
   }
   best->strategy = "auto";

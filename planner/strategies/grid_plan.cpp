@@ -15,7 +15,7 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
   Candidates found = enumerate(context, job, rule);
   std::vector<Candidate>& candidates = found.all;
   if (candidates.empty())
-    fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", context.slots.size(),
+    fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", context.launcher_slots.size(),
          fmt::join(found.excluded, "; "));
   const std::size_t layouts = candidates.size();
   if (std::ranges::none_of(candidates, [](const Candidate& one) { return one.missing_bytes == 0; }))

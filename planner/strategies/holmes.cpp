@@ -48,8 +48,8 @@ constexpr GridRule kHolmesRule{.place = place_by_nic_kind,
 /// Which cluster holds which stages.
 std::string spans_text(const SearchContext& context, const Job& job) {
   const Placement placement =
-      place_by_nic_kind(context.kinds_view, context.slots, {job.pipeline, job.data, job.tensor});
-  const auto kinds = cluster_kinds(context.kinds_view, context.slots);
+      place_by_nic_kind(context.kinds_view, context.launcher_slots, {job.pipeline, job.data, job.tensor});
+  const auto kinds = cluster_kinds(context.kinds_view, context.launcher_slots);
   std::vector<std::string> spans;
   int first = 0;
   for (const Placement::Span& span : placement.spans) {

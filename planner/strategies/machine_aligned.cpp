@@ -7,7 +7,8 @@
 namespace tombolo::planner {
 
 std::optional<Plan> machine_aligned_plan(const SearchContext& context, const Job& job) {
-  const auto most = std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 24);
+  const auto most =
+      std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.launcher_slots.size()), 3, 24);
   Scorer scorer(context, job);
   std::optional<Layout> best;
   double best_seconds = Scorer::kNever;

@@ -14,18 +14,18 @@ namespace tombolo::planner {
 
 namespace {
 
-/// The candidate's tensor-parallel groups in the order of their places.
+/// The candidate's tensor-parallel groups in the order of their pipeline slots.
 struct Workers {
   std::vector<std::vector<int>> ranks;
   DedicationCosts costs;
 };
 
-/// The ways between all hosts that ranks are on, looked up once for all candidates.
+/// What sending takes between each two hosts with ranks, looked up once for all candidates.
 class Ways {
  public:
   explicit Ways(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
     std::vector<int> hosts;
-    for (const LauncherSlot& slot : context.slots) {
+    for (const LauncherSlot& slot : context.launcher_slots) {
       if (site_of_[at(slot.host)] >= 0) continue;
       site_of_[at(slot.host)] = static_cast<int>(hosts.size());
       hosts.push_back(slot.host);
@@ -53,7 +53,7 @@ class Ways {
   }
 
  private:
-  /// Long where no link is known: a place to avoid.
+  /// Long where no link is known, so that the search avoids it.
   struct Way {
     double seconds_per_byte = 0, latency_seconds = 1e9;
   };
@@ -65,11 +65,11 @@ class Ways {
 Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& plan) {
   Workers workers;
   const Job& job = plan.job;
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int stage = 0; stage < job.pipeline; ++stage)
     for (int replica = 0; replica < job.data; ++replica)
-      workers.ranks.push_back(places[at(replica)][at(stage)]);
-  // Of every `pipeline` micro-batches one pays for the hops: Pipette's hidden critical path.
+      workers.ranks.push_back(slots[at(replica)][at(stage)]);
+  // One of every `pipeline` micro-batches pays for the hops: Pipette's hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
   const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
@@ -78,7 +78,7 @@ Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& p
   DedicationCosts& costs = workers.costs;
   costs.workers = static_cast<int>(workers.ranks.size());
   for (const auto& ranks : workers.ranks)
-    costs.sites.push_back(ways.site_of(context.slots[at(ranks.front())].host));
+    costs.sites.push_back(ways.site_of(context.launcher_slots[at(ranks.front())].host));
   costs.site_count = ways.sites();
   costs.activations = ways.seconds(activations);
   costs.gradients = ways.seconds(gradients);

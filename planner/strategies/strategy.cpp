@@ -63,7 +63,7 @@ void note_conditions(const SearchContext& context, Plan& plan) {
   if (const auto kind = context.view.shared_kind())
     note(fmt::format("shared routing: everything over {}, the best kind that all ranks share",
                      topology::nic_kind_name(*kind)));
-  const bool unknown = std::ranges::any_of(context.slots, [&](const LauncherSlot& slot) {
+  const bool unknown = std::ranges::any_of(context.launcher_slots, [&](const LauncherSlot& slot) {
     return context.view.host(slot.host).devices[at(slot.device)].memory_bytes <= 0;
   });
   if (unknown) note("the cluster file does not say how much memory every device has: that was not checked");
@@ -73,8 +73,8 @@ void note_conditions(const SearchContext& context, Plan& plan) {
 std::optional<Plan> ask(const Strategy& strategy, const SearchContext& context, const Job& job) {
   PlanOptions options = context.options;
   options.strategy = strategy.name;
-  return strategy.plan({context.view, context.kinds_view, context.slots, options, context.limit_seconds},
-                       job);
+  return strategy.plan(
+      {context.view, context.kinds_view, context.launcher_slots, options, context.limit_seconds}, job);
 }
 
 }  // namespace
