@@ -15,12 +15,12 @@ using testing::make_cluster;
 using testing::small_model;
 using topology::NicKind;
 
-topology::ClusterFile islands_to_change() {
+topology::ClusterFile clusters_to_change() {
   return make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e7, 1e-3);
 }
 
 topology::ClusterFile changed(const std::string& text) {
-  return with_changes(islands_to_change(), parse_changes(text));
+  return with_changes(clusters_to_change(), parse_changes(text));
 }
 
 void expect_refused(const std::string& text, const std::string& part) {
@@ -50,14 +50,14 @@ TEST(WhatIf, SetsTheLinkThatRoutingTakesInBothDirections) {
     EXPECT_DOUBLE_EQ(link->latency_seconds, 5e-3);
     EXPECT_FALSE(link->measured);
   }
-  // Inside an island the fast NIC is the one that routing takes, and the latency stays.
+  // Inside a cluster the fast NIC is the one that routing takes, and the latency stays.
   const auto inside = changed("link a0 a1 80Gbit");
   EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "fast", "a1", "fast")->bytes_per_second, 1e10);
   EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "eth", "a1", "eth")->bytes_per_second, 1e7);
 }
 
 TEST(WhatIf, TakesSharedLinksAlong) {
-  auto cluster = islands_to_change();
+  auto cluster = clusters_to_change();
   cluster.shared_links = {
       {"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, 1e7},
       {"b0 out", {{"b0", "fast"}, {"b0", "eth"}}, {{"a0", "eth"}, {"b1", "fast"}, {"b1", "eth"}}, 2e9}};
@@ -78,7 +78,7 @@ TEST(WhatIf, TakesSharedLinksAlong) {
 }
 
 TEST(WhatIf, AddsALinkThatTheFileDoesNotHave) {
-  auto cluster = islands_to_change();
+  auto cluster = clusters_to_change();
   std::erase_if(cluster.links,
                 [](const auto& link) { return link.from_host == "a0" && link.to_host == "b0"; });
   const auto with = with_changes(cluster, parse_changes("link a0 b0 1Gbit"));
@@ -104,9 +104,9 @@ TEST(WhatIf, NamesWhatItCannotRead) {
   expect_refused("link a0 a0 1Gbit", "one host only");
   expect_refused("speed a -1", "factor");
   expect_refused("speed a 1x", "factor");
-  auto islands = islands_to_change();
-  islands.hosts[0].nics.pop_back();  // no Ethernet
-  EXPECT_THROW(with_changes(islands, parse_changes("link a0 b0 1Gbit")), Error);
+  auto clusters = clusters_to_change();
+  clusters.hosts[0].nics.pop_back();  // no Ethernet
+  EXPECT_THROW(with_changes(clusters, parse_changes("link a0 b0 1Gbit")), Error);
 }
 
 Job job() {
@@ -114,7 +114,7 @@ Job job() {
 }
 
 TEST(Replan, KeepsAPlanThatNothingBeats) {
-  const auto cluster = islands_to_change();
+  const auto cluster = clusters_to_change();
   const Plan running = make_plan(cluster, job(), {});
   const Replan next = replan(cluster, running, job(), {}, 1e9);
   EXPECT_TRUE(next.keep);
@@ -123,7 +123,7 @@ TEST(Replan, KeepsAPlanThatNothingBeats) {
 }
 
 TEST(Replan, LeavesALostHostAndCountsWhatMoves) {
-  const auto cluster = islands_to_change();
+  const auto cluster = clusters_to_change();
   const Plan running = make_plan(cluster, job(), {});
   const auto left = with_changes(cluster, parse_changes("lose b1"));
   const Replan next = replan(left, running, job(), {}, 100);
@@ -155,10 +155,10 @@ TEST(Replan, MovesEveryParameterWithItsMomentsOnce) {
 }
 
 TEST(Replan, MovesOnlyWhereItPaysWithinTheStepsThatAreLeft) {
-  const auto cluster = islands_to_change();
-  // A poor plan: neighbours of the pipeline in different islands.
+  const auto cluster = clusters_to_change();
+  // A poor plan: neighbours of the pipeline in different clusters.
   PlanOptions poor;
-  poor.strategy = Strategy::kMegatron;
+  poor.strategy = "megatron";
   poor.rank_hosts = {"a0", "b0", "a1", "b1"};
   Job fixed = job();
   fixed.pipeline = 4;

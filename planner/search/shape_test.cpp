@@ -23,7 +23,7 @@ struct Setting {
   }
   topology::ClusterFile cluster;
   ClusterView view;
-  std::vector<Slot> slots;
+  std::vector<LauncherSlot> slots;
   PlanOptions options;
   Job job;
   SearchContext context{view, view, slots, options};
@@ -39,8 +39,8 @@ Job megatron_job(int layers, int rows) {
   return job;
 }
 
-topology::ClusterFile gpus(const std::vector<Island>& islands, double ethernet) {
-  auto cluster = make_cluster(islands, ethernet, 1e-5);
+topology::ClusterFile gpus(const std::vector<ClusterSpec>& specs, double ethernet) {
+  auto cluster = make_cluster(specs, ethernet, 1e-5);
   for (auto& host : cluster.hosts) {
     host.device_bytes_per_second = 1e9;
     for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
@@ -61,7 +61,7 @@ TEST(Shape, BecomesALayoutAndBack) {
   EXPECT_EQ(idle_devices(shape, setting.pools), (std::vector<int>{2, 0, 1}));
   const Layout layout = layout_of(shape, setting.pools);
   ASSERT_EQ(layout.replicas.size(), 3u);
-  EXPECT_EQ(layout.replicas[1].places[1].ranks, (std::vector<int>{6, 7}));
+  EXPECT_EQ(layout.replicas[1].slots[1].ranks, (std::vector<int>{6, 7}));
   EXPECT_EQ(layout.replicas[0].rows, 10);
   EXPECT_EQ(shape_of(layout, setting.pools), shape);
 }
@@ -103,7 +103,7 @@ TEST(Estimator, KnowsWhatTheJobFixesAndWhatFits) {
   Shape shape;
   shape.kinds = {{{{0, 2, 4}, {1, 2, 4}}, 1, 8}};
   EXPECT_LT(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
-  shape.kinds[0].places = {{0, 2, 8}};
+  shape.kinds[0].slots = {{0, 2, 8}};
   EXPECT_EQ(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
   shape.kinds[0] = {{{0, 1, 4}, {1, 1, 4}}, 2, 8};
   EXPECT_EQ(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
@@ -148,7 +148,7 @@ TEST(Condense, PlansAPartOfAClusterOfLikeHostsAndRepeatsIt) {
   for (int i = 0; i < 2; ++i) layout.replicas.push_back({{{{i}, 4}, {{2 + i, 4 + i}, 4}}, 4, 1});
   const Layout all = repeated(layout, *part);
   ASSERT_EQ(all.replicas.size(), 8u);
-  EXPECT_EQ(all.replicas[2].places[0].ranks, std::vector<int>{2}) << "host a1's first device";
+  EXPECT_EQ(all.replicas[2].slots[0].ranks, std::vector<int>{2}) << "host a1's first device";
   Job odd = setting.job;
   odd.global_batch = 30;
   EXPECT_FALSE(condensed(setting.context, odd, 6)) << "the batch does not divide by 4";

@@ -28,7 +28,7 @@ Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int ra
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
   const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
   const PassSeconds seconds =
-      place_costs(plan, view, {rank})
+      slot_costs(plan, view, {rank})
           .stage(plan.stage(place.stage), place.stage == 0, place.stage + 1 == plan.pipeline_size());
   return {seconds.forward, seconds.backward()};
 }
@@ -232,7 +232,7 @@ TEST(Simulator, ReducingGradientsTakesTheProcessorThatRanksShare) {
   EXPECT_NEAR(paid - free, each * bytes, 1e-6);
 }
 
-TEST(Simulator, SharedRoutingSendsInsideAnIslandOverEthernetToo) {
+TEST(Simulator, SharedRoutingSendsInsideAClusterOverEthernetToo) {
   const auto cluster =
       make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e6);
   Plan plan = simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
@@ -362,7 +362,7 @@ double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chu
   plan.pipelines =
       equal_pipelines(plan.job, to_stages(std::vector<int>(static_cast<std::size_t>(stages * chunks), 1)));
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
-  one = place_costs(plan, view, {0}).stage({0, chunks}, true, false);
+  one = slot_costs(plan, view, {0}).stage({0, chunks}, true, false);
   return simulate(plan, cluster).step_seconds;
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
+#include "planner/search/layout.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner::testing {
@@ -82,9 +82,9 @@ class Everything {
               group, [&](int rank) { return slots_[at(rank)].host != slots_[at(group.front())].host; }))
         continue;
       if (!layout.replicas.empty()) {
-        layout.replicas.back().places.push_back({group, 1});
+        layout.replicas.back().slots.push_back({group, 1});
         cut(order, next + size, layout);
-        layout.replicas.back().places.pop_back();
+        layout.replicas.back().slots.pop_back();
       }
       layout.replicas.push_back({{{group, 1}}, 0, 0});
       cut(order, next + size, layout);
@@ -106,26 +106,26 @@ class Everything {
       }
   }
 
-  void layers(Layout& layout, std::size_t replica, std::size_t place, int left) {
+  void layers(Layout& layout, std::size_t replica, std::size_t slot, int left) {
     if (replica == layout.replicas.size()) {
       const SearchContext context{view_, view_, slots_, options_};
       best_ = std::min(best_, Scorer(context, job_).seconds(layout));
       return;
     }
-    auto& places = layout.replicas[replica].places;
-    if (place + 1 == places.size()) {
-      places[place].layers = left;
+    auto& slots = layout.replicas[replica].slots;
+    if (slot + 1 == slots.size()) {
+      slots[slot].layers = left;
       if (left > 0) layers(layout, replica + 1, 0, job_.model.layers);
       return;
     }
     for (int share = 1; share < left; ++share) {
-      places[place].layers = share;
-      layers(layout, replica, place + 1, left - share);
+      slots[slot].layers = share;
+      layers(layout, replica, slot + 1, left - share);
     }
   }
 
   ClusterView view_;
-  std::vector<Slot> slots_;
+  std::vector<LauncherSlot> slots_;
   PlanOptions options_;
   const Job& job_;
   double best_ = Scorer::kNever;

@@ -82,7 +82,7 @@ LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::
     planner::Job job = demo_job();
     job.profile = std::make_shared<const planner::Profile>(profile);
     planner::PlanOptions options;
-    options.strategy = planner::Strategy::kMegatron;
+    options.strategy = "megatron";
     options.routing = "shared";
     options.rank_hosts = {"a0", "b0", "a1", "b1"};
     const planner::Plan plan = planner::make_plan(ethernet_only(kFastest, cores, profile), job, options);
