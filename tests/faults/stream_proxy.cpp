@@ -63,7 +63,7 @@ struct Held {
   std::size_t done = 0;
 };
 
-struct Direction {
+struct ProxiedDirection {
   std::deque<Held> held;
   std::size_t bytes = 0;
   bool ended = false;   // the reading side saw the end
@@ -73,7 +73,7 @@ struct Direction {
 
 struct ProxyStream {
   std::array<Descriptor, 2> ends;
-  std::array<Direction, 2> from;  // by the end that it was read from
+  std::array<ProxiedDirection, 2> from;  // by the end that it was read from
   bool connecting = true;
   bool frozen = false;
   bool dead = false;
@@ -107,8 +107,8 @@ class Proxy {
     int timeout = -1;
     for (ProxyStream& stream : streams_) {
       for (std::size_t end = 0; end < 2; ++end) {
-        const Direction& in = stream.from[end];
-        const Direction& out = stream.from[1 - end];
+        const ProxiedDirection& in = stream.from[end];
+        const ProxiedDirection& out = stream.from[1 - end];
         int events = 0;
         if (!stream.frozen && !stream.connecting && !in.ended && in.bytes < kMostHeld) events |= POLLIN;
         if (stream.connecting && end == 1) events |= POLLOUT;
@@ -165,7 +165,7 @@ class Proxy {
   }
 
   void read_from(ProxyStream& stream, std::size_t end) {
-    Direction& in = stream.from[end];
+    ProxiedDirection& in = stream.from[end];
     if (in.ended || in.bytes >= kMostHeld) return;
     std::vector<std::byte> bytes(kRead);
     ssize_t got = ::recv(stream.ends[end].get(), bytes.data(), bytes.size(), 0);
@@ -184,7 +184,7 @@ class Proxy {
   }
 
   void write_to(ProxyStream& stream, std::size_t end) {
-    Direction& out = stream.from[1 - end];
+    ProxiedDirection& out = stream.from[1 - end];
     const TimePoint now = Clock::steady().now();
     while (!stream.dead && !out.held.empty() && out.held.front().due <= now) {
       Held& front = out.held.front();
@@ -206,7 +206,7 @@ class Proxy {
   }
 
   static void apply(ProxyStream& stream, const ProxyOrder& order, std::uint64_t random) {
-    Direction& in = stream.from[random & 1];
+    ProxiedDirection& in = stream.from[random & 1];
     switch (order.action) {
       case ProxyAction::kReset:
         return reset_ends(stream);

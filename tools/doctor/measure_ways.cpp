@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using transport::tcp::SocketAddress;
+using transport::bootstrap::SocketAddress;
 
 // Connecting takes 0.3 s between opposite sides of the earth, and a lost SYN adds a second.
 constexpr Duration kConnectPatience = seconds(4);
@@ -91,13 +91,13 @@ Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFact
   int error = 0;
   Descriptor socket;
   try {
-    socket = transport::tcp::start_connect(
+    socket = transport::bootstrap::start_connect(
         mine.name, mine.address,
         SocketAddress::parse(theirs.address, static_cast<std::uint16_t>(theirs.tcp_port)));
     if (!wait_for(socket.get(), POLLOUT, Deadline::after(kConnectPatience))) {
       error = ETIMEDOUT;
     } else {
-      error = transport::tcp::pending_error(socket.get());
+      error = transport::bootstrap::pending_error(socket.get());
     }
   } catch (const Error& failure) {
     // An error that the kernel finds at once is reported while connecting starts.

@@ -25,7 +25,7 @@
 namespace tombolo::doctor {
 namespace {
 
-using transport::tcp::SocketAddress;
+using transport::bootstrap::SocketAddress;
 
 // A host that measures has one connection for each pair of NICs. More connections than this are not ours.
 constexpr std::size_t kMostClients = 512;
@@ -127,7 +127,7 @@ Responder::Responder(HostFacts& facts) : state_(std::make_unique<State>()) {
   for (auto& nic : facts.nics) {
     try {
       std::uint16_t port = 0;
-      state_->listeners.push_back(transport::tcp::listen_on(nic.name, nic.address, port));
+      state_->listeners.push_back(transport::bootstrap::listen_on(nic.name, nic.address, port));
       nic.tcp_port = port;
       SocketAddress address = SocketAddress::parse(nic.address, 0);
       Descriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
