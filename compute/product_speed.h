@@ -13,7 +13,7 @@ struct ProductSpeed {
   InstructionSet most = InstructionSet::kBaseline;  ///< that the processor has
   double attained = 0;  ///< FLOP/s of products, of a size that a training step has
   double peak = 0;      ///< FLOP/s of multiplications and additions in registers alone, by `most`
-  Precision precision = Precision::kFloat32;
+  Precision precision = Precision::kFloat32;  ///< of the products
 
   /// "avx512 kernels for bf16," of that precision, or "avx512 kernels, 108 GFLOP/s on one core (92 % of its
   /// units' 118)"
