@@ -72,9 +72,9 @@ class LoopbackArena final : public Arena {
     all.push_back({"freeze-all", true, short_while, long_while, order(ProxyAction::kFreeze, true), heal});
     all.push_back(
         {"delay", true, short_while, long_while, order(ProxyAction::kDelay, true, milliseconds(40)), heal});
-    all.push_back({"deaf", true, short_while, long_while,
+    all.push_back({"no-accept", true, short_while, long_while,
                    [this](std::mt19937_64&) {
-                     proxy_.order({ProxyAction::kDeaf});
+                     proxy_.order({ProxyAction::kStopAccepting});
                      return static_cast<int>(proxy_.order({ProxyAction::kReset, true}).affected);
                    },
                    heal});

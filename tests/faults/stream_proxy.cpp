@@ -66,9 +66,9 @@ struct Held {
 struct ProxiedDirection {
   std::deque<Held> held;
   std::size_t bytes = 0;
-  bool ended = false;   // the reading side saw the end
-  bool passed = false;  // and the writing side was told
-  bool deaf = false;    // bytes that come are dropped
+  bool ended = false;     // the reading side saw the end
+  bool passed = false;    // and the writing side was told
+  bool discards = false;  // what comes is thrown away
 };
 
 struct ProxyStream {
@@ -102,7 +102,8 @@ class Proxy {
  private:
   bool step() {
     std::vector<pollfd> wait{{orders_.get(), POLLIN, 0}};
-    for (const Descriptor& each : listening_) wait.push_back({deaf_ ? -1 : each.get(), POLLIN, 0});
+    for (const Descriptor& each : listening_)
+      wait.push_back({accepting_stopped_ ? -1 : each.get(), POLLIN, 0});
     const TimePoint now = Clock::steady().now();
     int timeout = -1;
     for (ProxyStream& stream : streams_) {
@@ -177,7 +178,7 @@ class Proxy {
       in.ended = true;
       return;
     }
-    if (in.deaf) return;
+    if (in.discards) return;
     bytes.resize(static_cast<std::size_t>(got));
     in.bytes += bytes.size();
     in.held.push_back({Clock::steady().now() + stream.delay, std::move(bytes)});
@@ -211,8 +212,8 @@ class Proxy {
       case ProxyAction::kReset:
         return reset_ends(stream);
       case ProxyAction::kHalfClose:
-        // The receiving end of this direction is told that nothing more comes.
-        in.deaf = in.passed = true;
+        // The end that this direction leads to is told that nothing more comes.
+        in.discards = in.passed = true;
         in.held.clear();
         in.bytes = 0;
         ::shutdown(stream.ends[1 - (random & 1)].get(), SHUT_WR);
@@ -224,7 +225,7 @@ class Proxy {
         stream.delay = order.delay;
         return;
       case ProxyAction::kReport:
-      case ProxyAction::kDeaf:
+      case ProxyAction::kStopAccepting:
       case ProxyAction::kHeal:
         return;
     }
@@ -237,13 +238,13 @@ class Proxy {
     ProxyReport report;
     for (std::size_t i = 0; message.aims && i < addresses_.size(); ++i)
       addresses_[i].target = message.targets[i];
-    if (order.action == ProxyAction::kDeaf) deaf_ = true;
+    if (order.action == ProxyAction::kStopAccepting) accepting_stopped_ = true;
     if (order.action == ProxyAction::kFreeze && order.all) freeze_new_ = true;
     if (order.action == ProxyAction::kDelay && order.all) delay_new_ = order.delay;
     if (order.action == ProxyAction::kHeal) {
       freeze_new_ = false;
       delay_new_ = {};
-      deaf_ = false;
+      accepting_stopped_ = false;
       for (ProxyStream& stream : streams_) {
         stream.frozen = false;
         stream.delay = {};
@@ -268,7 +269,7 @@ class Proxy {
   Descriptor orders_;
   std::mt19937_64 random_;
   std::list<ProxyStream> streams_;
-  bool freeze_new_ = false, deaf_ = false;
+  bool freeze_new_ = false, accepting_stopped_ = false;
   Duration delay_new_{};
 };
 

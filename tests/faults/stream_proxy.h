@@ -14,12 +14,12 @@
 namespace tombolo::faults {
 
 enum class ProxyAction : std::uint32_t {
-  kReport,     ///< only counts
-  kReset,      ///< both ends of a stream get a reset
-  kHalfClose,  ///< one end reads an end of file; what it sends still arrives
-  kFreeze,     ///< nothing passes, until kHeal
-  kDelay,      ///< everything passes later by `delay`, until kHeal
-  kDeaf,       ///< new streams are accepted but not served, until kHeal; old ones live on
+  kReport,         ///< only counts
+  kReset,          ///< both ends of a stream get a reset
+  kHalfClose,      ///< one end reads an end of file; what it sends still arrives
+  kFreeze,         ///< nothing passes, until kHeal
+  kDelay,          ///< everything passes later by `delay`, until kHeal
+  kStopAccepting,  ///< who connects is left waiting, until kHeal; streams live on
   kHeal
 };
 

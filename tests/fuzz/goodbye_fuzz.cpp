@@ -1,4 +1,4 @@
-// The message that ends the control link of an RDMA or UCX connection.
+// The last word on the control channel of an RDMA or UCX connection.
 #include "tests/fuzz/round_trip.h"
 #include "transport/bootstrap/goodbye.h"
 

@@ -22,7 +22,7 @@ constexpr Duration kMostPatience = seconds(600);
 // honest one tries again.
 constexpr std::size_t kMostHalfOpen = 256;
 // Without descriptors, until accepting is tried again.
-constexpr Duration kDeafFor = std::chrono::milliseconds(100);
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -93,7 +93,7 @@ bool Acceptor::may_be_asked() {
 
 void Acceptor::progress() {
   const std::lock_guard lock(mutex_);
-  if (deaf_until_ != TimePoint{} && local_->clock->now() >= deaf_until_) listen_again();
+  if (paused_until_ != TimePoint{} && local_->clock->now() >= paused_until_) resume_accepting();
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -123,7 +123,7 @@ void Acceptor::take_new(std::size_t offer) {
         local_->log.warning("accept on NIC {} ({}) failed: {} (errno {})", endpoint_.offers[offer].nic,
                             endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
       }
-      deaf_until_ = local_->clock->now() + kDeafFor;
+      paused_until_ = local_->clock->now() + kAcceptPause;
       for (const Descriptor& one : sockets_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.get(), nullptr);
       return;
     }
@@ -143,8 +143,8 @@ void Acceptor::take_new(std::size_t offer) {
   }
 }
 
-void Acceptor::listen_again() {
-  deaf_until_ = TimePoint{};
+void Acceptor::resume_accepting() {
+  paused_until_ = TimePoint{};
   for (std::size_t offer = 0; offer < sockets_.size(); ++offer) {
     epoll_event event{};
     event.events = EPOLLIN;

@@ -1,5 +1,5 @@
-// What connections have in common whose messages go another way than the link that they began on: requests in
-// order, their end by an error, and the watch over a peer that takes nothing.
+// What connections have in common whose messages go another way than the control channel that they began on:
+// requests in order, their end by an error, and the watch over a peer that takes nothing.
 #pragma once
 
 #include <optional>
@@ -82,8 +82,8 @@ class ChannelConnection : public HostMemoryConnection {
     sleeps_ = false;
     return slept;
   }
-  /// A link can always be written: where there is to be another look at once, that ends the sleep.
-  pollfd link_handle(bool look_again) const noexcept {
+  /// A control channel can always be written: where there is to be another look at once, that ends the sleep.
+  pollfd channel_handle(bool look_again) const noexcept {
     return {socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0};
   }
 

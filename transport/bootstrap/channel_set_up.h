@@ -1,6 +1,6 @@
-// How the two ends of a link come to a connection whose messages go another way: they exchange cards, test
-// whether bytes get through that way, and tell each other. Where something fails, the other end is told the
-// reason, and the router turns to the next way.
+// How the two ends of a control channel come to a connection whose messages go another way: they exchange
+// messages, test whether bytes get through that way, and tell each other. Where something fails, the other
+// end is told the reason, and the router turns to the next way.
 #pragma once
 
 #include <algorithm>
@@ -34,19 +34,21 @@ class TestTimer {
   Descriptor timer_;
 };
 
-/// The connecting end asked over the first pair of lanes; from here on the route says which one it is.
+/// The two ends agreed over one pair of NICs, and messages may go over another: from here on the route says
+/// so.
 void note_first_nic_pair(ControlChannel& channel);
 
-/// `Card` is what a backend's ends tell each other: of Card::kBytes bytes and a Card::Kind, among them kOffer
-/// (the connecting end begins with it), kAnswer, kProved (the test has passed) and kRefusal (with `reason`).
-template <typename Card>
+/// `Message` is what a backend's ends tell each other: of Message::kBytes bytes and a Message::Kind, among
+/// them kOffer (the connecting end begins with it), kAnswer, kProved (the test has passed) and kRefusal (with
+/// `reason`).
+template <typename Message>
 class ChannelSetUp : public Connecting {
  public:
   std::unique_ptr<Connection> poll() final;
   void append_wait_handles(std::vector<pollfd>& handles) const final;
 
  protected:
-  using Kind = typename Card::Kind;
+  using Kind = typename Message::Kind;
 
   /// `means`: what is to be agreed on, for messages.
   ChannelSetUp(ControlChannel channel, std::string_view carrier, std::string_view means)
@@ -56,18 +58,22 @@ class ChannelSetUp : public Connecting {
         due_(channel_.connecting ? Kind::kAnswer : Kind::kOffer),
         timer_(channel_.clock) {}
 
-  /// Takes a card of the kind that was due; gives the kind that is due next. What it throws the peer is told.
-  virtual Kind hear(const Card& card) = 0;
-  /// Called again and again once begin_test() was; proved(), once the test has passed.
-  virtual void watch_test() = 0;
+  /// Takes a message of the kind that was due; gives the kind that is due next. What it throws the peer is
+  /// told.
+  virtual Kind hear(const Message& message) = 0;
+  /// Takes the peer's kProved, for backends whose kProved holds more than that.
+  virtual void hear_proof(const Message&) {}
+  /// Called again and again once begin_test() was; calls prove() once the test has passed. A backend whose
+  /// test takes no time calls prove() without begin_test().
+  virtual void watch_test() {}
   /// What the test waits for; true where there is something to look at already.
-  virtual bool append_test_handles(std::vector<pollfd>& handles) const = 0;
+  virtual bool append_test_handles(std::vector<pollfd>&) const { return false; }
   /// Once the test has passed for both ends.
   virtual std::unique_ptr<Connection> make() = 0;
 
-  void say(const Card& card) { writer_.set(card.encode()); }
+  void say(const Message& message) { writer_.set(message.encode()); }
   [[noreturn]] void give_up(Cause cause, std::string_view why) {
-    say(Card::refusal(why));
+    say(Message::refusal(why));
     writer_.write(socket());
     fail(cause, "{}: {}", description_, why);
   }
@@ -75,10 +81,10 @@ class ChannelSetUp : public Connecting {
     testing_ = true;
     timer_.begin(channel_.deadline);
   }
-  /// The test has passed here. `card` tells the peer.
-  void prove(const Card& card) {
+  /// The test has passed here. `message` tells the peer.
+  void prove(const Message& message) {
     proved_ = true;
-    say(card);
+    say(message);
     write();
   }
   bool proved() const noexcept { return proved_; }
@@ -92,10 +98,10 @@ class ChannelSetUp : public Connecting {
   /// True once all is written.
   bool write() {
     const Step step = writer_.write(socket());
-    if (step == Step::kError) fail(Cause::kRemote, "{}: the link broke", description_);
+    if (step == Step::kError) fail(Cause::kRemote, "{}: the control channel broke", description_);
     return step == Step::kDone;
   }
-  void take(const Card& card);
+  void take(const Message& message);
 
   std::string means_;
   Kind due_;  // what the other end says next
@@ -105,25 +111,26 @@ class ChannelSetUp : public Connecting {
   MessageWriter writer_;
 };
 
-template <typename Card>
-std::unique_ptr<Connection> ChannelSetUp<Card>::poll() {
+template <typename Message>
+std::unique_ptr<Connection> ChannelSetUp<Message>::poll() {
   for (;;) {
     write();
     if (testing_) watch_test();
     if (proved_ && peer_proved_) break;
-    const Step step = reader_.read(socket(), Card::kBytes);
+    const Step step = reader_.read(socket(), Message::kBytes);
     if (step == Step::kAgain) {
       if (channel_.deadline.passed()) give_up(Cause::kTimeout, "the peer did not answer in time");
       return nullptr;
     }
     if (step != Step::kDone)
-      fail(Cause::kRemote, "{}: the peer closed the link before {} agreed on", description_, means_);
-    const Card card = Card::decode(reader_.bytes());
+      fail(Cause::kRemote, "{}: the peer closed the control channel before {} agreed on", description_,
+           means_);
+    const Message message = Message::decode(reader_.bytes());
     reader_.clear();
-    if (card.kind == Kind::kRefusal)
-      fail(Cause::kUnsupported, "{}: the peer says: {}", description_, card.reason);
+    if (message.kind == Kind::kRefusal)
+      fail(Cause::kUnsupported, "{}: the peer says: {}", description_, message.reason);
     try {
-      take(card);
+      take(message);
     } catch (const Error& error) {
       give_up(error.cause(), error.what());
     }
@@ -133,23 +140,25 @@ std::unique_ptr<Connection> ChannelSetUp<Card>::poll() {
   return make();
 }
 
-template <typename Card>
-void ChannelSetUp<Card>::take(const Card& card) {
-  if (card.kind != due_) {
-    fail(Cause::kRemote, "the peer said {} where {} was due", static_cast<int>(card.kind),
+template <typename Message>
+void ChannelSetUp<Message>::take(const Message& message) {
+  if (message.kind != due_) {
+    fail(Cause::kRemote, "the peer said {} where {} was due", static_cast<int>(message.kind),
          static_cast<int>(due_));
   }
-  if (card.kind == Kind::kProved)
+  if (message.kind == Kind::kProved) {
     peer_proved_ = true;
-  else
-    due_ = hear(card);
+    hear_proof(message);
+  } else {
+    due_ = hear(message);
+  }
 }
 
-template <typename Card>
-void ChannelSetUp<Card>::append_wait_handles(std::vector<pollfd>& handles) const {
+template <typename Message>
+void ChannelSetUp<Message>::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool look_again = testing_ && append_test_handles(handles);
   if (testing_ && !proved_) handles.push_back({timer_.descriptor(), POLLIN, 0});
-  // A link can always be written: that ends the sleep.
+  // A control channel can always be written: that ends the sleep.
   handles.push_back({socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0});
 }
 

@@ -2,25 +2,25 @@
 
 namespace tombolo::transport::bootstrap {
 
-RouterListener::RouterListener(std::shared_ptr<Acceptor> acceptor)
+AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> acceptor)
     : acceptor_(std::move(acceptor)), inbox_(std::make_shared<Inbox>()), endpoint_(acceptor_->endpoint()) {
   endpoint_.listener = acceptor_->open_listener(inbox_);
 }
 
-void RouterListener::append_wait_handles(std::vector<pollfd>& handles) const {
+void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) const {
   handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
   // Another thread's listener may have moved this one's handshakes.
   if (int handle = inbox_->wait_handle(); handle >= 0) handles.push_back({handle, POLLIN, 0});
   for (const SetUp& one : set_ups_) one.connecting->append_wait_handles(handles);
 }
 
-std::unique_ptr<Connection> RouterListener::accept() {
+std::unique_ptr<Connection> AuthenticatingListener::accept() {
   acceptor_->progress();
   while (auto stream = inbox_->take()) begin(std::move(*stream));
   return next_ready();
 }
 
-void RouterListener::begin(AuthenticatedStream stream) {
+void AuthenticatingListener::begin(AuthenticatedStream stream) {
   const Local& local = *acceptor_->local();
   const Carrier carrier = stream.hello.carrier;
   std::string peer = stream.peer;
@@ -33,7 +33,7 @@ void RouterListener::begin(AuthenticatedStream stream) {
   }
 }
 
-std::unique_ptr<Connection> RouterListener::next_ready() {
+std::unique_ptr<Connection> AuthenticatingListener::next_ready() {
   const Local& local = *acceptor_->local();
   for (auto one = set_ups_.begin(); one != set_ups_.end();) {
     std::unique_ptr<Connection> connection;

@@ -12,9 +12,9 @@
 
 namespace tombolo::transport::bootstrap {
 
-class RouterListener final : public Listener {
+class AuthenticatingListener final : public Listener {
  public:
-  explicit RouterListener(std::shared_ptr<Acceptor> acceptor);
+  explicit AuthenticatingListener(std::shared_ptr<Acceptor> acceptor);
 
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
   std::unique_ptr<Connection> accept() override;

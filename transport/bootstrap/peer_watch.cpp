@@ -37,15 +37,7 @@ std::string PeerWatch::look() noexcept {
 
 std::string PeerWatch::ending() const {
   if (!goodbye_) return "the peer vanished: its end was closed without a goodbye (did its process die?)";
-  switch (goodbye_->why) {
-    case Goodbye::Why::kTooLarge:
-      return fmt::format("the peer closed it: a message of {} bytes, but the receive posted for it takes {}",
-                         goodbye_->size, goodbye_->capacity);
-    case Goodbye::Why::kFailed:
-      return fmt::format("the peer closed it after a failure of its own: {}", goodbye_->text);
-    default:
-      return "the peer closed the connection";
-  }
+  return peer_closed(goodbye_->reason, goodbye_->size, goodbye_->capacity, goodbye_->text);
 }
 
 void PeerWatch::prolong() noexcept {
@@ -54,7 +46,7 @@ void PeerWatch::prolong() noexcept {
 
 void PeerWatch::say(const Goodbye& goodbye) noexcept {
   const auto bytes = goodbye.encode();
-  // The link is empty but for this: it fits.
+  // The control channel is empty but for this: it fits.
   [[maybe_unused]] const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

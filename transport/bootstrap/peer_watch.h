@@ -1,5 +1,5 @@
-// The link of a connection whose messages go another way: there the peer says goodbye, and there its end is
-// seen at once when it says nothing.
+// The control channel of a connection whose messages go another way: there the peer says goodbye, and there
+// its end is seen at once when it says nothing.
 #pragma once
 
 #include <poll.h>
@@ -33,7 +33,7 @@ class PeerWatch {
   void give_up() noexcept { until_ = TimePoint{}; }  ///< nothing more can come
 
   void say(const Goodbye& goodbye) noexcept;
-  /// For both ends. Also wakes whoever polls: an ended link is always ready.
+  /// For both ends. Also wakes whoever polls: an ended control channel is always ready.
   void shut() noexcept;
 
  private:

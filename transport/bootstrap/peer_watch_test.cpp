@@ -26,64 +26,64 @@ class LinkToAPeer : public testing::Test {
 };
 
 TEST_F(LinkToAPeer, SaysNothingWhileThePeerIsThere) {
-  PeerWatch link(here_.get(), &clock_);
-  EXPECT_EQ(link.look(), "");
-  EXPECT_FALSE(link.closing());
+  PeerWatch watch(here_.get(), &clock_);
+  EXPECT_EQ(watch.look(), "");
+  EXPECT_FALSE(watch.closing());
 }
 
 TEST_F(LinkToAPeer, BringsAGoodbyeThatComesInPieces) {
-  PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
-  const auto bytes = Goodbye{Goodbye::Why::kTooLarge, 1, 2, 3, 1000, 999, ""}.encode();
+  PeerWatch watch(here_.get(), &clock_), peer(there_.get(), &clock_);
+  const auto bytes = Goodbye{GoodbyeReason::kTooLarge, 1, 2, 3, 1000, 999, ""}.encode();
   for (std::size_t at = 0; at < bytes.size(); at += 32) {
-    EXPECT_FALSE(link.closing());
+    EXPECT_FALSE(watch.closing());
     peer_writes(std::span(bytes).subspan(at, 32));
-    EXPECT_EQ(link.look(), "");
+    EXPECT_EQ(watch.look(), "");
   }
-  ASSERT_TRUE(link.closing());
-  ASSERT_TRUE(link.goodbye());
-  EXPECT_EQ(link.goodbye()->received, 3u);
-  test::expect_in(link.ending(), "a message of 1000 bytes, but the receive posted for it takes 999");
+  ASSERT_TRUE(watch.closing());
+  ASSERT_TRUE(watch.goodbye());
+  EXPECT_EQ(watch.goodbye()->received, 3u);
+  test::expect_in(watch.ending(), "a message of 1000 bytes, but the receive posted for it takes 999");
 }
 
 TEST_F(LinkToAPeer, EndsWithWhatThePeerSaidOrThatItSaidNothing) {
-  for (const auto& [why, part] : {std::pair{Goodbye::Why::kClosed, "the peer closed the connection"},
-                                  std::pair{Goodbye::Why::kFailed, "failure of its own: no memory"}}) {
-    PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  for (const auto& [why, part] : {std::pair{GoodbyeReason::kClosed, "the peer closed the connection"},
+                                  std::pair{GoodbyeReason::kFailed, "failure of its own: no memory"}}) {
+    PeerWatch watch(here_.get(), &clock_), peer(there_.get(), &clock_);
     peer.say({why, 0, 0, 0, 0, 0, "no memory"});
-    EXPECT_EQ(link.look(), "");
-    test::expect_in(link.ending(), part);
+    EXPECT_EQ(watch.look(), "");
+    test::expect_in(watch.ending(), part);
   }
-  PeerWatch link(here_.get(), &clock_), peer(there_.get(), &clock_);
+  PeerWatch watch(here_.get(), &clock_), peer(there_.get(), &clock_);
   peer_writes(std::vector<std::byte>(10));
   peer.shut();
-  EXPECT_EQ(link.look(), "");
-  EXPECT_TRUE(link.closing());
-  EXPECT_FALSE(link.goodbye());
-  test::expect_in(link.ending(), "vanished");
+  EXPECT_EQ(watch.look(), "");
+  EXPECT_TRUE(watch.closing());
+  EXPECT_FALSE(watch.goodbye());
+  test::expect_in(watch.ending(), "vanished");
 }
 
 TEST_F(LinkToAPeer, NamesAGoodbyeThatMakesNoSense) {
-  PeerWatch link(here_.get(), &clock_);
+  PeerWatch watch(here_.get(), &clock_);
   peer_writes(std::vector<std::byte>(Goodbye::kBytes, std::byte{77}));
-  test::expect_in(link.look(), "unknown reason 77");
+  test::expect_in(watch.look(), "unknown reason 77");
 }
 
 TEST_F(LinkToAPeer, HasPatienceForTwoSecondsFromTheEndAndLongerWhereAsked) {
-  PeerWatch link(here_.get(), &clock_);
-  EXPECT_FALSE(link.patient());
+  PeerWatch watch(here_.get(), &clock_);
+  EXPECT_FALSE(watch.patient());
   there_.reset();
-  EXPECT_EQ(link.look(), "");
-  EXPECT_TRUE(link.patient());
+  EXPECT_EQ(watch.look(), "");
+  EXPECT_TRUE(watch.patient());
   clock_.advance(std::chrono::milliseconds(1999));
-  EXPECT_TRUE(link.patient());
-  link.prolong();
+  EXPECT_TRUE(watch.patient());
+  watch.prolong();
   clock_.advance(std::chrono::milliseconds(1999));
-  EXPECT_TRUE(link.patient());
+  EXPECT_TRUE(watch.patient());
   clock_.advance(std::chrono::milliseconds(1));
-  EXPECT_FALSE(link.patient());
-  link.prolong();
-  link.give_up();
-  EXPECT_FALSE(link.patient());
+  EXPECT_FALSE(watch.patient());
+  watch.prolong();
+  watch.give_up();
+  EXPECT_FALSE(watch.patient());
 }
 
 }  // namespace

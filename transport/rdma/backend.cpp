@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/rdma/establishing.h"
+#include "transport/rdma/connection_set_up.h"
 #include "transport/rdma/gid.h"
 #include "transport/rdma/timeouts.h"
 
@@ -93,7 +93,7 @@ Port RdmaBackend::make_port(const Usable& usable, const std::string& address) co
 }
 
 std::unique_ptr<Connecting> RdmaBackend::set_up(bootstrap::ControlChannel channel) {
-  return std::make_unique<Establishing>(
+  return std::make_unique<ConnectionSetUp>(
       std::move(channel),
       [self = shared_from_this()](const std::string& address) { return self->port_at(address); }, options_);
 }

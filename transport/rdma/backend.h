@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "topology/files/cluster_file.h"
 #include "transport/bootstrap/control_channel.h"
-#include "transport/rdma/lane.h"
+#include "transport/rdma/nic_pair.h"
 #include "transport/rdma/options.h"
 
 namespace tombolo::transport::rdma {

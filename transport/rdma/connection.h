@@ -4,7 +4,7 @@
 //
 // Nothing here relies on the order in which different queue pairs complete: a large message is whole when
 // each of its parts has been announced by immediate data, on whatever queue pair. And nothing can overflow:
-// see lane.h and Credits.
+// see nic_pair.h and Credits.
 #pragma once
 
 #include <array>
@@ -76,11 +76,11 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   bool poll_all() noexcept;
   void handle(const ibv_wc& completion) noexcept;
   void broken(const ibv_wc& completion) noexcept;
-  void look_at_link() noexcept;
+  void look_at_channel() noexcept;
   void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
-  bootstrap::Goodbye goodbye_for(bootstrap::Goodbye::Why why, std::uint64_t size = 0,
+  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason, std::uint64_t size = 0,
                                  std::uint64_t capacity = 0) const noexcept;
   void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;

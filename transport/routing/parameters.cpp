@@ -211,7 +211,7 @@ RdmaOptions RdmaOptions::from_environment() {
     return static_cast<int>(value);
   };
   RdmaOptions options;
-  options.queue_pairs = within(kRdmaPairs, 1, static_cast<int>(rdma::kMostPairsPerLane));
+  options.queue_pairs = within(kRdmaPairs, 1, static_cast<int>(rdma::kMostQueuePairsPerNicPair));
   options.eager_bytes = kRdmaEager.size();
   if (options.eager_bytes > rdma::kMostEager) {
     fail(Cause::kInvalidUsage, "{}={}: expected at most {}", kRdmaEager.name, kRdmaEager.text(),

@@ -193,7 +193,7 @@ std::unique_ptr<Listener> Router::listen() {
     fail(Cause::kUnsupported, "listen on host {}: none of its {} NICs is usable and has an address",
          state_->self.host, state_->options.host.nics.size());
   }
-  return traced(std::make_unique<bootstrap::RouterListener>(state_->listening()),
+  return traced(std::make_unique<bootstrap::AuthenticatingListener>(state_->listening()),
                 state_->local->meters->tracer());
 }
 
@@ -212,8 +212,8 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
       continue;
     }
     const auto& mine = state_->self.offers;
-    bootstrap::Way way{mine[choice.link_local],
-                       peer.offers[choice.link_peer],
+    bootstrap::Way way{mine[choice.channel_local],
+                       peer.offers[choice.channel_peer],
                        {},
                        options,
                        peer.listener,

@@ -50,7 +50,7 @@ struct Choice {
   std::size_t local = 0, peer = 0;
   std::string reason;
   /// The pair over which the two ends agree by TCP: the same, unless the kernel has no way there.
-  std::size_t link_local = 0, link_peer = 0;
+  std::size_t channel_local = 0, channel_peer = 0;
   /// rdma: further pairs that can carry it together with the first, each NIC in one.
   std::vector<std::pair<std::size_t, std::size_t>> more = {};
 };

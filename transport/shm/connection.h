@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "transport/bootstrap/channel_connection.h"
+#include "transport/bootstrap/goodbye.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 
@@ -47,8 +48,8 @@ class ShmConnection final : public bootstrap::ChannelConnection {
     ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
   }
   void wake_peer() noexcept;
-  void look_at_link() noexcept;
-  void fail_with(Cause cause, std::string_view what, std::uint16_t reason) noexcept;
+  void look_at_channel() noexcept;
+  void fail_with(Cause cause, std::string_view what, bootstrap::GoodbyeReason reason) noexcept;
 
   Agreed agreed_;
   Ring& out_;
@@ -64,7 +65,7 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   bool fetching_ = false;           // one is under way
   std::uint32_t pieces_ = 0;        // of it, by this end
   std::uint64_t written_ = 0;       // by the peer, before it
-  bool link_ended_ = false;
+  bool channel_ended_ = false;
 };
 
 }  // namespace tombolo::transport::shm

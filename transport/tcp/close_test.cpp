@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/randomized_test.h"
-#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/closing_sockets.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_support.h"
 
@@ -113,7 +113,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   --sent;  // the one that was not done
   ASSERT_GT(sent, 20);
   near.reset();
-  for (const auto until = Deadline::after(2 * bootstrap::Farewell::kShortest); !until.passed();)
+  for (const auto until = Deadline::after(2 * bootstrap::ClosingSockets::kShortest); !until.passed();)
     std::this_thread::sleep_for(milliseconds(10));
   std::vector<std::byte> got(text.size());
   for (int i = 0; i < sent; ++i) {

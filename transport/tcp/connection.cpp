@@ -92,18 +92,18 @@ TcpConnection::TcpConnection(Established from)
   timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
   acceptor_->open_connection(hello_.connection, inbox_);
-  acceptor_->caretaker().add(this);
+  acceptor_->background_progress().add(this);
 }
 
 TcpConnection::~TcpConnection() {
-  acceptor_->caretaker().remove(this);
+  acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
   acceptor_->close_connection(hello_.connection);
   if (!error_) leave();
   // For what is left to say to the peer, and to answer it.
-  acceptor_->caretaker().wake();
+  acceptor_->background_progress().wake();
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
@@ -137,7 +137,7 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
     // Behind what was held back there may have been words for this end, and nothing may follow them.
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
       if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
-    if (!error_ && !receiver_.finals().empty()) take_finals();
+    if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
   }
   return request;
 }
@@ -234,7 +234,7 @@ void TcpConnection::look_for_events() noexcept {
 
 bool TcpConnection::ack_due() const noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live && !streams_[i].deaf && receiver_.ack_due(i)) return true;
+    if (streams_[i].live && !streams_[i].peer_half_closed && receiver_.ack_due(i)) return true;
   return false;
 }
 
@@ -247,7 +247,7 @@ bool TcpConnection::send_all() noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
-    if (stream.deaf) {
+    if (stream.peer_half_closed) {
       if (sender_.waiting() || sender_.unwritten()) lose(i, EPIPE);
       if (error_) return moved;
       continue;
@@ -291,7 +291,7 @@ bool TcpConnection::send_all() noexcept {
     if (result.blocked) stream.out = false;
     if (result.error != 0) {
       if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
-        stream.deaf = true;
+        stream.peer_half_closed = true;
         continue;
       }
       // Reads what the peer sent before: its goodbye may be among it.
@@ -350,7 +350,7 @@ bool TcpConnection::receive_all() noexcept {
     }
     if (!take_acks(i)) return moved;
     if (result.read != 0) count(i);
-    if (!receiver_.finals().empty()) take_finals();
+    if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
     if (error_ || !stream.live) continue;
     if (result.error != 0) {
       lose(i, result.error);

@@ -52,7 +52,7 @@ struct Established {
   std::vector<EstablishedStream> streams;
 };
 
-class TcpConnection final : public HostMemoryConnection, private bootstrap::Ward {
+class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
   explicit TcpConnection(Established established);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has what was reported as sent.
@@ -100,16 +100,16 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Ward
     bool in = true, out = true;  // readiness, with several streams
     bool hang_up = false;        // keep reading until the end is seen
     unsigned small_reads = 0;
-    bool deaf = false;  // the peer closed after it had said all, which is not yet delivered
+    bool peer_half_closed = false;  // the peer closed after it had said all, which is not yet delivered
     std::string local_nic, peer_nic;
     std::shared_ptr<NicRateLimit> limit;
 
     std::uint32_t epoch = 0;
     /// How many chunks earlier epochs brought: told until the peer shows that it knows.
-    struct Final {
+    struct EpochSummary {
       std::uint32_t first_epoch, last_epoch, count;
     };
-    std::vector<Final> finals;
+    std::vector<EpochSummary> epoch_summaries;
     // Pairs of NICs (indices into targets_): where it belongs, where it is, and where it is tried next.
     std::size_t home = 0, at = 0, next = 0;
     std::unique_ptr<bootstrap::Dial> dial;  // making it anew, or asking
@@ -146,7 +146,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Ward
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
   // connection_idle.cpp
-  Duration care() noexcept override;
+  Duration progress_in_background() noexcept override;
   /// Looks after what does not move by itself; throttled by the clock.
   void check_idle() noexcept;
 
@@ -154,15 +154,15 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Ward
   void look_at_streams(TimePoint now) noexcept;
   static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
   /// Connecting end: so many more, made in the background.
-  void want_streams(std::size_t lane, std::size_t more) noexcept;
+  void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
   void pace(Stream& stream) noexcept;
 
   // connection_repair.cpp
   void lose(std::size_t index, int error_number) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  static void note_final(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
-  void take_finals() noexcept;
+  static void note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
+  void take_epoch_summaries() noexcept;
   /// What is to be told of broken streams goes out with the next send_all(), once for all that break
   /// together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
@@ -184,7 +184,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Ward
   bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
   /// Something the peer has to say is needed to go on.
-  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unsettled() || sender_.crowded(); }
+  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Something is to be done soon that no movement brings about.
   bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }

@@ -45,7 +45,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
         const bool final = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(stream, now, error.what());
         if (final) {
-          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther,
+          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
                     {});
         }
       }
@@ -58,7 +58,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       Cause::kRemote,
       fmt::format("the peer vanished: {}, and its address now refuses connections (did its process die?)",
                   trouble_),
-      GoodbyeReason::kOther, {});
+      GoodbyeReason::kFailed, {});
 }
 
 void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept {
@@ -175,7 +175,8 @@ void TcpConnection::ask(TimePoint now) noexcept {
     ask_after_ = now + kAskAgain;
     last_dial_ = error.what();
     if (error.cause() == Cause::kRemote) {
-      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther, {});
+      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
+                {});
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
 
@@ -48,28 +48,9 @@ void TcpConnection::check_fault() noexcept {
           GoodbyeReason::kMalformed, {});
       return;
     case Receiver::Fault::kPeerFailed:
-      switch (header.reason) {
-        case GoodbyeReason::kTooLarge:
-          fail_with(Cause::kRemote,
-                    fmt::format(
-                        "the peer closed it: message {} has {} bytes, but the receive posted for it takes {} "
-                        "bytes",
-                        header.sequence, header.total, header.offset),
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kMalformed:
-          fail_with(Cause::kRemote, "the peer closed it: it could not make sense of the bytes it received",
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kTimeout:
-          fail_with(Cause::kRemote, "the peer closed it: no progress for too long", GoodbyeReason::kOther,
-                    {});
-          return;
-        default:
-          fail_with(Cause::kRemote, "the peer closed it after a failure of its own", GoodbyeReason::kOther,
-                    {});
-          return;
-      }
+      fail_with(Cause::kRemote, bootstrap::peer_closed(header.reason, header.total, header.offset),
+                GoodbyeReason::kFailed, {});
+      return;
   }
 }
 
@@ -161,7 +142,7 @@ void TcpConnection::flush_out() noexcept {
 void TcpConnection::leave() noexcept {
   HeaderBytes goodbye;
   encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
-  bootstrap::Farewell& farewell = acceptor_->farewell();
+  bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
@@ -172,7 +153,7 @@ void TcpConnection::leave() noexcept {
     } else if (!sender_.mid_frame(i)) {
       last_words = goodbye;
     }
-    farewell.add(std::move(stream.socket), last_words);
+    closing.add(std::move(stream.socket), last_words);
   }
 }
 

@@ -92,13 +92,13 @@ class Receiver {
   std::uint32_t peer_ack(std::size_t index) const noexcept { return streams_[index].peer_ack; }
 
   /// What the peer says of streams that broke, to be taken after each read.
-  struct Final {
+  struct EpochSummary {
     std::size_t stream = 0;
     std::uint32_t first_epoch = 0, last_epoch = 0;
     std::uint32_t count = 0;  ///< chunks in each
-    friend bool operator==(const Final&, const Final&) = default;
+    friend bool operator==(const EpochSummary&, const EpochSummary&) = default;
   };
-  std::vector<Final>& finals() noexcept { return finals_; }
+  std::vector<EpochSummary>& epoch_summaries() noexcept { return epoch_summaries_; }
 
   std::uint64_t oldest() const noexcept { return window_.oldest(); }
   const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
@@ -150,7 +150,7 @@ class Receiver {
   void scan(Stream& stream) noexcept;
 
   std::vector<Stream> streams_;
-  std::vector<Final> finals_;
+  std::vector<EpochSummary> epoch_summaries_;
   Window window_;
   std::size_t blocked_streams_ = 0;
   Fault fault_ = Fault::kNone;

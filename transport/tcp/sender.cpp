@@ -86,11 +86,11 @@ void Sender::lose(std::size_t index) noexcept {
   stream.lost_epoch = stream.epoch;
   stream.lost_acknowledged = stream.acknowledged;
   stream.open = true;
-  ++unsettled_;
+  ++unresolved_;
 }
 
-bool Sender::settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                    std::uint32_t count) noexcept {
+bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
+                           std::uint32_t count) noexcept {
   if (index >= streams_.size()) return true;  // nothing was sent on it yet
   Stream& stream = streams_[index];
   // Told more than once, lest it be lost with the stream that carried it.
@@ -110,7 +110,7 @@ bool Sender::settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t 
   again_ += stream.again.size();
   stream.lost.clear();
   stream.open = false;
-  --unsettled_;
+  --unresolved_;
   return true;
 }
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "transport/ucx/establishing.h"
+#include "transport/ucx/connection_set_up.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace tombolo::transport::ucx {
@@ -98,7 +98,7 @@ std::shared_ptr<Context> UcxBackend::context_for(const std::vector<std::string>&
 }
 
 std::unique_ptr<Connecting> UcxBackend::set_up(bootstrap::ControlChannel channel) {
-  return std::make_unique<Establishing>(
+  return std::make_unique<ConnectionSetUp>(
       std::move(channel),
       [self = shared_from_this()](const std::vector<std::string>& addresses, topology::NicKind kind,
                                   bool without_tcp) {

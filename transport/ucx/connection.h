@@ -11,7 +11,8 @@
 //  * UCX keeps small messages that come before their receive in memory of its own. The receiver grants how
 //  far
 //    the sender may run ahead, by an empty message for every kCreditEvery that it took.
-//  * The link tells at once that the peer is gone; how many messages it had sent, its goodbye there.
+//  * The control channel tells at once that the peer is gone; how many messages it had sent, its goodbye
+//  there.
 #pragma once
 
 #include <array>
@@ -75,13 +76,13 @@ class UcxConnection final : public bootstrap::ChannelConnection {
   void received(std::uint64_t sequence, ucs_status_t status, std::size_t length) noexcept;
   void note(Trouble trouble) noexcept;
   void look_at_trouble() noexcept;
-  void look_at_link() noexcept;
+  void look_at_channel() noexcept;
   bool closing() const noexcept { return peer_.closing(); }
   void close_when_drained() noexcept;
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;
-  bootstrap::Goodbye goodbye_for(bootstrap::Goodbye::Why why) const noexcept;
+  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason) const noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
   void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
   const UcxFunctions& ucx() const noexcept { return context_->ucx(); }

@@ -10,8 +10,8 @@
 #include "base/randomized_test.h"
 #include "transport/testing/test_messages.h"
 #include "transport/ucx/agreed.h"
+#include "transport/ucx/closing_workers.h"
 #include "transport/ucx/connection.h"
-#include "transport/ucx/lingering.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -186,8 +186,8 @@ TEST_F(Ucx, ASenderThatRunsAheadIsHeldBackAndLosesNothing) {
 TEST_F(Ucx, AClosedConnectionLeavesNothingBehindOnceThePeerIsGone) {
   { auto pair = connect(); }
   const auto deadline = test::soon();
-  while (Lingering::of_process().count() > 0 && !deadline.passed()) std::this_thread::yield();
-  EXPECT_EQ(Lingering::of_process().count(), 0u);
+  while (ClosingWorkers::of_process().count() > 0 && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(ClosingWorkers::of_process().count(), 0u);
 }
 
 TEST_F(Ucx, RandomMessagesBothWaysArriveWholeBetweenSleepingThreads) {

@@ -1,4 +1,4 @@
-#include "transport/rdma/lane.h"
+#include "transport/rdma/nic_pair.h"
 
 #include <fcntl.h>
 
@@ -23,7 +23,7 @@ std::span<std::byte> bytes_of(auto& object) {
 
 }  // namespace
 
-Lane::Lane(Port port, Areas& areas, std::size_t pairs, bool control) : port_(std::move(port)) {
+NicPair::NicPair(Port port, Areas& areas, std::size_t pairs, bool control) : port_(std::move(port)) {
   const Verbs& verbs = device().verbs();
   try {
     open_ = device().add(bytes_of(areas.open), Access::kByPeer);
@@ -47,11 +47,11 @@ Lane::Lane(Port port, Areas& areas, std::size_t pairs, bool control) : port_(std
   }
 }
 
-Lane::~Lane() {
+NicPair::~NicPair() {
   release();
 }
 
-void Lane::release() noexcept {
+void NicPair::release() noexcept {
   const Verbs& verbs = device().verbs();
   device().look();  // destroying waits until every event was taken
   for (auto& pair : queue_pairs_) destroy(*pair);
@@ -65,7 +65,7 @@ void Lane::release() noexcept {
   if (open_ != nullptr) device().remove(open_);
 }
 
-void Lane::make_queue_pair(std::uint32_t sends, std::uint32_t receives) {
+void NicPair::make_queue_pair(std::uint32_t sends, std::uint32_t receives) {
   auto made = std::make_unique<QueuePair>();
   ibv_qp_init_attr wanted{};
   wanted.qp_context = &made->events;
@@ -95,8 +95,8 @@ void Lane::make_queue_pair(std::uint32_t sends, std::uint32_t receives) {
     fail_errno(error, fmt::format("initialise a queue pair on RDMA device {}", device().name()));
 }
 
-void Lane::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,
-                   const RdmaOptions& options) {
+void NicPair::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,
+                      const RdmaOptions& options) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.path_mtu = static_cast<ibv_mtu>(std::min(port_.facts.mtu, peer.mtu));
@@ -140,18 +140,18 @@ void Lane::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts&
     fail_errno(error, fmt::format("make a queue pair of RDMA device {} ready", device().name()));
 }
 
-void Lane::destroy(QueuePair& pair) noexcept {
+void NicPair::destroy(QueuePair& pair) noexcept {
   if (pair.pair == nullptr) return;
   device().verbs().destroy_qp(pair.pair);
   pair.pair = nullptr;
 }
 
-void Lane::arm() noexcept {
+void NicPair::arm() noexcept {
   armed_ = true;
   ibv_req_notify_cq(queue_, 0);
 }
 
-void Lane::disarm() noexcept {
+void NicPair::disarm() noexcept {
   if (!armed_) return;
   armed_ = false;
   const Verbs& verbs = device().verbs();

@@ -1,4 +1,4 @@
-#include "transport/ucx/lingering.h"
+#include "transport/ucx/closing_workers.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -19,10 +19,10 @@ constexpr Duration kAtExit = std::chrono::seconds(1);
 // The longest sleep of the thread: deadlines are looked at after it.
 constexpr int kLongestSleep = 1000;  // ms
 
-bool ended(int link) {
+bool ended(int channel) {
   std::array<std::byte, 256> ignored;
   for (;;) {
-    const ssize_t got = ::recv(link, ignored.data(), ignored.size(), MSG_DONTWAIT);
+    const ssize_t got = ::recv(channel, ignored.data(), ignored.size(), MSG_DONTWAIT);
     if (got > 0 || (got < 0 && errno == EINTR)) continue;
     return got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
@@ -30,12 +30,12 @@ bool ended(int link) {
 
 }  // namespace
 
-Lingering& Lingering::of_process() {
-  static Lingering all;
+ClosingWorkers& ClosingWorkers::of_process() {
+  static ClosingWorkers all;
   return all;
 }
 
-Lingering::~Lingering() {
+ClosingWorkers::~ClosingWorkers() {
   {
     std::lock_guard guard(lock_);
     stop_ = true;
@@ -44,7 +44,7 @@ Lingering::~Lingering() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Lingering::add(Descriptor link, std::unique_ptr<Worker> worker, Duration within) noexcept {
+void ClosingWorkers::add(Descriptor channel, std::unique_ptr<Worker> worker, Duration within) noexcept {
   try {
     std::lock_guard guard(lock_);
     if (stop_) return;
@@ -53,7 +53,7 @@ void Lingering::add(Descriptor link, std::unique_ptr<Worker> worker, Duration wi
       if (!wake_) return;
       thread_ = std::thread([this] { run(); });
     }
-    arrived_.push_back({std::move(link), std::move(worker), Deadline::after(within)});
+    arrived_.push_back({std::move(channel), std::move(worker), Deadline::after(within)});
     ++count_;
   } catch (const std::exception&) {
     return;
@@ -61,17 +61,17 @@ void Lingering::add(Descriptor link, std::unique_ptr<Worker> worker, Duration wi
   wake();
 }
 
-void Lingering::wake() noexcept {
+void ClosingWorkers::wake() noexcept {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto done = ::write(wake_.get(), &one, sizeof one);
 }
 
-std::size_t Lingering::count() {
+std::size_t ClosingWorkers::count() {
   std::lock_guard guard(lock_);
   return count_;
 }
 
-void Lingering::run() {
+void ClosingWorkers::run() {
   std::list<One> mine;
   std::vector<pollfd> handles;
   Deadline last = Deadline::after(kAtExit);
@@ -79,7 +79,7 @@ void Lingering::run() {
     const std::size_t gone = mine.remove_if([](One& one) {
       while (one.worker->progress()) {
       }
-      return ended(one.link.get()) || one.deadline.passed();
+      return ended(one.channel.get()) || one.deadline.passed();
     });
     {
       std::lock_guard guard(lock_);
@@ -94,7 +94,7 @@ void Lingering::run() {
     for (const One& one : mine) {
       busy |= !one.worker->arm();
       handles.push_back({one.worker->descriptor(), POLLIN, 0});
-      handles.push_back({one.link.get(), POLLIN, 0});
+      handles.push_back({one.channel.get(), POLLIN, 0});
     }
     const int sleep = stopping       ? std::min(last.poll_milliseconds(), kLongestSleep)
                       : mine.empty() ? -1

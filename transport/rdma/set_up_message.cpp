@@ -1,4 +1,4 @@
-#include "transport/rdma/card.h"
+#include "transport/rdma/set_up_message.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace tombolo::transport::rdma {
 namespace {
 
-constexpr std::uint16_t kCardVersion = 2;
+constexpr std::uint16_t kSetUpMessageVersion = 2;
 constexpr std::size_t kNicWidth = 16, kAddressWidth = 46, kReasonWidth = 400;
 constexpr std::size_t kSubnetPrefix = 8;  // bytes of an InfiniBand GID
 
@@ -33,9 +33,10 @@ PortFacts read_port(ByteReader& reader) {
   port.nic = reader.padded_text(kNicWidth);
   if (kind > static_cast<int>(topology::NicKind::kTcp) || v2 > 1 || port.mtu < 1 || port.mtu > 5 ||
       port.longest == 0) {
-    fail(Cause::kRemote,
-         "card describes an impossible port: kind {}, RoCE version byte {}, MTU code {}, longest {}", kind,
-         v2, port.mtu, port.longest);
+    fail(
+        Cause::kRemote,
+        "set-up message describes an impossible port: kind {}, RoCE version byte {}, MTU code {}, longest {}",
+        kind, v2, port.mtu, port.longest);
   }
   port.kind = static_cast<topology::NicKind>(kind);
   port.roce_v2 = v2 == 1;
@@ -64,30 +65,30 @@ std::string why_not_together(const PortFacts& mine, const PortFacts& theirs) {
   return {};
 }
 
-Card Card::refusal(std::string_view reason) {
-  Card card;
-  card.kind = Kind::kRefusal;
-  card.reason = reason.substr(0, kReasonWidth);
-  return card;
+SetUpMessage SetUpMessage::refusal(std::string_view reason) {
+  SetUpMessage message;
+  message.kind = Kind::kRefusal;
+  message.reason = reason.substr(0, kReasonWidth);
+  return message;
 }
 
-std::vector<std::byte> Card::encode() const {
+std::vector<std::byte> SetUpMessage::encode() const {
   ByteWriter writer;
-  writer.number(kCardVersion);
+  writer.number(kSetUpMessageVersion);
   writer.number(static_cast<std::uint8_t>(kind));
   if (kind == Kind::kRefusal) {
     writer.padded_text(reason, kReasonWidth);
   } else {
-    writer.number(pairs_per_lane);
+    writer.number(queue_pairs_per_nic_pair);
     writer.number(eager_bytes);
     writer.number(area);
     writer.number(token);
     for (bool one : kept) writer.number(static_cast<std::uint8_t>(one));
-    writer.number(static_cast<std::uint8_t>(lanes.size()));
-    for (const LaneFacts& lane : lanes) {
-      write_port(writer, lane.port);
-      writer.padded_text(lane.peer_address, kAddressWidth);
-      writer.number(lane.key);
+    writer.number(static_cast<std::uint8_t>(nic_pairs.size()));
+    for (const NicPairFacts& nic_pair : nic_pairs) {
+      write_port(writer, nic_pair.port);
+      writer.padded_text(nic_pair.peer_address, kAddressWidth);
+      writer.number(nic_pair.key);
     }
     writer.number(static_cast<std::uint8_t>(queue_pairs.size()));
     for (const QueuePairFacts& pair : queue_pairs) {
@@ -101,52 +102,54 @@ std::vector<std::byte> Card::encode() const {
   return bytes;
 }
 
-Card Card::decode(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes, "card of queue pairs");
-  if (const auto version = reader.number<std::uint16_t>(); version != kCardVersion) {
+SetUpMessage SetUpMessage::decode(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes, "set-up message of queue pairs");
+  if (const auto version = reader.number<std::uint16_t>(); version != kSetUpMessageVersion) {
     fail(Cause::kRemote,
-         "card of queue pairs has version {}, this build reads {}: use one version on every host", version,
-         kCardVersion);
+         "set-up message of queue pairs has version {}, this build reads {}: use one version on every host",
+         version, kSetUpMessageVersion);
   }
-  Card card;
+  SetUpMessage message;
   const auto kind = reader.number<std::uint8_t>();
   if (kind < static_cast<int>(Kind::kOffer) || kind > static_cast<int>(Kind::kRefusal))
-    fail(Cause::kRemote, "card of queue pairs is of unknown kind {}", kind);
-  card.kind = static_cast<Kind>(kind);
-  if (card.kind == Kind::kRefusal) {
-    card.reason = reader.padded_text(kReasonWidth);
-    return card;
+    fail(Cause::kRemote, "set-up message of queue pairs is of unknown kind {}", kind);
+  message.kind = static_cast<Kind>(kind);
+  if (message.kind == Kind::kRefusal) {
+    message.reason = reader.padded_text(kReasonWidth);
+    return message;
   }
-  card.pairs_per_lane = reader.number<std::uint8_t>();
-  card.eager_bytes = reader.number<std::uint32_t>();
-  card.area = reader.number<std::uint64_t>();
-  card.token = reader.number<std::uint64_t>();
-  for (bool& one : card.kept) one = reader.number<std::uint8_t>() != 0;
-  const auto lanes = reader.number<std::uint8_t>();
-  if (lanes > kMostLanes || card.pairs_per_lane < 1 || card.pairs_per_lane > kMostPairsPerLane) {
-    fail(Cause::kRemote, "card claims {} lanes of {} queue pairs; at most {} of {} are allowed", lanes,
-         card.pairs_per_lane, kMostLanes, kMostPairsPerLane);
+  message.queue_pairs_per_nic_pair = reader.number<std::uint8_t>();
+  message.eager_bytes = reader.number<std::uint32_t>();
+  message.area = reader.number<std::uint64_t>();
+  message.token = reader.number<std::uint64_t>();
+  for (bool& one : message.kept) one = reader.number<std::uint8_t>() != 0;
+  const auto nic_pairs = reader.number<std::uint8_t>();
+  if (nic_pairs > kMostNicPairs || message.queue_pairs_per_nic_pair < 1 ||
+      message.queue_pairs_per_nic_pair > kMostQueuePairsPerNicPair) {
+    fail(Cause::kRemote, "set-up message claims {} NIC pairs of {} queue pairs; at most {} of {} are allowed",
+         nic_pairs, message.queue_pairs_per_nic_pair, kMostNicPairs, kMostQueuePairsPerNicPair);
   }
-  for (int i = 0; i < lanes; ++i) {
-    LaneFacts lane;
-    lane.port = read_port(reader);
-    lane.peer_address = reader.padded_text(kAddressWidth);
-    lane.key = reader.number<std::uint32_t>();
-    card.lanes.push_back(std::move(lane));
+  for (int i = 0; i < nic_pairs; ++i) {
+    NicPairFacts nic_pair;
+    nic_pair.port = read_port(reader);
+    nic_pair.peer_address = reader.padded_text(kAddressWidth);
+    nic_pair.key = reader.number<std::uint32_t>();
+    message.nic_pairs.push_back(std::move(nic_pair));
   }
   const auto pairs = reader.number<std::uint8_t>();
   if (pairs > kMostQueuePairs)
-    fail(Cause::kRemote, "card claims {} queue pairs, at most {} are allowed", pairs, kMostQueuePairs);
+    fail(Cause::kRemote, "set-up message claims {} queue pairs, at most {} are allowed", pairs,
+         kMostQueuePairs);
   for (int i = 0; i < pairs; ++i) {
     QueuePairFacts pair;
     pair.number = reader.number<std::uint32_t>();
     pair.first = reader.number<std::uint32_t>();
     if (pair.number > k24Bits || pair.first > k24Bits)
-      fail(Cause::kRemote, "card names queue pair {} starting at {}: both have 24 bits", pair.number,
-           pair.first);
-    card.queue_pairs.push_back(pair);
+      fail(Cause::kRemote, "set-up message names queue pair {} starting at {}: both have 24 bits",
+           pair.number, pair.first);
+    message.queue_pairs.push_back(pair);
   }
-  return card;
+  return message;
 }
 
 }  // namespace tombolo::transport::rdma

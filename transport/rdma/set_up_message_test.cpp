@@ -1,4 +1,4 @@
-#include "transport/rdma/card.h"
+#include "transport/rdma/set_up_message.h"
 
 #include <gtest/gtest.h>
 
@@ -23,50 +23,50 @@ PortFacts roce_port(const std::string& nic, bool v2 = true) {
   return port;
 }
 
-Card full_card() {
-  Card card;
-  card.kind = Card::Kind::kQueues;
-  card.pairs_per_lane = kMostPairsPerLane;
-  card.eager_bytes = 4096;
-  card.area = 0x7f0012345000;
-  card.token = 0xdeadbeef12345678;
-  for (std::size_t i = 0; i < kMostLanes; ++i) {
-    card.lanes.push_back({roce_port("nic" + std::to_string(i)), "10.0.0." + std::to_string(i), 77});
-    card.kept[i] = i % 2 == 0;
+SetUpMessage full_message() {
+  SetUpMessage message;
+  message.kind = SetUpMessage::Kind::kQueues;
+  message.queue_pairs_per_nic_pair = kMostQueuePairsPerNicPair;
+  message.eager_bytes = 4096;
+  message.area = 0x7f0012345000;
+  message.token = 0xdeadbeef12345678;
+  for (std::size_t i = 0; i < kMostNicPairs; ++i) {
+    message.nic_pairs.push_back({roce_port("nic" + std::to_string(i)), "10.0.0." + std::to_string(i), 77});
+    message.kept[i] = i % 2 == 0;
   }
-  for (std::uint32_t i = 0; i < kMostQueuePairs; ++i) card.queue_pairs.push_back({i + 1, k24Bits - i});
-  return card;
+  for (std::uint32_t i = 0; i < kMostQueuePairs; ++i) message.queue_pairs.push_back({i + 1, k24Bits - i});
+  return message;
 }
 
-TEST(RdmaCard, ComesBackAsItWasSaid) {
-  const Card sent = full_card();
+TEST(RdmaSetUpMessage, ComesBackAsItWasSaid) {
+  const SetUpMessage sent = full_message();
   const auto bytes = sent.encode();
-  ASSERT_EQ(bytes.size(), Card::kBytes);
-  const Card got = Card::decode(bytes);
+  ASSERT_EQ(bytes.size(), SetUpMessage::kBytes);
+  const SetUpMessage got = SetUpMessage::decode(bytes);
   EXPECT_EQ(got.kind, sent.kind);
   EXPECT_EQ(got.area, sent.area);
   EXPECT_EQ(got.token, sent.token);
   EXPECT_EQ(got.eager_bytes, sent.eager_bytes);
   EXPECT_EQ(got.kept, sent.kept);
-  ASSERT_EQ(got.lanes.size(), sent.lanes.size());
-  EXPECT_EQ(got.lanes[3].port.nic, "nic3");
-  EXPECT_EQ(got.lanes[3].port.gid, sent.lanes[3].port.gid);
-  EXPECT_TRUE(got.lanes[3].port.roce_v2);
-  EXPECT_EQ(got.lanes[3].peer_address, "10.0.0.3");
-  EXPECT_EQ(got.lanes[3].key, 77u);
+  ASSERT_EQ(got.nic_pairs.size(), sent.nic_pairs.size());
+  EXPECT_EQ(got.nic_pairs[3].port.nic, "nic3");
+  EXPECT_EQ(got.nic_pairs[3].port.gid, sent.nic_pairs[3].port.gid);
+  EXPECT_TRUE(got.nic_pairs[3].port.roce_v2);
+  EXPECT_EQ(got.nic_pairs[3].peer_address, "10.0.0.3");
+  EXPECT_EQ(got.nic_pairs[3].key, 77u);
   ASSERT_EQ(got.queue_pairs.size(), kMostQueuePairs);
   EXPECT_EQ(got.queue_pairs[5].first, k24Bits - 5);
 
-  const Card refused = Card::decode(Card::refusal("no such NIC").encode());
-  EXPECT_EQ(refused.kind, Card::Kind::kRefusal);
+  const SetUpMessage refused = SetUpMessage::decode(SetUpMessage::refusal("no such NIC").encode());
+  EXPECT_EQ(refused.kind, SetUpMessage::Kind::kRefusal);
   EXPECT_EQ(refused.reason, "no such NIC");
-  Card::decode(Card::refusal(std::string(5000, 'x')).encode());
+  SetUpMessage::decode(SetUpMessage::refusal(std::string(5000, 'x')).encode());
 }
 
 /// What is wrong with the bytes, as decode() says it.
 std::string complaint(std::vector<std::byte> bytes) {
   try {
-    Card::decode(bytes);
+    SetUpMessage::decode(bytes);
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
     return error.what();
@@ -74,9 +74,9 @@ std::string complaint(std::vector<std::byte> bytes) {
   return "none";
 }
 
-TEST(RdmaCard, HostileBytesAreNamed) {
-  const auto good = full_card().encode();
-  // Layout: version 2, kind 1, pairs 1, eager 4, area 8, token 8, kept 4, lanes 1.
+TEST(RdmaSetUpMessage, HostileBytesAreNamed) {
+  const auto good = full_message().encode();
+  // Layout: version 2, kind 1, pairs 1, eager 4, area 8, token 8, kept 4, NIC pairs 1.
   const auto with = [&](std::size_t at, unsigned value) {
     auto bytes = good;
     bytes[at] = static_cast<std::byte>(value);
@@ -85,9 +85,9 @@ TEST(RdmaCard, HostileBytesAreNamed) {
   EXPECT_NE(with(0, 9).find("version 9"), std::string::npos);
   EXPECT_NE(with(2, 0).find("unknown kind 0"), std::string::npos);
   EXPECT_NE(with(2, 99).find("unknown kind 99"), std::string::npos);
-  EXPECT_NE(with(3, 0).find("lanes of 0 queue pairs"), std::string::npos);
-  EXPECT_NE(with(3, 200).find("lanes of 200 queue pairs"), std::string::npos);
-  EXPECT_NE(with(28, 200).find("claims 200 lanes"), std::string::npos);
+  EXPECT_NE(with(3, 0).find("NIC pairs of 0 queue pairs"), std::string::npos);
+  EXPECT_NE(with(3, 200).find("NIC pairs of 200 queue pairs"), std::string::npos);
+  EXPECT_NE(with(28, 200).find("claims 200 NIC pairs"), std::string::npos);
   EXPECT_NE(with(29, 200).find("impossible port: kind 200"), std::string::npos);
   EXPECT_NE(with(33, 6).find("MTU code 6"), std::string::npos);
   for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{30}, std::size_t{500}}) {
@@ -97,22 +97,22 @@ TEST(RdmaCard, HostileBytesAreNamed) {
   }
 }
 
-TEST(RdmaCard, GarbageNeverDoesMoreThanThrow) {
+TEST(RdmaSetUpMessage, GarbageNeverDoesMoreThanThrow) {
   std::mt19937 random(test_seed());
   for (int turn = 0; turn < test_rounds(20'000); ++turn) {
-    auto bytes = full_card().encode();
+    auto bytes = full_message().encode();
     const std::size_t changes = 1 + random() % 8;
     for (std::size_t i = 0; i < changes; ++i) bytes[random() % 660] = static_cast<std::byte>(random());
     try {
-      const Card card = Card::decode(bytes);
-      EXPECT_LE(card.lanes.size(), kMostLanes);
-      EXPECT_LE(card.queue_pairs.size(), kMostQueuePairs);
+      const SetUpMessage message = SetUpMessage::decode(bytes);
+      EXPECT_LE(message.nic_pairs.size(), kMostNicPairs);
+      EXPECT_LE(message.queue_pairs.size(), kMostQueuePairs);
     } catch (const Error&) {
     }
   }
 }
 
-TEST(RdmaCard, PortsThatCannotTalkAreNamed) {
+TEST(RdmaSetUpMessage, PortsThatCannotTalkAreNamed) {
   EXPECT_EQ(why_not_together(roce_port("a"), roce_port("b")), "");
   PortFacts infiniband = roce_port("ib0");
   infiniband.kind = NicKind::kInfiniBand;

@@ -1,4 +1,4 @@
-// How the two ends of a link come to a pair of UCX workers that reach each other.
+// How the two ends of a control channel come to a pair of UCX workers that reach each other.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include "transport/bootstrap/channel_set_up.h"
 #include "transport/ucx/agreed.h"
-#include "transport/ucx/card.h"
+#include "transport/ucx/set_up_message.h"
 
 namespace tombolo::transport::ucx {
 
@@ -16,10 +16,10 @@ namespace tombolo::transport::ucx {
 using ContextFor = std::function<std::shared_ptr<Context>(const std::vector<std::string>& addresses,
                                                           topology::NicKind kind, bool without_tcp)>;
 
-class Establishing final : public bootstrap::ChannelSetUp<Card> {
+class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
  public:
-  Establishing(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp);
-  ~Establishing() override;
+  ConnectionSetUp(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp);
+  ~ConnectionSetUp() override;
 
  private:
   /// A message that shows that bytes get through. Small ones and large ones go different ways in UCX.
@@ -29,14 +29,14 @@ class Establishing final : public bootstrap::ChannelSetUp<Card> {
     bool done = false;
   };
 
-  Kind hear(const Card& card) override;
+  Kind hear(const SetUpMessage& message) override;
   void watch_test() override;
   bool append_test_handles(std::vector<pollfd>& handles) const override;
   std::unique_ptr<Connection> make() override;
 
-  Card mine(Kind kind) const;
+  SetUpMessage mine(Kind kind) const;
   void open(const std::vector<std::string>& addresses, bool without_tcp);
-  void start_test(const Card& peer);
+  void start_test(const SetUpMessage& peer);
   void look_at_test();
   bool finished(Test& test, std::string_view what);
 

@@ -14,7 +14,7 @@ namespace tombolo::transport::bootstrap {
 /// Closing a socket that holds unread bytes, or that gets some later, resets it, and a reset discards what
 /// the peer's kernel has not acknowledged yet: all that it has no room for, where the peer posts its receives
 /// late. So closed connections leave their sockets here. Thread-safe.
-class Farewell {
+class ClosingSockets {
  public:
   /// A socket is kept for so long at least, unless it is done. Afterwards this end's kernel still delivers on
   /// its own, unless the peer sends something that nobody will read.
@@ -23,11 +23,11 @@ class Farewell {
   static constexpr Duration kQuiet = std::chrono::milliseconds(500);
 
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
-  explicit Farewell(Duration longest, const Clock& clock = Clock::steady());
+  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady());
   /// Waits for those that are left, as long as they move; bounded by `longest`.
-  ~Farewell();
-  Farewell(const Farewell&) = delete;
-  Farewell& operator=(const Farewell&) = delete;
+  ~ClosingSockets();
+  ClosingSockets(const ClosingSockets&) = delete;
+  ClosingSockets& operator=(const ClosingSockets&) = delete;
 
   /// Takes over a socket to which nothing is written any more but `last_words` (copied), once there is room.
   /// While there are very many, those that are not done leave early, or are waited for.

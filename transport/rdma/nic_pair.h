@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "transport/rdma/area.h"
-#include "transport/rdma/card.h"
 #include "transport/rdma/device.h"
 #include "transport/rdma/options.h"
+#include "transport/rdma/set_up_message.h"
 
 namespace tombolo::transport::rdma {
 
@@ -39,13 +39,13 @@ struct WorkId {
   }
 };
 
-/// Owned by its lane. Destroying the queue pair ends every access of the NIC to what it was given.
+/// Owned by its NIC pair. Destroying the queue pair ends every access of the NIC to what it was given.
 struct QueuePair {
   ibv_qp* pair = nullptr;  ///< null once destroyed
   QueuePairEvents events;
   std::uint32_t first = 0;      ///< packet sequence number
   std::uint32_t send_room = 0;  ///< free entries of the send queue
-  std::size_t lane = 0;
+  std::size_t nic_pair = 0;
 };
 
 /// Enough for the largest number of work requests that can be under way, so that neither queue can overflow:
@@ -55,13 +55,13 @@ inline constexpr std::uint32_t kControlDepth = kSlots + 2;
 inline constexpr std::uint32_t kPayloadSends = 256;
 inline constexpr std::uint32_t kPayloadReceives = static_cast<std::uint32_t>(kRequestsPerDirection) + 2;
 
-class Lane {
+class NicPair {
  public:
   /// `pairs`: payload queue pairs; one more for control if `control`. Throws kSystem naming what was refused.
-  Lane(Port port, Areas& areas, std::size_t pairs, bool control);
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  NicPair(Port port, Areas& areas, std::size_t pairs, bool control);
+  ~NicPair();
+  NicPair(const NicPair&) = delete;
+  NicPair& operator=(const NicPair&) = delete;
 
   const Port& port() const noexcept { return port_; }
   Device& device() const noexcept { return *port_.device; }

@@ -1,4 +1,4 @@
-#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/closing_sockets.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -26,11 +26,11 @@ bool would_block() noexcept {
 
 }  // namespace
 
-Farewell::Farewell(Duration longest, const Clock& clock) : longest_(longest), clock_(&clock) {
+ClosingSockets::ClosingSockets(Duration longest, const Clock& clock) : longest_(longest), clock_(&clock) {
   leaving_.reserve(kMost);
 }
 
-Farewell::~Farewell() {
+ClosingSockets::~ClosingSockets() {
   for (;;) {
     progress();
     const TimePoint now = clock_->now();
@@ -43,7 +43,7 @@ Farewell::~Farewell() {
 }
 
 /// False once the peer's kernel has acknowledged all, this end's end included, or takes nothing any more.
-bool Farewell::step(Leaving& one, TimePoint now) noexcept {
+bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   const int socket = one.socket.get();
   if (!one.rest.empty()) {
     const ssize_t sent = send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -64,7 +64,7 @@ bool Farewell::step(Leaving& one, TimePoint now) noexcept {
   return unacknowledged != 0 || !one.rest.empty();
 }
 
-void Farewell::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
+void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
   const TimePoint now = clock_->now();
   Leaving one{std::move(socket), {last_words.begin(), last_words.end()}, now, now, 0};
   if (one.rest.empty()) shutdown(one.socket.get(), SHUT_WR);
@@ -84,11 +84,11 @@ void Farewell::add(Descriptor socket, std::span<const std::byte> last_words) noe
 }
 
 /// The oldest goes, if it has had its time.
-void Farewell::make_room() noexcept {
+void ClosingSockets::make_room() noexcept {
   if (clock_->now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
 }
 
-bool Farewell::progress() noexcept {
+bool ClosingSockets::progress() noexcept {
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_->now();
   std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= longest_ || !step(one, now); });

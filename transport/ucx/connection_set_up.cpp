@@ -1,4 +1,4 @@
-#include "transport/ucx/establishing.h"
+#include "transport/ucx/connection_set_up.h"
 
 #include <algorithm>
 #include <cstring>
@@ -25,7 +25,7 @@ std::vector<std::byte> filled_with(std::uint64_t value, std::size_t size) {
 
 }  // namespace
 
-Establishing::Establishing(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp)
+ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp)
     : ChannelSetUp(std::move(channel), "ucx", "UCX was"),
       context_for_(std::move(context_for)),
       without_tcp_(without_tcp) {
@@ -34,13 +34,13 @@ Establishing::Establishing(bootstrap::ControlChannel channel, ContextFor context
   if (!channel_.connecting) return;
   std::vector<std::string> here, there;
   for (const auto& [from, to] : channel_.nic_pairs) {
-    if (here.size() == kMostLanes) break;
+    if (here.size() == kMostNicPairs) break;
     here.push_back(from.address);
     there.push_back(to.address);
   }
   try {
     open(here, without_tcp_);
-    Card offer = mine(Kind::kOffer);
+    SetUpMessage offer = mine(Kind::kOffer);
     offer.wanted = there;
     say(offer);
   } catch (const Error& error) {
@@ -48,7 +48,7 @@ Establishing::Establishing(bootstrap::ControlChannel channel, ContextFor context
   }
 }
 
-Establishing::~Establishing() {
+ConnectionSetUp::~ConnectionSetUp() {
   if (!agreed_.worker || incoming_.empty()) return;  // no test is under way
   // UCX 1.13 aborts the process where an endpoint is closed while the two ends still look for each other, as
   // they do on a dead path. What such an attempt has stays, unmoved, as long as the process.
@@ -62,44 +62,44 @@ Establishing::~Establishing() {
   all->push_back({std::move(agreed_.worker), std::move(incoming_), std::move(outgoing_)});
 }
 
-void Establishing::open(const std::vector<std::string>& addresses, bool without_tcp) {
+void ConnectionSetUp::open(const std::vector<std::string>& addresses, bool without_tcp) {
   agreed_.worker = std::make_unique<Worker>(context_for_(addresses, channel_.route.kind, without_tcp));
 }
 
-Card Establishing::mine(Kind kind) const {
-  Card card;
-  card.kind = kind;
-  card.without_tcp = without_tcp_;
-  card.token = agreed_.token;
-  card.proof = proof_;
-  if (kind == Kind::kProved) return card;
-  card.address = agreed_.worker->address();
-  if (card.address.size() > kLongestAddress) {
+SetUpMessage ConnectionSetUp::mine(Kind kind) const {
+  SetUpMessage message;
+  message.kind = kind;
+  message.without_tcp = without_tcp_;
+  message.token = agreed_.token;
+  message.proof = proof_;
+  if (kind == Kind::kProved) return message;
+  message.address = agreed_.worker->address();
+  if (message.address.size() > kLongestAddress) {
     fail(Cause::kUnsupported,
          "UCX's address of {} bytes is longer than {}: restrict its devices (UCX_NET_DEVICES)",
-         card.address.size(), kLongestAddress);
+         message.address.size(), kLongestAddress);
   }
-  return card;
+  return message;
 }
 
-std::unique_ptr<Connection> Establishing::make() {
+std::unique_ptr<Connection> ConnectionSetUp::make() {
   const std::string lanes = agreed_.worker->lanes();
   channel_.log.info("{}: UCX carries it by {}", description_, lanes.empty() ? "its own choice" : lanes);
   return std::make_unique<UcxConnection>(std::move(channel_), std::move(agreed_));
 }
 
-Establishing::Kind Establishing::hear(const Card& card) {
-  if (card.kind == Kind::kOffer) {
-    open(card.wanted, without_tcp_ || card.without_tcp);
+ConnectionSetUp::Kind ConnectionSetUp::hear(const SetUpMessage& message) {
+  if (message.kind == Kind::kOffer) {
+    open(message.wanted, without_tcp_ || message.without_tcp);
     say(mine(Kind::kAnswer));
   }
-  agreed_.peer_token = card.token;
-  agreed_.worker->connect(card.address);
-  start_test(card);
+  agreed_.peer_token = message.token;
+  agreed_.worker->connect(message.address);
+  start_test(message);
   return Kind::kProved;
 }
 
-void Establishing::start_test(const Card& peer) {
+void ConnectionSetUp::start_test(const SetUpMessage& peer) {
   begin_test();
   ucp_request_param_t params{};
   const auto note = [](Test& test, ucs_status_ptr_t status, std::string_view what, const UcxFunctions& ucx) {
@@ -126,7 +126,7 @@ void Establishing::start_test(const Card& peer) {
   }
 }
 
-bool Establishing::finished(Test& test, std::string_view what) {
+bool ConnectionSetUp::finished(Test& test, std::string_view what) {
   if (test.done) return true;
   const ucs_status_t status = agreed_.worker->ucx().request_check_status(test.request);
   if (status == UCS_INPROGRESS) return false;
@@ -139,13 +139,13 @@ bool Establishing::finished(Test& test, std::string_view what) {
   return true;
 }
 
-void Establishing::watch_test() {
+void ConnectionSetUp::watch_test() {
   if (!proved()) look_at_test();
   // The peer's test may need this end still.
   if (proved()) agreed_.worker->progress();
 }
 
-void Establishing::look_at_test() {
+void ConnectionSetUp::look_at_test() {
   while (agreed_.worker->progress()) {
   }
   bool over = true;
@@ -168,7 +168,7 @@ void Establishing::look_at_test() {
                                       format_seconds(to_seconds(timer().allowed()))));
 }
 
-bool Establishing::append_test_handles(std::vector<pollfd>& handles) const {
+bool ConnectionSetUp::append_test_handles(std::vector<pollfd>& handles) const {
   const bool look_again = !agreed_.worker->arm();
   handles.push_back({agreed_.worker->descriptor(), POLLIN, 0});
   return look_again;

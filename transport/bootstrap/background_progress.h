@@ -16,35 +16,35 @@
 namespace tombolo::transport::bootstrap {
 
 /// What is looked after.
-class Ward {
+class Progressable {
  public:
   /// Called by the caretaker's thread now and then. Returns after how long it wants to be called again.
-  virtual Duration care() noexcept = 0;
+  virtual Duration progress_in_background() noexcept = 0;
 
  protected:
-  ~Ward() = default;
+  ~Progressable() = default;
 };
 
 /// Sleeps unless there are wards; then calls each some twenty times a second, or as often as it asks for, and
 /// twice a second where no ward wants more. Thread-safe.
-class Caretaker {
+class BackgroundProgress {
  public:
   /// How often a ward is called that has nothing to do, and one that may have.
   static constexpr Duration kIdle = std::chrono::milliseconds(500);
   static constexpr Duration kSoon = std::chrono::milliseconds(50);
 
   /// `each_round` is called before the wards; true where it wants to be called again also without any.
-  explicit Caretaker(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
-  ~Caretaker();
-  Caretaker(const Caretaker&) = delete;
-  Caretaker& operator=(const Caretaker&) = delete;
+  explicit BackgroundProgress(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
+  ~BackgroundProgress();
+  BackgroundProgress(const BackgroundProgress&) = delete;
+  BackgroundProgress& operator=(const BackgroundProgress&) = delete;
 
   /// Starts the thread with the first. A process out of threads goes without one.
-  void add(Ward* ward);
+  void add(Progressable* one);
   /// There is something to do in each round.
   void wake();
   /// Afterwards it is called no more; waits for a call that is under way.
-  void remove(Ward* ward);
+  void remove(Progressable* one);
 
  private:
   void run();
@@ -52,7 +52,7 @@ class Caretaker {
   std::function<bool()> each_round_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Ward*> wards_;
+  std::vector<Progressable*> progressables_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -10,7 +10,7 @@
 
 namespace tombolo::transport::ucx {
 
-inline constexpr std::size_t kMostLanes = 4;              ///< pairs of NICs of one connection
+inline constexpr std::size_t kMostNicPairs = 4;           ///< pairs of NICs of one connection
 inline constexpr std::size_t kLongestAddress = 4 * 1024;  ///< of a worker
 
 /// All that is said during set-up is one of these, of one size:
@@ -18,7 +18,7 @@ inline constexpr std::size_t kLongestAddress = 4 * 1024;  ///< of a worker
 ///   accepting  -> kAnswer   its worker
 ///   both       -> kProved   the other's test messages have arrived
 /// and at any time kRefusal with the reason.
-struct Card {
+struct SetUpMessage {
   static constexpr std::size_t kBytes = 5 * 1024;
   enum class Kind : std::uint8_t { kOffer = 1, kAnswer, kProved, kRefusal };
 
@@ -30,10 +30,10 @@ struct Card {
   std::vector<std::string> wanted;  ///< kOffer: addresses of the peer's NICs, numeric
   std::string reason;               ///< kRefusal
 
-  static Card refusal(std::string_view reason);
+  static SetUpMessage refusal(std::string_view reason);
   std::vector<std::byte> encode() const;
   /// The bytes come from the wire: throws kRemote saying what is wrong.
-  static Card decode(std::span<const std::byte> bytes);
+  static SetUpMessage decode(std::span<const std::byte> bytes);
 };
 
 }  // namespace tombolo::transport::ucx

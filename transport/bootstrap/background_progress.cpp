@@ -1,4 +1,4 @@
-#include "transport/bootstrap/caretaker.h"
+#include "transport/bootstrap/background_progress.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-Caretaker::~Caretaker() {
+BackgroundProgress::~BackgroundProgress() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -17,11 +17,11 @@ Caretaker::~Caretaker() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Caretaker::add(Ward* ward) {
+void BackgroundProgress::add(Progressable* one) {
   const std::lock_guard lock(mutex_);
-  wards_.push_back(ward);
+  progressables_.push_back(one);
   if (thread_.joinable()) {
-    if (wards_.size() == 1) changed_.notify_all();
+    if (progressables_.size() == 1) changed_.notify_all();
     return;
   }
   // Signals are for the program's own threads.
@@ -30,33 +30,33 @@ void Caretaker::add(Ward* ward) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     thread_ = std::thread([this] { run(); });
-    pthread_setname_np(thread_.native_handle(), "tombolo-care");
+    pthread_setname_np(thread_.native_handle(), "tombolo-bg");
   } catch (const std::system_error&) {
     // Connections then move only inside their owners' calls.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Caretaker::wake() {
+void BackgroundProgress::wake() {
   const std::lock_guard lock(mutex_);  // else the thread might have looked already, and not be asleep yet
   changed_.notify_all();
 }
 
-void Caretaker::remove(Ward* ward) {
+void BackgroundProgress::remove(Progressable* one) {
   const std::lock_guard lock(mutex_);
-  std::erase(wards_, ward);
+  std::erase(progressables_, one);
 }
 
-void Caretaker::run() {
+void BackgroundProgress::run() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
     const bool more = each_round_();
-    if (wards_.empty() && !more) {
+    if (progressables_.empty() && !more) {
       changed_.wait(lock);
       continue;
     }
     Duration wait = more ? kSoon : kIdle;
-    for (Ward* ward : wards_) wait = std::min(wait, ward->care());
+    for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
     changed_.wait_for(lock, wait, [this] { return stop_; });
   }
 }

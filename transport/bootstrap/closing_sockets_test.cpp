@@ -1,4 +1,4 @@
-#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/closing_sockets.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -20,22 +20,22 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-TEST(Farewell, WhatWasSentArrivesThoughThePeersBytesWereNotRead) {
-  Farewell farewell(std::chrono::seconds(60));
+TEST(ClosingSockets, WhatWasSentArrivesThoughThePeersBytesWereNotRead) {
+  ClosingSockets closing(std::chrono::seconds(60));
   auto [near, far] = test::tcp_pair();
   const std::string last = "the last word";
   ASSERT_EQ(send(far.get(), "unread", 6, 0), 6);
   ASSERT_EQ(send(near.get(), last.data(), last.size(), 0), std::ssize(last));
-  farewell.add(std::move(near));
+  closing.add(std::move(near));
   std::string got(100, ' ');
   ASSERT_EQ(recv(far.get(), got.data(), got.size(), 0), std::ssize(last));
   EXPECT_EQ(got.substr(0, last.size()), last);
   EXPECT_EQ(recv(far.get(), got.data(), got.size(), 0), 0) << "ended, not reset";
 }
 
-TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoReset) {
+TEST(ClosingSockets, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoReset) {
   FakeClock clock;
-  auto farewell = std::make_unique<Farewell>(std::chrono::seconds(60), clock);
+  auto closing = std::make_unique<ClosingSockets>(std::chrono::seconds(60), clock);
   auto [near, far] = test::tcp_pair();
   std::mt19937_64 random(test_seed(3));
   const auto text = test::random_data(random, 32 << 20);
@@ -43,11 +43,11 @@ TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoRes
   for (ssize_t some = 0; (some = send(near.get(), text.data() + sent, text.size() - sent, MSG_DONTWAIT)) > 0;)
     sent += static_cast<std::size_t>(some);
   ASSERT_LT(sent + 1000, text.size()) << "the kernels took all of it";
-  farewell->add(std::move(near), std::span(text).subspan(sent, 1000));
+  closing->add(std::move(near), std::span(text).subspan(sent, 1000));
   sent += 1000;
   // Longer than a socket is kept in any case.
-  clock.advance(Farewell::kShortest + Duration(1));
-  ASSERT_TRUE(farewell->progress());
+  clock.advance(ClosingSockets::kShortest + Duration(1));
+  ASSERT_TRUE(closing->progress());
   // It meets unread bytes where the peer acknowledges, as receivers do; at the end, too, it waits for all.
   // What the far kernel has is read by nobody yet when the near end is through: then acknowledgements meet
   // nobody.
@@ -63,15 +63,15 @@ TEST(Farewell, WhatThePeersKernelHasNoRoomForArrivesLateWithTheLastWordsAndNoRes
       ASSERT_TRUE(errno == EPIPE || errno == ECONNRESET) << errno;
       ASSERT_TRUE(end.joinable()) << "gone after " << at << " of " << sent << " bytes";
     }
-    if (!end.joinable()) end = std::jthread([&] { farewell.reset(); });
+    if (!end.joinable()) end = std::jthread([&] { closing.reset(); });
   }
   EXPECT_EQ(std::memcmp(got.data(), text.data(), sent), 0);
   EXPECT_EQ(recv(far.get(), got.data(), 1, 0), 0) << "ended, not reset";
 }
 
-TEST(Farewell, APeerThatClosedAltogetherIsNotWaitedFor) {
+TEST(ClosingSockets, APeerThatClosedAltogetherIsNotWaitedFor) {
   FakeClock clock;
-  Farewell farewell(std::chrono::seconds(60), clock);
+  ClosingSockets closing(std::chrono::seconds(60), clock);
   auto [near, far] = test::tcp_pair();
   ASSERT_EQ(shutdown(far.get(), SHUT_WR), 0);
   char got = 0;
@@ -79,13 +79,13 @@ TEST(Farewell, APeerThatClosedAltogetherIsNotWaitedFor) {
   far.reset();
   // Meets a socket that is gone, and is answered by a reset.
   const auto word = std::as_bytes(std::span("word", 4));
-  farewell.add(std::move(near), word);
-  for (const auto deadline = test::soon(); farewell.progress();) ASSERT_FALSE(deadline.passed());
+  closing.add(std::move(near), word);
+  for (const auto deadline = test::soon(); closing.progress();) ASSERT_FALSE(deadline.passed());
 }
 
-TEST(Farewell, ManyWaitTogether) {
+TEST(ClosingSockets, ManyWaitTogether) {
   FakeClock clock;
-  Farewell farewell(Farewell::kShortest, clock);
+  ClosingSockets closing(ClosingSockets::kShortest, clock);
   std::vector<Descriptor> peers;
   for (int i = 0; i < 40; ++i) {
     auto [near, far] = test::tcp_pair();
@@ -93,13 +93,13 @@ TEST(Farewell, ManyWaitTogether) {
     const std::string much(64 * 1024, 'x');
     while (send(near.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
     }
-    farewell.add(std::move(near));
+    closing.add(std::move(near));
     peers.push_back(std::move(far));
   }
-  clock.advance(Farewell::kShortest - Duration(1));
-  ASSERT_TRUE(farewell.progress()) << "none is kept";
+  clock.advance(ClosingSockets::kShortest - Duration(1));
+  ASSERT_TRUE(closing.progress()) << "none is kept";
   clock.advance(Duration(1));
-  EXPECT_FALSE(farewell.progress()) << "one waits for another";
+  EXPECT_FALSE(closing.progress()) << "one waits for another";
 }
 
 }  // namespace

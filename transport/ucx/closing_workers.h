@@ -15,24 +15,24 @@ namespace tombolo::transport::ucx {
 
 /// What counts as sent may still be queued in UCX, or over TCP in a socket whose end would throw it away. So
 /// the worker of a closed connection stays, moved by a thread that sleeps otherwise, until the peer ends the
-/// link: it does so once it has read all. (A flush would wait for the peer's calls.) Threads: any.
-class Lingering {
+/// control channel: it does so once it has read all. (A flush would wait for the peer's calls.) Threads: any.
+class ClosingWorkers {
  public:
-  static Lingering& of_process();
-  Lingering() = default;
+  static ClosingWorkers& of_process();
+  ClosingWorkers() = default;
   /// Waits a second at most.
-  ~Lingering();
-  Lingering(const Lingering&) = delete;
-  Lingering& operator=(const Lingering&) = delete;
+  ~ClosingWorkers();
+  ClosingWorkers(const ClosingWorkers&) = delete;
+  ClosingWorkers& operator=(const ClosingWorkers&) = delete;
 
   /// At most for so long. Nothing of the user's memory may be in use by the worker. Throws nothing: without
   /// memory or a thread what is given ends at once.
-  void add(Descriptor link, std::unique_ptr<Worker> worker, Duration within) noexcept;
+  void add(Descriptor channel, std::unique_ptr<Worker> worker, Duration within) noexcept;
   std::size_t count();
 
  private:
   struct One {
-    Descriptor link;
+    Descriptor channel;
     std::unique_ptr<Worker> worker;
     Deadline deadline;
   };
