@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "collectives/parameters.h"
-#include "collectives/rendezvous/meeting_place.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 #include "compute/instruction_set.h"
 #include "topology/detect.h"
 #include "topology/files/cluster_file.h"
@@ -20,6 +20,24 @@ Log log_from_environment() {
 
 }  // namespace
 
+std::string_view routing_name(Routing routing) noexcept {
+  return routing == Routing::kPerPeer ? "per-peer" : "shared";
+}
+
+Routing routing_from_name(std::string_view name, std::string_view setting) {
+  for (const auto one : {Routing::kPerPeer, Routing::kShared}) {
+    if (name == routing_name(one)) return one;
+  }
+  fail(Cause::kInvalidUsage, "{}='{}': expected per-peer or shared", setting, name);
+}
+
+Duration deadline_from(double seconds, std::string_view setting) {
+  if (!(seconds > 0) || seconds > 1e6) {
+    fail(Cause::kInvalidUsage, "{}={}: expected seconds above 0, at most 1000000", setting, seconds);
+  }
+  return from_seconds(seconds);
+}
+
 Options Options::from_environment() {
   const Identity identity = Identity::from_environment();
   Options options = settings_from_environment();
@@ -31,10 +49,8 @@ Options Options::from_environment() {
     options.log.warning(
         "{} is not set. Connections between ranks are authenticated by a random secret of this job, but the "
         "store at {}:{} hands it to anyone: who can connect there, or listen on the way, may join, disturb "
-        "or "
-        "end the job. To close this, set {} to the same text, hard to guess, on every rank, or let a "
-        "firewall "
-        "keep others from that port",
+        "or end the job. To close this, set {} to the same text, hard to guess, on every rank, or let a "
+        "firewall keep others from that port",
         kSecretParameter.name, identity.address, identity.port, kSecretParameter.name);
   }
   return options;
@@ -44,17 +60,9 @@ Options Options::settings_from_environment() {
   Options options;
   options.log = log_from_environment();
   compute::instruction_set();  // refuses a wrong choice here, and not in the middle of a reduction
-  const double deadline = kDeadlineParameter.seconds();
-  if (!(deadline > 0) || deadline > 1e6) {
-    fail(Cause::kInvalidUsage, "{}={}: expected seconds above 0, at most 1000000", kDeadlineParameter.name,
-         deadline);
-  }
-  options.deadline = from_seconds(deadline);
-  options.routing = kRoutingParameter.choice() == "shared" ? Routing::kShared : Routing::kPerPeer;
-  const std::string algorithm = kAlgorithmParameter.choice();
-  options.algorithm = algorithm == "ring"        ? Algorithm::kRing
-                      : algorithm == "two-level" ? Algorithm::kTwoLevel
-                                                 : Algorithm::kAuto;
+  options.deadline = deadline_from(kDeadlineParameter.seconds(), kDeadlineParameter.name);
+  options.routing = routing_from_name(kRoutingParameter.choice(), kRoutingParameter.name);
+  options.algorithm = kAlgorithmParameter.choice();
   options.tuning.segment_bytes = kSegmentParameter.size();
   if (options.tuning.segment_bytes == 0) {
     fail(Cause::kInvalidUsage, "{}=0: a piece has at least one byte", kSegmentParameter.name);

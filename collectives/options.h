@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "collectives/rendezvous/bootstrap.h"
+#include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/tuning.h"
 #include "transport/routing/router.h"
 
@@ -17,29 +19,34 @@ enum class Routing {
   kShared,   ///< only the NIC kind that all ranks share: what one NCCL communicator does
 };
 
-/// (TOMBOLO_ALGORITHM)
-enum class Algorithm { kAuto, kRing, kTwoLevel };
+/// "per-peer", "shared"
+std::string_view routing_name(Routing routing) noexcept;
+/// Throws kInvalidUsage naming `setting`, where the name came from.
+Routing routing_from_name(std::string_view name, std::string_view setting);
+/// Throws kInvalidUsage naming `setting` where these are not seconds that a deadline can have.
+Duration deadline_from(double seconds, std::string_view setting);
 
 struct Options {
   Identity identity;
   transport::Secret secret;
   transport::RouterOptions router;  ///< host, policy, limits; its secret is overwritten
   Routing routing = Routing::kPerPeer;
-  Algorithm algorithm = Algorithm::kAuto;
+  std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
-  /// Where somebody else keeps the store (the C API's unique id): rank 0 starts none.
+  /// Another process, or another part of this one, keeps the store (the C API's unique id): rank 0 starts
+  /// none.
   bool store_elsewhere = false;
   /// Where this process reaches the store, if not at identity.address.
   std::string store_reach;
-  /// Nobody has chosen a secret: the one above only opens the store, where rank 0 publishes a random one for
-  /// the job's connections.
+  /// No secret was chosen by the user: the one above only opens the store, where rank 0 publishes a random
+  /// one for the job's connections.
   bool make_secret = false;
   Log log;
   /// All from the environment: who this process is, the secret, and settings_from_environment().
   static Options from_environment();
-  /// Host, policy and the rest, but neither identity nor secret: for who has got those elsewhere, whatever
-  /// launcher's variables are set.
+  /// Host, policy and the rest, but neither identity nor secret: for callers that have those from elsewhere.
+  /// No launcher's variables are read.
   static Options settings_from_environment();
 };
 

@@ -1,8 +1,28 @@
 #include "collectives/parameters.h"
 
+#include <string>
+
 #include "collectives/rendezvous/bootstrap.h"
+#include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
+namespace {
+
+// Parameters refer to text of static lifetime. The table of algorithms is constant, so it is there before
+// them.
+std::string_view algorithm_meaning() {
+  static const std::string meaning = "How collectives are carried out. " + algorithm_help() +
+                                     "; auto: by the size of the vector and where the ranks are (all_reduce "
+                                     "takes two-level for all but small "
+                                     "vectors exactly where the ranks span several clusters).";
+  return meaning;
+}
+std::string_view choices_of_algorithm() {
+  static const std::string choices = algorithm_choices();
+  return choices;
+}
+
+}  // namespace
 
 const Parameter kSecretParameter{
     "TOMBOLO_SECRET", ParameterType::kText, "",
@@ -18,11 +38,8 @@ const Parameter kRoutingParameter{
     "How the transport to a peer is chosen: the best that the two ends share, or "
     "only the NIC kind that all ranks share (as one NCCL communicator does).",
     "per-peer|shared"};
-const Parameter kAlgorithmParameter{
-    "TOMBOLO_ALGORITHM", ParameterType::kChoice, "auto",
-    "All-reduce: a flat ring, two levels (inside each cluster, then across), or "
-    "two levels exactly where the ranks span several clusters (auto).",
-    "auto|ring|two-level"};
+const Parameter kAlgorithmParameter{"TOMBOLO_ALGORITHM", ParameterType::kChoice, kAutomatic,
+                                    algorithm_meaning(), choices_of_algorithm()};
 const Parameter kPortParameter{"TOMBOLO_PORT", ParameterType::kInteger, "0",
                                "TCP port of rank 0's rendezvous store; 0 takes MASTER_PORT (one more where "
                                "torchrun's agent already listens there), or 29400."};

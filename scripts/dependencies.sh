@@ -16,6 +16,7 @@ test=(libgtest-dev python3 pkg-config python3-prometheus-client curl nftables
   graphviz  # tombolo topo --format svg
   qemu-system-x86 busybox-static kmod cpio ibverbs-providers)  # these: tests/rdma_vm, an emulated machine with RDMA
 lint=(clang-format clang-tidy clang libclang-rt-dev lld ccache
+  doxygen  # the reference of the public headers
   procps)  # pkill, for .ci/run
 
 case "${1:-build}" in

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # scripts/lint.sh fast    formatting, shell syntax, Python syntax, include layering
 # scripts/lint.sh tidy    clang-tidy on the rooms that meet the wire and untrusted files
+# scripts/lint.sh docs    the public headers' reference is built, in a temporary folder, and has no warnings
 # scripts/lint.sh format  rewrites the sources in the project's format
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +18,15 @@ for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'
     /usr/bin/python3 scripts/check_layering.py
     echo "format, scripts and layering are in order" ;;
+  docs)
+    if ! command -v doxygen > /dev/null; then
+      echo "skipped: doxygen is not installed (scripts/dependencies.sh lint)"
+      exit 0
+    fi
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    { cat docs/Doxyfile; echo "OUTPUT_DIRECTORY = $folder"; } | doxygen -
+    echo "the reference of the public headers has no warnings" ;;
   tidy)
     # The batches of clang's build, for most of the time goes into the headers that files share.
     cmake --preset asan > /dev/null
@@ -28,5 +38,5 @@ for entry in json.load(open("build-asan/compile_commands.json")):
       xargs -r -P "$(nproc)" -n 1 clang-tidy -p build-asan --quiet --extra-arg=-Wno-error \
         2> >(grep -v 'warnings generated' >&2)
     echo "clang-tidy is content" ;;
-  *) echo "usage: $0 fast|tidy|format" >&2; exit 2 ;;
+  *) echo "usage: $0 fast|docs|tidy|format" >&2; exit 2 ;;
 esac

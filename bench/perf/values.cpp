@@ -40,6 +40,8 @@ auto with_type(tomboloDataType_t type, Body&& body) {
     case tomboloFloat32:
       return body(float{});
     case tomboloFloat64:
+    case tomboloFloat8e4m3:  // not among the flags' types
+    case tomboloFloat8e5m2:
     case tomboloNumTypes:
       break;
   }

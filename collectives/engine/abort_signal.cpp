@@ -62,7 +62,7 @@ void AbortSignal::raise(const std::string& reason) noexcept {
 }
 
 std::optional<std::string> AbortSignal::raised() const {
-  if (!raised_.load(std::memory_order_relaxed)) return std::nullopt;
+  if (!is_raised()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return reason_;
 }

@@ -38,7 +38,7 @@ struct AbortNote {
 
 class AbortSignal {
  public:
-  /// Alone, without a store to watch.
+  /// Watches no store until watch() is called.
   AbortSignal();
   ~AbortSignal();
   AbortSignal(const AbortSignal&) = delete;
@@ -49,6 +49,7 @@ class AbortSignal {
 
   /// From any thread.
   void raise(const std::string& reason) noexcept;
+  bool is_raised() const noexcept { return raised_.load(std::memory_order_relaxed); }
   /// The reason given to raise(). Cheap enough for every turn of a wait loop.
   std::optional<std::string> raised() const;
 

@@ -76,17 +76,17 @@ void Communicator::progress() {
   try {
     state_->turn();
   } catch (const Error& error) {
-    state_->give_up(error.cause(), error.what());
+    state_->fail_all_ranks(error.cause(), error.what());
   }
-  state_->look_for_trouble(what);
+  state_->check_failures(what);
   // Callers that poll by test() shall learn of other ranks' failures too, but not by a system call each time.
   constexpr std::uint64_t kEvery = 64;
   if (++state_->polls % kEvery != 0) return;
-  state_->heed_others(what);
+  state_->check_other_ranks(what);
   try {
     state_->mesh->progress();
   } catch (const Error& error) {
-    state_->give_up(error.cause(), error.what());
+    state_->fail_all_ranks(error.cause(), error.what());
   }
 }
 
@@ -96,14 +96,37 @@ Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(stat
 
 Communicator::~Communicator() {
   // An exception on its way through here means that this rank will not do its part any more.
-  if (state_->mesh && !state_->broken && !state_->signal->raised()) {
+  if (state_->mesh && state_->phase == Phase::kOpen && !state_->signal->raised()) {
     if (std::uncaught_exceptions() == 0) {
-      state_->take_leave();
+      state_->close_with_peers();
     } else {
       AbortSignal::publish(state_->rendezvous, {rank(), Cause::kRemote,
                                                 fmt::format("rank {} failed outside of Tombolo", rank())});
     }
   }
+}
+
+void Communicator::finalize() {
+  state_->require_usable();
+  if (!state_->messages->idle()) {
+    fail(Cause::kInvalidUsage, "finalize: rank {} has started sends or receives that were not waited for",
+         rank());
+  }
+  if (state_->mesh) state_->close_with_peers();
+  state_->phase = Phase::kFinalized;
+}
+
+std::optional<Cause> Communicator::failure_cause() const noexcept {
+  switch (state_->phase) {
+    case Phase::kFailed:
+      return state_->failure->cause();
+    case Phase::kFinalized:
+      return std::nullopt;
+    case Phase::kOpen:
+      break;
+  }
+  if (state_->signal->is_raised()) return Cause::kAborted;
+  return std::nullopt;
 }
 
 int Communicator::rank() const noexcept {
@@ -126,7 +149,7 @@ void Communicator::connect_to(int peer) {
     try {
       state_->mesh->open(traffic, peer);
     } catch (const Error& error) {
-      state_->give_up(error.cause(), fmt::format("connecting to rank {}: {}", peer, error.what()));
+      state_->fail_all_ranks(error.cause(), fmt::format("connecting to rank {}: {}", peer, error.what()));
     }
     state_->wait_until(
         [&] { return state_->mesh->find(traffic, peer) != nullptr; },

@@ -15,9 +15,11 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "collectives/engine/data_type.h"
 #include "collectives/options.h"
+#include "collectives/schedule/collective.h"
 
 namespace tombolo::collectives {
 
@@ -41,19 +43,8 @@ struct Member {
   std::string host, cluster;
 };
 
-enum class Collective : std::uint8_t {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kBroadcast,
-  kReduce,
-  kAllToAll,
-  kBarrier
-};
-/// "all_reduce", ...
-std::string_view collective_name(Collective collective) noexcept;
-
-/// A collective and its arguments, as the member function of its name takes them; the rest is not looked at.
+/// A collective and its arguments, as the member function of its name takes them. Arguments that this
+/// function does not have are ignored.
 struct CollectiveCall {
   Collective collective = Collective::kBarrier;
   const void* send = nullptr;
@@ -69,9 +60,15 @@ class Communicator {
   /// Collective over all ranks. Rank 0 runs the store. Throws, after the deadline, naming every rank that did
   /// not arrive; kInvalidUsage where ranks were started with different settings.
   static std::unique_ptr<Communicator> create(const Options& options);
-  /// Takes leave of the peers first, so that nothing they still need is lost: waits for theirs for at most 5
-  /// s. During the unwinding of an exception, or after a failure, it closes at once and the peers fail.
+  /// Calls finalize() where that has not been done. During the unwinding of an exception, or after a failure,
+  /// it closes at once and the peers fail.
   ~Communicator();
+  /// Tells the peers that this rank makes no more calls, and waits at most 5 s until they have said the same,
+  /// so that nothing they still need is lost. Afterwards every operation throws kInvalidUsage, this one too.
+  void finalize();
+  /// Why the communicator is unusable; nothing while it is usable or finalized. Any thread. It looks at what
+  /// this rank knows already, and does not ask the peers.
+  std::optional<Cause> failure_cause() const noexcept;
 
   int rank() const noexcept;
   int size() const noexcept;
@@ -82,8 +79,9 @@ class Communicator {
   std::unique_ptr<Communicator> split(int color, int key);
 
   // Counts are elements. Buffers are host memory, must not overlap, and are free again when the call returns.
-  // In place is NCCL's: send == receive; for all_gather send == receive + rank() * count elements; for
-  // reduce_scatter receive == send + rank() * count elements. All block until this rank's part is done.
+  // In place is NCCL's: send == receive; for all_gather, and on the root of gather, send == receive + rank()
+  // * count elements; for reduce_scatter, and on the root of scatter, receive == send + rank() * count
+  // elements. All block until this rank's part is done.
   void all_reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
   /// receive gets `count` elements; send holds size() * count.
   void reduce_scatter(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
@@ -91,10 +89,14 @@ class Communicator {
   void all_gather(const void* send, void* receive, std::size_t count, DataType type);
   void broadcast(const void* send, void* receive, std::size_t count, DataType type, int root);
   void reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, int root);
+  /// send holds `count` elements; receive gets size() * count on the root and is not used elsewhere.
+  void gather(const void* send, void* receive, std::size_t count, DataType type, int root);
+  /// receive gets `count` elements; send holds size() * count on the root and is not used elsewhere.
+  void scatter(const void* send, void* receive, std::size_t count, DataType type, int root);
   /// Both hold size() * count elements; not in place.
   void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
   void barrier();
-  /// The same by its name, for calls that are noted and made later.
+  /// Calls the function of that collective: for calls that are recorded and made later.
   void run(const CollectiveCall& call);
   /// Throws kInvalidUsage where the arguments cannot be right: buffers missing or overlapping, a root that is
   /// no rank, a count beyond memory. Does nothing else.

@@ -40,6 +40,11 @@ std::size_t total_bytes(std::string_view name, std::size_t count, DataType type,
   return bytes;
 }
 
+bool is_rooted(Collective collective) noexcept {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
 bool is_reduction(Collective collective) noexcept {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
          collective == Collective::kReduce;
@@ -47,16 +52,10 @@ bool is_reduction(Collective collective) noexcept {
 
 }  // namespace
 
-std::string_view collective_name(Collective collective) noexcept {
-  constexpr std::string_view kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                         "reduce",     "all_to_all",     "barrier"};
-  return kNames[static_cast<std::size_t>(collective)];
-}
-
 ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
   const std::string_view name = collective_name(call.collective);
   if (call.collective == Collective::kBarrier) return {Collective::kBarrier, {}, false};
-  const bool rooted = call.collective == Collective::kBroadcast || call.collective == Collective::kReduce;
+  const bool rooted = is_rooted(call.collective);
   if (rooted) check_peer(call.root, name);
   const auto rank = static_cast<std::size_t>(options.identity.rank);
   const bool is_root = options.identity.rank == call.root;
@@ -90,6 +89,16 @@ ScheduleKey Communicator::State::check(const CollectiveCall& call) const {
       in_place = is_root ? check_buffers(name, call.send, part, receive, part, receive)
                          : check_buffers(name, call.send, part, nullptr, 0, nullptr);
       break;
+    case Collective::kGather:  // only the root's receive buffer is written
+      in_place = is_root ? check_buffers(name, call.send, part, receive, all(),
+                                         receive ? receive + part * rank : nullptr)
+                         : check_buffers(name, call.send, part, nullptr, 0, nullptr);
+      break;
+    case Collective::kScatter:  // only the root's send buffer is read
+      in_place = is_root ? check_buffers(name, call.send, all(), receive, part,
+                                         receive ? receive - part * rank : nullptr)
+                         : check_buffers(name, nullptr, 0, receive, part, nullptr);
+      break;
     case Collective::kAllToAll: {
       const std::size_t whole = all();
       check_buffers(name, call.send, whole, receive, whole, nullptr);
@@ -117,7 +126,7 @@ void Communicator::State::run(const CollectiveCall& call) {
     return;
   }
   executor->start(
-      {&schedule, bytes_of(call.send), output, call.type, call.op, static_cast<std::size_t>(layout.size)});
+      {&schedule, bytes_of(call.send), output, call.type, call.op, static_cast<std::size_t>(rank_map.size)});
   wait_until([this] { return executor->finished(); },
              [&] {
                std::string text = fmt::format("{} #{}", collective_name(call.collective), number);
@@ -164,6 +173,14 @@ void Communicator::broadcast(const void* send, void* receive, std::size_t count,
 void Communicator::reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op,
                           int root) {
   run({Collective::kReduce, send, receive, count, type, op, root});
+}
+
+void Communicator::gather(const void* send, void* receive, std::size_t count, DataType type, int root) {
+  run({Collective::kGather, send, receive, count, type, ReduceOp::kSum, root});
+}
+
+void Communicator::scatter(const void* send, void* receive, std::size_t count, DataType type, int root) {
+  run({Collective::kScatter, send, receive, count, type, ReduceOp::kSum, root});
 }
 
 void Communicator::all_to_all(const void* send, void* receive, std::size_t count, DataType type) {

@@ -133,7 +133,7 @@ TEST(CommunicatorFailure, RejectsDifferentSettings) {
   const auto outcomes = run_ranks(
       "AA", [](Communicator&) {},
       [](Options& options) {
-        if (options.identity.rank == 1) options.algorithm = Algorithm::kRing;
+        if (options.identity.rank == 1) options.algorithm = "ring";
       });
   for (const auto& outcome : outcomes) {
     EXPECT_EQ(outcome.cause, Cause::kInvalidUsage);

@@ -1,6 +1,7 @@
 // The inside of a communicator: what its calls share.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <list>
 #include <memory>
@@ -13,7 +14,7 @@
 #include "collectives/engine/executor.h"
 #include "collectives/engine/mesh.h"
 #include "collectives/engine/point_to_point.h"
-#include "collectives/schedule/layout.h"
+#include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
 
@@ -22,19 +23,22 @@ struct ScheduleKey {
   Collective collective = Collective::kBarrier;
   Problem problem;
   bool in_place = false;
-  bool operator==(const ScheduleKey& other) const noexcept {
-    return collective == other.collective && problem.count == other.problem.count &&
-           problem.element_bytes == other.problem.element_bytes && problem.average == other.problem.average &&
-           problem.root == other.problem.root && in_place == other.in_place;
-  }
+  bool operator==(const ScheduleKey&) const = default;
+};
+
+enum class Phase : std::uint8_t {
+  kOpen,
+  kFinalized,  ///< finalize() has ended: every operation is refused
+  kFailed,     ///< State::failure says why; every operation throws it
 };
 
 struct Communicator::State {
   explicit State(Options given);
   ~State();
 
-  /// Meets the others of `prefix` at the store, and is ready. Throws naming who did not come.
-  void join();
+  /// Exchanges addresses and settings with the other ranks of `rendezvous` through the store; afterwards the
+  /// communicator is ready. Throws naming the ranks that did not arrive.
+  void set_up();
   /// Options::make_secret: the one that rank 0 has made.
   transport::Secret agree_on_secret(Store& store, Deadline deadline);
   /// Routing::kShared: restricts the policy to the kind of NIC that all ranks share.
@@ -46,8 +50,7 @@ struct Communicator::State {
   void run(const CollectiveCall& call);
   void wait(Work work);
   const Schedule& schedule_for(const ScheduleKey& key);
-  bool use_two_level() const;
-  /// Throws what broke the communicator, if anything did.
+  /// Throws why no operation is possible any more, if so.
   void require_usable();
   void check_peer(int peer, std::string_view what) const;
   /// One turn of progress on everything; true if anything moved.
@@ -55,27 +58,31 @@ struct Communicator::State {
   /// Turns and sleeps until `done`. `what` describes the operation, for errors.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   void sleep(Duration most);
-  /// Something failed here: tells the others, closes every connection, throws.
-  [[noreturn]] void give_up(Cause cause, const std::string& text);
-  [[noreturn]] void stop(Cause cause, const std::string& text);
+  /// Something failed here: publishes that to the other ranks, closes every connection, throws.
+  [[noreturn]] void fail_all_ranks(Cause cause, const std::string& text);
+  [[noreturn]] void fail_this_rank(Cause cause, const std::string& text);
   /// After a timeout: which ranks do not wait as well, for in a ring everybody waits for a neighbour.
-  std::string name_absent() noexcept;
-  void look_for_trouble(const std::function<std::string()>& what);
+  std::string name_ranks_not_waiting() noexcept;
+  void check_failures(const std::function<std::string()>& what);
   /// Throws when another rank has given up, or the store has vanished.
-  void heed_others(const std::function<std::string()>& what);
-  void take_leave() noexcept;
+  void check_other_ranks(const std::function<std::string()>& what);
+  /// Sends each peer a closing message and waits a bounded time for theirs.
+  void close_with_peers() noexcept;
+  /// Makes every further operation throw this error.
+  void record_failure(Cause cause, const std::string& text);
 
   Options options;
   Rendezvous rendezvous;
   std::shared_ptr<transport::Router> router;  ///< shared with those made by split()
   std::shared_ptr<StoreServer> server;        ///< rank 0; shared with those made by split()
   std::vector<Member> members;
-  Layout layout;
+  RankMap rank_map;
   std::unique_ptr<Mesh> mesh;  ///< null for a single rank
   std::unique_ptr<AbortSignal> signal;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<PointToPoint> messages;
-  std::optional<Error> broken;
+  std::atomic<Phase> phase{Phase::kOpen};
+  std::optional<Error> failure;                           ///< written once, before `phase` becomes kFailed
   std::list<std::pair<ScheduleKey, Schedule>> schedules;  ///< most recently used first
   std::vector<pollfd> handles;
   Duration spin{};  ///< before sleeping

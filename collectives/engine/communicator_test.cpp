@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/randomized_test.h"
 #include "base/sanitizer.h"
+#include "collectives/engine/float8.h"
 #include "collectives/engine/half.h"
 #include "collectives/testing/test_support.h"
 
@@ -20,12 +21,14 @@ namespace {
 
 using namespace test;
 
-/// Values that every type holds exactly, and whose sum and product over 8 ranks do too (in int8 and float16).
-double value_at(std::size_t index, int rank, ReduceOp op, std::uint32_t seed) {
+/// Values that the type holds exactly, and whose sum and product over 8 ranks it does too (int8 and float16
+/// up to 112, 8-bit floats up to 8).
+double value_at(std::size_t index, DataType type, int rank, ReduceOp op, std::uint32_t seed) {
+  const bool float8 = type == DataType::kFloat8E4m3 || type == DataType::kFloat8E5m2;
   const auto mixed =
       static_cast<std::uint32_t>(index * 2654435761U) ^ (static_cast<std::uint32_t>(rank) * 40503U) ^ seed;
   return op == ReduceOp::kProduct ? 1 + (mixed >> 7) % 2 * ((mixed >> 9) % 16 == 0 ? 1 : 0)
-                                  : (mixed >> 7) % 15;
+                                  : (mixed >> 7) % (float8 ? 2 : 15);
 }
 
 void put(std::byte* at, DataType type, double value) {
@@ -55,6 +58,10 @@ void put(std::byte* at, DataType type, double value) {
       return write(static_cast<float>(value));
     case DataType::kFloat64:
       return write(value);
+    case DataType::kFloat8E4m3:
+      return write(to_float8_e4m3(static_cast<float>(value)));
+    case DataType::kFloat8E5m2:
+      return write(to_float8_e5m2(static_cast<float>(value)));
   }
 }
 
@@ -63,18 +70,18 @@ using Bytes = std::vector<std::byte>;
 Bytes filled(std::size_t count, DataType type, int rank, ReduceOp op, std::uint32_t seed) {
   Bytes bytes(count * size_of(type));
   for (std::size_t i = 0; i < count; ++i)
-    put(bytes.data() + i * size_of(type), type, value_at(i, rank, op, seed));
+    put(bytes.data() + i * size_of(type), type, value_at(i, type, rank, op, seed));
   return bytes;
 }
 
-/// The reduction in exact numbers, rounded once. Sums of at most 8 * 14 are exact in every type, and products
-/// too; an average is one division.
+/// The reduction in exact numbers, rounded once. Sums and products are exact (value_at()); an average is one
+/// division.
 Bytes reduced(std::size_t count, DataType type, int ranks, ReduceOp op, std::uint32_t seed) {
   Bytes bytes(count * size_of(type));
   for (std::size_t i = 0; i < count; ++i) {
-    double value = value_at(i, 0, op, seed);
+    double value = value_at(i, type, 0, op, seed);
     for (int rank = 1; rank < ranks; ++rank) {
-      const double other = value_at(i, rank, op, seed);
+      const double other = value_at(i, type, rank, op, seed);
       value = op == ReduceOp::kProduct ? value * other
               : op == ReduceOp::kMin   ? std::min(value, other)
               : op == ReduceOp::kMax   ? std::max(value, other)
@@ -82,9 +89,7 @@ Bytes reduced(std::size_t count, DataType type, int ranks, ReduceOp op, std::uin
     }
     if (op == ReduceOp::kAverage) {
       value /= ranks;
-      if (type == DataType::kFloat32 || type == DataType::kFloat16 || type == DataType::kBfloat16) {
-        value = static_cast<float>(value);
-      }
+      if (type != DataType::kFloat64) value = static_cast<float>(value);
     }
     put(bytes.data() + i * size_of(type), type, value);
   }
@@ -149,6 +154,28 @@ void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_
   all.all_gather(begin(wide_result) + block * static_cast<std::size_t>(me), wide_result.data(), count, type);
   ASSERT_EQ(wide_result, gathered) << "all_gather in place";
 
+  const auto own_part = static_cast<std::ptrdiff_t>(block * static_cast<std::size_t>(me));
+  for (const bool in_place : {false, true}) {
+    wide_result.assign(block * ranks, std::byte{0xcc});
+    const bool here = in_place && me == root;
+    if (here) std::copy(own.begin(), own.end(), wide_result.begin() + own_part);
+    all.gather(here ? wide_result.data() + own_part : own.data(), me == root ? wide_result.data() : nullptr,
+               count, type, root);
+    ASSERT_EQ(wide_result, me == root ? gathered : Bytes(block * ranks, std::byte{0xcc})) << "gather";
+    wide_result = wide;
+    Bytes received(block, std::byte{0xcc});
+    all.scatter(me == root ? wide_result.data() : nullptr,
+                here ? wide_result.data() + own_part : received.data(), count, type, root);
+    if (here) {
+      ASSERT_EQ(wide_result, wide) << "scatter in place";
+      continue;
+    }
+    const Bytes whole = filled(ranks * count, type, root, op, seed);
+    ASSERT_EQ(received,
+              Bytes(whole.begin() + own_part, whole.begin() + own_part + static_cast<std::ptrdiff_t>(block)))
+        << "scatter";
+  }
+
   wide_result.assign(block * ranks, std::byte{0xcc});
   all.all_to_all(wide.data(), wide_result.data(), count, type);
   for (int rank = 0; rank < n && block > 0; ++rank) {
@@ -163,8 +190,9 @@ void check_collectives(Communicator& all, DataType type, ReduceOp op, std::size_
 class Everywhere : public testing::TestWithParam<const char*> {};
 
 TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
-  const unsigned seed = test_seed();
-  for (const Algorithm algorithm : {Algorithm::kAuto, Algorithm::kRing, Algorithm::kTwoLevel}) {
+  const std::uint32_t seed = test_seed();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const char* algorithm : {"auto", "ring", "two-level"}) {
     expect_fine(run_ranks(
         GetParam(),
         [&](Communicator& all) {
@@ -176,7 +204,7 @@ TEST_P(Everywhere, EveryCollectiveIsRightForEveryTypeAndOperator) {
                 SCOPED_TRACE(std::string(data_type_name(type)) + " " + std::string(reduce_op_name(op)) +
                              " count " + std::to_string(count) + " rank " + std::to_string(all.rank()) +
                              " seed " + std::to_string(seed));
-                check_collectives(all, type, op, count, seed, algorithm != Algorithm::kAuto);
+                check_collectives(all, type, op, count, seed, algorithm != kAutomatic);
                 if (testing::Test::HasFailure()) return all.abort("the test failed");
               }
             }

@@ -1,4 +1,4 @@
-// How a communicator waits, and how it ends: progress, deadlines, other ranks' failures, the farewell.
+// How a communicator waits, and how it ends: progress, deadlines, other ranks' failures, closing.
 #include <poll.h>
 
 #include <algorithm>
@@ -15,14 +15,29 @@ namespace {
 constexpr auto kLongestSleep = std::chrono::seconds(1);
 /// How far apart the ranks' deadlines may pass in one stuck collective, at most as far as a deadline: a
 /// kernel that asks a full peer again may move some bytes once more.
-constexpr Duration kRollCallPatience = std::chrono::seconds(5);
-constexpr auto kLeavePatience = std::chrono::seconds(5);
+constexpr Duration kStuckCheckPatience = std::chrono::seconds(5);
+constexpr auto kClosingPatience = std::chrono::seconds(5);
 
 }  // namespace
 
 void Communicator::State::require_usable() {
-  if (broken) throw Error(*broken);
-  if (signal->raised()) look_for_trouble([] { return std::string("this communicator"); });
+  switch (phase) {
+    case Phase::kOpen:
+      break;
+    case Phase::kFinalized:
+      fail(Cause::kInvalidUsage,
+           "rank {} has finalized this communicator: no more calls are possible on it, it can only be "
+           "destroyed",
+           options.identity.rank);
+    case Phase::kFailed:
+      throw Error(*failure);
+  }
+  if (signal->raised()) check_failures([] { return std::string("this communicator"); });
+}
+
+void Communicator::State::record_failure(Cause cause, const std::string& text) {
+  failure.emplace(cause, text);
+  phase = Phase::kFailed;
 }
 
 void Communicator::State::check_peer(int peer, std::string_view what) const {
@@ -39,15 +54,15 @@ bool Communicator::State::turn() {
   return moved;
 }
 
-void Communicator::State::stop(Cause cause, const std::string& text) {
-  broken.emplace(cause, text);
+void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
+  record_failure(cause, text);
   executor->clear();
   messages->clear();
   mesh->close_all();
-  throw Error(*broken);
+  throw Error(*failure);
 }
 
-void Communicator::State::give_up(Cause cause, const std::string& text) {
+void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
   const int rank = options.identity.rank;
   // A note that is here already explains what failed here; else this is the first to notice.
   AbortNote standing{rank, cause, text};
@@ -57,32 +72,33 @@ void Communicator::State::give_up(Cause cause, const std::string& text) {
     standing = AbortSignal::publish(rendezvous, standing);
     if (signal->check() == AbortSignal::News::kNote) standing = signal->note();
   }
-  if (standing.rank == rank) stop(cause, text);
-  stop(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
+  if (standing.rank == rank) fail_this_rank(cause, text);
+  fail_this_rank(standing.cause, fmt::format("rank {} gave up first: {}", standing.rank, standing.text));
 }
 
-void Communicator::State::look_for_trouble(const std::function<std::string()>& what) {
+void Communicator::State::check_failures(const std::function<std::string()>& what) {
   if (const auto reason = signal->raised()) {
     const std::string text =
         fmt::format("{}: rank {} was aborted: {}", what(), options.identity.rank, *reason);
     if (!mesh) {
-      broken.emplace(Cause::kAborted, text);
-      throw Error(*broken);
+      record_failure(Cause::kAborted, text);
+      throw Error(*failure);
     }
-    give_up(Cause::kAborted, text);
+    fail_all_ranks(Cause::kAborted, text);
   }
   if (!mesh) return;
   const auto failed = [&](int peer, Traffic traffic, const std::string& text) {
-    give_up(Cause::kRemote, fmt::format("{}: {} failed: {}", what(), mesh->describe(traffic, peer), text));
+    fail_all_ranks(Cause::kRemote,
+                   fmt::format("{}: {} failed: {}", what(), mesh->describe(traffic, peer), text));
   };
   if (executor->failure()) failed(executor->failure()->peer, Traffic::kCollective, executor->failure()->text);
   if (messages->failure())
     failed(messages->failure()->peer, Traffic::kPointToPoint, messages->failure()->text);
 }
 
-std::string Communicator::State::name_absent() noexcept {
+std::string Communicator::State::name_ranks_not_waiting() noexcept {
   try {
-    const Duration patience = std::min<Duration>(kRollCallPatience, options.deadline);
+    const Duration patience = std::min<Duration>(kStuckCheckPatience, options.deadline);
     const auto store = Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret,
                                       Deadline::after(patience), Log());
     const auto key = [&](int rank) { return fmt::format("{}/stuck/{}", rendezvous.prefix, rank); };
@@ -109,16 +125,16 @@ std::string Communicator::State::name_absent() noexcept {
   }
 }
 
-void Communicator::State::heed_others(const std::function<std::string()>& what) {
+void Communicator::State::check_other_ranks(const std::function<std::string()>& what) {
   switch (signal->check()) {
     case AbortSignal::News::kNote:
-      give_up(signal->note().cause, what());
+      fail_all_ranks(signal->note().cause, what());
     case AbortSignal::News::kStoreLost:
-      give_up(Cause::kRemote,
-              fmt::format("{}: {} died: its store at {}:{} vanished", what(),
-                          options.store_elsewhere ? std::string("the process that made the unique id")
-                                                  : fmt::format("rank 0 on host {}", members.front().host),
-                          rendezvous.known_as, rendezvous.port));
+      fail_all_ranks(Cause::kRemote, fmt::format("{}: {} died: its store at {}:{} vanished", what(),
+                                                 options.store_elsewhere
+                                                     ? std::string("the process that made the unique id")
+                                                     : fmt::format("rank 0 on host {}", members.front().host),
+                                                 rendezvous.known_as, rendezvous.port));
     case AbortSignal::News::kNone:
       break;
   }
@@ -133,7 +149,7 @@ void Communicator::State::sleep(Duration most) {
   const auto bounded = Deadline::after(std::min<Duration>(most, kLongestSleep));
   if (::poll(handles.data(), static_cast<nfds_t>(handles.size()), bounded.poll_milliseconds()) < 0 &&
       errno != EINTR) {
-    give_up(Cause::kSystem, fmt::format("poll: {}", errno_text(errno)));
+    fail_all_ranks(Cause::kSystem, fmt::format("poll: {}", errno_text(errno)));
   }
 }
 
@@ -142,7 +158,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
   if (done()) return;
   if (!mesh) {  // a rank alone has only itself to wait for
     messages->progress();
-    look_for_trouble(what);
+    check_failures(what);
     if (messages->failure()) fail(Cause::kInvalidUsage, "{}: {}", what(), messages->failure()->text);
     if (done()) return;
     fail(Cause::kInvalidUsage, "{}: a message to oneself needs both its send and its receive started first",
@@ -159,7 +175,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         idle = false;
         continue;
       }
-      look_for_trouble(what);
+      check_failures(what);
       const TimePoint now = Clock::steady().now();
       if (!idle) {
         idle = true;
@@ -168,27 +184,27 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
       }
       if (now - idle_since < spin) continue;
       // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
-      bool nudged = mesh->progress();
-      nudged |= executor->nudge();
-      nudged |= messages->nudge();
-      look_for_trouble(what);
-      heed_others(what);
-      if (nudged) {
+      bool moved_bytes = mesh->progress();
+      moved_bytes |= executor->progress_connections();
+      moved_bytes |= messages->progress_connections();
+      check_failures(what);
+      check_other_ranks(what);
+      if (moved_bytes) {
         idle = false;
         continue;
       }
       if (deadline.passed()) {
-        give_up(Cause::kTimeout,
-                fmt::format("{}, nothing {} for {}{}", what(),
-                            executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
-                            format_seconds(to_seconds(options.deadline)), name_absent()));
+        fail_all_ranks(Cause::kTimeout,
+                       fmt::format("{}, nothing {} for {}{}", what(),
+                                   executor->finished() || executor->awaits_arrival() ? "arrived" : "moved",
+                                   format_seconds(to_seconds(options.deadline)), name_ranks_not_waiting()));
       }
       sleep(deadline.remaining());
     }
   } catch (const Error& error) {
-    if (broken) throw;
+    if (phase == Phase::kFailed) throw;
     // A connection could not be made.
-    give_up(error.cause(), fmt::format("{}: {}", what(), error.what()));
+    fail_all_ranks(error.cause(), fmt::format("{}: {}", what(), error.what()));
   }
 }
 
@@ -196,24 +212,24 @@ Communicator::State::~State() {
   if (mesh) mesh->close_all();
 }
 
-void Communicator::State::take_leave() noexcept {
-  // A zero-byte message each way is the farewell: real messages are never empty. Once the peer's has come,
-  // all that it was sent before has been delivered.
+void Communicator::State::close_with_peers() noexcept {
+  // The closing message has no bytes, which no other message has. Once the peer's has come, everything that
+  // was sent to this rank before has been delivered.
   try {
-    struct Farewell {
+    struct Closing {
       transport::Connection* connection;
       transport::Request* out;
       transport::Request* in;
     };
-    std::vector<Farewell> all;
+    std::vector<Closing> all;
     for (const Traffic traffic : kAllTraffic) {
-      for (int peer = 0; peer < layout.size; ++peer) {
+      for (int peer = 0; peer < rank_map.size; ++peer) {
         transport::Connection* connection = mesh->find(traffic, peer);
         if (connection == nullptr || connection->error() != nullptr) continue;
         all.push_back({connection, connection->post_send({}), connection->post_receive({})});
       }
     }
-    const auto deadline = Deadline::after(std::min<Duration>(kLeavePatience, options.deadline));
+    const auto deadline = Deadline::after(std::min<Duration>(kClosingPatience, options.deadline));
     while (!all.empty() && !deadline.passed() && !signal->raised()) {
       for (auto one = all.begin(); one != all.end();) {
         std::size_t bytes = 0;
@@ -231,7 +247,7 @@ void Communicator::State::take_leave() noexcept {
       const auto nap = Deadline::after(std::min<Duration>(deadline.remaining(), kLongestSleep));
       ::poll(handles.data(), static_cast<nfds_t>(handles.size()), nap.poll_milliseconds());
     }
-  } catch (...) {  // without memory to say farewell, close without
+  } catch (...) {  // without memory for closing messages the connections close without them
   }
 }
 

@@ -13,7 +13,7 @@ struct TypeFacts {
 };
 
 // Names as nccl-tests prints them.
-constexpr std::array<TypeFacts, 12> kTypes{{{DataType::kInt8, 1, "int8"},
+constexpr std::array<TypeFacts, 14> kTypes{{{DataType::kInt8, 1, "int8"},
                                             {DataType::kUint8, 1, "uint8"},
                                             {DataType::kInt16, 2, "int16"},
                                             {DataType::kUint16, 2, "uint16"},
@@ -24,7 +24,9 @@ constexpr std::array<TypeFacts, 12> kTypes{{{DataType::kInt8, 1, "int8"},
                                             {DataType::kFloat16, 2, "half"},
                                             {DataType::kBfloat16, 2, "bfloat16"},
                                             {DataType::kFloat32, 4, "float"},
-                                            {DataType::kFloat64, 8, "double"}}};
+                                            {DataType::kFloat64, 8, "double"},
+                                            {DataType::kFloat8E4m3, 1, "f8e4m3"},
+                                            {DataType::kFloat8E5m2, 1, "f8e5m2"}}};
 
 constexpr std::array<std::pair<ReduceOp, std::string_view>, 5> kOps{{{ReduceOp::kSum, "sum"},
                                                                      {ReduceOp::kProduct, "prod"},

@@ -60,7 +60,7 @@ bool Executor::progress() {
 bool Executor::progress(State& state) {
   if (state.sends.finished() && state.receives.finished()) return false;
   if (state.connection == nullptr) {
-    state.connection = mesh_.open(Traffic::kCollective, state.peer);
+    state.connection = open_(state.peer);
     if (state.connection == nullptr) return false;
   }
   bool moved = post(state, state.receives, false);
@@ -162,7 +162,7 @@ void Executor::fail(const State& state, std::string text) {
   if (!failure_) failure_ = Failure{state.peer, std::move(text)};
 }
 
-bool Executor::nudge() noexcept {
+bool Executor::progress_connections() noexcept {
   bool moved = false;
   for (State& state : states_) {
     if (state.connection == nullptr || (state.sends.finished() && state.receives.finished())) continue;

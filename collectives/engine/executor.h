@@ -1,22 +1,26 @@
-// Carries out one schedule over a mesh, in the caller's thread: posts what may be posted, combines what has
-// arrived, in any order that the schedule's dependencies allow.
+// Carries out one schedule over connections, in the caller's thread: posts what may be posted, combines what
+// has arrived, in any order that the schedule's dependencies allow.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/engine/data_type.h"
-#include "collectives/engine/mesh.h"
 #include "collectives/schedule/schedule.h"
+#include "transport/transport.h"
 
 namespace tombolo::collectives {
 
 class Executor {
  public:
-  explicit Executor(Mesh& mesh) : mesh_(mesh) {}
+  /// The connection to a peer; null while it is being made. Throws when it cannot be made.
+  using Open = std::function<transport::Connection*(int peer)>;
+  explicit Executor(Open open) : open_(std::move(open)) {}
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -39,7 +43,7 @@ class Executor {
   /// made.
   bool progress();
   /// Moves bytes of messages that are under way; true if any moved. For deciding whether a wait is stuck.
-  bool nudge() noexcept;
+  bool progress_connections() noexcept;
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
   struct Failure {
@@ -76,7 +80,7 @@ class Executor {
   std::byte* at(Piece piece) const noexcept;
   void fail(const State& state, std::string text);
 
-  Mesh& mesh_;
+  Open open_;
   Task task_;
   std::size_t left_ = 0;  // steps
   std::vector<std::uint32_t> waits_;

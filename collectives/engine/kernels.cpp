@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "collectives/engine/data_type.h"
-#include "collectives/engine/half.h"
+#include "collectives/engine/small_float.h"
 #include "compute/instruction_set.h"
 
 #if defined(__x86_64__)
@@ -81,10 +81,8 @@ struct Max {
 
 template <typename Op, typename T>
 TOMBOLO_INLINE T combine_one(T left, T right) noexcept {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return to_float16(Op::template apply<float>(to_float(left), to_float(right)));
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return to_bfloat16(Op::template apply<float>(to_float(left), to_float(right)));
+  if constexpr (kIsSmallFloat<T>) {
+    return from_float<T>(Op::template apply<float>(to_float(left), to_float(right)));
   } else {
     return Op::template apply<T>(left, right);
   }
@@ -191,10 +189,8 @@ template <typename T>
 void divide_typed(std::byte* data, std::size_t count, std::size_t ranks) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const T value = load<T>(data, i);
-    if constexpr (std::is_same_v<T, Float16>) {
-      store<T>(data, i, to_float16(to_float(value) / static_cast<float>(ranks)));
-    } else if constexpr (std::is_same_v<T, Bfloat16>) {
-      store<T>(data, i, to_bfloat16(to_float(value) / static_cast<float>(ranks)));
+    if constexpr (kIsSmallFloat<T>) {
+      store<T>(data, i, from_float<T>(to_float(value) / static_cast<float>(ranks)));
     } else if constexpr (std::is_floating_point_v<T>) {
       store<T>(data, i, value / static_cast<T>(ranks));
     } else if constexpr (std::is_signed_v<T>) {
@@ -232,6 +228,10 @@ void visit(DataType type, Visitor&& visitor) noexcept {
       return visitor(float{});
     case DataType::kFloat64:
       return visitor(double{});
+    case DataType::kFloat8E4m3:
+      return visitor(Float8E4m3{});
+    case DataType::kFloat8E5m2:
+      return visitor(Float8E5m2{});
   }
 }
 

@@ -1,13 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/randomized_test.h"
 #include "collectives/engine/data_type.h"
-#include "collectives/engine/half.h"
+#include "collectives/engine/small_float.h"
 #include "collectives/testing/test_support.h"
 
 namespace tombolo::collectives {
@@ -34,6 +37,24 @@ std::uint16_t nearest_half(double value) {
   const double below = magnitude - decode(low), above = decode(high) - magnitude;
   const int best = below < above || (below == above && low % 2 == 0) ? low : high;
   return static_cast<std::uint16_t>(sign | best);
+}
+
+/// The nearest value of an 8-bit float, found by looking at all of them.
+template <typename T>
+std::uint8_t nearest_float8(float value) {
+  const std::uint8_t sign = std::signbit(value) ? 0x80 : 0;
+  std::uint8_t best = 0;
+  double least = HUGE_VAL;
+  for (int bits = 0; bits < 0x80; ++bits) {
+    const double candidate = to_float(T{static_cast<std::uint8_t>(bits)});
+    if (!std::isfinite(candidate)) continue;  // saturates
+    const double distance = std::fabs(candidate - std::min(std::fabs(static_cast<double>(value)), 1e9));
+    if (distance < least || (distance == least && bits % 2 == 0)) {
+      least = distance;
+      best = static_cast<std::uint8_t>(bits);
+    }
+  }
+  return best | sign;
 }
 
 double scalar(double left, double right, ReduceOp op) {
@@ -76,7 +97,7 @@ void expect_equal_element(const std::byte* result, const std::byte* left, const 
   std::memcpy(&a, left, sizeof(T));
   std::memcpy(&b, right, sizeof(T));
   std::memcpy(&c, result, sizeof(T));
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+  if constexpr (kIsSmallFloat<T>) {
     const double expected = scalar(to_float(a), to_float(b), op);
     if (std::isnan(static_cast<float>(expected))) {
       ASSERT_TRUE(std::isnan(to_float(c))) << data_type_name(type);
@@ -85,6 +106,9 @@ void expect_equal_element(const std::byte* result, const std::byte* left, const 
       // very different exponents is first rounded to float.
       ASSERT_EQ(c.bits, nearest_half(static_cast<float>(expected)))
           << reduce_op_name(op) << " " << to_float(a) << " " << to_float(b);
+    } else if constexpr (sizeof(T) == 1) {
+      ASSERT_EQ(c.bits, nearest_float8<T>(static_cast<float>(expected)))
+          << data_type_name(type) << " " << reduce_op_name(op) << " " << to_float(a) << " " << to_float(b);
     } else {
       ASSERT_EQ(c.bits, to_bfloat16(static_cast<float>(expected)).bits) << reduce_op_name(op);
     }
@@ -129,6 +153,10 @@ void expect_equal(const std::byte* result, const std::byte* left, const std::byt
       return expect_equal_element<float>(result, left, right, op, type);
     case DataType::kFloat64:
       return expect_equal_element<double>(result, left, right, op, type);
+    case DataType::kFloat8E4m3:
+      return expect_equal_element<Float8E4m3>(result, left, right, op, type);
+    case DataType::kFloat8E5m2:
+      return expect_equal_element<Float8E5m2>(result, left, right, op, type);
   }
 }
 
@@ -167,6 +195,54 @@ TEST(Kernels, ConvertEveryFloat16ThereAndBack) {
       ASSERT_EQ(back.bits, bits);
     }
   }
+}
+
+template <typename T>
+void expect_float8(std::initializer_list<std::pair<int, float>> values) {
+  for (const auto& [bits, value] : values) {
+    EXPECT_EQ(to_float(T{static_cast<std::uint8_t>(bits)}), value) << bits;
+    EXPECT_EQ(to_float(T{static_cast<std::uint8_t>(bits | 0x80)}), -value) << bits;
+  }
+}
+
+// Values of the OCP 8-bit floating point specification.
+TEST(Kernels, KnowTheValuesOfFloat8) {
+  expect_float8<Float8E4m3>(
+      {{0, 0.0F}, {1, 0x1p-9F}, {7, 0x1.cp-7F}, {8, 0x1p-6F}, {0x38, 1.0F}, {0x7e, 448.0F}});
+  EXPECT_TRUE(std::isnan(to_float(Float8E4m3{0x7f})) && std::isnan(to_float(Float8E4m3{0xff})));
+  expect_float8<Float8E5m2>({{0, 0.0F},
+                             {1, 0x1p-16F},
+                             {3, 0x1.8p-15F},
+                             {4, 0x1p-14F},
+                             {0x3c, 1.0F},
+                             {0x7b, 57344.0F},
+                             {0x7c, HUGE_VALF}});
+  EXPECT_TRUE(std::isnan(to_float(Float8E5m2{0x7d})) && std::isnan(to_float(Float8E5m2{0xff})));
+}
+
+template <typename T>
+void round_float8_to_nearest_even(float largest) {
+  std::mt19937 random(test_seed());
+  for (int i = 0; i < test_rounds(20000); ++i) {
+    // Exponents around the whole range and beyond, and many ties.
+    const auto value = static_cast<float>(
+        std::ldexp(static_cast<double>(random() % 64) - 32, static_cast<int>(random() % 40) - 24));
+    ASSERT_EQ(from_float<T>(value).bits, nearest_float8<T>(value)) << value;
+    const auto any = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    if (!std::isnan(any)) {
+      ASSERT_EQ(from_float<T>(any).bits, nearest_float8<T>(any)) << any;
+    }
+  }
+  for (const float beyond : {largest * 1.5F, 1e30F, HUGE_VALF}) {
+    EXPECT_EQ(to_float(from_float<T>(beyond)), largest);
+    EXPECT_EQ(to_float(from_float<T>(-beyond)), -largest);
+  }
+  EXPECT_TRUE(std::isnan(to_float(from_float<T>(NAN))));
+}
+
+TEST(Kernels, RoundFloat8ToNearestEvenAndSaturate) {
+  round_float8_to_nearest_even<Float8E4m3>(448.0F);
+  round_float8_to_nearest_even<Float8E5m2>(57344.0F);
 }
 
 TEST(Kernels, RoundFloat16ToNearestEven) {

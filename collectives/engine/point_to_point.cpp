@@ -138,7 +138,7 @@ bool PointToPoint::progress_lane(int peer, transport::Connection& connection, La
   return moved;
 }
 
-bool PointToPoint::nudge() noexcept {
+bool PointToPoint::progress_connections() noexcept {
   bool moved = false;
   for (auto& [peer, queues] : queues_) {
     if (peer == rank_) continue;

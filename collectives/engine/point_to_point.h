@@ -34,7 +34,7 @@ class PointToPoint {
 
   bool idle() const noexcept { return queues_.empty(); }
   bool progress();
-  bool nudge() noexcept;
+  bool progress_connections() noexcept;
   void append_wait_handles(std::vector<pollfd>& handles) const;
   void clear() noexcept { queues_.clear(); }
 

@@ -177,8 +177,8 @@ std::optional<Frame> Channel::receive(Deadline deadline) {
   if (!read_until(kLengthBytes + length, deadline)) return std::nullopt;
   filled_ = 0;
   const Frame frame = parse(std::span(buffer_).subspan(kLengthBytes, length));
-  if (frame.kind == Kind::kFarewell) {
-    farewell_ = true;
+  if (frame.kind == Kind::kServerClosing) {
+    server_closed_ = true;
     lost("rank 0 has closed it");
   }
   return frame;
@@ -198,7 +198,7 @@ Watch::News Watch::check() {
       news_ = News::kValue;
     }
   } catch (const Error&) {
-    news_ = channel_->said_farewell() ? News::kStoreLeft : News::kStoreLost;
+    news_ = channel_->server_closed() ? News::kStoreLeft : News::kStoreLost;
   }
   return news_;
 }

@@ -25,12 +25,12 @@ class Channel {
   /// Throws kTimeout, or kRemote when the store is gone.
   void send(std::span<const std::byte> frame, Deadline deadline);
   /// The next frame, valid until the next call; nothing when the deadline passed first (a part that came is
-  /// kept). A farewell is told by kRemote.
+  /// kept). Throws kRemote when the server has said that it closes.
   std::optional<Frame> receive(Deadline deadline);
   int descriptor() const noexcept { return descriptor_; }
   /// "the store at 127.0.0.1:29400"
   const std::string& name() const noexcept { return name_; }
-  bool said_farewell() const noexcept { return farewell_; }
+  bool server_closed() const noexcept { return server_closed_; }
 
  private:
   Channel(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}
@@ -40,7 +40,7 @@ class Channel {
 
   int descriptor_;
   std::string name_;
-  bool farewell_ = false;
+  bool server_closed_ = false;
   std::vector<std::byte> buffer_;  // what has been read of the current frame
   std::size_t filled_ = 0;
 };
@@ -51,7 +51,8 @@ class Watch {
   Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
         Deadline deadline);
   enum class News { kNone, kValue, kStoreLeft, kStoreLost };
-  /// kStoreLeft: the server said farewell. kStoreLost: it went without one, so its process died. Both last.
+  /// kStoreLeft: the server closed on purpose. kStoreLost: the connection ended without that, so the server's
+  /// process died. Both are final.
   News check();
   const std::vector<std::byte>& value() const noexcept { return value_; }
   /// To poll for POLLIN; -1 when there is nothing to wait for any more.

@@ -24,11 +24,11 @@ enum class Kind : std::uint8_t {
   kGet = 2,     ///< answered once the key is there
   kTryGet = 3,  ///< answered at once
   kClaim = 4,
-  kAdd = 5,       ///< value: 8 bytes
-  kValue = 16,    ///< the answer
-  kAbsent = 17,   ///< to kTryGet
-  kRefused = 18,  ///< value: why
-  kFarewell = 19  ///< the server closes on purpose
+  kAdd = 5,            ///< value: 8 bytes
+  kValue = 16,         ///< the answer
+  kAbsent = 17,        ///< to kTryGet
+  kRefused = 18,       ///< value: why
+  kServerClosing = 19  ///< the server closes on purpose
 };
 
 constexpr std::size_t kMaxValue = std::size_t{16} << 20;

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "collectives/rendezvous/bootstrap.h"
-#include "collectives/rendezvous/meeting_place.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 #include "collectives/rendezvous/store_protocol.h"
 
 namespace tombolo::collectives {
@@ -27,10 +27,11 @@ using ErrorCode = asio::error_code;
 using Bytes = std::vector<std::byte>;
 
 constexpr auto kHandshakePatience = std::chrono::seconds(10);
-/// How long the farewell may take to leave; the clients' own deadlines cover the rest.
-constexpr auto kFarewellPatience = std::chrono::milliseconds(500);
-/// Strangers may hold so many connections, then the oldest goes. Clients that lose theirs this way try again.
-constexpr std::size_t kMostStrangers = 256;
+/// How long the closing frames may take to leave. A client that misses its own ends by its own deadline.
+constexpr auto kServerClosingPatience = std::chrono::milliseconds(500);
+/// So many connections may be open that have not proven that they know the secret; one more closes the
+/// oldest. A client that loses its connection this way tries again.
+constexpr std::size_t kMostUnauthenticated = 256;
 /// Before accepting again where the kernel could not give a connection (no descriptors left).
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
@@ -48,7 +49,7 @@ struct Shared {
   std::unordered_map<std::string, std::vector<Waiter>> waiters;
   std::set<std::shared_ptr<Session>> sessions;
   std::list<std::shared_ptr<Session>>
-      strangers;  // the sessions that have not proven themselves; oldest first
+      unauthenticated;  // sessions that have not yet proven that they know the secret; oldest first
 };
 
 class Session : public std::enable_shared_from_this<Session> {
@@ -82,11 +83,11 @@ class Session : public std::enable_shared_from_this<Session> {
     if (queue_.size() == 1) write();
   }
 
-  /// Says farewell, and closes once all answers have left.
+  /// Tells the client that the server closes, and closes once all answers have left.
   void finish() {
     finishing_ = true;
-    if (!trusted_) return close("");
-    answer(store::Kind::kFarewell, 0, {});
+    if (!authenticated_) return close("");
+    answer(store::Kind::kServerClosing, 0, {});
   }
 
   void close(std::string_view why) {
@@ -96,7 +97,7 @@ class Session : public std::enable_shared_from_this<Session> {
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
     const auto self = shared_from_this();
-    shared_.strangers.remove(self);
+    shared_.unauthenticated.remove(self);
     shared_.sessions.erase(self);
   }
 
@@ -111,13 +112,13 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void judge() {
     store::Nonce client;
-    trusted_ = store::check_proof(shared_.secret, nonce_, proof_, client);
-    if (trusted_) shared_.strangers.remove(shared_from_this());
-    verdict_ = store::make_verdict(shared_.secret, nonce_, client, trusted_);
+    authenticated_ = store::check_proof(shared_.secret, nonce_, proof_, client);
+    if (authenticated_) shared_.unauthenticated.remove(shared_from_this());
+    verdict_ = store::make_verdict(shared_.secret, nonce_, client, authenticated_);
     asio::async_write(socket_, asio::buffer(verdict_),
                       [self = shared_from_this()](ErrorCode error, std::size_t) {
                         if (error) return self->close("");
-                        if (!self->trusted_) return self->close("wrong secret");
+                        if (!self->authenticated_) return self->close("wrong secret");
                         self->timer_.cancel();
                         self->read_frame();
                       });
@@ -207,7 +208,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Shared& shared_;
   std::string peer_;
   store::Nonce nonce_{};
-  bool trusted_ = false;
+  bool authenticated_ = false;
   bool finishing_ = false;
   std::array<std::byte, store::kHelloBytes> hello_{};
   std::array<std::byte, store::kProofBytes> proof_{};
@@ -237,16 +238,16 @@ struct StoreServer::State {
       if (error) return pause(error);
       const auto session = std::make_shared<Session>(std::move(socket), shared);
       shared.sessions.insert(session);
-      shared.strangers.push_back(session);
-      if (shared.strangers.size() > kMostStrangers) {
+      shared.unauthenticated.push_back(session);
+      if (shared.unauthenticated.size() > kMostUnauthenticated) {
         if (!std::exchange(told_of_strangers, true)) {
           shared.log.warning(
               "store: more than {} connections on port {} have not proven that they know the secret; "
               "dropping "
               "the oldest of them from here on",
-              kMostStrangers, port);
+              kMostUnauthenticated, port);
         }
-        const auto oldest = shared.strangers.front();
+        const auto oldest = shared.unauthenticated.front();
         oldest->close("");
       }
       session->start();
@@ -303,7 +304,7 @@ struct StoreServer::State {
     resting.cancel();
     const auto all = shared.sessions;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
-    patience.expires_after(kFarewellPatience);
+    patience.expires_after(kServerClosingPatience);
     patience.async_wait([this](ErrorCode) { io.stop(); });
     wait_for_sessions();
   }

@@ -214,15 +214,15 @@ TEST(Store, SaysThatANameHasNoAddressAndWhatToDo) {
   expect_words(text, {"'no such host.invalid'", "MASTER_ADDR", "rank 0"});
 }
 
-// A client that never says a word holds one of the places for strangers.
+// A client that never says a word holds one of the places for unauthenticated connections.
 TEST(Store, StrangersCannotKeepRanksOut) {
   Lines lines;
   StoreServer server("127.0.0.1", 0, kSecret, lines.log());
   const auto friendly = connect(server.port());
-  std::vector<std::unique_ptr<RawClient>> strangers;
-  for (int i = 0; i < 300; ++i) strangers.push_back(std::make_unique<RawClient>(server.port()));
+  std::vector<std::unique_ptr<RawClient>> unauthenticated;
+  for (int i = 0; i < 300; ++i) unauthenticated.push_back(std::make_unique<RawClient>(server.port()));
   EXPECT_EQ(connect(server.port())->add("count", 1), 1);
-  EXPECT_LE(strangers.front()->drain(), store::kHelloBytes) << "the oldest is dropped";
+  EXPECT_LE(unauthenticated.front()->drain(), store::kHelloBytes) << "the oldest is dropped";
   EXPECT_EQ(lines.count("did not finish the handshake"), 0) << "for want of room, not of time";
   EXPECT_EQ(friendly->add("count", 1), 2) << "who has proven itself stays";
   EXPECT_EQ(lines.count("have not proven that they know the secret"), 1) << lines.text();
@@ -319,7 +319,7 @@ TEST(Store, DropsATrustedClientThatSendsAbsurdLengths) {
   EXPECT_EQ(connect(server.port())->add("count", 1), 1);
 }
 
-TEST(StoreWatch, TellsOfTheKeyAndOfAFarewell) {
+TEST(StoreWatch, TellsOfTheKeyAndOfAServerThatCloses) {
   auto server = std::make_unique<StoreServer>("127.0.0.1", 0, kSecret, Log());
   store::Watch watch("127.0.0.1", server->port(), kSecret, "abort", Deadline::after(kPatience));
   store::Watch other("127.0.0.1", server->port(), kSecret, "never", Deadline::after(kPatience));

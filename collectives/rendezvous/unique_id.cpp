@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "collectives/parameters.h"
-#include "collectives/rendezvous/meeting_place.h"
+#include "collectives/rendezvous/rendezvous_address.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -37,7 +37,7 @@ UniqueId make_unique_id() {
   const Options options = Options::settings_from_environment();
   const Secret secret = Secret::random();
   std::string address = kAddressParameter.text();
-  if (address.empty()) address = meeting_address(options.router.host);
+  if (address.empty()) address = rendezvous_address(options.router.host);
   UniqueId id{};
   if (address.size() + 1 > id.size() - kAddressAt) {
     fail(Cause::kInvalidUsage, "{}='{}' is too long for a unique id", kAddressParameter.name, address);

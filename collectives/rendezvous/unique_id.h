@@ -11,8 +11,8 @@ namespace tombolo::collectives {
 /// To be handed to every rank unchanged, by a way that others cannot read.
 using UniqueId = std::array<char, 128>;
 
-/// Opens a store in this process: on TOMBOLO_ADDRESS, or on meeting_address(). It stays until close_store(),
-/// or the end of the process. Any thread. Throws as StoreServer does.
+/// Opens a store in this process: on TOMBOLO_ADDRESS, or on rendezvous_address(). It stays until
+/// close_store(), or the end of the process. Any thread. Throws as StoreServer does.
 UniqueId make_unique_id();
 
 /// The store of `id` where this process keeps it, else null.

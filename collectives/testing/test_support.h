@@ -14,10 +14,10 @@
 
 namespace tombolo::collectives::test {
 
-inline constexpr DataType kAllTypes[] = {DataType::kInt8,     DataType::kUint8,   DataType::kInt16,
-                                         DataType::kUint16,   DataType::kInt32,   DataType::kUint32,
-                                         DataType::kInt64,    DataType::kUint64,  DataType::kFloat16,
-                                         DataType::kBfloat16, DataType::kFloat32, DataType::kFloat64};
+inline constexpr DataType kAllTypes[] = {
+    DataType::kInt8,    DataType::kUint8,   DataType::kInt16,      DataType::kUint16,    DataType::kInt32,
+    DataType::kUint32,  DataType::kInt64,   DataType::kUint64,     DataType::kFloat16,   DataType::kBfloat16,
+    DataType::kFloat32, DataType::kFloat64, DataType::kFloat8E4m3, DataType::kFloat8E5m2};
 inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMin, ReduceOp::kMax,
                                        ReduceOp::kAverage};
 

@@ -1,24 +1,30 @@
-/*
- * Tombolo's collective engine for C, shaped as users of NCCL expect, on host memory.
+/**
+ * @file tombolo.h
+ * Tombolo's collective engine for C, on host memory. Names, arguments and values are those of NCCL 2.28 where
+ * NCCL has them; docs/api.md describes every function.
  *
  * Calls block: when one returns, this rank's part is done and its buffers are free again. There are no
  * streams. Every rank of a communicator calls its collectives in the same order, with the same counts and
  * types.
  *
- * Threads: one thread at a time per communicator, but for tomboloCommAbort, which any thread may call.
- * Different communicators are independent, those made by tomboloCommSplit too. tomboloGetLastError and groups
- * are per thread.
+ * Threads: one thread at a time per communicator, except tomboloCommAbort and tomboloCommGetAsyncError, which
+ * any thread may call. Different communicators are independent, also those made by tomboloCommSplit. The text
+ * of tomboloGetLastError and groups belong to the calling thread.
  *
  * Errors: every function returns a tomboloResult_t; tomboloGetLastError tells in words what failed, on what,
- * and what to do. No wait is unbounded: after TOMBOLO_DEADLINE seconds (default 60) without progress a call
- * fails and names who was waited for. After any result but tomboloInvalidArgument and tomboloInvalidUsage the
- * communicator is of no more use on any rank; destroy it.
+ * and what to do. No wait is unbounded: after the deadline (60 seconds unless TOMBOLO_DEADLINE or
+ * tomboloConfig_t say otherwise) without progress a call fails and names the rank that it waited for.
+ * tomboloInvalidArgument and tomboloInvalidUsage leave a communicator as it was; after any other failure of a
+ * call on it the communicator is unusable on every rank and can only be destroyed.
+ *
+ * A handle that is null, or was destroyed, is tomboloInvalidArgument everywhere: it is never followed.
  *
  * `tombolo env` lists the environment variables.
  */
 #ifndef TOMBOLO_TOMBOLO_H_
 #define TOMBOLO_TOMBOLO_H_
 
+#include <limits.h>
 #include <stddef.h>
 
 #if defined(__GNUC__)
@@ -27,140 +33,235 @@
 #define TOMBOLO_API
 #endif
 
+/** Version of this header; tomboloGetVersion tells the library's. */
+#define TOMBOLO_MAJOR 0
+#define TOMBOLO_MINOR 1
+#define TOMBOLO_PATCH 0
+/** A version as one number that grows with it. */
+#define TOMBOLO_MAKE_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define TOMBOLO_VERSION_CODE TOMBOLO_MAKE_VERSION(TOMBOLO_MAJOR, TOMBOLO_MINOR, TOMBOLO_PATCH)
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* A member's view of a group of ranks. Made by the tomboloCommInit functions and tomboloCommSplit; freed by
- * tomboloCommDestroy. */
+/** Handle of one rank's member of a group of ranks: made by the tomboloCommInit functions and
+ * tomboloCommSplit, freed by tomboloCommDestroy. Handles are never used again for another communicator. */
 typedef struct tomboloComm* tomboloComm_t;
+#define TOMBOLO_COMM_NULL NULL
 
-/* Where and with which secret the ranks of one communicator meet. Copy its bytes to every rank; keep it
- * secret. */
 #define TOMBOLO_UNIQUE_ID_BYTES 128
+/** Address of the store where the ranks of one communicator meet, and the secret that admits them. Copy its
+ * bytes to every rank by a way that others cannot read. */
 typedef struct {
-  char internal[TOMBOLO_UNIQUE_ID_BYTES];
+  char internal[TOMBOLO_UNIQUE_ID_BYTES]; /**< not to be interpreted */
 } tomboloUniqueId;
 
+/** Result of every call. The numbers below 1000 are ncclResult_t's. Tombolo's own lie from 1000 on, so that
+ * they stay apart from whatever NCCL adds. */
 typedef enum {
   tomboloSuccess = 0,
-  tomboloSystemError = 1,     /* the operating system or a driver refused */
-  tomboloInternalError = 2,   /* a bug in Tombolo */
-  tomboloInvalidArgument = 3, /* a null pointer, a rank or type out of range */
-  tomboloInvalidUsage = 4,    /* environment or order of calls */
-  tomboloRemoteError = 5,     /* another rank failed, left, or died */
-  tomboloTimeout = 6,         /* a deadline passed */
-  tomboloAborted = 7,         /* tomboloCommAbort, here or on another rank */
-  tomboloUnsupported = 8      /* not available on this machine */
+  tomboloUnhandledCudaError = 1, /**< never returned: the engine works on host memory */
+  tomboloSystemError = 2,        /**< the operating system or a driver refused */
+  tomboloInternalError = 3,      /**< a bug in Tombolo */
+  tomboloInvalidArgument = 4,    /**< a null pointer or handle, a rank, root or type out of range */
+  tomboloInvalidUsage = 5,       /**< the environment, the order of calls, or buffers that overlap */
+  tomboloRemoteError = 6,        /**< another rank failed, left, or died */
+  tomboloInProgress = 7,         /**< never returned: calls block */
+  tomboloTimeout = 1000,         /**< a deadline passed */
+  tomboloAborted = 1001,         /**< tomboloCommAbort was called, here or on another rank */
+  tomboloUnsupported = 1002      /**< not available on this machine */
 } tomboloResult_t;
 
+/** Element types. The numbers below 1000 are ncclDataType_t's; Tombolo's own lie from 1000 on. Reductions of
+ * 16-bit and 8-bit floats combine two values in float and round to nearest even; 8-bit ones saturate at their
+ * largest finite value (448 and 57344), infinity included. */
 typedef enum {
   tomboloInt8 = 0,
   tomboloUint8 = 1,
-  tomboloInt16 = 2,
-  tomboloUint16 = 3,
-  tomboloInt32 = 4,
-  tomboloUint32 = 5,
-  tomboloInt64 = 6,
-  tomboloUint64 = 7,
-  tomboloFloat16 = 8,  /* combined in float, rounded to nearest even */
-  tomboloBfloat16 = 9, /* likewise */
-  tomboloFloat32 = 10,
-  tomboloFloat64 = 11,
-  tomboloNumTypes = 12
+  tomboloInt32 = 2,
+  tomboloUint32 = 3,
+  tomboloInt64 = 4,
+  tomboloUint64 = 5,
+  tomboloFloat16 = 6,
+  tomboloFloat32 = 7,
+  tomboloFloat64 = 8,
+  tomboloBfloat16 = 9,
+  tomboloFloat8e4m3 = 10,
+  tomboloFloat8e5m2 = 11,
+  tomboloNumTypes = 12, /**< one more than the last of NCCL's */
+  tomboloInt16 = 1000,
+  tomboloUint16 = 1001
 } tomboloDataType_t;
 
-/* Integers wrap around. A NaN wins minimum and maximum. The average is the sum divided by the number of
- * ranks, for integers toward zero. */
+/** Reduction operators, with ncclRedOp_t's numbers. Integers wrap around. A NaN wins minimum and maximum. The
+ * average is the sum divided by the number of ranks, for integers toward zero. */
 typedef enum {
   tomboloSum = 0,
   tomboloProd = 1,
-  tomboloMin = 2,
-  tomboloMax = 3,
+  tomboloMax = 2,
+  tomboloMin = 3,
   tomboloAvg = 4,
   tomboloNumOps = 5
 } tomboloRedOp_t;
 
-/* Major * 10000 + minor * 100 + patch. */
+/** In a tomboloConfig_t: the environment decides. */
+#define TOMBOLO_CONFIG_UNDEF_INT INT_MIN
+#define TOMBOLO_CONFIG_UNDEF_PTR NULL
+#define TOMBOLO_CONFIG_UNDEF_SECONDS (-1.0)
+#define TOMBOLO_CONFIG_MAGIC 0x746f6d62u
+
+/** Settings of one communicator, and of those that tomboloCommSplit makes from it. Every variable of this
+ * type begins as TOMBOLO_CONFIG_INITIALIZER. A setting that is left as it is there takes its value from the
+ * environment. */
+typedef struct tomboloConfig {
+  size_t size;          /**< set by TOMBOLO_CONFIG_INITIALIZER: bytes of the caller's struct */
+  unsigned int magic;   /**< set by TOMBOLO_CONFIG_INITIALIZER */
+  unsigned int version; /**< set by TOMBOLO_CONFIG_INITIALIZER: the caller's TOMBOLO_VERSION_CODE */
+  int blocking;         /**< 1, which is the default: calls block. Other values are refused. */
+  double deadline; /**< seconds that set-up, and any wait without progress, may last (TOMBOLO_DEADLINE) */
+  const char* algorithm; /**< as TOMBOLO_ALGORITHM: "auto", "ring", "two-level"; the same on every rank */
+  const char* routing;   /**< as TOMBOLO_ROUTING: "per-peer", "shared"; the same on every rank */
+} tomboloConfig_t;
+
+#define TOMBOLO_CONFIG_INITIALIZER                                                                 \
+  {                                                                                                \
+    sizeof(tomboloConfig_t), TOMBOLO_CONFIG_MAGIC, TOMBOLO_VERSION_CODE, TOMBOLO_CONFIG_UNDEF_INT, \
+        TOMBOLO_CONFIG_UNDEF_SECONDS, TOMBOLO_CONFIG_UNDEF_PTR, TOMBOLO_CONFIG_UNDEF_PTR           \
+  }
+
+/** @name Library
+ * @{ */
+/** The library's TOMBOLO_VERSION_CODE. */
 TOMBOLO_API tomboloResult_t tomboloGetVersion(int* version);
-/* Static text, "timeout"; never null. */
+/** Static text, such as "timeout"; never null. */
 TOMBOLO_API const char* tomboloGetErrorString(tomboloResult_t result);
-/* Of this thread's last failed call; empty if none failed. Valid until this thread's next failing call.
- * `comm` is not used and may be null. */
+/** Describes this thread's last failed call; empty if none failed. Valid until this thread's next failing
+ * call. `comm` is not used and may be null. */
 TOMBOLO_API const char* tomboloGetLastError(tomboloComm_t comm);
-/* Bytes of one element; 0 for a type out of range. */
+/** Bytes of one element; 0 for a type that does not exist. */
 TOMBOLO_API size_t tomboloTypeSize(tomboloDataType_t type);
+/** @} */
 
-/* ---- Communicators ---- */
+/** @name Communicators
+ * The tomboloCommInit functions, tomboloCommSplit and tomboloCommFinalize are refused (tomboloInvalidUsage)
+ * in a group; the others act at once, also there.
+ * @{ */
 
-/* Opens a meeting place in this process. The id says where it is (TOMBOLO_ADDRESS, or an address on the
- * network that all share) and holds the secret that lets in. One rank (or any process that stays until all
- * have initialised) calls it and hands the id to all ranks; no launcher's variables are read. */
+/** Starts a store in this process and describes it: its address (TOMBOLO_ADDRESS, or one on the network that
+ * all share) and its secret. One rank, or any process that stays until all have initialised, calls this and
+ * hands the id to all ranks; no launcher's variables are read. */
 TOMBOLO_API tomboloResult_t tomboloGetUniqueId(tomboloUniqueId* id);
-/* Collective over `nranks` callers with the same id. Returns once all have met; else, after the deadline,
- * tomboloTimeout with every missing rank named. */
+/** Collective over `nranks` callers with the same id. Returns once all have come; after the deadline it
+ * returns tomboloTimeout, with every missing rank named. */
 TOMBOLO_API tomboloResult_t tomboloCommInitRank(tomboloComm_t* comm, int nranks, tomboloUniqueId id,
                                                 int rank);
-/* The same, with rank, size and rank 0's address from torchrun, Slurm, Open MPI or `tombolo run`; without any
- * of those a communicator of one rank. */
+/** tomboloCommInitRank with settings. `config` is read during the call only; null stands for
+ * TOMBOLO_CONFIG_INITIALIZER. A configuration that is not initialised, or that a newer header made, is
+ * tomboloInvalidArgument. */
+TOMBOLO_API tomboloResult_t tomboloCommInitRankConfig(tomboloComm_t* comm, int nranks, tomboloUniqueId id,
+                                                      int rank, const tomboloConfig_t* config);
+/** tomboloCommInitRank with rank, size and rank 0's address from torchrun, Slurm, Open MPI or `tombolo run`;
+ * without any of those a communicator of one rank. */
 TOMBOLO_API tomboloResult_t tomboloCommInitFromEnvironment(tomboloComm_t* comm);
-/* A color below 0: takes part, but gets *newcomm = NULL. */
+/** A color for tomboloCommSplit: the caller takes part, but gets *newcomm = NULL. */
 #define TOMBOLO_SPLIT_NOCOLOR (-1)
-/* Collective. Ranks of equal color form a communicator, ordered by key, then rank. */
+/** Collective. Ranks of equal color form a communicator, ordered by key, then rank. A color below 0 is
+ * TOMBOLO_SPLIT_NOCOLOR. */
 TOMBOLO_API tomboloResult_t tomboloCommSplit(tomboloComm_t comm, int color, int key, tomboloComm_t* newcomm);
-/* Takes leave of the other ranks (waits up to 5 s for theirs) and frees the communicator. NULL is fine. */
+/** Ends the use of a communicator: tells the other ranks, and waits up to 5 s until they have said the same.
+ * Afterwards only queries and tomboloCommDestroy are possible; any other call, a second finalize included, is
+ * tomboloInvalidUsage. */
+TOMBOLO_API tomboloResult_t tomboloCommFinalize(tomboloComm_t comm);
+/** Finalizes the communicator unless that was done or it has failed, and frees it. NULL is fine. Calls on it
+ * that a group has recorded are dropped, and the group's end fails. */
 TOMBOLO_API tomboloResult_t tomboloCommDestroy(tomboloComm_t comm);
-/* From any thread: makes every call on this communicator, here and on all ranks, fail with tomboloAborted.
+/** From any thread: makes every call on this communicator, here and on all ranks, fail with tomboloAborted.
  * Does not free it. */
 TOMBOLO_API tomboloResult_t tomboloCommAbort(tomboloComm_t comm);
+/** From any thread: *asyncError is what made the communicator unusable, tomboloSuccess while it is usable or
+ * finalized. It tells what this rank knows and does not ask the others. */
+TOMBOLO_API tomboloResult_t tomboloCommGetAsyncError(tomboloComm_t comm, tomboloResult_t* asyncError);
+/** The number of ranks. */
 TOMBOLO_API tomboloResult_t tomboloCommCount(tomboloComm_t comm, int* count);
+/** The caller's rank, from 0. */
 TOMBOLO_API tomboloResult_t tomboloCommUserRank(tomboloComm_t comm, int* rank);
-/* The algorithm of the last collective, "two-level"; valid until the next collective of this communicator. */
+/** The algorithm of the last collective, such as "two-level", or "none". The text is valid until the next
+ * call of this function on the communicator, or its end. */
 TOMBOLO_API tomboloResult_t tomboloCommLastAlgorithm(tomboloComm_t comm, const char** name);
+/** @} */
 
-/* ---- Collectives ----
- * Counts are elements. Buffers must not overlap, except in place: sendbuff == recvbuff; for AllGather
- * sendbuff == recvbuff + rank * sendcount elements; for ReduceScatter recvbuff == sendbuff + rank * recvcount
- * elements. All ranks get the same bits, and get them again for the same ranks, layout and input. */
+/** @name Collectives
+ * Counts are elements. Buffers must not overlap, except in place as each function says. All ranks get the
+ * same bits, and get them again for the same ranks, clusters and input.
+ * @{ */
 
+/** recvbuff on every rank is the reduction of all sendbuff. In place: sendbuff == recvbuff. */
 TOMBOLO_API tomboloResult_t tomboloAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                                              tomboloDataType_t datatype, tomboloRedOp_t op,
                                              tomboloComm_t comm);
-/* sendbuff holds ranks * recvcount elements; rank r receives the r-th part of the reduction. */
+/** sendbuff holds ranks * recvcount elements; rank r receives the r-th part of the reduction. In place:
+ * recvbuff == sendbuff + rank * recvcount elements. */
 TOMBOLO_API tomboloResult_t tomboloReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                                  tomboloDataType_t datatype, tomboloRedOp_t op,
                                                  tomboloComm_t comm);
-/* recvbuff receives ranks * sendcount elements, by rank. */
+/** recvbuff receives ranks * sendcount elements, by rank. In place: sendbuff == recvbuff + rank * sendcount
+ * elements. */
 TOMBOLO_API tomboloResult_t tomboloAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
                                              tomboloDataType_t datatype, tomboloComm_t comm);
-/* sendbuff is read on the root only. */
+/** sendbuff is read on the root only. In place: sendbuff == recvbuff. */
 TOMBOLO_API tomboloResult_t tomboloBroadcast(const void* sendbuff, void* recvbuff, size_t count,
                                              tomboloDataType_t datatype, int root, tomboloComm_t comm);
-/* recvbuff is written on the root only. */
+/** recvbuff is written on the root only. In place: sendbuff == recvbuff. */
 TOMBOLO_API tomboloResult_t tomboloReduce(const void* sendbuff, void* recvbuff, size_t count,
                                           tomboloDataType_t datatype, tomboloRedOp_t op, int root,
                                           tomboloComm_t comm);
-/* Both hold ranks * count elements; part p of sendbuff goes to rank p. Never in place. */
+/** The root's recvbuff receives ranks * count elements, by rank; elsewhere it is not used. In place on the
+ * root: sendbuff == recvbuff + root * count elements. */
+TOMBOLO_API tomboloResult_t tomboloGather(const void* sendbuff, void* recvbuff, size_t count,
+                                          tomboloDataType_t datatype, int root, tomboloComm_t comm);
+/** The root's sendbuff holds ranks * count elements, by rank; elsewhere it is not used. In place on the root:
+ * recvbuff == sendbuff + root * count elements. */
+TOMBOLO_API tomboloResult_t tomboloScatter(const void* sendbuff, void* recvbuff, size_t count,
+                                           tomboloDataType_t datatype, int root, tomboloComm_t comm);
+/** Both hold ranks * count elements; part p of sendbuff goes to rank p. Never in place. */
 TOMBOLO_API tomboloResult_t tomboloAllToAll(const void* sendbuff, void* recvbuff, size_t count,
                                             tomboloDataType_t datatype, tomboloComm_t comm);
+/** Returns once every rank has called it. */
 TOMBOLO_API tomboloResult_t tomboloBarrier(tomboloComm_t comm);
+/** @} */
 
-/* ---- Point to point ----
- * In order per pair of ranks and direction; both sides name the same number of bytes. A count of zero is no
- * message. Two ranks that send to each other do so inside a group, or both wait for the other to receive. */
+/** @name Point to point
+ * Messages arrive in order per pair of ranks and direction; both sides name the same number of bytes. A count
+ * of zero is no message. Two ranks that send to each other do so inside a group, or both wait for the other
+ * to receive.
+ * @{ */
 
+/** Sends `count` elements to rank `peer`. Returns once sendbuff is free. */
 TOMBOLO_API tomboloResult_t tomboloSend(const void* sendbuff, size_t count, tomboloDataType_t datatype,
                                         int peer, tomboloComm_t comm);
+/** Receives `count` elements from rank `peer`. */
 TOMBOLO_API tomboloResult_t tomboloRecv(void* recvbuff, size_t count, tomboloDataType_t datatype, int peer,
                                         tomboloComm_t comm);
+/** @} */
 
-/* Between the two, this thread's sends, receives and collectives are only noted (buffers must stay); the
- * outermost tomboloGroupEnd starts all sends and receives together, carries out the collectives in the order
- * of their calls, waits for everything, and returns the first failure; whatever fails, no buffer is in use
- * afterwards. A call with wrong arguments fails at once and is not noted. Groups nest. A rank may send to
- * itself in a group. */
+/** @name Groups
+ * Between start and end, this thread's sends, receives and collectives, on any communicators, are recorded
+ * and not yet carried out; their buffers must stay. Nothing else can be recorded. A call with wrong arguments
+ * fails at once and is not recorded. Groups nest; a rank may send to itself in one.
+ * @{ */
+
+/** Opens a group. */
 TOMBOLO_API tomboloResult_t tomboloGroupStart(void);
+/** Closes the innermost group. That of the outermost one starts all sends and receives together, carries out
+ * the collectives in the order of their calls, waits for everything, and returns the first failure; whatever
+ * fails, no buffer is in use afterwards. Calls on a communicator that has been destroyed since are not made,
+ * and are tomboloInvalidUsage. */
 TOMBOLO_API tomboloResult_t tomboloGroupEnd(void);
+/** Closes the innermost group in place of tomboloGroupEnd, and forgets what was recorded since its start. Of
+ * an inner group, what the outer ones recorded before stays. */
+TOMBOLO_API tomboloResult_t tomboloGroupDiscard(void);
+/** @} */
 
 #ifdef __cplusplus
 }

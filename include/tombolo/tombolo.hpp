@@ -1,17 +1,24 @@
-// Tombolo's collective engine for C++17 and later: the C interface (tombolo.h, which states the rules) with
-// objects that clean up and exceptions that explain. Header-only; link libtombolo.
+/// @file tombolo.hpp
+/// Tombolo's collective engine for C++20: the C interface (tombolo.h, which states the rules) with objects
+/// that clean up, exceptions that explain, and buffers that know their type and length. Header-only; link
+/// libtombolo.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "tombolo/tombolo.h"
 
 namespace tombolo::api {
 
+/// What a failed call throws.
 class Error : public std::runtime_error {
  public:
   Error(tomboloResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
@@ -28,6 +35,8 @@ inline void check(tomboloResult_t result) {
   }
 }
 
+/// The data type of a C++ arithmetic type. Specialise it for a type of your own with the same bytes as one of
+/// tomboloDataType_t's.
 template <typename T>
 struct DataTypeOf;
 template <>
@@ -71,17 +80,46 @@ struct DataTypeOf<std::uint64_t> {
   static constexpr tomboloDataType_t value = tomboloUint64;
 };
 
-/// Owns a communicator. Moves, does not copy. One thread at a time, but for abort().
+/// A std::span, or what one is made from (a vector, an array), of elements that have a DataTypeOf.
+template <typename Range>
+concept Buffer = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> && requires {
+  { DataTypeOf<std::ranges::range_value_t<Range>>::value } -> std::convertible_to<tomboloDataType_t>;
+};
+/// A Buffer that may be written to.
+template <typename Range>
+concept MutableBuffer =
+    Buffer<Range> && !std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>;
+/// Two Buffers of the same type of element.
+template <typename Left, typename Right>
+concept SameElements = std::same_as<std::ranges::range_value_t<Left>, std::ranges::range_value_t<Right>>;
+
+/// The settings of a communicator, each as the environment says until it is set.
+inline tomboloConfig_t default_config() {
+  return TOMBOLO_CONFIG_INITIALIZER;
+}
+
+/// Owns a communicator. Moves, does not copy. One thread at a time, except for abort() and async_error().
+///
+/// The functions that take buffers throw Error (tomboloInvalidArgument) where the lengths of two buffers do
+/// not fit together. On the other ranks than the root, the buffer that only the root uses may have any
+/// length.
 class Communicator {
  public:
+  /// Owns nothing until another communicator is moved here.
   Communicator() = default;
+  /// tomboloCommInitFromEnvironment.
   static Communicator from_environment() {
     Communicator made;
     check(tomboloCommInitFromEnvironment(&made.handle_));
     return made;
   }
+  /// tomboloCommInitRank.
   Communicator(int ranks, const tomboloUniqueId& id, int rank) {
     check(tomboloCommInitRank(&handle_, ranks, id, rank));
+  }
+  /// tomboloCommInitRankConfig.
+  Communicator(int ranks, const tomboloUniqueId& id, int rank, const tomboloConfig_t& config) {
+    check(tomboloCommInitRankConfig(&handle_, ranks, id, rank, &config));
   }
   ~Communicator() { tomboloCommDestroy(handle_); }
   Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -111,18 +149,109 @@ class Communicator {
     check(tomboloCommLastAlgorithm(handle_, &name));
     return name;
   }
+  tomboloResult_t async_error() const {
+    tomboloResult_t result = tomboloSuccess;
+    check(tomboloCommGetAsyncError(handle_, &result));
+    return result;
+  }
   /// Empty (false) for a color below 0.
   Communicator split(int color, int key) const {
     Communicator made;
     check(tomboloCommSplit(handle_, color, key, &made.handle_));
     return made;
   }
+  void finalize() const { check(tomboloCommFinalize(handle_)); }
   void abort() const { check(tomboloCommAbort(handle_)); }
 
+  // ---- Collectives on buffers
+
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void all_reduce(const Send& send, Receive&& receive, tomboloRedOp_t op = tomboloSum) const {
+    const auto [from, to] = spans(send, receive);
+    expect("all_reduce", "send", from.size(), to.size());
+    all_reduce(from.data(), to.data(), to.size(), type_of(to), op);
+  }
+  /// In place.
+  template <MutableBuffer Data>
+  void all_reduce(Data&& data, tomboloRedOp_t op = tomboloSum) const {
+    all_reduce(data, data, op);
+  }
   template <typename T>
   void all_reduce(const T* send, T* receive, std::size_t count, tomboloRedOp_t op = tomboloSum) const {
     all_reduce(send, receive, count, DataTypeOf<T>::value, op);
   }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduce_scatter(const Send& send, Receive&& receive, tomboloRedOp_t op = tomboloSum) const {
+    const auto [from, to] = spans(send, receive);
+    expect("reduce_scatter", "send", from.size(), to.size() * ranks());
+    reduce_scatter(from.data(), to.data(), to.size(), type_of(to), op);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void all_gather(const Send& send, Receive&& receive) const {
+    const auto [from, to] = spans(send, receive);
+    expect("all_gather", "receive", to.size(), from.size() * ranks());
+    all_gather(from.data(), to.data(), from.size(), type_of(to));
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void broadcast(const Send& send, Receive&& receive, int root) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("broadcast", "send", from.size(), to.size());
+    broadcast(from.data(), to.data(), to.size(), type_of(to), root);
+  }
+  /// In place.
+  template <MutableBuffer Data>
+  void broadcast(Data&& data, int root) const {
+    broadcast(data, data, root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void reduce(const Send& send, Receive&& receive, tomboloRedOp_t op, int root) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("reduce", "receive", to.size(), from.size());
+    reduce(from.data(), to.data(), from.size(), type_of(to), op, root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void gather(const Send& send, Receive&& receive, int root) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("gather", "receive", to.size(), from.size() * ranks());
+    gather(from.data(), to.data(), from.size(), type_of(to), root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void scatter(const Send& send, Receive&& receive, int root) const {
+    const auto [from, to] = spans(send, receive);
+    if (rank() == root) expect("scatter", "send", from.size(), to.size() * ranks());
+    scatter(from.data(), to.data(), to.size(), type_of(to), root);
+  }
+  template <Buffer Send, MutableBuffer Receive>
+  requires SameElements<Send, Receive>
+  void all_to_all(const Send& send, Receive&& receive) const {
+    const auto [from, to] = spans(send, receive);
+    const std::size_t part = from.size() / ranks();
+    expect("all_to_all", "send", from.size(), part * ranks());
+    expect("all_to_all", "receive", to.size(), from.size());
+    all_to_all(from.data(), to.data(), part, type_of(to));
+  }
+  void barrier() const { check(tomboloBarrier(handle_)); }
+
+  template <Buffer Data>
+  void send(const Data& data, int peer) const {
+    const std::span from(data);
+    send(from.data(), from.size(), type_of(from), peer);
+  }
+  template <MutableBuffer Data>
+  void receive(Data&& data, int peer) const {
+    const std::span to(data);
+    receive(to.data(), to.size(), type_of(to), peer);
+  }
+
+  // ---- The same on untyped memory, with counts as in the C interface
+
   void all_reduce(const void* send, void* receive, std::size_t count, tomboloDataType_t type,
                   tomboloRedOp_t op) const {
     check(tomboloAllReduce(send, receive, count, type, op, handle_));
@@ -141,10 +270,15 @@ class Communicator {
               int root) const {
     check(tomboloReduce(send, receive, count, type, op, root, handle_));
   }
+  void gather(const void* send, void* receive, std::size_t count, tomboloDataType_t type, int root) const {
+    check(tomboloGather(send, receive, count, type, root, handle_));
+  }
+  void scatter(const void* send, void* receive, std::size_t count, tomboloDataType_t type, int root) const {
+    check(tomboloScatter(send, receive, count, type, root, handle_));
+  }
   void all_to_all(const void* send, void* receive, std::size_t count, tomboloDataType_t type) const {
     check(tomboloAllToAll(send, receive, count, type, handle_));
   }
-  void barrier() const { check(tomboloBarrier(handle_)); }
   void send(const void* data, std::size_t count, tomboloDataType_t type, int peer) const {
     check(tomboloSend(data, count, type, peer, handle_));
   }
@@ -153,26 +287,59 @@ class Communicator {
   }
 
  private:
+  template <typename Send, typename Receive>
+  static auto spans(const Send& send, Receive& receive) {
+    using Element = std::ranges::range_value_t<Send>;
+    return std::pair(std::span<const Element>(send), std::span<Element>(receive));
+  }
+  template <typename T, std::size_t kExtent>
+  static constexpr tomboloDataType_t type_of(std::span<T, kExtent>) noexcept {
+    return DataTypeOf<std::remove_cv_t<T>>::value;
+  }
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  static void expect(const char* function, const char* buffer, std::size_t found, std::size_t expected) {
+    if (found == expected) return;
+    throw Error(tomboloInvalidArgument, std::string("invalid argument: ") + function + ": the " + buffer +
+                                            " buffer has " + std::to_string(found) + " elements, expected " +
+                                            std::to_string(expected));
+  }
+
   tomboloComm_t handle_ = nullptr;
 };
 
+/// tomboloGetUniqueId.
 inline tomboloUniqueId make_unique_id() {
   tomboloUniqueId id;
   check(tomboloGetUniqueId(&id));
   return id;
 }
 
-/// Calls `body` between GroupStart and GroupEnd.
+/// An open group. Destroyed without end(), as an exception does it, it forgets what was recorded since it was
+/// made.
+class Group {
+ public:
+  Group() { check(tomboloGroupStart()); }
+  ~Group() {
+    if (open_) tomboloGroupDiscard();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  /// tomboloGroupEnd.
+  void end() {
+    open_ = false;
+    check(tomboloGroupEnd());
+  }
+
+ private:
+  bool open_ = true;
+};
+
+/// Calls `body` in a group. Where it throws, nothing of what it recorded is carried out.
 template <typename Body>
 void group(Body&& body) {
-  check(tomboloGroupStart());
-  try {
-    body();
-  } catch (...) {
-    tomboloGroupEnd();
-    throw;
-  }
-  check(tomboloGroupEnd());
+  Group group;
+  std::forward<Body>(body)();
+  group.end();
 }
 
 }  // namespace tombolo::api

@@ -1,6 +1,7 @@
 /* One rank, in C, over the public interface. "all": checks every function, exit code 0. "loop": says "ready"
- * after some all-reduces and goes on until one fails; then prints why and exits with the result code plus
- * 100. "id RANK SIZE FILE": as "all", but the ranks meet by a unique id, which rank 0 leaves in the file. */
+ * after some all-reduces and goes on until one fails; then prints why and exits with exit_code() of the
+ * result. "id RANK SIZE FILE": as "all", but the ranks meet by a unique id, which rank 0 leaves in the file.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,11 @@ static int rank, size;
     }                                                                        \
   } while (0)
 
+/* 100 and NCCL's number, or 200 and how far Tombolo's own number is beyond 1000: exit codes end at 255. */
+static int exit_code(tomboloResult_t result) {
+  return result < tomboloTimeout ? 100 + (int)result : 200 + (int)result - (int)tomboloTimeout;
+}
+
 static int collectives(void) {
   static int in[kMostRanks * kCount], out[kMostRanks * kCount];
   const int ranks_sum = size * (size + 1) / 2;
@@ -45,6 +51,16 @@ static int collectives(void) {
   for (i = 0; i < kCount; ++i) EXPECT(out[i] == (rank == 0 ? 1 : 0));
   CHECK(tomboloAllToAll(in, out, kCount, tomboloInt32, comm));
   for (r = 0; r < size; ++r) EXPECT(out[r * kCount] == r + 1);
+  memset(out, 0, sizeof(out));
+  CHECK(tomboloGather(in, out, kCount, tomboloInt32, size - 1, comm));
+  for (r = 0; r < size; ++r) EXPECT(out[r * kCount] == (rank == size - 1 ? r + 1 : 0));
+  for (i = 0; i < size * kCount; ++i) in[i] = i / kCount;
+  CHECK(tomboloScatter(in, out, kCount, tomboloInt32, 0, comm));
+  for (i = 0; i < kCount; ++i) EXPECT(out[i] == rank);
+  /* In place: the root's own part stays where it is. */
+  CHECK(tomboloScatter(in, rank == 0 ? in : out, kCount, tomboloInt32, 0, comm));
+  for (i = 0; i < size * kCount; ++i) EXPECT(in[i] == i / kCount);
+  for (i = 0; i < size * kCount; ++i) in[i] = rank + 1;
   CHECK(tomboloBarrier(comm));
 
   /* Everybody exchanges with its neighbours at once: only a group can. */
@@ -80,7 +96,9 @@ static int errors(void) {
   EXPECT(tomboloSend(&one, 1, tomboloInt32, -1, comm) == tomboloInvalidArgument);
   EXPECT(tomboloGroupEnd() == tomboloInvalidUsage);
   EXPECT(tomboloTypeSize(tomboloBfloat16) == 2 && tomboloTypeSize(tomboloNumTypes) == 0);
+  EXPECT(tomboloTypeSize(tomboloInt16) == 2 && tomboloTypeSize(tomboloFloat8e5m2) == 1);
   EXPECT(tomboloCommDestroy(NULL) == tomboloSuccess);
+  EXPECT(tomboloGetVersion(&one) == tomboloSuccess && one == TOMBOLO_VERSION_CODE);
   return 0;
 }
 
@@ -126,12 +144,15 @@ int main(int argc, char** argv) {
   }
   if (result != tomboloSuccess) {
     fprintf(stderr, "%s\n", tomboloGetLastError(NULL));
-    return 100 + (int)result;
+    return exit_code(result);
   }
   CHECK(tomboloCommUserRank(comm, &rank));
   CHECK(tomboloCommCount(comm, &size));
   if (strcmp(mode, "all") == 0) {
     if (collectives() != 0 || errors() != 0) return 1;
+    CHECK(tomboloCommGetAsyncError(comm, &result));
+    EXPECT(result == tomboloSuccess);
+    CHECK(tomboloCommFinalize(comm));
     CHECK(tomboloCommDestroy(comm));
     return 0;
   }
@@ -145,5 +166,5 @@ int main(int argc, char** argv) {
   }
   fprintf(stderr, "%s\n", tomboloGetLastError(comm));
   tomboloCommDestroy(comm);
-  return 100 + (int)result;
+  return exit_code(result);
 }

@@ -1,185 +1,30 @@
-// Every algorithm as a pure schedule: all ranks' steps run here in one thread, in random order as far as
-// their dependencies allow, over in-memory messages. What needs an order that the schedule does not state
-// fails.
+// Every algorithm of the table as a pure schedule, in a simulation.
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <random>
 
 #include "base/randomized_test.h"
-#include "collectives/engine/data_type.h"
-#include "collectives/schedule/algorithms/all_gather.h"
-#include "collectives/schedule/algorithms/all_to_all.h"
-#include "collectives/schedule/algorithms/barrier.h"
-#include "collectives/schedule/algorithms/broadcast.h"
-#include "collectives/schedule/algorithms/doubling_all_reduce.h"
-#include "collectives/schedule/algorithms/reduce.h"
-#include "collectives/schedule/algorithms/reduce_scatter.h"
-#include "collectives/schedule/algorithms/ring_all_reduce.h"
+#include "collectives/schedule/algorithm.h"
+#include "collectives/schedule/algorithms/dissemination_barrier.h"
 #include "collectives/schedule/algorithms/two_level_all_reduce.h"
+#include "collectives/testing/schedule_simulation.h"
 
 namespace tombolo::collectives {
 namespace {
 
-using Vector = std::vector<float>;
-constexpr std::size_t kElement = sizeof(float);
+using namespace test;
 
-struct Rank {
-  Schedule schedule;
-  Vector input, output;  // in place: only output is used
-  bool in_place = false;
-  std::ptrdiff_t input_in_output = 0;  // elements
-  std::vector<std::byte> scratch;
-  std::vector<std::uint32_t> waits;
-  std::vector<bool> posted;
-  std::vector<std::uint32_t> ready;
-  std::map<int, std::deque<std::uint32_t>> sends, receives;  // per peer, in posting order
-  std::size_t done = 0;
-};
-
-class Simulation {
- public:
-  Simulation(std::vector<Rank> ranks, bool average, std::uint32_t seed)
-      : ranks_(std::move(ranks)), average_(average), random_(seed) {
-    for (auto& rank : ranks_) {
-      rank.scratch.assign(rank.schedule.scratch_bytes, std::byte{0xff});
-      rank.waits = rank.schedule.dependencies;
-      for (std::uint32_t i = 0; i < rank.schedule.steps.size(); ++i) {
-        const Step& step = rank.schedule.steps[i];
-        if (step.kind == StepKind::kSend) rank.sends[step.peer].push_back(i);
-        if (step.kind == StepKind::kReceive) rank.receives[step.peer].push_back(i);
-        if (rank.waits[i] == 0 && local(step)) rank.ready.push_back(i);
-      }
-    }
-  }
-
-  /// Bytes between two clusters are counted by who asks.
-  std::map<std::pair<int, int>, std::size_t> bytes;
-
-  void run() {
-    for (;;) {
-      std::vector<std::function<void()>> possible;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        Rank& rank = ranks_[r];
-        for (std::size_t k = 0; k < rank.ready.size(); ++k)
-          possible.push_back([this, r, k] { compute(r, k); });
-        for (auto& [peer, queue] : rank.sends) {
-          if (queue.empty() || rank.waits[queue.front()] != 0) continue;
-          auto& other = ranks_[static_cast<std::size_t>(peer)];
-          auto& theirs = other.receives[static_cast<int>(r)];
-          // A message needs both sides: no buffering that real connections might not have.
-          if (theirs.empty() || other.waits[theirs.front()] != 0) continue;
-          possible.push_back([this, r, to = static_cast<std::size_t>(peer)] { transfer(r, to); });
-        }
-      }
-      if (possible.empty()) break;
-      possible[random_() % possible.size()]();
-    }
-    for (const auto& rank : ranks_)
-      ASSERT_EQ(rank.done, rank.schedule.steps.size()) << "the schedules deadlock";
-  }
-
-  const Vector& output(int rank) const { return ranks_[static_cast<std::size_t>(rank)].output; }
-
- private:
-  static bool local(const Step& step) {
-    return step.kind != StepKind::kSend && step.kind != StepKind::kReceive;
-  }
-  static std::byte* at(Rank& rank, Piece piece, std::size_t size) {
-    std::byte* base = nullptr;
-    std::size_t limit = 0;
-    if (piece.buffer == Buffer::kScratch) {
-      base = rank.scratch.data(), limit = rank.scratch.size();
-    } else {
-      auto& vector = piece.buffer == Buffer::kInput ? rank.input : rank.output;
-      base = reinterpret_cast<std::byte*>(vector.data()), limit = vector.size() * kElement;
-      // In place for reduce-scatter: the output lies within the vector that holds the input.
-      if (rank.in_place && rank.input_in_output < 0)
-        piece.offset -= rank.input_in_output * std::ptrdiff_t{kElement};
-    }
-    EXPECT_GE(piece.offset, 0);
-    EXPECT_LE(static_cast<std::size_t>(piece.offset) + size, limit);
-    return base + piece.offset;
-  }
-  void finish(std::size_t r, std::uint32_t i) {
-    Rank& rank = ranks_[r];
-    ++rank.done;
-    for (auto d = rank.schedule.dependents_begin[i]; d < rank.schedule.dependents_begin[i + 1]; ++d) {
-      const auto next = rank.schedule.dependents[d];
-      if (--rank.waits[next] == 0 && local(rank.schedule.steps[next])) rank.ready.push_back(next);
-    }
-  }
-  void compute(std::size_t r, std::size_t k) {
-    Rank& rank = ranks_[r];
-    const auto i = rank.ready[k];
-    rank.ready.erase(rank.ready.begin() + static_cast<std::ptrdiff_t>(k));
-    const Step& step = rank.schedule.steps[i];
-    const std::size_t count = step.bytes / kElement;
-    if (step.kind == StepKind::kCombine) {
-      combine(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes),
-              at(rank, step.right, step.bytes), count, DataType::kFloat32, ReduceOp::kSum);
-    } else if (step.kind == StepKind::kCopy) {
-      std::memmove(at(rank, step.target, step.bytes), at(rank, step.left, step.bytes), step.bytes);
-    } else if (step.kind == StepKind::kDivide) {
-      ASSERT_TRUE(average_);
-      divide(at(rank, step.target, step.bytes), count, DataType::kFloat32, ranks_.size());
-    }
-    finish(r, i);
-  }
-  void transfer(std::size_t from, std::size_t to) {
-    auto& sends = ranks_[from].sends[static_cast<int>(to)];
-    auto& receives = ranks_[to].receives[static_cast<int>(from)];
-    const auto sending = sends.front(), receiving = receives.front();
-    sends.pop_front();
-    receives.pop_front();
-    const Step& out = ranks_[from].schedule.steps[sending];
-    const Step& in = ranks_[to].schedule.steps[receiving];
-    ASSERT_EQ(out.bytes, in.bytes) << "rank " << from << " to rank " << to;
-    std::memcpy(at(ranks_[to], in.target, in.bytes), at(ranks_[from], out.left, out.bytes), out.bytes);
-    bytes[{static_cast<int>(from), static_cast<int>(to)}] += out.bytes;
-    finish(from, sending);
-    finish(to, receiving);
-  }
-
-  std::vector<Rank> ranks_;
-  bool average_;
-  std::mt19937 random_;
-};
-
-using Places = std::vector<Layout::Place>;
-
-/// "ABAB": one letter per rank names its cluster; every rank has its own host.
-Places places_of(std::string_view clusters) {
-  Places places;
-  for (std::size_t i = 0; i < clusters.size(); ++i) {
-    places.push_back({"host" + std::to_string(i), std::string(1, clusters[i])});
-  }
-  return places;
-}
-
-Vector filled(std::size_t count, int rank) {
-  Vector vector(count);
-  // Small integers: sums are exact, so one reference holds for every order.
-  for (std::size_t i = 0; i < count; ++i)
-    vector[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13) % 97);
-  return vector;
-}
-
-constexpr std::string_view kLayouts[] = {
+constexpr std::string_view kClusters[] = {
     "A",     "AA",  "AAA",    "AAAA",   "AAAAA",  "AB",   "AABB",     "ABAB",     "AAB",      "ABBBB",
     "AAABB", "ABC", "AABBCC", "ABCABC", "AABBBC", "ABCD", "ABABABAB", "AAAABBBB", "AAABBBBB", "AAAAAAA"};
 constexpr std::size_t kCounts[] = {0, 1, 2, 5, 17, 64, 257};
 
-using AllReduce = Schedule (*)(const Layout&, const Problem&, const Tuning&, bool);
-
-/// Runs `make` on every layout, count, segment size, in place or not; `check` looks at the result.
+/// One arrangement of ranks, with a problem and sizes.
 struct Case {
-  Places places;
-  std::vector<Layout> layouts;
+  std::vector<RankLocation> locations;
+  std::vector<RankMap> maps;
   Problem problem;
   Tuning tuning;
   bool in_place = false;
@@ -187,13 +32,13 @@ struct Case {
 
 void for_each_case(const std::function<void(const Case&, std::uint32_t)>& action) {
   std::mt19937 random(test_seed());
-  for (const auto clusters : kLayouts) {
+  for (const auto clusters : kClusters) {
     for (const std::size_t count : kCounts) {
       for (const bool in_place : {false, true}) {
         Case one;
-        one.places = places_of(clusters);
+        one.locations = locations_of(clusters);
         for (int rank = 0; rank < static_cast<int>(clusters.size()); ++rank) {
-          one.layouts.push_back(Layout::make(rank, one.places));
+          one.maps.push_back(RankMap::make(rank, one.locations));
         }
         one.problem = {count, kElement, random() % 2 == 0, static_cast<int>(random() % clusters.size())};
         one.tuning.segment_bytes = 4 + random() % 200;
@@ -209,63 +54,42 @@ void for_each_case(const std::function<void(const Case&, std::uint32_t)>& action
   }
 }
 
-Vector reference_sum(std::size_t ranks, std::size_t count, bool average) {
-  Vector sum(count, 0);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    const Vector one = filled(count, static_cast<int>(r));
-    for (std::size_t i = 0; i < count; ++i) sum[i] += one[i];
+/// Calls `action` for each algorithm of the collective.
+void for_each_algorithm(Collective collective, const std::function<void(const Algorithm&)>& action) {
+  std::size_t found = 0;
+  for (const Algorithm* one : algorithms()) {
+    if (one->collective != collective) continue;
+    ++found;
+    SCOPED_TRACE(std::string(collective_name(collective)) + " " + std::string(one->name));
+    action(*one);
+    if (testing::Test::HasFailure()) return;
   }
-  if (average) {
-    for (float& value : sum) value /= static_cast<float>(ranks);
-  }
-  return sum;
+  EXPECT_GT(found, 0U) << collective_name(collective);
 }
 
-void check_all_reduce(AllReduce make) {
-  for_each_case([&](const Case& one, std::uint32_t seed) {
-    std::vector<Rank> ranks;
-    for (const Layout& layout : one.layouts) {
-      Rank rank;
-      rank.schedule = make(layout, one.problem, one.tuning, one.in_place);
-      rank.in_place = one.in_place;
-      const Vector data = filled(one.problem.count, layout.rank);
-      rank.output = one.in_place ? data : Vector(one.problem.count, -1);
-      if (!one.in_place) rank.input = data;
-      ranks.push_back(std::move(rank));
-    }
-    Simulation simulation(std::move(ranks), one.problem.average, seed);
-    simulation.run();
-    const Vector expected = reference_sum(one.layouts.size(), one.problem.count, one.problem.average);
-    for (const Layout& layout : one.layouts)
-      ASSERT_EQ(simulation.output(layout.rank), expected) << layout.rank;
+TEST(Algorithms, AllReduceSums) {
+  for_each_algorithm(Collective::kAllReduce, [](const Algorithm& algorithm) {
+    for_each_case([&](const Case& one, std::uint32_t seed) {
+      simulate_all_reduce(algorithm.build, one.maps, one.problem, one.tuning, one.in_place, seed);
+    });
   });
-}
-
-TEST(Algorithms, RingAllReduceSums) {
-  check_all_reduce(ring_all_reduce);
-}
-TEST(Algorithms, TwoLevelAllReduceSums) {
-  check_all_reduce(two_level_all_reduce);
-}
-TEST(Algorithms, DoublingAllReduceSums) {
-  check_all_reduce(doubling_all_reduce);
 }
 
 TEST(Algorithms, TwoLevelCrossesBetweenTwoClustersOncePerDirection) {
   for (const std::string_view clusters : {"AABB", "ABAB", "ABBBB", "AAABBBBB"}) {
-    const Places places = places_of(clusters);
+    const auto locations = locations_of(clusters);
     const Problem problem{1000, kElement, false, 0};
     Tuning tuning;
     tuning.segment_bytes = 512;
-    std::vector<Rank> ranks;
-    for (int r = 0; r < static_cast<int>(places.size()); ++r) {
-      Rank rank;
-      rank.schedule = two_level_all_reduce(Layout::make(r, places), problem, tuning, false);
-      rank.input = filled(problem.count, r);
+    std::vector<SimulatedRank> ranks;
+    for (int r = 0; r < static_cast<int>(locations.size()); ++r) {
+      SimulatedRank rank;
+      rank.schedule = kTwoLevelAllReduce.build(RankMap::make(r, locations), problem, tuning, false);
+      rank.input = input_of(problem.count, r);
       rank.output = Vector(problem.count);
       ranks.push_back(std::move(rank));
     }
-    Simulation simulation(std::move(ranks), false, 1);
+    ScheduleSimulation simulation(std::move(ranks), false, 1);
     simulation.run();
     std::map<std::pair<char, char>, std::size_t> crossing;
     for (const auto& [pair, bytes] : simulation.bytes) {
@@ -278,120 +102,180 @@ TEST(Algorithms, TwoLevelCrossesBetweenTwoClustersOncePerDirection) {
 }
 
 TEST(Algorithms, ReduceScatterGivesEveryRankItsPart) {
-  for_each_case([&](const Case& one, std::uint32_t seed) {
-    const std::size_t n = one.layouts.size(), count = one.problem.count;
-    std::vector<Rank> ranks;
-    for (const Layout& layout : one.layouts) {
-      Rank rank;
-      rank.schedule = reduce_scatter(layout, one.problem, one.tuning, one.in_place);
-      rank.in_place = one.in_place;
-      rank.input_in_output = -static_cast<std::ptrdiff_t>(count) * layout.rank;
-      const Vector data = filled(n * count, layout.rank);
-      rank.output = one.in_place ? data : Vector(count, -1);
-      if (!one.in_place) rank.input = data;
-      ranks.push_back(std::move(rank));
-    }
-    Simulation simulation(std::move(ranks), one.problem.average, seed);
-    simulation.run();
-    const Vector sum = reference_sum(n, n * count, one.problem.average);
-    for (const Layout& layout : one.layouts) {
-      const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(layout.rank) * count);
-      const Vector expected(sum.begin() + begin, sum.begin() + begin + static_cast<std::ptrdiff_t>(count));
-      const Vector& output = simulation.output(layout.rank);
-      const auto skip = one.in_place ? begin : 0;
-      const Vector part(output.begin() + skip, output.begin() + skip + static_cast<std::ptrdiff_t>(count));
-      ASSERT_EQ(part, expected) << layout.rank;
-    }
+  for_each_algorithm(Collective::kReduceScatter, [](const Algorithm& algorithm) {
+    for_each_case([&](const Case& one, std::uint32_t seed) {
+      const std::size_t n = one.maps.size(), count = one.problem.count;
+      std::vector<SimulatedRank> ranks;
+      for (const RankMap& map : one.maps) {
+        SimulatedRank rank;
+        rank.schedule = algorithm.build(map, one.problem, one.tuning, one.in_place);
+        rank.in_place = one.in_place;
+        rank.input_in_output = -static_cast<std::ptrdiff_t>(count) * map.rank;
+        const Vector data = input_of(n * count, map.rank);
+        rank.output = one.in_place ? data : Vector(count, -1);
+        if (!one.in_place) rank.input = data;
+        ranks.push_back(std::move(rank));
+      }
+      ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
+      simulation.run();
+      const Vector sum = reference_sum(n, n * count, one.problem.average);
+      for (const RankMap& map : one.maps) {
+        const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(map.rank) * count);
+        const Vector expected(sum.begin() + begin, sum.begin() + begin + static_cast<std::ptrdiff_t>(count));
+        const Vector& output = simulation.output(map.rank);
+        const auto skip = one.in_place ? begin : 0;
+        const Vector part(output.begin() + skip, output.begin() + skip + static_cast<std::ptrdiff_t>(count));
+        ASSERT_EQ(part, expected) << map.rank;
+      }
+    });
   });
 }
 
 TEST(Algorithms, AllGatherGivesEveryRankEverything) {
-  for_each_case([&](const Case& one, std::uint32_t seed) {
-    const std::size_t n = one.layouts.size(), count = one.problem.count;
-    std::vector<Rank> ranks;
-    Vector expected;
-    for (const Layout& layout : one.layouts) {
-      Rank rank;
-      rank.schedule = all_gather(layout, one.problem, one.tuning, one.in_place);
-      rank.in_place = one.in_place;
-      rank.input_in_output = static_cast<std::ptrdiff_t>(count) * layout.rank;
-      rank.output = Vector(n * count, -1);
-      const Vector data = filled(count, layout.rank);
-      expected.insert(expected.end(), data.begin(), data.end());
-      if (one.in_place) {
-        std::copy(data.begin(), data.end(), rank.output.begin() + rank.input_in_output);
-      } else {
-        rank.input = data;
+  for_each_algorithm(Collective::kAllGather, [](const Algorithm& algorithm) {
+    for_each_case([&](const Case& one, std::uint32_t seed) {
+      const std::size_t n = one.maps.size(), count = one.problem.count;
+      std::vector<SimulatedRank> ranks;
+      Vector expected;
+      for (const RankMap& map : one.maps) {
+        SimulatedRank rank;
+        rank.schedule = algorithm.build(map, one.problem, one.tuning, one.in_place);
+        rank.in_place = one.in_place;
+        rank.input_in_output = static_cast<std::ptrdiff_t>(count) * map.rank;
+        rank.output = Vector(n * count, -1);
+        const Vector data = input_of(count, map.rank);
+        expected.insert(expected.end(), data.begin(), data.end());
+        if (one.in_place) {
+          std::copy(data.begin(), data.end(), rank.output.begin() + rank.input_in_output);
+        } else {
+          rank.input = data;
+        }
+        ranks.push_back(std::move(rank));
       }
-      ranks.push_back(std::move(rank));
-    }
-    Simulation simulation(std::move(ranks), false, seed);
-    simulation.run();
-    for (const Layout& layout : one.layouts)
-      ASSERT_EQ(simulation.output(layout.rank), expected) << layout.rank;
+      ScheduleSimulation simulation(std::move(ranks), false, seed);
+      simulation.run();
+      for (const RankMap& map : one.maps) ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
+    });
   });
 }
 
 TEST(Algorithms, BroadcastAndReduceServeAnyRoot) {
-  for (const bool reducing : {false, true}) {
-    for_each_case([&](const Case& one, std::uint32_t seed) {
-      const std::size_t n = one.layouts.size(), count = one.problem.count;
-      std::vector<Rank> ranks;
-      for (const Layout& layout : one.layouts) {
-        Rank rank;
-        const bool in_place = one.in_place && layout.rank == one.problem.root;
-        rank.schedule = (reducing ? reduce : broadcast)(layout, one.problem, one.tuning, in_place);
-        rank.in_place = in_place;
-        const Vector data = filled(count, layout.rank);
-        rank.output = in_place ? data : Vector(count, -1);
-        if (!in_place) rank.input = data;
-        ranks.push_back(std::move(rank));
-      }
-      Simulation simulation(std::move(ranks), one.problem.average, seed);
-      simulation.run();
-      for (const Layout& layout : one.layouts) {
-        Vector expected =
-            reducing ? reference_sum(n, count, one.problem.average) : filled(count, one.problem.root);
-        if (reducing && layout.rank != one.problem.root) expected = Vector(count, -1);
-        ASSERT_EQ(simulation.output(layout.rank), expected) << layout.rank;
-      }
+  for (const Collective collective : {Collective::kBroadcast, Collective::kReduce}) {
+    const bool reducing = collective == Collective::kReduce;
+    for_each_algorithm(collective, [&](const Algorithm& algorithm) {
+      for_each_case([&](const Case& one, std::uint32_t seed) {
+        const std::size_t n = one.maps.size(), count = one.problem.count;
+        std::vector<SimulatedRank> ranks;
+        for (const RankMap& map : one.maps) {
+          SimulatedRank rank;
+          const bool in_place = one.in_place && map.rank == one.problem.root;
+          rank.schedule = algorithm.build(map, one.problem, one.tuning, in_place);
+          rank.in_place = in_place;
+          const Vector data = input_of(count, map.rank);
+          rank.output = in_place ? data : Vector(count, -1);
+          if (!in_place) rank.input = data;
+          ranks.push_back(std::move(rank));
+        }
+        ScheduleSimulation simulation(std::move(ranks), one.problem.average, seed);
+        simulation.run();
+        for (const RankMap& map : one.maps) {
+          Vector expected =
+              reducing ? reference_sum(n, count, one.problem.average) : input_of(count, one.problem.root);
+          if (reducing && map.rank != one.problem.root) expected = Vector(count, -1);
+          ASSERT_EQ(simulation.output(map.rank), expected) << map.rank;
+        }
+      });
     });
   }
 }
 
 TEST(Algorithms, AllToAllTransposes) {
-  for_each_case([&](const Case& one, std::uint32_t seed) {
-    const std::size_t n = one.layouts.size(), count = one.problem.count;
-    std::vector<Rank> ranks;
-    for (const Layout& layout : one.layouts) {
-      Rank rank;
-      rank.schedule = all_to_all(layout, one.problem, one.tuning);
-      rank.input = filled(n * count, layout.rank);
-      rank.output = Vector(n * count, -1);
-      ranks.push_back(std::move(rank));
-    }
-    Simulation simulation(std::move(ranks), false, seed);
-    simulation.run();
-    for (const Layout& layout : one.layouts) {
-      for (std::size_t from = 0; from < n; ++from) {
-        const Vector theirs = filled(n * count, static_cast<int>(from));
-        for (std::size_t i = 0; i < count; ++i) {
-          ASSERT_EQ(simulation.output(layout.rank)[from * count + i],
-                    theirs[static_cast<std::size_t>(layout.rank) * count + i]);
+  for_each_algorithm(Collective::kAllToAll, [](const Algorithm& algorithm) {
+    for_each_case([&](const Case& one, std::uint32_t seed) {
+      const std::size_t n = one.maps.size(), count = one.problem.count;
+      std::vector<SimulatedRank> ranks;
+      for (const RankMap& map : one.maps) {
+        SimulatedRank rank;
+        rank.schedule = algorithm.build(map, one.problem, one.tuning, false);
+        rank.input = input_of(n * count, map.rank);
+        rank.output = Vector(n * count, -1);
+        ranks.push_back(std::move(rank));
+      }
+      ScheduleSimulation simulation(std::move(ranks), false, seed);
+      simulation.run();
+      for (const RankMap& map : one.maps) {
+        for (std::size_t from = 0; from < n; ++from) {
+          const Vector theirs = input_of(n * count, static_cast<int>(from));
+          for (std::size_t i = 0; i < count; ++i) {
+            ASSERT_EQ(simulation.output(map.rank)[from * count + i],
+                      theirs[static_cast<std::size_t>(map.rank) * count + i]);
+          }
         }
       }
-    }
+    });
   });
+}
+
+TEST(Algorithms, GatherAndScatterServeAnyRoot) {
+  for (const Collective collective : {Collective::kGather, Collective::kScatter}) {
+    const bool gathering = collective == Collective::kGather;
+    for_each_algorithm(collective, [&](const Algorithm& algorithm) {
+      for_each_case([&](const Case& one, std::uint32_t seed) {
+        const std::size_t n = one.maps.size(), count = one.problem.count;
+        std::vector<SimulatedRank> ranks;
+        for (const RankMap& map : one.maps) {
+          SimulatedRank rank;
+          const bool is_root = map.rank == one.problem.root, in_place = one.in_place && is_root;
+          rank.schedule = algorithm.build(map, one.problem, one.tuning, in_place);
+          rank.in_place = in_place;
+          const auto own = static_cast<std::ptrdiff_t>(count) * map.rank;
+          rank.input_in_output = gathering ? own : -own;
+          const Vector part = input_of(count, map.rank);
+          const Vector whole = input_of(n * count, map.rank);
+          if (gathering) {
+            rank.output = Vector(is_root ? n * count : 0, -1);
+            if (in_place) std::copy(part.begin(), part.end(), rank.output.begin() + own);
+            if (!in_place) rank.input = part;
+          } else {
+            rank.output = in_place ? whole : Vector(count, -1);
+            if (!in_place && is_root) rank.input = whole;
+          }
+          ranks.push_back(std::move(rank));
+        }
+        ScheduleSimulation simulation(std::move(ranks), false, seed);
+        simulation.run();
+        const Vector root_data = input_of(n * count, one.problem.root);
+        for (const RankMap& map : one.maps) {
+          const Vector& output = simulation.output(map.rank);
+          if (gathering) {
+            Vector expected;
+            for (std::size_t from = 0; map.rank == one.problem.root && from < n; ++from) {
+              const Vector part = input_of(count, static_cast<int>(from));
+              expected.insert(expected.end(), part.begin(), part.end());
+            }
+            ASSERT_EQ(output, expected) << map.rank;
+            continue;
+          }
+          const std::size_t begin = static_cast<std::size_t>(map.rank) * count;
+          const std::size_t skip =
+              output.size() > count ? begin : 0;  // in place, the output lies in the input
+          for (std::size_t i = 0; i < count; ++i)
+            ASSERT_EQ(output[skip + i], root_data[begin + i]) << map.rank;
+        }
+      });
+    });
+  }
 }
 
 TEST(Algorithms, BarrierHearsFromEverybody) {
   // Whoever ends must depend, through messages, on every rank's start: follow the steps in time order.
   for (std::size_t n = 1; n <= 9; ++n) {
-    const Places places = places_of(std::string(n, 'A'));
+    const auto locations = locations_of(std::string(n, 'A'));
     std::vector<Schedule> schedules;
     std::vector<std::vector<bool>> heard(n, std::vector<bool>(n, false));
     for (std::size_t r = 0; r < n; ++r) {
-      schedules.push_back(barrier(Layout::make(static_cast<int>(r), places)));
+      schedules.push_back(
+          kDisseminationBarrier.build(RankMap::make(static_cast<int>(r), locations), {}, {}, false));
       heard[r][r] = true;
     }
     std::size_t rounds = 0;
@@ -412,14 +296,86 @@ TEST(Algorithms, BarrierHearsFromEverybody) {
   }
 }
 
-TEST(Layout, OrdersByClusterThenHostThenRank) {
-  const Places places{{"a1", "A"}, {"b1", "B"}, {"a2", "A"}, {"b1", "B"}, {"a1", "A"}};
-  const Layout layout = Layout::make(4, places);
-  EXPECT_EQ(layout.order, (std::vector<int>{0, 4, 2, 1, 3}));
-  EXPECT_EQ(layout.clusters, (std::vector<std::vector<int>>{{0, 4, 2}, {1, 3}}));
-  EXPECT_EQ(layout.position, 1);
-  EXPECT_EQ(layout.cluster, 0);
-  EXPECT_EQ(layout.index, 1);
+TEST(RankMap, OrdersByClusterThenHostThenRank) {
+  const std::vector<RankLocation> locations{{"a1", "A"}, {"b1", "B"}, {"a2", "A"}, {"b1", "B"}, {"a1", "A"}};
+  const RankMap map = RankMap::make(4, locations);
+  EXPECT_EQ(map.order, (std::vector<int>{0, 4, 2, 1, 3}));
+  EXPECT_EQ(map.clusters, (std::vector<std::vector<int>>{{0, 4, 2}, {1, 3}}));
+  EXPECT_EQ(map.position, 1);
+  EXPECT_EQ(map.cluster, 0);
+  EXPECT_EQ(map.index, 1);
+}
+
+/// The rules of the automatic choice, written down a second time.
+std::string_view expected_choice(Collective collective, std::string_view name, const RankMap& map,
+                                 const Problem& problem, const Tuning& tuning, bool shared_routing) {
+  const std::size_t bytes = problem.count * problem.element_bytes;
+  const std::size_t all = bytes * static_cast<std::size_t>(map.size);
+  switch (collective) {
+    case Collective::kAllReduce:
+      if (name != "auto") return name;
+      if (bytes <= (map.size == 2 ? 4 : 1) * tuning.small_bytes) return "doubling";
+      return map.clusters.size() > 1 && !shared_routing ? "two-level" : "ring";
+    case Collective::kReduceScatter:
+      return map.size > 1 && all <= tuning.small_bytes ? "direct" : "ring";
+    case Collective::kAllGather:
+      return all <= tuning.small_bytes ? "direct" : "ring";
+    case Collective::kBroadcast:
+      return bytes <= tuning.small_bytes ? "tree" : "chain";
+    case Collective::kReduce:
+      return map.size > 1 && bytes <= tuning.small_bytes ? "tree" : "chain";
+    case Collective::kGather:
+    case Collective::kScatter:
+    case Collective::kAllToAll:
+      return "direct";
+    case Collective::kBarrier:
+      return "dissemination";
+  }
+  return {};
+}
+
+TEST(AlgorithmTable, ChoosesBySizeAndRanksUnlessOneIsNamed) {
+  Tuning tuning;
+  tuning.small_bytes = 4096;
+  for (const auto clusters : kClusters) {
+    for (const bool shared_routing : {false, true}) {
+      RankMap map = RankMap::make(0, locations_of(clusters));
+      map.uniform_links = shared_routing;
+      for (const std::size_t count : {0, 1, 128, 512, 1024, 1025, 4096, 4097, 100000}) {
+        for (const std::string_view name : {"auto", "ring", "two-level"}) {
+          for (const Collective collective : kAllCollectives) {
+            const Problem problem{count, kElement, false, 0};
+            const Algorithm& chosen = choose_algorithm(collective, name, map, problem, tuning);
+            EXPECT_EQ(chosen.collective, collective);
+            EXPECT_EQ(chosen.name, expected_choice(collective, name, map, problem, tuning, shared_routing))
+                << collective_name(collective) << " of " << count << " by " << name << " among " << clusters;
+            // Schedules say which algorithm they are of.
+            EXPECT_EQ(chosen.build(map, problem, tuning, false).algorithm, chosen.name);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AlgorithmTable, OffersWhatCanBeNamed) {
+  EXPECT_EQ(algorithm_choices(), "auto|ring|two-level");
+  for (const char* name : {"auto", "ring", "two-level"}) EXPECT_TRUE(is_algorithm_choice(name)) << name;
+  for (const char* name : {"doubling", "tree", "fastest", ""})
+    EXPECT_FALSE(is_algorithm_choice(name)) << name;
+  EXPECT_EQ(algorithm_help(),
+            "ring: all_reduce on a flat ring; two-level: all_reduce inside each cluster, then across");
+}
+
+TEST(AlgorithmTable, NamesEachAlgorithmOnceAndEndsWithOneThatAlwaysApplies) {
+  std::map<std::pair<Collective, std::string_view>, int> names;
+  std::map<Collective, const Algorithm*> last;
+  for (const Algorithm* one : algorithms()) {
+    EXPECT_EQ(++names[std::pair(one->collective, one->name)], 1) << one->name;
+    last[one->collective] = one;
+  }
+  EXPECT_EQ(last.size(), std::size(kAllCollectives));
+  for (const auto& [collective, one] : last) EXPECT_EQ(one->applicable, &always) << one->name;
 }
 
 TEST(Schedule, OrdersOnlyWhatTouchesTheSameBytes) {

@@ -1,11 +1,18 @@
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 
 namespace tombolo::collectives {
+namespace {
 
-Schedule doubling_all_reduce(const Layout& layout, const Problem& problem, const Tuning&, bool in_place) {
+bool doubling_all_reduce_applies(const RankMap& ranks, const Problem& problem, const Tuning& tuning) {
+  // Between two ranks doubling moves no more bytes than a ring, in half as many steps.
+  return problem.bytes() <= (ranks.size == 2 ? 4 * tuning.small_bytes : tuning.small_bytes);
+}
+
+Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning&,
+                                   bool in_place) {
   ScheduleBuilder builder(in_place, 0);
-  const int n = layout.size, p = layout.position;
-  const std::size_t bytes = problem.count * problem.element_bytes;
+  const int n = ranks.size, p = ranks.position;
+  const std::size_t bytes = problem.bytes();
   const Piece output{Buffer::kOutput, 0};
   int power = 1;
   while (power * 2 <= n) power *= 2;
@@ -26,22 +33,27 @@ Schedule doubling_all_reduce(const Layout& layout, const Problem& problem, const
   };
   const bool folded = p < 2 * rest;
   if (folded && p % 2 == 0) {
-    builder.send(layout.at(p + 1), partial, bytes);
-    builder.receive(layout.at(p + 1), output, bytes);
-    return builder.build("doubling");
+    builder.send(ranks.at(p + 1), partial, bytes);
+    builder.receive(ranks.at(p + 1), output, bytes);
+    return builder.build(kDoublingAllReduce.name);
   }
-  if (folded) absorb(layout.at(p - 1), true);
+  if (folded) absorb(ranks.at(p - 1), true);
   const int own = folded ? p / 2 : p - rest;
   const auto position_of = [&](int active) { return active < rest ? 2 * active + 1 : active + rest; };
   for (int distance = 1; distance < power; distance *= 2) {
     const int other = own ^ distance;
-    builder.send(layout.at(position_of(other)), partial, bytes);
-    absorb(layout.at(position_of(other)), other < own);
+    builder.send(ranks.at(position_of(other)), partial, bytes);
+    absorb(ranks.at(position_of(other)), other < own);
   }
   builder.copy(output, partial, bytes);
   if (problem.average && n > 1) builder.divide(output, bytes);
-  if (folded) builder.send(layout.at(p - 1), output, bytes);
-  return builder.build("doubling");
+  if (folded) builder.send(ranks.at(p - 1), output, bytes);
+  return builder.build(kDoublingAllReduce.name);
 }
+
+}  // namespace
+
+constinit const Algorithm kDoublingAllReduce{Collective::kAllReduce, "doubling", doubling_all_reduce_applies,
+                                             build_doubling_all_reduce};
 
 }  // namespace tombolo::collectives

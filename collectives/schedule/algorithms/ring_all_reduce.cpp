@@ -2,23 +2,27 @@
 
 #include <algorithm>
 
-namespace tombolo::collectives {
+#include "collectives/schedule/partition.h"
 
-Schedule ring_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning, bool in_place) {
+namespace tombolo::collectives {
+namespace {
+
+Schedule build_ring_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
+                               bool in_place) {
   ScheduleBuilder builder(in_place, 0);
-  const int n = layout.size, p = layout.position;
+  const int n = ranks.size, p = ranks.position;
   const std::size_t element = problem.element_bytes;
   const Interval whole{0, problem.count};
   if (n == 1) {
     builder.copy({Buffer::kOutput, 0}, {Buffer::kInput, 0}, problem.count * element);
-    return builder.build("ring");
+    return builder.build(kRingAllReduce.name);
   }
   const auto shard = [&](int where) {
     return part_of(whole, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
   };
   const std::size_t largest = shard(0).count();
   const std::size_t pieces = pieces_of(largest, element, tuning.segment_bytes);
-  const int next = layout.at(p + 1), previous = layout.at(p - 1);
+  const int next = ranks.at(p + 1), previous = ranks.at(p - 1);
   // In place there is nowhere else to receive to; eight slots keep as many receives posted.
   const std::size_t slot = in_place ? part_of({0, largest}, 0, pieces).count() * element : 0;
   ScratchRing incoming(builder, slot, std::min<std::size_t>(8, pieces * static_cast<std::size_t>(n - 1)));
@@ -45,7 +49,12 @@ Schedule ring_all_reduce(const Layout& layout, const Problem& problem, const Tun
       builder.receive(previous, Piece{Buffer::kOutput, 0} + in.begin * element, in.count() * element);
     }
   }
-  return builder.build("ring");
+  return builder.build(kRingAllReduce.name);
 }
+
+}  // namespace
+
+constinit const Algorithm kRingAllReduce{Collective::kAllReduce, "ring", always, build_ring_all_reduce,
+                                         "on a flat ring"};
 
 }  // namespace tombolo::collectives

@@ -1,12 +1,11 @@
-// All-reduce on a flat ring: a reduce-scatter followed by an all-gather. Every rank sends 2 (n - 1) / n of
-// the vector, to its neighbour only; combining a piece overlaps the transfer of the next.
+// All-reduce on a flat ring: a reduce-scatter followed by an all-gather. Every rank sends 2 (n - 1) / n
+// of the vector, to its neighbour only; combining a piece overlaps the transfer of the next.
 #pragma once
 
-#include "collectives/schedule/layout.h"
-#include "collectives/schedule/schedule.h"
+#include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
 
-Schedule ring_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning, bool in_place);
+extern const Algorithm kRingAllReduce;
 
 }  // namespace tombolo::collectives

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "collectives/schedule/partition.h"
+
 namespace tombolo::collectives {
 namespace {
 
@@ -15,10 +17,10 @@ constexpr std::size_t kLeastShare = std::size_t{64} << 10;
 
 class TwoLevel {
  public:
-  TwoLevel(const Layout& layout, const Problem& problem, const Tuning& tuning, bool in_place)
-      : layout_(layout), problem_(problem), builder_(in_place, 0) {
+  TwoLevel(const RankMap& ranks, const Problem& problem, const Tuning& tuning, bool in_place)
+      : ranks_(ranks), problem_(problem), builder_(in_place, 0) {
     std::size_t largest_cluster = 1;
-    for (const auto& cluster : layout.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
+    for (const auto& cluster : ranks.clusters) largest_cluster = std::max(largest_cluster, cluster.size());
     // Small segment sizes (tests) are taken as they are.
     const std::size_t least = std::min(kLeastShare, tuning.segment_bytes) * largest_cluster;
     segments_ = pieces_of(problem.count, problem.element_bytes, std::max(tuning.segment_bytes, least));
@@ -29,7 +31,7 @@ class TwoLevel {
 
   Schedule build() {
     ScratchRing inside(builder_, members().size() > 1 ? share_bytes_ : 0, 3 * (members().size() - 1));
-    const std::size_t others = layout_.clusters.size() - 1;
+    const std::size_t others = ranks_.clusters.size() - 1;
     ScratchRing across(builder_, others > 0 ? share_bytes_ : 0, others > 0 ? 2 * kLag : 0);
     for (std::size_t segment = 0; segment < segments_ + kLag; ++segment) {
       if (segment < segments_) {
@@ -39,12 +41,12 @@ class TwoLevel {
       }
       if (segment >= kLag) gather_inside(part_of({0, problem_.count}, segment - kLag, segments_));
     }
-    return builder_.build("two-level");
+    return builder_.build(kTwoLevelAllReduce.name);
   }
 
  private:
   const std::vector<int>& members() const {
-    return layout_.clusters[static_cast<std::size_t>(layout_.cluster)];
+    return ranks_.clusters[static_cast<std::size_t>(ranks_.cluster)];
   }
   std::size_t bytes(Interval interval) const noexcept { return interval.count() * problem_.element_bytes; }
   Piece input(std::size_t element) const noexcept {
@@ -55,7 +57,7 @@ class TwoLevel {
   }
   /// The other members, starting after this one: not everybody sends to the same one first.
   int member_after(std::size_t distance) const {
-    return static_cast<int>((static_cast<std::size_t>(layout_.index) + distance) % members().size());
+    return static_cast<int>((static_cast<std::size_t>(ranks_.index) + distance) % members().size());
   }
   Interval share(Interval segment, int member) const {
     return part_of(segment, static_cast<std::size_t>(member), members().size());
@@ -64,7 +66,7 @@ class TwoLevel {
   /// Afterwards this rank's share of the segment is combined over its cluster; returns where that share lies,
   /// as if the whole segment lay there.
   Piece reduce_inside(Interval segment, ScratchRing& slots) {
-    const Interval own = share(segment, layout_.index);
+    const Interval own = share(segment, ranks_.index);
     for (std::size_t distance = 1; distance < members().size(); ++distance) {
       const int to = member_after(distance);
       const Interval theirs = share(segment, to);
@@ -85,9 +87,9 @@ class TwoLevel {
   /// Cuts this rank's share at every cluster's borders; each cut has one owner per cluster, and those
   /// exchange.
   void exchange(Interval segment, Piece source, ScratchRing& slots) {
-    const Interval own = share(segment, layout_.index);
+    const Interval own = share(segment, ranks_.index);
     std::set<std::size_t> borders{own.begin, own.end};
-    for (const auto& cluster : layout_.clusters) {
+    for (const auto& cluster : ranks_.clusters) {
       for (std::size_t member = 0; member < cluster.size(); ++member) {
         const std::size_t border = part_of(segment, member, cluster.size()).begin;
         if (border > own.begin && border < own.end) borders.insert(border);
@@ -96,7 +98,7 @@ class TwoLevel {
     for (auto border = borders.begin(); std::next(border) != borders.end(); ++border) {
       const Interval cut{*border, *std::next(border)};
       std::vector<int> owners;
-      for (const auto& cluster : layout_.clusters) owners.push_back(owner_of(segment, cluster, cut.begin));
+      for (const auto& cluster : ranks_.clusters) owners.push_back(owner_of(segment, cluster, cut.begin));
       if (owners.size() == 2) {
         swap(cut, owners, source, slots);
       } else {
@@ -115,12 +117,12 @@ class TwoLevel {
 
   void swap(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
     const std::size_t at = cut.begin * problem_.element_bytes;
-    const int other = owners[layout_.cluster == 0 ? 1 : 0];
+    const int other = owners[ranks_.cluster == 0 ? 1 : 0];
     const Piece arrived = slots.next();
     builder_.send(other, source + at, bytes(cut));
     builder_.receive(other, arrived, bytes(cut));
     // Both sides combine in the order of the clusters, so that both get the same bits.
-    if (layout_.cluster == 0) {
+    if (ranks_.cluster == 0) {
       builder_.combine(output(cut.begin), source + at, arrived, bytes(cut));
     } else {
       builder_.combine(output(cut.begin), arrived, source + at, bytes(cut));
@@ -130,7 +132,7 @@ class TwoLevel {
 
   /// Three clusters and more (and one): a ring over the owners of this cut.
   void ring(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
-    const int n = static_cast<int>(owners.size()), p = layout_.cluster;
+    const int n = static_cast<int>(owners.size()), p = ranks_.cluster;
     const auto shard = [&](int where) {
       return part_of(cut, static_cast<std::size_t>(((where % n) + n) % n), static_cast<std::size_t>(n));
     };
@@ -158,7 +160,7 @@ class TwoLevel {
   }
 
   void gather_inside(Interval segment) {
-    const Interval own = share(segment, layout_.index);
+    const Interval own = share(segment, ranks_.index);
     for (std::size_t distance = 1; distance < members().size(); ++distance) {
       builder_.send(members()[static_cast<std::size_t>(member_after(distance))], output(own.begin),
                     bytes(own));
@@ -170,18 +172,28 @@ class TwoLevel {
     }
   }
 
-  const Layout& layout_;
+  const RankMap& ranks_;
   const Problem& problem_;
   ScheduleBuilder builder_;
   std::size_t segments_ = 1;
   std::size_t share_bytes_ = 0;
 };
 
+bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {
+  // Clusters are declared because what joins them is slower than what is inside. Where it is not, a ring puts
+  // no more than two levels do on any NIC.
+  return ranks.clusters.size() > 1 && !ranks.uniform_links;
+}
+
+Schedule build_two_level_all_reduce(const RankMap& ranks, const Problem& problem, const Tuning& tuning,
+                                    bool in_place) {
+  return TwoLevel(ranks, problem, tuning, in_place).build();
+}
+
 }  // namespace
 
-Schedule two_level_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning,
-                              bool in_place) {
-  return TwoLevel(layout, problem, tuning, in_place).build();
-}
+constinit const Algorithm kTwoLevelAllReduce{Collective::kAllReduce, "two-level",
+                                             two_level_all_reduce_applies, build_two_level_all_reduce,
+                                             "inside each cluster, then across"};
 
 }  // namespace tombolo::collectives

@@ -1,15 +1,13 @@
 // All-reduce that crosses the slow links between clusters once: reduce-scatter inside each cluster, an
-// exchange between the owners of the same elements in all clusters, all-gather inside. With two clusters each
-// direction of the link between them carries the vector exactly once; with k clusters 2 (k - 1) / k times.
+// exchange between the owners of the same elements in all clusters, all-gather inside. With two clusters
+// each direction of the link between them carries the vector exactly once; with k clusters 2 (k - 1) / k
+// times. Clusters may differ in size: the exchange is cut at the union of all clusters' shard borders.
 #pragma once
 
-#include "collectives/schedule/layout.h"
-#include "collectives/schedule/schedule.h"
+#include "collectives/schedule/algorithm.h"
 
 namespace tombolo::collectives {
 
-/// Clusters may differ in size: the exchange is cut at the union of all clusters' shard borders.
-Schedule two_level_all_reduce(const Layout& layout, const Problem& problem, const Tuning& tuning,
-                              bool in_place);
+extern const Algorithm kTwoLevelAllReduce;
 
 }  // namespace tombolo::collectives

@@ -1,0 +1,289 @@
+// How communicators come to be: each rank publishes its addresses and settings in the store, and reads those
+// of all others.
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/units.h"
+#include "collectives/engine/communicator_state.h"
+#include "compute/cores.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// How often a rank that waits for one other looks whether the rest has come.
+constexpr auto kArrivalCheckInterval = std::chrono::milliseconds(200);
+/// About what two system calls of a peer cost; sleeping and waking costs more than that.
+constexpr auto kSpin = std::chrono::microseconds(20);
+
+/// What every rank must have been started with alike, by the names that people know.
+std::vector<std::pair<std::string, std::string>> settings_of(const Options& options) {
+  return {{"number of ranks", std::to_string(options.identity.size)},
+          {"TOMBOLO_ROUTING", std::string(routing_name(options.routing))},
+          {"TOMBOLO_ALGORITHM", options.algorithm},
+          {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
+          {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
+}
+
+/// What a rank publishes for the others.
+struct RankRecord {
+  std::string host, cluster, token;
+  std::vector<std::pair<std::string, std::string>> settings;
+  transport::Endpoint endpoint;
+
+  std::vector<std::byte> encode() const {
+    std::vector<std::uint8_t> bytes;
+    const auto encoded = endpoint.encode();
+    for (const std::byte one : encoded) bytes.push_back(static_cast<std::uint8_t>(one));
+    const Json json{{"host", host},
+                    {"cluster", cluster},
+                    {"token", token},
+                    {"settings", settings},
+                    {"endpoint", Json::binary(bytes)}};
+    const auto cbor = Json::to_cbor(json);
+    const auto view = std::as_bytes(std::span(cbor));
+    return {view.begin(), view.end()};
+  }
+
+  static RankRecord decode(const std::vector<std::byte>& bytes, int rank) {
+    try {
+      const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+      const Json json = Json::from_cbor(data, data + bytes.size());
+      RankRecord record;
+      record.host = json.at("host");
+      record.cluster = json.at("cluster");
+      record.token = json.at("token");
+      record.settings = json.at("settings").get<decltype(record.settings)>();
+      const auto& endpoint = json.at("endpoint").get_binary();
+      record.endpoint =
+          transport::Endpoint::decode(std::as_bytes(std::span(endpoint.data(), endpoint.size())));
+      return record;
+    } catch (const Json::exception& error) {
+      fail(Cause::kRemote, "rank {} published a record that this build does not read: {}", rank,
+           error.what());
+    }
+  }
+};
+
+std::string list_ranks(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  constexpr std::size_t kMost = 16;
+  for (std::size_t i = 0; i < std::min(ranks.size(), kMost); ++i)
+    text += fmt::format("{}{}", i > 0 ? ", " : "", ranks[i]);
+  if (ranks.size() > kMost) text += fmt::format(" and {} more", ranks.size() - kMost);
+  return text;
+}
+
+/// Rank 0 holds the store as a rule: were it to leave on what it read, the others would learn that it left,
+/// and not why. A rank that dies before it has read is left to whoever needs it next, who can name it.
+void stay_until_all_have_read(Store& store, const std::string& what, int rank, int size, Deadline deadline) {
+  const auto key = [&](int reader) { return fmt::format("{}/read-by/{}", what, reader); };
+  try {
+    if (rank != 0) store.set(key(rank), {});
+    for (int reader = 1; rank == 0 && reader < size; ++reader) store.get(key(reader), deadline);
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kTimeout && error.cause() != Cause::kRemote) throw;
+  }
+}
+
+/// What every rank has published under `what`; throws naming every rank that has not come by the deadline.
+std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, std::string_view what,
+                                            int rank, int size, Deadline deadline) {
+  std::vector<std::optional<std::vector<std::byte>>> arrived(static_cast<std::size_t>(size));
+  const auto key = [&](int of) { return fmt::format("{}/{}/{}", at.prefix, what, of); };
+  const auto missing = [&] {
+    std::vector<int> ranks;
+    for (int each = 0; each < size; ++each) {
+      if (!arrived[static_cast<std::size_t>(each)]) ranks.push_back(each);
+    }
+    return ranks;
+  };
+  try {
+    for (auto waiting = missing(); !waiting.empty(); waiting = missing()) {
+      const bool last_look = deadline.passed();
+      if (!last_look) {
+        try {
+          const auto slice = Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()));
+          arrived[static_cast<std::size_t>(waiting.front())] = store.get(key(waiting.front()), slice);
+          continue;
+        } catch (const Error& error) {
+          if (error.cause() != Cause::kTimeout) throw;
+        }
+      }
+      for (const int each : waiting) arrived[static_cast<std::size_t>(each)] = store.try_get(key(each));
+      waiting = missing();
+      if (last_look && !waiting.empty()) {
+        fail(Cause::kTimeout,
+             "{} of {} did not arrive within {} at {}:{}. Were they started, with the same address and port?",
+             list_ranks(waiting), size, format_seconds(to_seconds(deadline.allowed())), at.known_as, at.port);
+      }
+    }
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kRemote) throw;
+    fail(Cause::kRemote, "rank 0 gave up while {} of {} had not arrived at {}:{} ({})", list_ranks(missing()),
+         size, at.known_as, at.port, error.what());
+  }
+  stay_until_all_have_read(store, fmt::format("{}/{}", at.prefix, what), rank, size, deadline);
+  std::vector<std::vector<std::byte>> all;
+  for (auto& one : arrived) all.push_back(std::move(*one));
+  return all;
+}
+
+}  // namespace
+
+Communicator::State::State(Options given)
+    : options(std::move(given)), signal(std::make_unique<AbortSignal>()) {
+  options.router.secret = options.secret;
+}
+
+void Communicator::State::set_up() {
+  const int rank = options.identity.rank, size = options.identity.size;
+  if (size == 1) {
+    members = {{0, options.router.host.name, options.router.host.cluster}};
+  } else {
+    const auto deadline = Deadline::after(options.deadline);
+    const auto store =
+        Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret, deadline, options.log);
+    if (!router) {
+      if (options.make_secret) options.router.secret = agree_on_secret(*store, deadline);
+      if (options.routing == Routing::kShared) agree_on_kind(*store, deadline);
+      router = std::make_shared<transport::Router>(options.router);
+    }
+    mesh = std::make_unique<Mesh>(router, rank, fnv1a<std::uint32_t>(rendezvous.prefix), options.deadline);
+    RankRecord own{
+        options.router.host.name, options.router.host.cluster, {}, settings_of(options), mesh->endpoint()};
+    std::uint64_t token = 0;
+    transport::random_bytes(std::as_writable_bytes(std::span(&token, 1)));
+    own.token = fmt::format("{:016x}", token);
+    const auto claimed = store->claim(fmt::format("{}/rank/{}", rendezvous.prefix, rank), own.encode());
+    if (const RankRecord holder = RankRecord::decode(claimed, rank); holder.token != own.token) {
+      fail(Cause::kInvalidUsage,
+           "rank {} has arrived at {}:{} already, from host {}: two processes say that they are rank {}",
+           rank, rendezvous.known_as, rendezvous.port, holder.host, rank);
+    }
+    signal->watch(rendezvous, deadline);
+    const auto records = collect(*store, rendezvous, "rank", rank, size, deadline);
+    std::vector<Mesh::Peer> peers;
+    for (int peer = 0; peer < size; ++peer) {
+      const RankRecord record = RankRecord::decode(records[static_cast<std::size_t>(peer)], peer);
+      for (std::size_t i = 0; i < own.settings.size(); ++i) {
+        if (i < record.settings.size() && record.settings[i] == own.settings[i]) continue;
+        fail(Cause::kInvalidUsage,
+             "rank {} was started with another {} ({}) than rank {} ({}): it must be the same on every rank",
+             peer, own.settings[i].first, i < record.settings.size() ? record.settings[i].second : "unknown",
+             rank, own.settings[i].second);
+      }
+      members.push_back({peer, record.host, record.cluster});
+      peers.push_back({record.host, record.endpoint});
+    }
+    mesh->set_peers(std::move(peers));
+    executor =
+        std::make_unique<Executor>([this](int peer) { return mesh->open(Traffic::kCollective, peer); });
+  }
+  std::vector<RankLocation> locations;
+  for (const Member& member : members) locations.push_back({member.host, member.cluster});
+  rank_map = RankMap::make(rank, locations);
+  rank_map.uniform_links = options.routing == Routing::kShared;
+  messages = std::make_unique<PointToPoint>(mesh.get(), rank);
+  const auto neighbours = std::count_if(members.begin(), members.end(), [&](const Member& member) {
+    return member.host == members[static_cast<std::size_t>(rank)].host;
+  });
+  // With more ranks than cores, spinning keeps the very rank from running that is waited for.
+  spin = neighbours <= compute::usable_processors() ? Duration(kSpin) : Duration::zero();
+}
+
+transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {
+  using transport::Secret;
+  const std::string key = rendezvous.prefix + "/secret";
+  std::vector<std::byte> bytes;
+  if (options.identity.rank == 0) {
+    bytes = store.claim(key, Secret::random().bytes());
+  } else {
+    try {
+      bytes = store.get(key, deadline);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kTimeout) throw;
+      fail(Cause::kTimeout, "rank 0 did not arrive within {} at {}:{}",
+           format_seconds(to_seconds(deadline.allowed())), rendezvous.known_as, rendezvous.port);
+    }
+  }
+  if (bytes.size() != Secret::kBytes)
+    fail(Cause::kRemote, "the store holds {} bytes as the job's secret", bytes.size());
+  return Secret::from_bytes(std::span<const std::byte>(bytes).first<Secret::kBytes>());
+}
+
+void Communicator::State::agree_on_kind(Store& store, Deadline deadline) {
+  // What this host can offer is only known to a router that listens; this one listens on ports that nobody
+  // uses.
+  transport::Router router_of_all(options.router);
+  const auto own = router_of_all.listen()->endpoint().encode();
+  store.set(fmt::format("{}/kinds/{}", rendezvous.prefix, options.identity.rank), own);
+  std::vector<transport::Endpoint> endpoints;
+  for (const auto& bytes :
+       collect(store, rendezvous, "kinds", options.identity.rank, options.identity.size, deadline)) {
+    endpoints.push_back(transport::Endpoint::decode(bytes));
+  }
+  options.router.policy.only_kind = transport::shared_kind(endpoints);
+  if (!options.router.policy.only_kind) {
+    fail(Cause::kUnsupported,
+         "TOMBOLO_ROUTING=shared: there is no NIC kind that all {} ranks share; use per-peer routing",
+         endpoints.size());
+  }
+}
+
+std::unique_ptr<Communicator> Communicator::create(const Options& options) {
+  const Identity& identity = options.identity;
+  if (identity.size < 1 || identity.rank < 0 || identity.rank >= identity.size) {
+    fail(Cause::kInvalidUsage, "rank {} of {}: ranks go from 0 to size - 1", identity.rank, identity.size);
+  }
+  if (options.tuning.segment_bytes == 0)
+    fail(Cause::kInvalidUsage, "TOMBOLO_SEGMENT=0: a piece has at least one byte");
+  if (!is_algorithm_choice(options.algorithm)) {
+    fail(Cause::kInvalidUsage, "algorithm '{}': expected one of {}", options.algorithm, algorithm_choices());
+  }
+  auto state = std::make_unique<State>(options);
+  state->rendezvous = {options.store_reach.empty() ? identity.address : options.store_reach, identity.address,
+                       identity.port, options.secret, "comm/0"};
+  if (identity.size > 1 && identity.rank == 0 && !options.store_elsewhere) {
+    state->server =
+        std::make_shared<StoreServer>(identity.address, identity.port, options.secret, options.log);
+    state->rendezvous.port = state->server->port();
+    state->rendezvous.address = state->server->own_address();
+  }
+  state->set_up();
+  return std::make_unique<Communicator>(std::move(state));
+}
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+  State& parent = *state_;
+  parent.require_usable();
+  struct SplitRequest {
+    std::int32_t color, key;
+  };
+  const SplitRequest own{color, key};
+  std::vector<SplitRequest> requests(static_cast<std::size_t>(size()));
+  all_gather(&own, requests.data(), sizeof(SplitRequest), DataType::kInt8);
+  const int number = ++parent.splits;
+  if (color < 0) return nullptr;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (requests[static_cast<std::size_t>(rank)].color == color) ranks.push_back(rank);
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return requests[static_cast<std::size_t>(a)].key < requests[static_cast<std::size_t>(b)].key;
+  });
+  auto child = std::make_unique<State>(parent.options);
+  child->options.identity.size = static_cast<int>(ranks.size());
+  child->options.identity.rank =
+      static_cast<int>(std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin());
+  child->rendezvous = parent.rendezvous;
+  child->rendezvous.prefix = fmt::format("{}/{}.{}", parent.rendezvous.prefix, number, color);
+  child->server = parent.server;
+  child->router = parent.router;
+  child->set_up();
+  return std::make_unique<Communicator>(std::move(child));
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,30 @@
+#include "collectives/schedule/algorithms/root_chain.h"
+
+#include <algorithm>
+
+namespace tombolo::collectives {
+
+std::vector<int> chain_from(const RankMap& ranks, int root) {
+  std::vector<int> chain{root};
+  const auto append = [&](const std::vector<int>& cluster) {
+    for (const int rank : cluster) {
+      if (rank != root) chain.push_back(rank);
+    }
+  };
+  const auto holds_root = [&](const std::vector<int>& cluster) {
+    return std::find(cluster.begin(), cluster.end(), root) != cluster.end();
+  };
+  for (const auto& cluster : ranks.clusters) {
+    if (holds_root(cluster)) append(cluster);
+  }
+  for (const auto& cluster : ranks.clusters) {
+    if (!holds_root(cluster)) append(cluster);
+  }
+  return chain;
+}
+
+std::size_t position_in(const std::vector<int>& chain, int rank) {
+  return static_cast<std::size_t>(std::find(chain.begin(), chain.end(), rank) - chain.begin());
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,29 @@
+// How vectors are cut into parts and pieces.
+#pragma once
+
+#include <cstddef>
+
+namespace tombolo::collectives {
+
+/// Elements [begin, end).
+struct Interval {
+  std::size_t begin = 0, end = 0;
+  constexpr std::size_t count() const noexcept { return end - begin; }
+};
+
+/// Part `index` of `parts` nearly equal ones.
+constexpr Interval part_of(Interval whole, std::size_t index, std::size_t parts) noexcept {
+  // Quotient and remainder are multiplied apart, because count * index could overflow.
+  const std::size_t quotient = whole.count() / parts, rest = whole.count() % parts;
+  const auto border = [&](std::size_t i) { return whole.begin + quotient * i + (i < rest ? i : rest); };
+  return {border(index), border(index + 1)};
+}
+
+/// How many pieces of at most `piece_bytes` hold `count` elements; at least 1.
+constexpr std::size_t pieces_of(std::size_t count, std::size_t element_bytes,
+                                std::size_t piece_bytes) noexcept {
+  const std::size_t most = piece_bytes / element_bytes > 0 ? piece_bytes / element_bytes : 1;
+  return count <= most ? 1 : (count + most - 1) / most;
+}
+
+}  // namespace tombolo::collectives

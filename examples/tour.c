@@ -1,0 +1,122 @@
+/* Every function of tombolo.h once, among any number of ranks. Start it with one:
+ *   tombolo run --ranks 4 -- ./tour
+ * Build: cc tour.c -ltombolo */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tombolo/tombolo.h>
+
+enum { kCount = 4 };
+
+/* A failed call ends the process; the other ranks' calls then fail too, and name this one. */
+static void check(tomboloResult_t result) {
+  if (result == tomboloSuccess) return;
+  fprintf(stderr, "%s: %s\n", tomboloGetErrorString(result), tomboloGetLastError(NULL));
+  exit(1);
+}
+
+static void expect(int condition, const char* what) {
+  if (condition) return;
+  fprintf(stderr, "wrong result: %s\n", what);
+  exit(1);
+}
+
+/* Vectors with a part for each rank. */
+static float *parts, *all_parts;
+
+static void collectives(tomboloComm_t comm, int rank, int ranks) {
+  float own[kCount], out[kCount];
+  for (int i = 0; i < kCount; ++i) own[i] = (float)(rank + 1);
+  for (int i = 0; i < ranks * kCount; ++i) parts[i] = (float)(i / kCount);
+  const float sum = (float)(ranks * (ranks + 1) / 2);
+
+  check(tomboloAllReduce(own, out, kCount, tomboloFloat32, tomboloSum, comm));
+  expect(out[0] == sum, "all-reduce");
+  check(tomboloReduceScatter(parts, out, kCount, tomboloFloat32, tomboloAvg, comm));
+  expect(out[0] == (float)rank, "reduce-scatter");
+  check(tomboloAllGather(own, all_parts, kCount, tomboloFloat32, comm));
+  expect(all_parts[(ranks - 1) * kCount] == (float)ranks, "all-gather");
+  check(tomboloBroadcast(own, out, kCount, tomboloFloat32, 0, comm));
+  expect(out[0] == 1, "broadcast");
+  check(tomboloReduce(own, out, kCount, tomboloFloat32, tomboloMax, 0, comm));
+  expect(rank != 0 || out[0] == (float)ranks, "reduce");
+  check(tomboloGather(own, all_parts, kCount, tomboloFloat32, 0, comm));
+  expect(rank != 0 || all_parts[(ranks - 1) * kCount] == (float)ranks, "gather");
+  check(tomboloScatter(parts, out, kCount, tomboloFloat32, 0, comm));
+  expect(out[0] == (float)rank, "scatter");
+  check(tomboloAllToAll(parts, all_parts, kCount, tomboloFloat32, comm));
+  expect(all_parts[0] == (float)rank, "all-to-all");
+  check(tomboloBarrier(comm));
+
+  const char* algorithm = NULL;
+  check(tomboloCommLastAlgorithm(comm, &algorithm));
+  expect(strcmp(algorithm, "dissemination") == 0, "the barrier's algorithm");
+}
+
+static void around_the_ring(tomboloComm_t comm, int rank, int ranks) {
+  const int own = rank;
+  int left = -1;
+  /* All send at once: without the group each would wait for the next to receive. */
+  check(tomboloGroupStart());
+  check(tomboloSend(&own, 1, tomboloInt32, (rank + 1) % ranks, comm));
+  check(tomboloRecv(&left, 1, tomboloInt32, (rank + ranks - 1) % ranks, comm));
+  check(tomboloGroupEnd());
+  expect(left == (rank + ranks - 1) % ranks, "from the left");
+
+  check(tomboloGroupStart());
+  check(tomboloSend(&own, 1, tomboloInt32, (rank + 1) % ranks, comm));
+  check(tomboloGroupDiscard()); /* nothing was sent */
+}
+
+static void two_halves(tomboloComm_t comm, int rank) {
+  tomboloComm_t half = TOMBOLO_COMM_NULL;
+  check(tomboloCommSplit(comm, rank % 2, rank, &half));
+  check(tomboloBarrier(half));
+  check(tomboloCommDestroy(half));
+}
+
+/* A communicator of one rank, by a unique id and with settings of its own. */
+static void alone(void) {
+  tomboloUniqueId id;
+  check(tomboloGetUniqueId(&id));
+  tomboloConfig_t config = TOMBOLO_CONFIG_INITIALIZER;
+  config.deadline = 10;
+  config.algorithm = "ring";
+  tomboloComm_t comm = TOMBOLO_COMM_NULL;
+  check(tomboloCommInitRankConfig(&comm, 1, id, 0, &config));
+  check(tomboloCommAbort(comm)); /* from any thread; what waits on comm ends */
+  tomboloResult_t why = tomboloSuccess;
+  check(tomboloCommGetAsyncError(comm, &why));
+  expect(why == tomboloAborted, "the error after an abort");
+  check(tomboloCommDestroy(comm));
+  check(tomboloGetUniqueId(&id));
+  check(tomboloCommInitRank(&comm, 1, id, 0));
+  check(tomboloCommDestroy(comm));
+}
+
+int main(void) {
+  int version = 0, rank = 0, ranks = 0;
+  check(tomboloGetVersion(&version));
+  expect(version == TOMBOLO_VERSION_CODE, "the library's version is the header's");
+  expect(tomboloTypeSize(tomboloFloat32) == sizeof(float), "bytes of a float");
+
+  tomboloComm_t comm = TOMBOLO_COMM_NULL;
+  check(tomboloCommInitFromEnvironment(&comm));
+  check(tomboloCommUserRank(comm, &rank));
+  check(tomboloCommCount(comm, &ranks));
+  parts = malloc((size_t)ranks * kCount * sizeof(float));
+  all_parts = malloc((size_t)ranks * kCount * sizeof(float));
+  expect(parts != NULL && all_parts != NULL, "memory");
+
+  collectives(comm, rank, ranks);
+  around_the_ring(comm, rank, ranks);
+  two_halves(comm, rank);
+  alone();
+
+  check(tomboloCommFinalize(comm));
+  check(tomboloCommDestroy(comm));
+  free(parts);
+  free(all_parts);
+  if (rank == 0) printf("%d ranks: every call gave what it should\n", ranks);
+  return 0;
+}
