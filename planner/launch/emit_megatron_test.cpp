@@ -2,7 +2,7 @@
 
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
-#include "planner/testing/testing.h"
+#include "planner/testing/testing_launch.h"
 
 namespace tombolo::planner {
 namespace {
@@ -21,7 +21,6 @@ std::string emit(const Plan& plan, const topology::ClusterFile& cluster) {
   return emit(Launcher::kMegatron, plan, cluster, "/shared/it's here/cluster.json");
 }
 
-#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 #define EXPECT_SILENT_ON(text, part) EXPECT_EQ((text).find(part), std::string::npos) << (text)
 
 TEST(EmitMegatron, WritesNodesInTheOrderThatFillsWholeStages) {

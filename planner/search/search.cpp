@@ -3,11 +3,26 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "planner/cost/costs.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 
 namespace tombolo::planner {
+
+void PipelineBound::add_slot(const PassSeconds& pass) {
+  seconds_ = std::max(seconds_, micro_batches_ * pass.both() + outside(pass));
+  before_.forward += pass.forward;
+  before_.backward_input += pass.backward_input;
+  before_.backward_weights += pass.backward_weights;
+  ++slots_;
+}
+
+/// What the slots before take while this one cannot compute yet, or need not any more.
+double PipelineBound::outside(const PassSeconds& pass) const {
+  if (chunks_ > 1) return 0;  // the slots before are passed in parts
+  if (schedule_ != Schedule::kZeroBubbleH1) return before_.both();
+  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are computed.
+  return before_.forward + std::max(0.0, before_.backward_input - (slots_ + 1) * pass.backward_weights);
+}
 
 double lower_bound(const Plan& plan, const ClusterView& view) {
   double bound = 0, on_shared = 0, optimizer = 0;
@@ -15,7 +30,7 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     const Pipeline& pipeline = plan.pipelines[at(replica)];
     const double micro_batches = pipeline.micro_batches();
-    double before = 0;
+    PipelineBound of_pipeline(plan.job.schedule, plan.job.chunks, micro_batches);
     for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
       const std::vector<int>& ranks = slots[at(replica)][at(slot)];
       const SlotCosts costs = slot_costs(plan, view, ranks);
@@ -33,10 +48,9 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
       optimizer = std::max(optimizer, costs.optimizer);
       if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))
         on_shared += static_cast<double>(ranks.size()) * (micro_batches * seconds + costs.optimizer);
-      // With several chunks the stages before are passed in parts.
-      bound = std::max(bound, micro_batches * seconds + (plan.job.chunks == 1 ? before : 0));
-      before += plan.job.schedule == Schedule::kZeroBubbleH1 ? pass.forward + pass.backward_input : seconds;
+      of_pipeline.add_slot(pass);
     }
+    bound = std::max(bound, of_pipeline.seconds());
   }
   bound += optimizer;
   if (view.cluster().shared_processor)

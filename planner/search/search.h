@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cost/costs.h"
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/placement.h"
 #include "planner/planner.h"
@@ -30,9 +31,28 @@ struct SearchContext {
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Seconds that no schedule comes below, for two reasons: a slot's ranks compute all their micro-batches,
-/// after the first has passed the stages before and before the last has gone back through them; and shared
-/// cores do all their work.
+/// Seconds that one pipeline cannot come below: the ranks of each slot compute all their micro-batches, after the first
+/// has passed the slots before and before the last has gone back through them.
+class PipelineBound {
+ public:
+  PipelineBound(Schedule schedule, int chunks, double micro_batches)
+      : schedule_(schedule), chunks_(chunks), micro_batches_(micro_batches) {}
+
+  /// The next slot, and what one micro-batch takes on all its chunks.
+  void add_slot(const PassSeconds& pass);
+  double seconds() const noexcept { return seconds_; }
+
+ private:
+  double outside(const PassSeconds& pass) const;
+
+  Schedule schedule_;
+  int chunks_, slots_ = 0;
+  double micro_batches_, seconds_ = 0;
+  PassSeconds before_;  // of the slots before
+};
+
+/// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the optimizer,
+/// and those in which shared cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
 /// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk

@@ -333,23 +333,6 @@ TEST(Simulator, GpusOfAHostHaveLinksOfTheirOwn) {
   EXPECT_LT(simulate(plan, cluster).step_seconds, 0.6 * shared);
 }
 
-TEST(ChromeTrace, HasOneEventPerSpanInMicroseconds) {
-  const auto cluster = make_cluster({{"a", 2}}, 1e6, 1e-4);
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 3);
-  const Simulation simulation = simulate(plan, cluster);
-  const Json trace = to_chrome_trace(simulation, plan);
-  std::size_t spans = 0;
-  double last = 0;
-  for (const Json& event : trace.at("traceEvents")) {
-    if (event.at("ph") != "X") continue;
-    ++spans;
-    last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
-  }
-  EXPECT_EQ(spans, simulation.spans.size());
-  EXPECT_GT(spans, 12u);
-  EXPECT_LE(last, simulation.step_seconds * 1e6 * (1 + 1e-9));
-}
-
 /// Equal stages without a head on a free network, one rank per stage.
 double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chunks, PassSeconds& one) {
   const auto cluster = make_cluster({{"a", stages}}, kFree);

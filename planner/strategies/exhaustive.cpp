@@ -266,17 +266,14 @@ class Exhaustive {
   /// As lower_bound(), for one pipeline and without a plan.
   double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
     const double micro_batches = share.rows / share.micro_batch;
-    double bound = 0, before = 0;
+    PipelineBound bound(layout_.schedule, layout_.chunks, micro_batches);
     for (std::size_t slot = 0; slot < pipeline.size(); ++slot) {
       const PassSeconds& layer = layer_seconds(pipeline[slot], share.micro_batch);
       const double layers = split[slot] * layout_.chunks;
-      const double seconds = layers * layer.both();
-      bound = std::max(bound, micro_batches * seconds + (layout_.chunks == 1 ? before : 0));
-      before += layout_.schedule == Schedule::kZeroBubbleH1 ? layers * (layer.forward + layer.backward_input)
-                                                            : seconds;
+      bound.add_slot({layers * layer.forward, layers * layer.backward_input, layers * layer.backward_weights});
     }
     // Where cores are shared, computing can take longer but never less.
-    return bound * (1 - 1e-12);
+    return bound.seconds() * (1 - 1e-12);
   }
 
   const PassSeconds& layer_seconds(const RankGroup& group, int rows) {

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/model/index.h"
-#include "planner/search/layout.h"
+#include "planner/search/shape.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner::testing {
@@ -47,6 +48,44 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   job.framework = random() % 2 == 0 ? Framework::kTombolo : Framework::kMegatron;
   job.tensor = job.framework == Framework::kMegatron ? 0 : 1;
   return job;
+}
+
+/// A cluster and a job with what searches need of them.
+struct SearchSetting {
+  explicit SearchSetting(topology::ClusterFile its_cluster, Job its_job)
+      : cluster(std::move(its_cluster)),
+        view(cluster, "per-peer", {}),
+        slots(launcher_slots(view, {})),
+        job(std::move(its_job)) {
+    options.uneven_replicas = job.framework == Framework::kMegatron;
+  }
+  topology::ClusterFile cluster;
+  ClusterView view;
+  std::vector<LauncherSlot> slots;
+  PlanOptions options;
+  Job job;
+  SearchContext context{view, view, slots, options};
+  std::vector<Pool> pools = pools_of(context);
+};
+
+/// A job whose replicas and tensor degrees are open.
+inline Job megatron_job(int layers, int rows) {
+  Job job;
+  job.model = small_model(layers);
+  job.global_batch = rows;
+  job.framework = Framework::kMegatron;
+  job.tensor = 0;
+  return job;
+}
+
+/// Clusters of GPUs, which have links of 1 GB/s inside their host.
+inline topology::ClusterFile gpu_cluster(const std::vector<ClusterSpec>& specs, double ethernet) {
+  auto cluster = make_cluster(specs, ethernet, 1e-5);
+  for (auto& host : cluster.hosts) {
+    host.device_bytes_per_second = 1e9;
+    for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
+  }
+  return cluster;
 }
 
 /// Every layout, without bounds and without symmetry: an order of all ranks, cut into groups and pipelines in
