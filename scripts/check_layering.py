@@ -32,6 +32,7 @@ FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "testing"],
+    "probe": ["bootstrap", "measure", "rounds", "analyse"],
     "planner": ["model", "plan", "cost", "simulate", "search", "strategies", "explain", "launch", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
 }
