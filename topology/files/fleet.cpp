@@ -19,7 +19,7 @@ constexpr int kFleetVersion = 1;
 constexpr std::int64_t kHostsOfCluster = 1 << 16;
 constexpr std::int64_t kNicsOfEntry = 64;
 constexpr std::int64_t kDevicesOfEntry = 1024;
-// Of the whole fleet: a slip of the keyboard must not fill the memory.
+// Limits of the whole fleet: a typing error must not fill the memory.
 constexpr std::int64_t kNicsOfFleet = 1 << 17;
 constexpr std::int64_t kDevicesOfFleet = 1 << 18;
 
@@ -39,8 +39,8 @@ struct Cluster {
   std::map<NicKind, std::uint64_t> fastest;  // nominal, bits per second
 };
 
-/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What is left open follows from `rate`
-/// (bits per second) and the library's share for `kind`. Nothing faster than `rate` is believed.
+/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What the file leaves out follows from
+/// `rate` (bits per second) and the library's share for `kind`. A speed above `rate` is rejected.
 Speed speed_of(const JsonCursor& cursor, NicKind kind, std::uint64_t rate, const Library& library) {
   const UsualShare& usual = library.share(kind);
   const double nominal = static_cast<double>(rate) / 8;
