@@ -53,9 +53,9 @@ std::vector<UplinkLoad> uplink_loads(const std::vector<topology::Host>& hosts,
     others[{load.second, load.kind, load.fabric}].push_back(load.first);
   }
   std::vector<UplinkLoad> loads;
-  for (const auto& [who, with] : others) {
+  for (const auto& [key, with] : others) {
     UplinkLoad load;
-    std::tie(load.group, load.kind, load.fabric) = who;
+    std::tie(load.group, load.kind, load.fabric) = key;
     load.others = with;
     add_pairs(hosts, groups, load);
     const std::set<std::size_t> reached(load.other_of.begin(), load.other_of.end());

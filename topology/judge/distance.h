@@ -1,6 +1,6 @@
 // How far two devices of one machine are from each other, in the words of `nvidia-smi topo -m`. The folder
-// judge/ owns conclusions from what system/ read: which NICs are used, distances inside a machine, who can
-// reach whom. Its files are pure.
+// judge/ owns conclusions from what system/ read: which NICs are used, distances inside a machine, which NICs
+// can reach each other. Its files are pure.
 #pragma once
 
 #include <optional>

@@ -77,10 +77,9 @@ Reach by_infiniband(const Nic& from, const Nic& to) {
             fmt::format("InfiniBand subnets {} and {}: nothing passes without an InfiniBand router", here,
                         there)};
   if (here == kDefaultSubnetPrefix)
-    return {Chance::kLikely,
-            fmt::format("both have the InfiniBand prefix {}, which is what subnets have that "
-                        "nobody numbered",
-                        here)};
+    return {Chance::kLikely, fmt::format("both have the InfiniBand prefix {}, the default, which separate "
+                                         "subnets may share",
+                                         here)};
   return {Chance::kYes, fmt::format("both in InfiniBand subnet {}", here)};
 }
 

@@ -21,7 +21,7 @@ std::string_view chance_name(Chance chance) noexcept;
 
 struct Reach {
   Chance chance = Chance::kUnknown;
-  std::string why;  ///< for people: "both in 10.2.0.0/24"
+  std::string why;  ///< to be shown: "both in 10.2.0.0/24"
 };
 
 /// `rdma`: judges RDMA between NICs of one kind (InfiniBand by the subnets' prefixes, RoCE and iWARP by

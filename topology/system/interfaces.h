@@ -14,7 +14,7 @@ struct Interface {
   Nic nic;
   int index = 0;
   std::string hardware_address;      ///< "02:fc:00:00:00:01"
-  std::string what;                  ///< for people: "veth pair", "VXLAN tunnel"; empty for physical ones
+  std::string what;                  ///< to be shown: "veth pair", "VXLAN tunnel"; empty for physical ones
   std::string master;                ///< the bond or bridge it belongs to
   std::vector<std::string> members;  ///< of a bond or bridge
   std::string lower;                 ///< what a VLAN lies on; the function below a synthetic NIC
