@@ -1,5 +1,5 @@
-// That the functions which probe/measure/cuda_library.h declares have the shape that CUDA's own headers give them: as
-// many arguments, each of the same size and kind. Compiled, never run.
+// That the functions which probe/measure/cuda_library.h declares have the shape that CUDA's own headers give
+// them: as many arguments, each of the same size and kind. Compiled, never run.
 #include <cublas_v2.h>
 #include <cuda.h>
 
