@@ -10,12 +10,12 @@
 namespace tombolo::net_plugin {
 namespace {
 
-struct Logged {
+struct NcclLine {
   abi::ncclDebugLogLevel level;
   unsigned long flags;
   std::string text;
 };
-std::vector<Logged> logged;
+std::vector<NcclLine> nccl_lines;
 
 void take_line(abi::ncclDebugLogLevel level, unsigned long flags, const char*, int, const char* format, ...) {
   char text[256];
@@ -23,34 +23,34 @@ void take_line(abi::ncclDebugLogLevel level, unsigned long flags, const char*, i
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  logged.push_back({level, flags, text});
+  nccl_lines.push_back({level, flags, text});
 }
 
 TEST(NcclLog, LevelsAndSubsystemsAreNccls) {
-  logged.clear();
+  nccl_lines.clear();
   const Log log = nccl_log(take_line, LogLevel::kTrace);
   log.error("e {}", 1);
   log.warning("w");
   log.info("i 100%");
   log.trace("t");
-  ASSERT_EQ(logged.size(), 4U);
-  EXPECT_EQ(logged[0].level, abi::NCCL_LOG_WARN);
-  EXPECT_EQ(logged[1].level, abi::NCCL_LOG_WARN);
-  EXPECT_EQ(logged[2].level, abi::NCCL_LOG_INFO);
-  EXPECT_EQ(logged[3].level, abi::NCCL_LOG_TRACE);
-  EXPECT_EQ(logged[0].flags, ~0UL) << "a warning belongs to every subsystem";
-  EXPECT_EQ(logged[2].flags, 0x11UL) << "INIT and NET";
-  EXPECT_EQ(logged[0].text, "NET/Tombolo : e 1");
-  EXPECT_EQ(logged[2].text, "NET/Tombolo : i 100%") << "the text is no format";
+  ASSERT_EQ(nccl_lines.size(), 4U);
+  EXPECT_EQ(nccl_lines[0].level, abi::NCCL_LOG_WARN);
+  EXPECT_EQ(nccl_lines[1].level, abi::NCCL_LOG_WARN);
+  EXPECT_EQ(nccl_lines[2].level, abi::NCCL_LOG_INFO);
+  EXPECT_EQ(nccl_lines[3].level, abi::NCCL_LOG_TRACE);
+  EXPECT_EQ(nccl_lines[0].flags, ~0UL) << "a warning belongs to every subsystem";
+  EXPECT_EQ(nccl_lines[2].flags, 0x11UL) << "INIT and NET";
+  EXPECT_EQ(nccl_lines[0].text, "NET/Tombolo : e 1");
+  EXPECT_EQ(nccl_lines[2].text, "NET/Tombolo : i 100%") << "the text is no format";
 }
 
 TEST(NcclLog, TraceLinesAreMadeAtLevelTraceOnlyAndInfoAlways) {
-  logged.clear();
+  nccl_lines.clear();
   const Log log = nccl_log(take_line, LogLevel::kError);
   log.info("i");
   log.trace("t");
-  ASSERT_EQ(logged.size(), 1U) << "NCCL_DEBUG decides about all but trace lines";
-  EXPECT_EQ(logged[0].text, "NET/Tombolo : i");
+  ASSERT_EQ(nccl_lines.size(), 1U) << "NCCL_DEBUG decides about all but trace lines";
+  EXPECT_EQ(nccl_lines[0].text, "NET/Tombolo : i");
 }
 
 }  // namespace
