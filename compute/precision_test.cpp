@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "compute/instruction_set.h"
 #include "compute/rounding_of_sum.h"
 
@@ -49,9 +50,7 @@ TEST(Precision, SaysWhatIsMissing) {
 
 TEST(Precision, ProductsOfBfloat16AreThoseOfRoundedOperands) {
   if (!bfloat16_kernels()) GTEST_SKIP() << "this processor does not multiply bfloat16";
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 generator(seed);
+  std::mt19937 generator(test_seed());
   const auto up_to = [&](std::size_t most) {
     return std::uniform_int_distribution<std::size_t>(0, most)(generator);
   };

@@ -1,5 +1,8 @@
-// The plugin's state in a process. The ABI forces some of it to be process-wide: up to v10 no function takes
-// a context, and devices() and getProperties() take none in any version.
+// The NCCL net plugin. The room owns NCCL's net interface in terms of transport/: abi/ declares NCCL's
+// tables, tables.cpp fills them with the functions of entry_points.h, and those call Plugin, Context,
+// ListenComm and Comm. This file: the plugin's state in a process. The ABI forces some of it to be
+// process-wide: up to v10 no function takes a context, and devices() and getProperties() take none in any
+// version.
 #pragma once
 
 #include <memory>

@@ -34,6 +34,7 @@ FOLDERS = {
     "collectives": ["rendezvous", "schedule", "engine", "testing"],
     "trainer": ["model", "cpu", "pipeline", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
+    "probe": ["bootstrap", "measure", "rounds", "analyse"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}

@@ -33,7 +33,7 @@ inline constexpr int NCCL_PTR_DMABUF = 4;
 /// NCCL presets irecv's *request to this value where it does not need the completion (LL protocol).
 inline constexpr int NCCL_NET_OPTIONAL_RECV_COMPLETION = 1;
 
-/// The values of fields that nobody set.
+/// The values of fields that are not set.
 inline constexpr int NCCL_NET_TRAFFIC_CLASS_UNDEF = -1;
 inline constexpr int NCCL_NET_ATTR_UNDEF = -1;
 inline constexpr int NCCL_NET_ID_UNDEF = -1;

@@ -20,7 +20,8 @@ void PipelineBound::add_slot(const PassSeconds& pass) {
 double PipelineBound::outside(const PassSeconds& pass) const {
   if (chunks_ > 1) return 0;  // the slots before are passed in parts
   if (schedule_ != Schedule::kZeroBubbleH1) return before_.both();
-  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are computed.
+  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are
+  // computed.
   return before_.forward + std::max(0.0, before_.backward_input - (slots_ + 1) * pass.backward_weights);
 }
 

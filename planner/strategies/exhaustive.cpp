@@ -270,7 +270,8 @@ class Exhaustive {
     for (std::size_t slot = 0; slot < pipeline.size(); ++slot) {
       const PassSeconds& layer = layer_seconds(pipeline[slot], share.micro_batch);
       const double layers = split[slot] * layout_.chunks;
-      bound.add_slot({layers * layer.forward, layers * layer.backward_input, layers * layer.backward_weights});
+      bound.add_slot(
+          {layers * layer.forward, layers * layer.backward_input, layers * layer.backward_weights});
     }
     // Where cores are shared, computing can take longer but never less.
     return bound.seconds() * (1 - 1e-12);

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "collectives/engine/communicator.h"
-#include "probe/pairs.h"
+#include "probe/bootstrap/connectivity.h"
 #include "tools/cli/command.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/pair.h"
@@ -80,7 +80,7 @@ std::string host_name_of_this_process() {
   return name.data();
 }
 
-Check as_check(int rank, const probe::PairResult& pair) {
+Check as_check(int rank, const probe::ConnectivityResult& pair) {
   std::string name = fmt::format("rank {} to {}", rank, pair.peer);
   if (!pair.route) {
     std::string to = pair.peer_host.empty() ? "" : fmt::format("no connection to {}: ", pair.peer_host);
@@ -124,12 +124,12 @@ void print_ranks(const Json& ranks) {
 
 // The first rank of each host measures the ways to the other hosts; returns the measurements and the
 // findings.
-std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Options& engine,
+std::vector<Check> check_ways(probe::RendezvousGroup& group, const collectives::Options& engine,
                               const topology::Machine& machine) {
   doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
   const doctor::Responder responder(mine);
   std::vector<doctor::HostFacts> all;
-  for (const std::string& text : assembly.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
+  for (const std::string& text : group.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
     all.push_back(doctor::host_facts_from_json(Json::parse(text)));
   std::vector<Check> checks = doctor::judge_hosts(mine, all);
   const auto first_of = [&](const std::string& host) {
@@ -151,7 +151,7 @@ std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Opti
     }
   }
   // The responders must answer until every host has measured.
-  assembly.gather("measured", "", engine.deadline + std::chrono::seconds(60));
+  group.gather("measured", "", engine.deadline + std::chrono::seconds(60));
   return checks;
 }
 
@@ -160,17 +160,17 @@ std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Opti
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
                    const topology::Machine& machine) {
   auto engine = collectives::Options::from_environment();
-  probe::Assembly assembly(engine);
+  probe::RendezvousGroup group(engine);
   std::vector<Check> routes;
-  for (const auto& pair : probe::connect_pairs(assembly, engine))
+  for (const auto& pair : probe::check_connectivity(group, engine))
     routes.push_back(as_check(engine.identity.rank, pair));
-  const std::vector<Check> ways = check_ways(assembly, engine, machine);
+  const std::vector<Check> ways = check_ways(group, engine, machine);
   Json mine{{"rank", engine.identity.rank},
             {"host", engine.router.host.name},
             {"checks", to_json(checks)},
             {"routes", to_json(routes)},
             {"ways", to_json(ways)}};
-  std::vector<std::string> all = assembly.gather("report", mine.dump(), engine.deadline);
+  std::vector<std::string> all = group.gather("report", mine.dump(), engine.deadline);
   if (engine.identity.rank == 0) {
     Json ranks = Json::array();
     for (const std::string& text : all) ranks.push_back(Json::parse(text));
@@ -183,7 +183,7 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
     std::fflush(stdout);
   }
   // A launcher ends all ranks when one ends with a failure, so none may end before all is printed.
-  assembly.gather("printed", "", engine.deadline);
+  group.gather("printed", "", engine.deadline);
   return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/gather_texts.h"
+#include "probe/bootstrap/control_network.h"
 #include "tools/cli/command.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/launch/launch_flags.h"
@@ -129,8 +130,8 @@ int run_as_rank(const ProbeOptions& options) {
          "or "
          "with --emulate holmes");
   }
-  probe::Assembly assembly(engine);
-  auto communicator = collectives::Communicator::create(probe::common_ground(assembly, engine));
+  probe::RendezvousGroup group(engine);
+  auto communicator = collectives::Communicator::create(probe::control_network_options(group, engine));
   probe::LinkProbeOptions links;
   links.seconds_per_pair = options.seconds;
   // The bar covers the whole run: measuring computation counts as one more step after those of the links.

@@ -96,7 +96,7 @@ std::string matrix_text(const topology::Machine& machine) {
   for (std::size_t i = 0; i < matrix.devices.size(); ++i) {
     std::vector<std::string> row{matrix.devices[i].label};
     row.insert(row.end(), matrix.cells[i].begin(), matrix.cells[i].end());
-    row.push_back(node_of(matrix.devices[i].place.numa_node));
+    row.push_back(node_of(matrix.devices[i].location.numa_node));
     table.add(std::move(row));
   }
   return fmt::format(

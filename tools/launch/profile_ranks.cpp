@@ -13,7 +13,7 @@
 #include "base/median.h"
 #include "collectives/engine/communicator.h"
 #include "compute/cores.h"
-#include "probe/assembly.h"
+#include "probe/bootstrap/rendezvous_group.h"
 #include "topology/files/cluster_file.h"
 #include "trainer/run/layer_times.h"
 
@@ -149,9 +149,9 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   const auto engine = collectives::Options::from_environment();
   const topology::Host& host = engine.router.host;
   const int rank = engine.identity.rank, size = engine.identity.size;
-  probe::Assembly assembly(engine);
+  probe::RendezvousGroup group(engine);
   const bool turns = shares_processor(host.name);
-  const auto all = assembly.gather("hosts", host.name, kPatience);
+  const auto all = group.gather("hosts", host.name, kPatience);
   const auto local = std::count(all.begin(), all.begin() + rank, host.name);
   const std::string name = device.empty() ? device_name(host, static_cast<std::size_t>(local)) : device;
 
@@ -161,7 +161,7 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   for (const int rows : request.micro_batches) {
     for (int turn = 0; turn < (turns ? size : 1); ++turn) {
       if (request.progress) request.progress(done++, total);
-      assembly.gather(fmt::format("rows {} turn {}", rows, turn), "ready", kPatience);
+      group.gather(fmt::format("rows {} turn {}", rows, turn), "ready", kPatience);
       if (turns && turn != rank) continue;
       for (auto& one : measure_rows(request, rows, {})) {
         one.device = name;
@@ -169,7 +169,7 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
       }
     }
   }
-  const auto texts = assembly.gather("times", to_json(mine).dump(), kPatience);
+  const auto texts = group.gather("times", to_json(mine).dump(), kPatience);
   if (request.progress) request.progress(total, total);
   std::vector<DeviceTimes> result;
   for (int other = 0; other < size; ++other)
