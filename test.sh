@@ -4,6 +4,7 @@
 #   ./test.sh -L unit          only tests with that label: unit, process, demo, netns, rdma_vm, parity, docs, lint
 #   ./test.sh -R transport     only tests whose name matches
 #   ./test.sh --preset asan    with AddressSanitizer and UBSan, by clang (build-asan/); tsan likewise
+#   TOMBOLO_TEST_SEED=N ./test.sh ...   with the seed that a failed random test printed
 # Other options go to ctest. What a machine lacks (namespaces, a GPU) is skipped with a notice.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -15,7 +16,7 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --preset) preset=${2:?--preset needs a name: release, ci, debug, asan or tsan}; folder=build-$preset; shift 2
               [ "$preset" = ci ] || [ "$preset" = release ] && folder=build ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) options+=("$1"); shift ;;
   esac
 done

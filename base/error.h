@@ -1,4 +1,6 @@
-// Errors of set-up and configuration paths, and the one macro that checks invariants.
+// Errors of set-up and configuration paths, and the one macro that checks invariants. The room base/ owns
+// what all rooms need and none is about: errors, log, clocks, declared environment parameters, units, JSON
+// with line numbers.
 #pragma once
 
 #include <stdexcept>

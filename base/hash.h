@@ -7,7 +7,7 @@
 
 namespace tombolo {
 
-/// FNV-1a of 32 or 64 bits. Not for anything that a stranger may choose to collide.
+/// FNV-1a of 32 or 64 bits. Not for values that an attacker may choose, who could make them collide.
 template <typename Word>
 constexpr Word fnv1a(std::string_view text) noexcept {
   static_assert(std::is_same_v<Word, std::uint32_t> || std::is_same_v<Word, std::uint64_t>);

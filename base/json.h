@@ -54,7 +54,7 @@ class JsonCursor {
 
   std::string text() const;
   bool boolean() const;
-  /// Finite.
+  /// A finite number.
   double number() const;
   double positive_number() const;
   double number_at_least(double low) const;
@@ -80,7 +80,7 @@ class JsonCursor {
   JsonCursor(JsonDocument document, const Json* value, std::string path, std::string pointer);
   JsonDocument document_;
   const Json* value_;
-  std::string path_;     // for people
+  std::string path_;     // shown in messages
   std::string pointer_;  // RFC 6901, the key of the line table
 };
 

@@ -38,7 +38,8 @@ void write_text_file(const std::string& path, std::string_view text) {
   if (std::filesystem::is_directory(status)) {
     fail(Cause::kSystem, "{}: cannot write: it is a folder", path);
   }
-  // A pipe or a terminal must not be renamed over; /dev/stdout may name a file that somebody else holds open.
+  // A pipe or a terminal must not be renamed over; /dev/stdout may name a file that another process holds
+  // open.
   bool device = path.starts_with("/dev/");
   if (std::filesystem::exists(status) && (device || !std::filesystem::is_regular_file(status))) {
     // Opened anew, standard output would be written from its start, over what was printed before.

@@ -6,7 +6,7 @@
 
 namespace tombolo {
 
-/// The middle value, or the mean of the two middle ones; 0 of nothing.
+/// The middle value, or the mean of the two middle ones; 0 for no values.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -36,7 +36,7 @@ struct Parameter {
   std::string choice() const;
 };
 
-/// Those of base/ itself.
+/// The parameters of base/ itself.
 const std::vector<const Parameter*>& base_parameters();
 
 /// TOMBOLO_LOG: error, warning, info or trace.

@@ -24,7 +24,7 @@ std::size_t text_distance(std::string_view a, std::string_view b) {
 }
 
 std::optional<std::string_view> nearest_name(std::string_view name, std::span<const std::string_view> known) {
-  constexpr std::size_t kLongest = 256;  // nobody misspells that far; keeps the cost of hostile input bounded
+  constexpr std::size_t kLongest = 256;  // bounds the cost of hostile input; misspelt names are shorter
   if (name.size() > kLongest) return std::nullopt;
   std::optional<std::string_view> best;
   std::size_t best_distance = 0;

@@ -25,7 +25,7 @@ namespace {
 /// As ncclGetVersion() counts: major * 10000 + minor * 100 + patch. Seen in 2.28.9.
 constexpr int kFirstKnown = 22800, kFirstUnknown = 22900;
 constexpr int kKnownAbi = 11;
-constexpr std::size_t kMembers = sizeof(net_plugin::abi::NetV11) / sizeof(void*);
+constexpr std::size_t kMembers = sizeof(net_plugin::abi::ncclNet_v11_t) / sizeof(void*);
 
 /// Of ABI v11's members, those that this transport leaves null: registering dma-buf, and what it does not
 /// offer to devices. Finalising is its last; the attributes' setter may be there or not.

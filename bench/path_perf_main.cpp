@@ -26,7 +26,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "bench/lanes.h"
+#include "bench/channels.h"
 #include "bench/ways.h"
 #include "topology/detect.h"
 #include "topology/files/cluster_file.h"
@@ -118,9 +118,9 @@ class Control {
 };
 
 /// A connection of the transport's interface.
-class TransportLanes final : public Lanes {
+class TransportChannels final : public Channels {
  public:
-  explicit TransportLanes(std::unique_ptr<transport::Connection> connection)
+  explicit TransportChannels(std::unique_ptr<transport::Connection> connection)
       : connection_(std::move(connection)) {}
   std::string name() const override {
     const auto counts = connection_->statistics();
@@ -265,7 +265,7 @@ class Bench {
   }
 
   /// One after another over the paths, from `path` on.
-  std::unique_ptr<Lanes> make_plain(int streams, std::size_t path) {
+  std::unique_ptr<Channels> make_plain(int streams, std::size_t path) {
     std::vector<int> sockets;
     for (int i = 0; i < streams; ++i) {
       const auto& [from, to] = paths_[path++ % paths_.size()];
@@ -295,16 +295,13 @@ class Bench {
         sockets.push_back(socket.release());
       }
     }
-    return std::make_unique<PlainLanes>(std::move(sockets));
+    return std::make_unique<PlainChannels>(std::move(sockets));
   }
 
-  std::unique_ptr<Lanes> make_transport() {
-    transport::RouterOptions options;
+  std::unique_ptr<Channels> make_transport() {
+    transport::RouterOptions options = transport::RouterOptions::from_environment();
     options.host = host_;
-    options.policy = transport::Policy::from_environment();
     options.policy.transports = {"tcp"};
-    options.tcp = transport::TcpOptions::from_environment();
-    options.limits = transport::nic_limits_from_environment();
     auto text = [](std::span<const std::byte> bytes) {
       return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };
@@ -326,15 +323,15 @@ class Bench {
           router.connect(transport::Endpoint::decode(bytes.subspan(transport::Secret::kBytes)), {});
       while (!(connection = connecting->poll())) ::usleep(500);
     }
-    return std::make_unique<TransportLanes>(std::move(connection));
+    return std::make_unique<TransportChannels>(std::move(connection));
   }
 
-  std::unique_ptr<Lanes> make(const Turn& turn) {
+  std::unique_ptr<Channels> make(const Turn& turn) {
     if (turn.way == "plain" || turn.way == kEach) return make_plain(1, turn.path);
     if (turn.way == "plain-many") return make_plain(plan_.streams, 0);
     if (turn.way == "transport") return make_transport();
     ::setenv("TOMBOLO_TRANSPORTS", "tcp", 1);
-    return std::make_unique<PluginLanes>(load_plugin(plan_.plugin, 0), 1, control_.socket());
+    return std::make_unique<PluginChannels>(load_plugin(plan_.plugin, 0), 1, control_.socket());
   }
 
   std::string key_of(const Turn& turn) const {
@@ -346,13 +343,13 @@ class Bench {
 
   void measure(const Turn& turn) {
     const bool many = turn.way == "plain-many";
-    auto lanes = make(turn);
+    auto channels = make(turn);
     std::uint64_t received = 0;
     Stream stream;
-    stream.lanes = many ? static_cast<std::size_t>(plan_.streams) : 1;
+    stream.channels = many ? static_cast<std::size_t>(plan_.streams) : 1;
     stream.size = turn.size;
     stream.count = ~std::size_t{0} / turn.size;  // until told to stop
-    slots_.resize(std::max(slots_.size(), stream.lanes * kOutstanding * turn.size));
+    slots_.resize(std::max(slots_.size(), stream.channels * kOutstanding * turn.size));
     stream.slots = slots_;
     stream.received = &received;
     // Nobody spins: the link's emulation runs on the same processors.
@@ -363,10 +360,10 @@ class Bench {
     const double before = used_processor_seconds();
     if (!receiving()) {
       stream.go_on = [&] { return !control_.readable(); };
-      lanes->stream(true, stream);
+      channels->stream(true, stream);
       control_.get();
       control_.put(std::to_string(used_processor_seconds() - before));
-      control_.put(lanes->name());
+      control_.put(channels->name());
       control_.get();
       return;
     }
@@ -395,7 +392,7 @@ class Bench {
       }
       return true;
     };
-    lanes->stream(false, stream);
+    channels->stream(false, stream);
     const double mine = used_processor_seconds() - before;
     result.processor.push_back((mine + std::stod(control_.get())) / (static_cast<double>(received) / 1e9));
     result.route = control_.get();

@@ -30,7 +30,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
-#include "bench/lanes.h"
+#include "bench/channels.h"
 #include "bench/nccl_socket.h"
 
 namespace {
@@ -47,19 +47,19 @@ struct Plan {
   bool ucx = false;
   std::vector<std::string> sizes{"8K", "32K", "64K", "256K", "1M", "4M", "16M", "64M"};
   std::vector<std::string> trips{"8", "1K", "8K", "64K"};
-  std::vector<std::size_t> lanes{1, 4};
+  std::vector<std::size_t> channels{1, 4};
   int repeats = 5;
   double bytes_per_run = 256e6;
   double memory = 1e9;
   std::string json;
 };
 
-/// What is measured: how its lanes come to be, in a process of their own.
+/// One transport that is measured, and how its channels are made; they live in processes of their own.
 struct Candidate {
   std::string key;    ///< short, in the tables and in JSON
   std::string label;  ///< filled in by the process that loaded it
   std::vector<std::pair<std::string, std::string>> environment;
-  std::function<std::unique_ptr<Lanes>(bool leading, int channel)> make;
+  std::function<std::unique_ptr<Channels>(bool leading, int control)> make;
 };
 
 enum class Task : std::uint32_t { kVerify, kTrips, kStream, kEnd };
@@ -67,7 +67,7 @@ enum class Task : std::uint32_t { kVerify, kTrips, kStream, kEnd };
 /// What the coordinator sends to both processes of a candidate, and their answers.
 struct Order {
   Task task = Task::kEnd;
-  std::size_t size = 0, lanes = 1, count = 0;
+  std::size_t size = 0, channels = 1, count = 0;
 };
 struct Answer {
   bool good = false;
@@ -85,10 +85,10 @@ double own_processor_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Memory as long as orders of one shape follow one another, so that its pages are there when time is taken.
-class Slots {
+/// Keeps its memory while the orders have the same size, so that no page fault falls into a measurement.
+class MessageBuffers {
  public:
-  ~Slots() { drop(); }
+  ~MessageBuffers() { drop(); }
   std::span<std::byte> get(std::size_t bytes) {
     if (bytes == bytes_) return {at_, bytes_};
     drop();
@@ -119,62 +119,62 @@ void fill(std::span<std::byte> data, std::uint64_t seed) {
 }
 
 /// Every byte of one message of that size, there and back.
-void verify(Lanes& lanes, bool leading, std::size_t size) {
+void verify(Channels& channels, bool leading, std::size_t size) {
   std::vector<std::byte> data(size), expected(size);
   for (std::uint64_t direction : {0, 1}) {
     fill(expected, 2 * size + direction);
     if (leading == (direction == 0)) {
       data = expected;
-      lanes.send(data);
+      channels.send(data);
     } else {
       std::ranges::fill(data, std::byte{0});
-      lanes.receive(data);
+      channels.receive(data);
       if (data != expected) fail(Cause::kInternal, "a message of {} bytes arrived with other bytes", size);
     }
   }
 }
 
 /// The median of the round trips, in seconds: one during which the processor was taken away says nothing.
-double ping_pong(Lanes& lanes, bool leading, std::span<std::byte> slot, std::size_t times) {
+double ping_pong(Channels& channels, bool leading, std::span<std::byte> slot, std::size_t times) {
   std::vector<double> trips(times);
   for (std::size_t i = 0; i < times; ++i) {
     const TimePoint begin = Clock::steady().now();
     if (leading) {
       stamp(slot, 0, i);
-      lanes.send(slot);
+      channels.send(slot);
       stamp(slot, 1, i);
     }
-    lanes.receive(slot);
+    channels.receive(slot);
     check_stamp(slot, 0, i);
-    if (!leading) lanes.send(slot);
+    if (!leading) channels.send(slot);
     trips[i] = to_seconds(Clock::steady().now() - begin);
   }
   return median(std::move(trips));
 }
 
 /// The last token tells the sender that everything arrived.
-void one_way(Lanes& lanes, bool leading, const Stream& stream) {
+void one_way(Channels& channels, bool leading, const Stream& stream) {
   std::byte token{};
-  lanes.stream(leading, stream);
+  channels.stream(leading, stream);
   if (leading) {
-    lanes.receive({&token, 1});
+    channels.receive({&token, 1});
   } else {
-    lanes.send({&token, 1});
+    channels.send({&token, 1});
   }
 }
 
-Answer carry_out(Lanes& lanes, bool leading, const Order& order, Slots& slots) {
+Answer carry_out(Channels& channels, bool leading, const Order& order, MessageBuffers& slots) {
   Answer answer;
-  auto room = slots.get(std::max<std::size_t>(order.lanes * kOutstanding * order.size, 8));
+  auto room = slots.get(std::max<std::size_t>(order.channels * kOutstanding * order.size, 8));
   const double before = own_processor_seconds();
   const TimePoint begin = Clock::steady().now();
   double trip = 0;
   if (order.task == Task::kVerify) {
-    verify(lanes, leading, order.size);
+    verify(channels, leading, order.size);
   } else if (order.task == Task::kTrips) {
-    trip = ping_pong(lanes, leading, room.first(order.size), order.count);
+    trip = ping_pong(channels, leading, room.first(order.size), order.count);
   } else {
-    one_way(lanes, leading, {order.lanes, order.size, order.count, room, nullptr, spin_and_yield, {}});
+    one_way(channels, leading, {order.channels, order.size, order.count, room, nullptr, spin_and_yield, {}});
   }
   answer.seconds = order.task == Task::kTrips ? trip : to_seconds(Clock::steady().now() - begin);
   answer.processor = own_processor_seconds() - before;
@@ -182,21 +182,21 @@ Answer carry_out(Lanes& lanes, bool leading, const Order& order, Slots& slots) {
   return answer;
 }
 
-[[noreturn]] void serve(const Candidate& candidate, bool leading, int orders, int channel) {
+[[noreturn]] void serve(const Candidate& candidate, bool leading, int orders, int control) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, candidate.key.c_str());  // for perf(1) and top(1)
   Answer answer;
   try {
     for (const auto& [name, value] : candidate.environment) ::setenv(name.c_str(), value.c_str(), 1);
-    auto lanes = candidate.make(leading, channel);
-    lanes->name().copy(answer.text, sizeof answer.text - 1);
+    auto channels = candidate.make(leading, control);
+    channels->name().copy(answer.text, sizeof answer.text - 1);
     answer.good = true;
-    Slots slots;
+    MessageBuffers slots;
     for (Order order; ::send(orders, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer &&
                       ::recv(orders, &order, sizeof order, 0) == sizeof order && order.task != Task::kEnd;) {
-      answer = carry_out(*lanes, leading, order, slots);
+      answer = carry_out(*channels, leading, order, slots);
     }
-    lanes.reset();
+    channels.reset();
     ::_exit(0);
   } catch (const std::exception& error) {
     answer.good = false;
@@ -210,8 +210,8 @@ Answer carry_out(Lanes& lanes, bool leading, const Order& order, Slots& slots) {
 class Pair {
  public:
   explicit Pair(Candidate candidate) : candidate_(std::move(candidate)) {
-    int channel[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) != 0) fail_errno(errno, "socketpair");
+    int control[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) fail_errno(errno, "socketpair");
     for (std::size_t side = 0; side < 2; ++side) {
       int orders[2];
       if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, orders) != 0)
@@ -220,14 +220,14 @@ class Pair {
       if (pids_[side] < 0) fail_errno(errno, "fork");
       if (pids_[side] == 0) {
         ::close(orders[0]);
-        ::close(channel[1 - side]);
-        serve(candidate_, side == 0, orders[1], channel[side]);
+        ::close(control[1 - side]);
+        serve(candidate_, side == 0, orders[1], control[side]);
       }
       ::close(orders[1]);
       orders_[side].reset(orders[0]);
     }
-    ::close(channel[0]);
-    ::close(channel[1]);
+    ::close(control[0]);
+    ::close(control[1]);
   }
   ~Pair() {
     for (std::size_t side = 0; side < 2; ++side) {
@@ -275,11 +275,11 @@ class Pair {
   bool failed_ = false;
 };
 
-std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_lanes) {
+std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels) {
   std::vector<Candidate> all;
   auto plugin = [&](std::string path, int abi) {
-    return [=](bool, int channel) -> std::unique_ptr<Lanes> {
-      return std::make_unique<PluginLanes>(load_plugin(path, abi), most_lanes, channel);
+    return [=](bool, int control) -> std::unique_ptr<Channels> {
+      return std::make_unique<PluginChannels>(load_plugin(path, abi), most_channels, control);
     };
   };
   // Two sets, one for each way; by side.
@@ -287,7 +287,7 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_lanes) {
   auto sockets_for = [&](std::size_t ways) {
     auto made = std::make_shared<Sockets>();
     for (std::size_t way = 0; way < ways; ++way) {
-      for (std::size_t lane = 0; lane < most_lanes; ++lane) {
+      for (std::size_t channel = 0; channel < most_channels; ++channel) {
         auto [near, far] = plain_pair();
         (*made)[way][0].push_back(near);
         (*made)[way][1].push_back(far);
@@ -295,21 +295,21 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_lanes) {
     }
     return made;
   };
-  all.push_back({"plain", "", {}, [sockets = sockets_for(1)](bool leading, int) -> std::unique_ptr<Lanes> {
-                   return std::make_unique<PlainLanes>((*sockets)[0][leading ? 0 : 1]);
+  all.push_back({"plain", "", {}, [sockets = sockets_for(1)](bool leading, int) -> std::unique_ptr<Channels> {
+                   return std::make_unique<PlainChannels>((*sockets)[0][leading ? 0 : 1]);
                  }});
   all.push_back(
-      {"plain-each", "", {}, [sockets = sockets_for(2)](bool leading, int) -> std::unique_ptr<Lanes> {
+      {"plain-each", "", {}, [sockets = sockets_for(2)](bool leading, int) -> std::unique_ptr<Channels> {
          const std::size_t side = leading ? 0 : 1;
-         return std::make_unique<PlainLanes>((*sockets)[side][side], (*sockets)[1 - side][side]);
+         return std::make_unique<PlainChannels>((*sockets)[side][side], (*sockets)[1 - side][side]);
        }});
   all.push_back({"tombolo", "", {{"TOMBOLO_TRANSPORTS", "tcp"}}, plugin(plan.plugin, plan.abi)});
   if (!plan.no_nccl) {
     all.push_back({"nccl-socket",
                    "",
                    {{"NCCL_SOCKET_IFNAME", "lo"}},
-                   [nccl = plan.nccl, most_lanes](bool, int channel) -> std::unique_ptr<Lanes> {
-                     return std::make_unique<PluginLanes>(load_nccl_socket(nccl), most_lanes, channel);
+                   [nccl = plan.nccl, most_channels](bool, int control) -> std::unique_ptr<Channels> {
+                     return std::make_unique<PluginChannels>(load_nccl_socket(nccl), most_channels, control);
                    }});
   }
   for (const std::string& peer : plan.peers) {
@@ -325,7 +325,7 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_lanes) {
 
 /// One row: medians by candidate.
 struct Row {
-  std::size_t size = 0, lanes = 1;
+  std::size_t size = 0, channels = 1;
   std::map<std::string, std::vector<double>> values, processor;
 };
 
@@ -339,13 +339,13 @@ class Bench {
       trips_.push_back(measure_trips(parse_size(text, "--trips")));
       print(trips_.back(), false);
     }
-    for (std::size_t lanes : plan_.lanes) {
-      header(fmt::format("{} comm{}: GB/s one way, CPU seconds per GB of both processes", lanes,
-                         lanes == 1 ? "" : "s"));
+    for (std::size_t channels : plan_.channels) {
+      header(fmt::format("{} comm{}: GB/s one way, CPU seconds per GB of both processes", channels,
+                         channels == 1 ? "" : "s"));
       for (const std::string& text : plan_.sizes) {
         const std::size_t size = parse_size(text, "--sizes");
-        if (static_cast<double>(size * lanes * kOutstanding) > plan_.memory) continue;
-        streams_.push_back(measure_stream(size, lanes));
+        if (static_cast<double>(size * channels * kOutstanding) > plan_.memory) continue;
+        streams_.push_back(measure_stream(size, channels));
         print(streams_.back(), true);
       }
     }
@@ -356,7 +356,7 @@ class Bench {
     for (const auto& pair : pairs_) all["candidates"][pair->candidate().key] = pair->candidate().label;
     auto add = [&](const char* what, const std::vector<Row>& rows, bool rate) {
       for (const Row& row : rows) {
-        Json entry{{"bytes", row.size}, {"comms", row.lanes}};
+        Json entry{{"bytes", row.size}, {"comms", row.channels}};
         for (const auto& [key, values] : row.values) {
           entry[rate ? "bytes_per_second" : "half_round_trip_seconds"][key] = median(values);
           if (rate) entry["processor_seconds_per_gb"][key] = median(row.processor.at(key));
@@ -394,17 +394,17 @@ class Bench {
     return row;
   }
 
-  Row measure_stream(std::size_t size, std::size_t lanes) {
-    Row row{size, lanes, {}, {}};
+  Row measure_stream(std::size_t size, std::size_t channels) {
+    Row row{size, channels, {}, {}};
     for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
-    const auto wanted = static_cast<std::size_t>(plan_.bytes_per_run / static_cast<double>(size * lanes));
+    const auto wanted = static_cast<std::size_t>(plan_.bytes_per_run / static_cast<double>(size * channels));
     const std::size_t count = std::clamp<std::size_t>(wanted, 2 * kOutstanding, 50'000);
-    for (auto& pair : pairs_) pair->order({Task::kStream, size, lanes, 2 * kOutstanding});
+    for (auto& pair : pairs_) pair->order({Task::kStream, size, channels, 2 * kOutstanding});
     for (int repeat = 0; repeat < plan_.repeats; ++repeat) {
       for (auto& pair : pairs_) {
         const std::string& key = pair->candidate().key;
-        auto [seconds, processor] = pair->order({Task::kStream, size, lanes, count});
-        const double bytes = static_cast<double>(size * lanes * count);
+        auto [seconds, processor] = pair->order({Task::kStream, size, channels, count});
+        const double bytes = static_cast<double>(size * channels * count);
         row.values[key].push_back(bytes / seconds);
         row.processor[key].push_back(processor / (bytes / 1e9));
       }
@@ -459,10 +459,10 @@ class Bench {
 };
 
 int lead(const Plan& plan) {
-  std::size_t most_lanes = 1;
-  for (std::size_t lanes : plan.lanes) most_lanes = std::max(most_lanes, lanes);
+  std::size_t most_channels = 1;
+  for (std::size_t channels : plan.channels) most_channels = std::max(most_channels, channels);
   std::vector<std::unique_ptr<Pair>> pairs;
-  for (Candidate& candidate : candidates_of(plan, most_lanes)) {
+  for (Candidate& candidate : candidates_of(plan, most_channels)) {
     const bool optional = candidate.key == "nccl-socket" && plan.nccl.empty();
     auto pair = std::make_unique<Pair>(std::move(candidate));
     try {
@@ -508,7 +508,7 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", plan.sizes, "bytes of messages for throughput, such as 8K,1M")->delimiter(',');
   app.add_option("--trips", plan.trips, "bytes of messages for the half round trip, such as 8,8K")
       ->delimiter(',');
-  app.add_option("--comms", plan.lanes, "comms at the same time, such as 1,4")
+  app.add_option("--comms", plan.channels, "comms at the same time, such as 1,4")
       ->delimiter(',')
       ->check(CLI::Range(1, 64));
   app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));

@@ -74,18 +74,17 @@ class Tombolo final : public Way {
 RouterOptions router_options(std::string host, const Plan& plan, const Secret& secret, bool tls) {
   // Between two hosts shared memory is no way.
   if (plan.transport == "shm") host = "both";
-  RouterOptions options;
+  RouterOptions options = RouterOptions::from_environment();
+  options.policy = {};
   options.policy.transports = {plan.transport};
-  options.shm_fetch = shm_fetch_from_environment();
   topology::Nic nic;
   nic.name = "lo";
   nic.addresses = {"127.0.0.1"};
   options.host.name = host;
   options.host.nics = {nic};
   options.secret = secret;
-  options.tcp = TcpOptions::from_environment();
   if (plan.streams != 0) options.tcp.streams = plan.streams;
-  if (plan.tls) options.tcp.tls.use = tls ? TlsUse::kOn : TlsUse::kOff;
+  if (plan.tls) options.tls.use = tls ? TlsUse::kOn : TlsUse::kOff;
   return options;
 }
 

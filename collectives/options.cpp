@@ -70,16 +70,10 @@ Options Options::settings_from_environment() {
 
   topology::DetectOptions detect;
   detect.log = options.log;
-  options.router.host = topology::local_host(detect);
-  options.router.policy = transport::Policy::from_environment();
-  if (const auto cluster = topology::cluster_file_from_environment()) {
-    options.router.policy.unreachable = cluster->unreachable;
-    if (cluster->require == "rdma") options.router.policy.require_rdma = true;
-  }
-  options.router.tcp = transport::TcpOptions::from_environment();
-  options.router.limits = transport::nic_limits_from_environment();
-  options.router.shm_fetch = transport::shm_fetch_from_environment();
-  options.router.rdma = transport::RdmaOptions::from_environment();
+  const auto host = topology::local_host(detect);
+  const auto cluster = topology::cluster_file_from_environment();
+  options.router = transport::RouterOptions::from_environment(cluster ? &*cluster : nullptr);
+  options.router.host = host;
   options.router.log = options.log;
   return options;
 }

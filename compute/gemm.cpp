@@ -7,7 +7,9 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "compute/gemm_bfloat16.h"
 #include "compute/gemm_kernels.h"
 #include "compute/gemm_pack.h"
 #include "compute/instruction_set.h"
@@ -173,7 +175,36 @@ void multiply_shared(const GemmKernels& kernels, const Product& product, int thr
   workers.run(threads, std::ref(piece));  // a reference fits into a std::function without memory of its own
 }
 
+#if defined(__x86_64__)
+/// The operand with two neighbours of its inner dimension in each float, in `room`.
+Operand paired(const Operand& from, std::size_t outer, std::size_t inner, bool inner_along_rows,
+               std::vector<float>& room) {
+  const std::size_t pairs = divide_up(inner, 2);
+  const std::size_t length = inner_along_rows ? pairs : outer;
+  const std::size_t stride = divide_up(length, 16) * 16 + 16;  // no power of two
+  const std::size_t floats = (inner_along_rows ? outer : pairs) * stride;
+  if (room.size() < floats) room.resize(floats);
+  if (inner_along_rows)
+    pair_along_rows(room.data(), stride, from.data, from.stride, outer, inner);
+  else
+    pair_rows(room.data(), stride, from.data, from.stride, inner, outer);
+  return {room.data(), stride, from.transposed};
+}
+#endif
+
 }  // namespace
+
+void multiply_bfloat16(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
+                       std::size_t columns, std::size_t inner, const Epilogue& epilogue) noexcept {
+#if defined(__x86_64__)
+  static thread_local std::vector<float> left_room, right_room;
+  multiply_by(kGemmBfloat16, out, out_stride, paired(left, rows, inner, !left.transposed, left_room),
+              paired(right, columns, inner, right.transposed, right_room), rows, columns, divide_up(inner, 2),
+              epilogue);
+#else
+  multiply(out, out_stride, left, right, rows, columns, inner, epilogue);
+#endif
+}
 
 void multiply(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
               std::size_t columns, std::size_t inner, const Epilogue& epilogue) noexcept {

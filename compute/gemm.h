@@ -29,6 +29,12 @@ struct Epilogue {
 void multiply(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
               std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
 
+/// The same of operands that are rounded to bfloat16 first (to nearest even; denormals to zero): half the
+/// bits, twice the products per second. Sums, epilogue and result are single precision. Only where
+/// bfloat16_kernels() is true. A thread's copies of its operands stay for its next product.
+void multiply_bfloat16(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
+                       std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
+
 /// While it lives, the calling thread's products are shared among so many threads (at least 1); without one
 /// they are the caller's alone. The others belong to the caller, and end with it.
 class MultiplyThreads {

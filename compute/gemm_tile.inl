@@ -1,7 +1,8 @@
 // The micro-kernel's one source, in the manner of BLIS: a tile of the product stays in registers while the
 // inner dimension passes by. Each gemm_<set>.cpp includes it under its own target pragma and namespace, after
-// defining kLanes and kTileRows, and includes nothing else that defines inline functions: the linker might
-// otherwise keep a copy that needs AVX-512 for the whole program.
+// defining kLanes and kTileRows (and TOMBOLO_BFLOAT16_PAIRS, where each 32 bits of the operands are two
+// bfloat16), and includes nothing else that defines inline functions: the linker might otherwise keep a copy
+// that needs AVX-512 for the whole program.
 
 namespace {
 
@@ -18,6 +19,27 @@ TOMBOLO_INLINE Vector load(const float* from) {
 TOMBOLO_INLINE void store(float* to, Vector value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
+
+#if defined(TOMBOLO_BFLOAT16_PAIRS)
+constexpr double kOperationsPerLane = 4;  // two products and two sums
+TOMBOLO_INLINE Vector multiply_add(Vector sum, Vector left, Vector right) {
+  return (Vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+}
+/// One operation that waits for the one before.
+TOMBOLO_INLINE Vector next(Vector last, Vector left, Vector right) {
+  return multiply_add(last, left, right);
+}
+#else
+constexpr double kOperationsPerLane = 2;
+TOMBOLO_INLINE Vector multiply_add(Vector sum, Vector left, Vector right) {
+  return sum + left * right;
+}
+/// One operation that waits for the one before. (Of sum + left * right the product would be made once for all
+/// sums.)
+TOMBOLO_INLINE Vector next(Vector last, Vector left, Vector right) {
+  return last * left + right;
+}
+#endif
 
 /// Two vectors of columns by kRows rows. `kTransposed`: the left operand's rows are side by side in memory.
 template <std::size_t kRows, bool kTransposed>
@@ -38,8 +60,8 @@ void multiply_tile(const Tile& tile) {
     for (std::size_t row = 0; row < kRows; ++row) {
       const float value = kTransposed ? left[0][row] : left[row / 3][row % 3 * left_stride + at];
       const Vector all = value - Vector{};  // x - 0 is x for every x: a broadcast, no subtraction
-      sums[row][0] += all * low;
-      sums[row][1] += all * high;
+      sums[row][0] = multiply_add(sums[row][0], all, low);
+      sums[row][1] = multiply_add(sums[row][1], all, high);
     }
     if (kTransposed) left[0] += left_stride;
   };
@@ -100,16 +122,16 @@ float registers_only(std::size_t rounds, double* operations) {
   constexpr std::size_t kSums = 10;
   Vector sums[kSums];  // all different, or the compiler would make one of them
   for (std::size_t index = 0; index < kSums; ++index) sums[index] = Vector{} + static_cast<float>(index);
-  Vector factor = Vector{} + 0.5F, summand = Vector{} + 1.0F;
+  Vector left = Vector{} + 0.5F, right = Vector{} + 0.25F;
   for (std::size_t round = 0; round < rounds; ++round) {
     // What the compiler must not know, or it would compute less.
-    __asm__ volatile("" : "+x"(factor), "+x"(summand));
+    __asm__ volatile("" : "+x"(left), "+x"(right));
 #pragma GCC unroll 16
-    for (Vector& sum : sums) sum = sum * factor + summand;
+    for (Vector& sum : sums) sum = next(sum, left, right);
   }
   Vector all{};
   for (const Vector& sum : sums) all += sum;
-  *operations = 2.0 * static_cast<double>(kLanes * kSums) * static_cast<double>(rounds);
+  *operations = kOperationsPerLane * static_cast<double>(kLanes * kSums) * static_cast<double>(rounds);
   return all[0];
 }
 

@@ -26,6 +26,8 @@ constexpr std::uint32_t kFma = 1U << 12, kMovbe = 1U << 22, kXsave = 1U << 27, k
 constexpr std::uint32_t kBmi1 = 1U << 3, kAvx2 = 1U << 5, kBmi2 = 1U << 8, kAvx512F = 1U << 16,
                         kAvx512Dq = 1U << 17, kAvx512Cd = 1U << 28, kAvx512Bw = 1U << 30,
                         kAvx512Vl = 1U << 31;
+// A bit of leaf 7, subleaf 1's EAX.
+constexpr std::uint32_t kAvx512Bf16 = 1U << 5;
 // Bits of XCR0: 128-bit and 256-bit registers; then mask registers and both parts of the 512-bit ones.
 constexpr std::uint64_t kSavesAvx = 0x6, kSavesAvx512 = 0xe6;
 
@@ -60,7 +62,11 @@ Cpuid read_cpuid() noexcept {
 #if defined(__x86_64__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0) result.leaf1_ecx = ecx;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) result.leaf7_ebx = ebx;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
+    result.leaf7_ebx = ebx;
+    const std::uint32_t last_subleaf = eax;
+    if (last_subleaf >= 1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0) result.leaf7_1_eax = eax;
+  }
   if (has_all(result.leaf1_ecx, kXsave)) {
     std::uint32_t low = 0, high = 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -78,6 +84,15 @@ InstructionSet instruction_set_of(const Cpuid& cpuid) noexcept {
       !has_all(cpuid.xcr0, kSavesAvx512))
     return InstructionSet::kAvx2;
   return InstructionSet::kAvx512;
+}
+
+bool multiplies_bfloat16(const Cpuid& cpuid) noexcept {
+  return instruction_set_of(cpuid) == InstructionSet::kAvx512 && has_all(cpuid.leaf7_1_eax, kAvx512Bf16);
+}
+
+bool bfloat16_kernels() {
+  static const bool may = instruction_set() == InstructionSet::kAvx512 && multiplies_bfloat16(read_cpuid());
+  return may;
 }
 
 InstructionSet instruction_set() {

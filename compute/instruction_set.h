@@ -25,7 +25,8 @@ std::string_view instruction_set_name(InstructionSet set) noexcept;
 struct Cpuid {
   std::uint32_t leaf1_ecx = 0;
   std::uint32_t leaf7_ebx = 0;
-  std::uint64_t xcr0 = 0;  ///< which registers the operating system saves; 0 where it uses no XSAVE
+  std::uint32_t leaf7_1_eax = 0;  ///< leaf 7, subleaf 1
+  std::uint64_t xcr0 = 0;         ///< which registers the operating system saves; 0 where it uses no XSAVE
 };
 
 /// This machine's; all 0 where there is no CPUID.
@@ -34,6 +35,9 @@ Cpuid read_cpuid() noexcept;
 /// The most that such a processor runs.
 InstructionSet instruction_set_of(const Cpuid& cpuid) noexcept;
 
+/// Whether such a processor multiplies bfloat16 (AVX512_BF16 beside kAvx512).
+bool multiplies_bfloat16(const Cpuid& cpuid) noexcept;
+
 /// That named `wanted`, or `most` for "auto". Throws kInvalidUsage where the wanted one is more than that.
 InstructionSet choose_instruction_set(std::string_view wanted, InstructionSet most);
 
@@ -41,6 +45,10 @@ InstructionSet choose_instruction_set(std::string_view wanted, InstructionSet mo
 /// so. Decided once per process. Throws kInvalidUsage where that variable names what the processor lacks, or
 /// nothing known.
 InstructionSet instruction_set();
+
+/// Whether kernels for bfloat16 may be used: this processor has them, and instruction_set() is kAvx512.
+/// Throws as that does.
+bool bfloat16_kernels();
 
 const std::vector<const Parameter*>& compute_parameters();
 

@@ -16,23 +16,34 @@ constexpr std::uint64_t kSse = 0x3, kAvx = 0x7, kAvx512 = 0xe7, kAmx = 0x602e7;
 
 TEST(InstructionSet, IsThatOfTheFeaturesOldAndNew) {
   EXPECT_EQ(instruction_set_of({}), InstructionSet::kBaseline);
-  EXPECT_EQ(instruction_set_of({kNehalemEcx, 0, 0}), InstructionSet::kBaseline);
-  EXPECT_EQ(instruction_set_of({kSandyBridgeEcx, 0, kAvx}), InstructionSet::kBaseline)
+  EXPECT_EQ(instruction_set_of({kNehalemEcx, 0, 0, 0}), InstructionSet::kBaseline);
+  EXPECT_EQ(instruction_set_of({kSandyBridgeEcx, 0, 0, kAvx}), InstructionSet::kBaseline)
       << "AVX without AVX2 and FMA";
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kHaswellEbx, kAvx}), InstructionSet::kAvx2);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen2Ebx, kAvx}), InstructionSet::kAvx2);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kAlderLakeEbx, kAvx}), InstructionSet::kAvx2);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kSkylakeServerEbx, kAvx512}), InstructionSet::kAvx512);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, kAvx512}), InstructionSet::kAvx512);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kSapphireRapidsEbx, kAmx}), InstructionSet::kAvx512);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kKnightsLandingEbx, kAvx512}), InstructionSet::kAvx2)
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kHaswellEbx, 0, kAvx}), InstructionSet::kAvx2);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen2Ebx, 0, kAvx}), InstructionSet::kAvx2);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kAlderLakeEbx, 0, kAvx}), InstructionSet::kAvx2);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kSkylakeServerEbx, 0, kAvx512}), InstructionSet::kAvx512);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, 0, kAvx512}), InstructionSet::kAvx512);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kSapphireRapidsEbx, 0, kAmx}), InstructionSet::kAvx512);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kKnightsLandingEbx, 0, kAvx512}), InstructionSet::kAvx2)
       << "AVX-512 without its byte, word and short-vector instructions";
 }
 
 TEST(InstructionSet, NeedsASystemThatSavesTheRegisters) {
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, kAvx}), InstructionSet::kAvx2);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, kSse}), InstructionSet::kBaseline);
-  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, 0}), InstructionSet::kBaseline);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, 0, kAvx}), InstructionSet::kAvx2);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, 0, kSse}), InstructionSet::kBaseline);
+  EXPECT_EQ(instruction_set_of({kHaswellEcx, kZen4Ebx, 0, 0}), InstructionSet::kBaseline);
+}
+
+TEST(InstructionSet, Bfloat16NeedsItsOwnBitAndAllOfAvx512) {
+  constexpr std::uint32_t kZen4Leaf71Eax = 0x20, kSapphireRapidsLeaf71Eax = 0x1c30,
+                          kAlderLakeLeaf71Eax = 0x1810;
+  EXPECT_TRUE(multiplies_bfloat16({kHaswellEcx, kZen4Ebx, kZen4Leaf71Eax, kAvx512}));
+  EXPECT_TRUE(multiplies_bfloat16({kHaswellEcx, kSapphireRapidsEbx, kSapphireRapidsLeaf71Eax, kAmx}));
+  EXPECT_FALSE(multiplies_bfloat16({kHaswellEcx, kSkylakeServerEbx, 0, kAvx512}));
+  EXPECT_FALSE(multiplies_bfloat16({kHaswellEcx, kAlderLakeEbx, kAlderLakeLeaf71Eax, kAvx}));
+  EXPECT_FALSE(multiplies_bfloat16({kHaswellEcx, kZen4Ebx, kZen4Leaf71Eax, kAvx}))
+      << "registers are not saved";
 }
 
 TEST(InstructionSet, AgreesWithTheCompilersOwnDetection) {
@@ -42,6 +53,8 @@ TEST(InstructionSet, AgreesWithTheCompilersOwnDetection) {
   EXPECT_EQ(set == InstructionSet::kAvx512,
             __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"));
+  EXPECT_EQ(multiplies_bfloat16(read_cpuid()),
+            set == InstructionSet::kAvx512 && __builtin_cpu_supports("avx512bf16"));
 #else
   EXPECT_EQ(instruction_set_of(read_cpuid()), InstructionSet::kBaseline);
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/median.h"
 #include "compute/gemm.h"
+#include "compute/gemm_bfloat16.h"
 #include "compute/gemm_kernels.h"
 
 namespace tombolo::compute {
@@ -37,25 +38,28 @@ double rate(double seconds, const Call& operations_of_a_call) {
 }  // namespace
 
 std::string ProductSpeed::text() const {
-  return fmt::format("{} kernels, {:.3g} GFLOP/s on one core ({:.0f} % of its units' {:.3g})",
-                     instruction_set_name(used), attained / 1e9, 100 * attained / peak, peak / 1e9);
+  return fmt::format("{} kernels{}, {:.3g} GFLOP/s on one core ({:.0f} % of its units' {:.3g})",
+                     instruction_set_name(used), precision == Precision::kBfloat16 ? " for bf16" : "",
+                     attained / 1e9, 100 * attained / peak, peak / 1e9);
 }
 
-ProductSpeed measure_products(double seconds) {
+ProductSpeed measure_products(double seconds, Precision precision) {
+  check_precision(precision);
   constexpr std::size_t kRows = 256, kColumns = 512, kInner = 128;  // a layer of width 128: 34 MFLOP
   constexpr std::size_t kRounds = 100000;                           // a few tenths of a millisecond
   ProductSpeed speed;
+  speed.precision = precision;
   speed.used = instruction_set();
   speed.most = instruction_set_of(read_cpuid());
   const std::vector<float> left(kRows * kInner, 0.5F), right(kColumns * kInner, 0.25F);
   std::vector<float> out(kRows * kColumns);
   const MultiplyThreads alone(1);
   speed.attained = rate(seconds / 2, [&] {
-    multiply(out.data(), kColumns, {left.data(), kInner}, {right.data(), kInner, true}, kRows, kColumns,
-             kInner);
+    multiply_of(precision)(out.data(), kColumns, {left.data(), kInner}, {right.data(), kInner, true}, kRows,
+                           kColumns, kInner, {});
     return 2.0 * kRows * kColumns * kInner;
   });
-  const GemmKernels& best = gemm_kernels(speed.most);
+  const GemmKernels& best = precision == Precision::kBfloat16 ? kGemmBfloat16 : gemm_kernels(speed.most);
   volatile float kept = 0;  // or the loop would be left out
   speed.peak = rate(seconds / 2, [&] {
     double operations = 0;

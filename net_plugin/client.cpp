@@ -17,10 +17,10 @@ class TableClient final : public Client {
   int abi_version() const noexcept override { return kVersion; }
   std::string name() const override { return table_.name; }
 
-  abi::Result init(void** context, std::uint64_t communicator, abi::Logger logger) override {
+  abi::ncclResult_t init(void** context, std::uint64_t communicator, abi::ncclDebugLogger_t logger) override {
     *context = nullptr;
     if constexpr (kVersion >= 11) {
-      abi::CommConfig config{abi::kUndefined};
+      abi::ncclNetCommConfig_v10_t config{abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
       return table_.init(context, communicator, &config, logger, nullptr);
     } else if constexpr (kVersion == 10) {
       return table_.init(logger, nullptr);
@@ -29,49 +29,50 @@ class TableClient final : public Client {
     }
   }
 
-  abi::Result finalize([[maybe_unused]] void* context) override {
+  abi::ncclResult_t finalize([[maybe_unused]] void* context) override {
     if constexpr (kVersion >= 11) {
       return table_.finalize(context);
     } else {
-      return abi::kSuccess;
+      return abi::ncclSuccess;
     }
   }
 
-  abi::Result devices(int* count) override { return table_.devices(count); }
+  abi::ncclResult_t devices(int* count) override { return table_.devices(count); }
 
-  abi::Result get_properties(int device, abi::PropertiesV12* to) override {
-    std::remove_pointer_t<decltype(argument(table_.get_properties))> from{};
-    abi::Result result = table_.get_properties(device, &from);
+  abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* to) override {
+    std::remove_pointer_t<decltype(argument(table_.getProperties))> from{};
+    abi::ncclResult_t result = table_.getProperties(device, &from);
     to->name = from.name;
-    to->pci_path = from.pci_path;
+    to->pciPath = from.pciPath;
     to->guid = from.guid;
-    to->pointer_support = from.pointer_support;
+    to->ptrSupport = from.ptrSupport;
     to->speed = from.speed;
     to->port = from.port;
     to->latency = from.latency;
-    to->most_comms = from.most_comms;
-    to->most_receives = from.most_receives;
+    to->maxComms = from.maxComms;
+    to->maxRecvs = from.maxRecvs;
     if constexpr (kVersion >= 7) {
-      to->net_device_type = from.net_device_type;
-      to->net_device_version = from.net_device_version;
+      to->netDeviceType = from.netDeviceType;
+      to->netDeviceVersion = from.netDeviceVersion;
     }
-    if constexpr (kVersion >= 8) to->registration_is_global = from.registration_is_global;
+    if constexpr (kVersion >= 8) to->regIsGlobal = from.regIsGlobal;
     if constexpr (kVersion >= 9) {
-      to->force_flush = from.force_flush;
-      to->group.count = from.group.count;
-      to->group.devices[0] = from.group.devices[0];
-      to->most_point_to_point_bytes = from.most_point_to_point_bytes;
-      to->most_collective_bytes = from.most_collective_bytes;
+      to->forceFlush = from.forceFlush;
+      to->vProps.ndevs = from.vProps.ndevs;
+      to->vProps.devs[0] = from.vProps.devs[0];
+      to->maxP2pBytes = from.maxP2pBytes;
+      to->maxCollBytes = from.maxCollBytes;
     }
-    if constexpr (kVersion >= 11) to->most_requests_in_one = from.most_requests_in_one;
+    if constexpr (kVersion >= 11) to->maxMultiRequestSize = from.maxMultiRequestSize;
     if constexpr (kVersion >= 12) {
-      to->rail = from.rail;
-      to->plane = from.plane;
+      to->railId = from.railId;
+      to->planeId = from.planeId;
     }
     return result;
   }
 
-  abi::Result listen([[maybe_unused]] void* context, int device, void* handle, void** listen_comm) override {
+  abi::ncclResult_t listen([[maybe_unused]] void* context, int device, void* handle,
+                           void** listen_comm) override {
     if constexpr (kVersion >= 11) {
       return table_.listen(context, device, handle, listen_comm);
     } else {
@@ -79,84 +80,91 @@ class TableClient final : public Client {
     }
   }
 
-  abi::Result connect([[maybe_unused]] void* context, int device, void* handle, void** send_comm) override {
+  abi::ncclResult_t connect([[maybe_unused]] void* context, int device, void* handle,
+                            void** send_comm) override {
     if constexpr (kVersion >= 11) {
-      abi::DeviceHandle* offload = nullptr;
+      abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
       return table_.connect(context, device, handle, send_comm, &offload);
     } else if constexpr (kVersion == 10) {
-      abi::DeviceHandle* offload = nullptr;
-      abi::CommConfig config{abi::kUndefined};
+      abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
+      abi::ncclNetCommConfig_v10_t config{abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
       return table_.connect(device, &config, handle, send_comm, &offload);
     } else if constexpr (kVersion >= 7) {
-      abi::DeviceHandle* offload = nullptr;
+      abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
       return table_.connect(device, handle, send_comm, &offload);
     } else {
       return table_.connect(device, handle, send_comm);
     }
   }
 
-  abi::Result accept(void* listen_comm, void** receive_comm) override {
+  abi::ncclResult_t accept(void* listen_comm, void** receive_comm) override {
     if constexpr (kVersion >= 7) {
-      abi::DeviceHandle* offload = nullptr;
+      abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
       return table_.accept(listen_comm, receive_comm, &offload);
     } else {
       return table_.accept(listen_comm, receive_comm);
     }
   }
 
-  abi::Result register_memory(void* comm, void* data, std::size_t size, int kind, void** memory) override {
+  abi::ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type,
+                                    void** memory) override {
     using Size = std::conditional_t<(kVersion < 8), int, std::size_t>;
-    return table_.register_memory(comm, data, static_cast<Size>(size), kind, memory);
+    return table_.regMr(comm, data, static_cast<Size>(size), type, memory);
   }
 
-  abi::Result register_dma_buf(void* comm, void* data, std::size_t size, int fd, void** memory) override {
-    return table_.register_dma_buf(comm, data, size, abi::kCudaPointer, 0, fd, memory);
+  abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int fd,
+                                     void** memory) override {
+    return table_.regMrDmaBuf(comm, data, size, abi::NCCL_PTR_CUDA, 0, fd, memory);
   }
 
-  abi::Result deregister_memory(void* comm, void* memory) override {
-    return table_.deregister_memory(comm, memory);
+  abi::ncclResult_t deregister_memory(void* comm, void* memory) override {
+    return table_.deregMr(comm, memory);
   }
 
-  abi::Result send(void* send_comm, void* data, std::size_t size, void* memory, void** request) override {
+  abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
+                         void** request) override {
     auto length = static_cast<Length>(size);
     if constexpr (kVersion >= 10) {
-      return table_.send(send_comm, data, length, kTag, memory, nullptr, request);
+      return table_.isend(send_comm, data, length, kTag, memory, nullptr, request);
     } else {
-      return table_.send(send_comm, data, length, kTag, memory, request);
+      return table_.isend(send_comm, data, length, kTag, memory, request);
     }
   }
 
-  abi::Result receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                      void** request) override {
+  abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
+                            void** request) override {
     auto length = static_cast<Length>(size);
     int tag = kTag;
     if constexpr (kVersion >= 10) {
       void* profiler_parent = nullptr;
-      return table_.receive(receive_comm, 1, &data, &length, &tag, &memory, &profiler_parent, request);
+      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, &profiler_parent, request);
     } else {
-      return table_.receive(receive_comm, 1, &data, &length, &tag, &memory, request);
+      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, request);
     }
   }
 
-  abi::Result flush(void* receive_comm, void* data, std::size_t size, void* memory, void** request) override {
+  abi::ncclResult_t flush(void* receive_comm, void* data, std::size_t size, void* memory,
+                          void** request) override {
     auto length = static_cast<int>(size);
-    return table_.flush(receive_comm, 1, &data, &length, &memory, request);
+    return table_.iflush(receive_comm, 1, &data, &length, &memory, request);
   }
 
-  abi::Result test(void* request, int* done, int* size) override { return table_.test(request, done, size); }
+  abi::ncclResult_t test(void* request, int* done, int* size) override {
+    return table_.test(request, done, size);
+  }
 
-  abi::Result close_send(void* comm) override { return table_.close_send(comm); }
-  abi::Result close_receive(void* comm) override { return table_.close_receive(comm); }
-  abi::Result close_listen(void* comm) override { return table_.close_listen(comm); }
+  abi::ncclResult_t close_send(void* comm) override { return table_.closeSend(comm); }
+  abi::ncclResult_t close_receive(void* comm) override { return table_.closeRecv(comm); }
+  abi::ncclResult_t close_listen(void* comm) override { return table_.closeListen(comm); }
 
  private:
-  /// isend's and irecv's sizes.
+  /// The type of isend's and irecv's sizes.
   using Length = std::conditional_t<(kVersion < 9), int, std::size_t>;
-  /// Tags tell apart what is grouped into one receive, of which there is one here.
+  /// Tags tell apart the messages that one irecv groups, of which there is one here.
   static constexpr int kTag = 0;
 
   template <typename Properties>
-  static Properties* argument(abi::Result (*)(int, Properties*));
+  static Properties* argument(abi::ncclResult_t (*)(int, Properties*));
 
   Table& table_;
 };
@@ -169,19 +177,19 @@ std::unique_ptr<Client> make(void* library, void* table) {
 std::unique_ptr<Client> client_for(void* library, void* table, int abi_version) {
   switch (abi_version) {
     case 6:
-      return make<6, abi::NetV6>(library, table);
+      return make<6, abi::ncclNet_v6_t>(library, table);
     case 7:
-      return make<7, abi::NetV7>(library, table);
+      return make<7, abi::ncclNet_v7_t>(library, table);
     case 8:
-      return make<8, abi::NetV8>(library, table);
+      return make<8, abi::ncclNet_v8_t>(library, table);
     case 9:
-      return make<9, abi::NetV9>(library, table);
+      return make<9, abi::ncclNet_v9_t>(library, table);
     case 10:
-      return make<10, abi::NetV10>(library, table);
+      return make<10, abi::ncclNet_v10_t>(library, table);
     case 11:
-      return make<11, abi::NetV11>(library, table);
+      return make<11, abi::ncclNet_v11_t>(library, table);
     case 12:
-      return make<12, abi::NetV12>(library, table);
+      return make<12, abi::ncclNet_v12_t>(library, table);
     default:
       return nullptr;
   }

@@ -13,8 +13,8 @@ namespace tombolo::net_plugin {
 
 inline constexpr int kOldestAbi = 6, kNewestAbi = 12;
 
-/// A loaded plugin; destroying it unloads the library. Results are the plugin's own; nothing here throws but
-/// load(). Threads: as the plugin allows.
+/// A loaded plugin; destroying it unloads the library. Results are the plugin's own. Only load() and adopt()
+/// throw. Threads: as the plugin allows.
 class Client {
  public:
   /// Throws kSystem naming the library when it cannot be loaded, and kUnsupported when it lacks the version.
@@ -30,32 +30,36 @@ class Client {
   virtual std::string name() const = 0;
 
   /// Up to v10 `context` becomes null, and is ignored below.
-  virtual abi::Result init(void** context, std::uint64_t communicator, abi::Logger logger) = 0;
+  virtual abi::ncclResult_t init(void** context, std::uint64_t communicator,
+                                 abi::ncclDebugLogger_t logger) = 0;
   /// Up to v10: nothing to do.
-  virtual abi::Result finalize(void* context) = 0;
+  virtual abi::ncclResult_t finalize(void* context) = 0;
 
-  virtual abi::Result devices(int* count) = 0;
-  /// The newest properties; what the version lacks stays as it was.
-  virtual abi::Result get_properties(int device, abi::PropertiesV12* properties) = 0;
+  virtual abi::ncclResult_t devices(int* count) = 0;
+  /// Fills v12's properties; fields that the plugin's version lacks stay as they were.
+  virtual abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* properties) = 0;
 
-  virtual abi::Result listen(void* context, int device, void* handle, void** listen_comm) = 0;
-  virtual abi::Result connect(void* context, int device, void* handle, void** send_comm) = 0;
-  virtual abi::Result accept(void* listen_comm, void** receive_comm) = 0;
+  virtual abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) = 0;
+  virtual abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) = 0;
+  virtual abi::ncclResult_t accept(void* listen_comm, void** receive_comm) = 0;
 
-  virtual abi::Result register_memory(void* comm, void* data, std::size_t size, int kind, void** memory) = 0;
-  virtual abi::Result register_dma_buf(void* comm, void* data, std::size_t size, int fd, void** memory) = 0;
-  virtual abi::Result deregister_memory(void* comm, void* memory) = 0;
+  virtual abi::ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type,
+                                            void** memory) = 0;
+  virtual abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int fd,
+                                             void** memory) = 0;
+  virtual abi::ncclResult_t deregister_memory(void* comm, void* memory) = 0;
 
-  virtual abi::Result send(void* send_comm, void* data, std::size_t size, void* memory, void** request) = 0;
-  virtual abi::Result receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                              void** request) = 0;
-  virtual abi::Result flush(void* receive_comm, void* data, std::size_t size, void* memory,
-                            void** request) = 0;
-  virtual abi::Result test(void* request, int* done, int* size) = 0;
+  virtual abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
+                                 void** request) = 0;
+  virtual abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
+                                    void** request) = 0;
+  virtual abi::ncclResult_t flush(void* receive_comm, void* data, std::size_t size, void* memory,
+                                  void** request) = 0;
+  virtual abi::ncclResult_t test(void* request, int* done, int* size) = 0;
 
-  virtual abi::Result close_send(void* send_comm) = 0;
-  virtual abi::Result close_receive(void* receive_comm) = 0;
-  virtual abi::Result close_listen(void* listen_comm) = 0;
+  virtual abi::ncclResult_t close_send(void* send_comm) = 0;
+  virtual abi::ncclResult_t close_receive(void* receive_comm) = 0;
+  virtual abi::ncclResult_t close_listen(void* listen_comm) = 0;
 
  protected:
   explicit Client(void* library) : library_(library) {}

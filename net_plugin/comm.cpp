@@ -12,19 +12,18 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router,
       log_(std::move(log)),
       router_(std::move(router)),
       connection_(std::move(connection)) {
-  for (Operation& operation : operations_) {
-    operation.comm = this;
-    release(operation);
+  for (Request& request : requests_) {
+    request.comm = this;
+    release(request);
   }
 }
 
-transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int kind) {
-  if (kind != abi::kHostPointer) {
+transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int type) {
+  if (type != abi::NCCL_PTR_HOST) {
     fail(Cause::kUnsupported,
-         "cannot register {} bytes at {} of pointer kind {}: this device carries host memory (kind {}) only, "
-         "as its "
-         "ptrSupport says",
-         buffer.size(), static_cast<const void*>(buffer.data()), kind, abi::kHostPointer);
+         "cannot register {} bytes at {} of pointer type {}: this device carries host memory (type {}) only, "
+         "as its ptrSupport says",
+         buffer.size(), static_cast<const void*>(buffer.data()), type, abi::NCCL_PTR_HOST);
   }
   return keep(connection().register_memory(buffer, transport::MemoryKind::kHost));
 }
@@ -33,7 +32,7 @@ transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, 
   return keep(connection().register_dma_buf(range, file, offset));
 }
 
-/// To register with, which takes too long to keep posts and tests waiting for it.
+/// Registering takes too long to hold the lock meanwhile, for which posts and tests would wait.
 transport::Connection& Comm::connection() {
   std::lock_guard guard(lock_);
   if (abandoned_) throw *abandoned_;
@@ -58,8 +57,8 @@ void Comm::deregister_memory(const transport::Memory* memory) {
   }
   removed = std::move(found->second);
   memories_.erase(found);
-  const bool in_use = std::ranges::any_of(operations_, [&](const Operation& operation) {
-    return operation.request != nullptr && operation.memory == memory;
+  const bool in_use = std::ranges::any_of(requests_, [&](const Request& request) {
+    return request.transport_request != nullptr && request.memory == memory;
   });
   if (!in_use || abandoned_) return;
   removed.reset();  // registrations go before their connection
@@ -76,69 +75,69 @@ void Comm::abandon() {
   connection_.reset();
 }
 
-abi::Result Comm::post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
-                       Operation*& operation) noexcept {
-  operation = nullptr;
+abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
+                             Request*& request) noexcept {
+  request = nullptr;
   if (direction != direction_) {
     report(log_, direction == Direction::kSend ? "isend" : "irecv",
            "the connection is of the other direction");
-    return abi::kInvalidUsage;
+    return abi::ncclInvalidUsage;
   }
   std::lock_guard guard(lock_);
   const char* name = direction == Direction::kSend ? "isend" : "irecv";
   if (abandoned_) return failed(name);
-  if (free_ == nullptr) return abi::kSuccess;
-  transport::Request* request = direction == Direction::kSend ? connection_->post_send(data, memory)
-                                                              : connection_->post_receive(data, memory);
-  if (request == nullptr) {
-    // Either the transport's pool is full or the connection is dead: NCCL would ask for ever.
-    return connection_->error() == nullptr ? abi::kSuccess : failed(name);
+  if (free_ == nullptr) return abi::ncclSuccess;
+  transport::Request* posted = direction == Direction::kSend ? connection_->post_send(data, memory)
+                                                             : connection_->post_receive(data, memory);
+  if (posted == nullptr) {
+    // A full pool of the transport means "try again". A dead connection must not: NCCL would ask for ever.
+    return connection_->error() == nullptr ? abi::ncclSuccess : failed(name);
   }
-  operation = free_;
-  free_ = operation->next_free;
-  operation->request = request;
-  operation->memory = memory;
-  return abi::kSuccess;
+  request = free_;
+  free_ = request->next_free;
+  request->transport_request = posted;
+  request->memory = memory;
+  return abi::ncclSuccess;
 }
 
-abi::Result Comm::test(Operation& operation, bool& done, std::size_t& bytes) noexcept {
+abi::ncclResult_t Comm::test(Request& request, bool& done, std::size_t& bytes) noexcept {
   done = false;
   std::lock_guard guard(lock_);
-  if (operation.request == nullptr) {
+  if (request.transport_request == nullptr) {
     report(log_, "test", "the request is not in flight: it was reported done or failed before");
-    return abi::kInvalidUsage;
+    return abi::ncclInvalidUsage;
   }
-  switch (abandoned_ ? transport::Outcome::kFailed : connection_->test(operation.request, bytes)) {
+  switch (abandoned_ ? transport::Outcome::kFailed : connection_->test(request.transport_request, bytes)) {
     case transport::Outcome::kPending:
-      return abi::kSuccess;
+      return abi::ncclSuccess;
     case transport::Outcome::kDone:
-      release(operation);
+      release(request);
       done = true;
-      return abi::kSuccess;
+      return abi::ncclSuccess;
     case transport::Outcome::kFailed:
-      release(operation);
+      release(request);
       return failed(direction_ == Direction::kSend ? "send" : "receive");
   }
-  return abi::kInternalError;
+  return abi::ncclInternalError;
 }
 
 const Error* Comm::error() const noexcept {
   return abandoned_ ? &*abandoned_ : connection_->error();
 }
 
-abi::Result Comm::failed(const char* operation) noexcept {
+abi::ncclResult_t Comm::failed(const char* operation) noexcept {
   const Error* error = this->error();
-  // Every request of the connection fails for the one reason: say it once.
+  // Every request of the connection fails for the same reason, which is logged once.
   if (!reported_)
     report(log_, operation, error != nullptr ? error->what() : "failed without a stated reason");
   reported_ = true;
-  return error != nullptr ? result_of(error->cause()) : abi::kInternalError;
+  return error != nullptr ? result_of(error->cause()) : abi::ncclInternalError;
 }
 
-void Comm::release(Operation& operation) noexcept {
-  operation.request = nullptr;
-  operation.next_free = free_;
-  free_ = &operation;
+void Comm::release(Request& request) noexcept {
+  request.transport_request = nullptr;
+  request.next_free = free_;
+  free_ = &request;
 }
 
 }  // namespace tombolo::net_plugin

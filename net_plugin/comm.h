@@ -1,4 +1,4 @@
-// A connection as NCCL holds it: one direction, and requests that know which connection they belong to.
+// NCCL's sendComm and recvComm: a connection of one direction, and its requests.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "base/log.h"
-#include "net_plugin/abi/constants.h"
+#include "net_plugin/abi/types.h"
 #include "transport/routing/router.h"
 #include "transport/transport.h"
 
@@ -17,12 +17,13 @@ namespace tombolo::net_plugin {
 
 class Comm;
 
-/// NCCL's request. It lives in its Comm's pool and is valid until its test() reports done or fails.
-struct Operation {
-  Comm* comm = nullptr;
-  transport::Request* request = nullptr;
+/// NCCL's request: a send or receive under way. It lives in its Comm's pool and is valid until its test()
+/// reports done or fails.
+struct Request {
+  Comm* comm = nullptr;  ///< NCCL's test() gets the request alone
+  transport::Request* transport_request = nullptr;
   const transport::Memory* memory = nullptr;
-  Operation* next_free = nullptr;
+  Request* next_free = nullptr;
 };
 
 /// Threads: one at a time, except that register_memory and deregister_memory may come from another one.
@@ -37,20 +38,20 @@ class Comm {
   Comm& operator=(const Comm&) = delete;
 
   /// The registration stays the Comm's. Throws kUnsupported for anything but host memory.
-  transport::Memory* register_memory(std::span<std::byte> buffer, int kind);
-  /// Of GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
+  transport::Memory* register_memory(std::span<std::byte> buffer, int type);
+  /// Registers GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
   transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
-  /// Throws kInvalidUsage for what this Comm did not register. With an operation under way in that memory, as
+  /// Throws kInvalidUsage for what this Comm did not register. With a request under way in that memory, as
   /// when NCCL aborts, the connection is closed first: nothing reads or writes the memory once this returns.
   void deregister_memory(const transport::Memory* memory);
 
-  /// kSuccess with a null operation: no request is free, try again. Another result: the connection has
-  /// failed, or the direction is wrong. Neither blocks, throws nor allocates.
-  abi::Result post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
-                   Operation*& operation) noexcept;
+  /// ncclSuccess with a null request: none is free, try again. Another result: the connection has failed, or
+  /// the direction is wrong. post() and test() neither block, throw nor allocate.
+  abi::ncclResult_t post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
+                         Request*& request) noexcept;
 
-  /// Progresses the connection. Done: `bytes` is the message's real size and the operation is free again.
-  abi::Result test(Operation& operation, bool& done, std::size_t& bytes) noexcept;
+  /// Progresses the connection. Done: `bytes` is the message's real size and the request is free again.
+  abi::ncclResult_t test(Request& request, bool& done, std::size_t& bytes) noexcept;
 
   const Log& log() const noexcept { return log_; }
 
@@ -59,19 +60,19 @@ class Comm {
   transport::Memory* keep(std::unique_ptr<transport::Memory> memory);
   void abandon();
   const Error* error() const noexcept;
-  abi::Result failed(const char* operation) noexcept;
-  void release(Operation& operation) noexcept;
+  abi::ncclResult_t failed(const char* operation) noexcept;
+  void release(Request& request) noexcept;
 
   Direction direction_;
   Log log_;
   bool reported_ = false;
   std::shared_ptr<transport::Router> router_;
-  std::mutex lock_;  // of all below: a deregistration from another thread may end the connection
+  std::mutex lock_;  // guards all below: a deregistration in another thread may end the connection
   std::unique_ptr<transport::Connection> connection_;  // null once abandoned
   std::optional<Error> abandoned_;                     // why
-  std::array<Operation, abi::kRequestsPerComm> operations_;
-  Operation* free_ = nullptr;
-  // Once abandoned, of null pointers.
+  std::array<Request, abi::NCCL_NET_MAX_REQUESTS> requests_;
+  Request* free_ = nullptr;
+  // The values are null once the connection is abandoned.
   std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
 };
 

@@ -31,11 +31,11 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes) cons
 }
 
 std::unique_ptr<Comm> Context::connect(int device_index,
-                                       std::span<const std::byte, abi::kHandleBytes> handle) {
+                                       std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle) {
   HandleBytes bytes;
   std::ranges::copy(handle, bytes.begin());
-  // The attempt is taken out while it is worked on: the lock is not held over system calls, and an exception
-  // drops the attempt.
+  // The attempt is taken out of the map while it progresses: no lock is held over system calls, and an
+  // exception drops the attempt.
   Attempt attempt;
   {
     std::lock_guard guard(attempts_lock_);
@@ -44,7 +44,7 @@ std::unique_ptr<Comm> Context::connect(int device_index,
       attempts_.erase(found);
     }
   }
-  // Another handle in the same memory: NCCL gave up the old one and used the memory again.
+  // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
   if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
   if (!attempt.connecting) attempt = start(device_index, bytes);
 

@@ -1,4 +1,4 @@
-// What one communicator (from v11 on), or the process (up to v10), holds of the plugin.
+// NCCL's ctx: what the plugin keeps for one communicator (from v11 on) or for the process (up to v10).
 #pragma once
 
 #include <map>
@@ -14,17 +14,17 @@
 
 namespace tombolo::net_plugin {
 
-/// Threads: any, at the same time. Comms outlive it; connections still being made end with it.
+/// Threads: any, at the same time. Comms outlive it; attempts to connect end with it.
 class Context {
  public:
   Context(std::shared_ptr<const Node> node, Log log);
 
   std::unique_ptr<ListenComm> listen(int device) const;
 
-  /// NCCL asks again with the same handle memory until it gets a Comm; the first call with a memory starts an
-  /// attempt, the one that returns the Comm (or throws) ends it, and a later call starts another. Null: ask
-  /// again.
-  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::kHandleBytes> handle);
+  /// Null: ask again. NCCL asks again with the same handle memory until it gets a Comm. The first call with a
+  /// memory starts an attempt, the call that returns the Comm (or throws) ends it, and a later one starts
+  /// another.
+  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle);
 
   const Log& log() const noexcept { return log_; }
 

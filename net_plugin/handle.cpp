@@ -14,11 +14,12 @@ constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::b
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kSecretAt = 8;
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
-constexpr std::size_t kMostEndpoint = abi::kHandleBytes - kEndpointAt;
+constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
 
 /// The handle has room for three IPv4 offers, and encode_compact() drops the last ones. A host with eight
-/// InfiniBand NICs and one Ethernet must not lose the Ethernet, by which alone other clusters reach it. So:
-/// the best offer, the best on the fabric that all share, the best of every other fabric, the rest.
+/// InfiniBand NICs and one Ethernet must not lose the Ethernet, by which alone other clusters reach it. The
+/// order is therefore: the best offer, the best on the fabric that all hosts share, the best of every other
+/// fabric, the rest.
 std::vector<transport::Offer> by_reach(const std::vector<transport::Offer>& offers) {
   auto rank = [&](std::size_t index) {
     const transport::Offer& offer = offers[index];
@@ -54,7 +55,7 @@ HandleBytes Handle::encode() const {
   return bytes;
 }
 
-Handle Handle::decode(std::span<const std::byte, abi::kHandleBytes> bytes) {
+Handle Handle::decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes) {
   if (!std::ranges::equal(kMagic, bytes.first<kMagic.size()>())) {
     fail(
         Cause::kRemote,

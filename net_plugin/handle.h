@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <span>
 
-#include "net_plugin/abi/constants.h"
+#include "net_plugin/abi/types.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
 
 namespace tombolo::net_plugin {
 
-using HandleBytes = std::array<std::byte, abi::kHandleBytes>;
+using HandleBytes = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 
 /// How to reach a listener, and the secret that proves to it that NCCL passed the handle on.
 struct Handle {
@@ -21,7 +21,7 @@ struct Handle {
   /// Layout: "TMBL", version, length of the endpoint, two zero bytes, secret, compact endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
-  static Handle decode(std::span<const std::byte, abi::kHandleBytes> bytes);
+  static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);
 };
 
 }  // namespace tombolo::net_plugin

@@ -71,7 +71,8 @@ TEST(Handle, IsRefusedWhenItIsNotTombolosOrDamaged) {
     EXPECT_THROW(Handle::decode(bad), Error) << "byte " << at;
   }
   for (unsigned length = 0; length < 256; ++length) {
-    // Whatever length it claims: an error or an endpoint, never a read beyond the handle (ASan watches).
+    // Every claimed length gives an error or an endpoint, never a read beyond the handle (which ASan would
+    // find).
     HandleBytes bad = good;
     bad[5] = static_cast<std::byte>(length);
     try {

@@ -4,15 +4,10 @@ namespace tombolo::net_plugin {
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log) {
-  transport::RouterOptions options;
+  transport::RouterOptions options = node.router;
   options.host = device.host;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
-  options.policy = node.policy;
-  options.tcp = node.tcp;
-  options.shm_fetch = node.shm_fetch;
-  options.rdma = node.rdma;
-  options.limits = node.limits;
   options.log = log;
   return std::make_shared<transport::Router>(std::move(options));
 }

@@ -1,4 +1,4 @@
-// A listener as NCCL holds it.
+// NCCL's listenComm: a listener, and the handle that leads to it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace tombolo::net_plugin {
 
-/// A router for one listener or one connection: the secret is of that listener alone.
+/// A router for one listener, or for one connection to it: every listener has a secret of its own.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log);
 
@@ -20,9 +20,9 @@ class ListenComm {
  public:
   ListenComm(const Node& node, const NetDevice& device, Log log);
 
-  /// What NCCL carries to the connecting ranks.
+  /// NCCL carries it to the connecting ranks.
   HandleBytes handle() const;
-  /// Null: ask again. One Comm for each connect.
+  /// Null: ask again. Each connect() gives one Comm.
   std::unique_ptr<Comm> accept();
   const Log& log() const noexcept { return log_; }
 

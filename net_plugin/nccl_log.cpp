@@ -15,15 +15,16 @@ LogLevel log_level_from_environment() {
   return LogLevel::kTrace;
 }
 
-Log nccl_log(abi::Logger logger, LogLevel level) {
+Log nccl_log(abi::ncclDebugLogger_t logger, LogLevel level) {
   if (logger == nullptr) return Log::to_stderr(level);
   LogLevel made = level == LogLevel::kTrace ? LogLevel::kTrace : LogLevel::kInfo;
   return Log(made, [logger, name = kNetNameParameter.text()](LogLevel at, std::string_view text) {
-    int nccl_level = at == LogLevel::kInfo    ? abi::kLogInfo
-                     : at == LogLevel::kTrace ? abi::kLogTrace
-                                              : abi::kLogWarn;
-    unsigned long subsystems = nccl_level == abi::kLogWarn ? abi::kLogAll : abi::kLogInit | abi::kLogNet;
-    logger(nccl_level, subsystems, __FILE__, __LINE__, "NET/%s : %.*s", name.c_str(),
+    const auto nccl_level = at == LogLevel::kInfo    ? abi::NCCL_LOG_INFO
+                            : at == LogLevel::kTrace ? abi::NCCL_LOG_TRACE
+                                                     : abi::NCCL_LOG_WARN;
+    unsigned long flags = abi::NCCL_INIT | abi::NCCL_NET;
+    if (nccl_level == abi::NCCL_LOG_WARN) flags = static_cast<unsigned long>(abi::NCCL_ALL);
+    logger(nccl_level, flags, __FILE__, __LINE__, "NET/%s : %.*s", name.c_str(),
            static_cast<int>(text.size()), text.data());
   });
 }

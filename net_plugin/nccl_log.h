@@ -2,17 +2,17 @@
 #pragma once
 
 #include "base/log.h"
-#include "net_plugin/abi/logger.h"
+#include "net_plugin/abi/types.h"
 
 namespace tombolo::net_plugin {
 
 /// Errors and warnings become WARN; info becomes INFO of subsystems INIT and NET, which NCCL_DEBUG=INFO
-/// shows, as NCCL's own "via NET/..." lines; trace becomes TRACE. NCCL_DEBUG decides what is shown, so
-/// everything up to info is handed over; trace lines are costly to make and only are at `level` trace.
-/// `logger` must outlive the Log. A null logger writes to standard error, up to `level`.
-Log nccl_log(abi::Logger logger, LogLevel level);
+/// shows, as NCCL's own "via NET/..." lines; trace becomes TRACE. NCCL_DEBUG decides what is shown, so the
+/// Log hands over everything up to info. Trace lines are costly to make, so that they are made at `level`
+/// trace only. `logger` must outlive the Log. A null logger writes to standard error, up to `level`.
+Log nccl_log(abi::ncclDebugLogger_t logger, LogLevel level);
 
-/// TOMBOLO_LOG.
+/// The level that TOMBOLO_LOG sets.
 LogLevel log_level_from_environment();
 
 }  // namespace tombolo::net_plugin

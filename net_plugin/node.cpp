@@ -28,7 +28,7 @@ std::string existing_path(const std::string& path) {
 
 NetDevice make_device(const topology::Host& host, std::string name, std::vector<topology::Nic> nics) {
   NetDevice device;
-  // NCCL's topology dumps are compared across processes and builds.
+  // A stable hash: NCCL's topology dumps are compared across processes and builds.
   device.guid = fnv1a<std::uint64_t>(host.name + ":" + name);
   device.name = std::move(name);
   device.pci_path = existing_path(nics.front().pci_path);
@@ -46,8 +46,7 @@ std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode)
   if (nics.empty()) {
     fail(Cause::kUnsupported,
          "host '{}' has no usable NIC with an address; `tombolo topo` says why each was rejected, and a "
-         "cluster "
-         "file (TOMBOLO_CLUSTER) can name the ones to use",
+         "cluster file (TOMBOLO_CLUSTER) can name the ones to use",
          host.name);
   }
   std::ranges::stable_sort(nics, {}, &topology::Nic::kind);
@@ -78,8 +77,7 @@ std::string poor_choice_warning(const topology::Host& host) {
   if (used.empty()) return {};
   return fmt::format(
       "host '{}' has no NIC that would be used by default (`tombolo topo` says why); using {}, {}. Name "
-      "other "
-      "NICs in a cluster file (TOMBOLO_CLUSTER)",
+      "other NICs in a cluster file (TOMBOLO_CLUSTER)",
       host.name, used,
       only_loopback ? "which reaches only ranks on this host: ranks elsewhere will not get through"
                     : "which is all there is");
@@ -97,15 +95,7 @@ Node make_node(const Log& log) {
   Node node;
   node.devices = make_devices(
       host, kNetDevicesParameter.choice() == "merged" ? DeviceMode::kMerged : DeviceMode::kPerNic);
-  node.policy = transport::Policy::from_environment();
-  if (file) {
-    node.policy.require_rdma = node.policy.require_rdma || file->require == "rdma";
-    node.policy.unreachable = file->unreachable;
-  }
-  node.tcp = transport::TcpOptions::from_environment();
-  node.shm_fetch = transport::shm_fetch_from_environment();
-  node.rdma = transport::RdmaOptions::from_environment();
-  node.limits = transport::nic_limits_from_environment();
+  node.router = transport::RouterOptions::from_environment(file ? &*file : nullptr);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
   return node;
 }

@@ -1,4 +1,5 @@
-// This host as NCCL shall see it: its devices, and the rules by which the router picks a way.
+// A node, as NCCL calls a host: the devices that NCCL sees on it, and the settings by which the router picks
+// a transport.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +18,29 @@ enum class DeviceMode { kMerged, kPerNic };
 /// One entry of NCCL's device list.
 struct NetDevice {
   std::string name;      ///< unique in the process: NCCL finds devices in its topology by name
-  std::string pci_path;  ///< empty for NICs without one on this machine
+  std::string pci_path;  ///< empty where this machine has no such path
   std::uint64_t guid = 0;
   int speed_megabits = 0;
-  /// What a connection of this device may use, best first: handed to the router, which picks per peer.
+  /// The NICs that a connection of this device may use, best first; the router picks for each peer.
   topology::Host host;
 };
 
-/// Immutable once made; shared by the communicators of a process.
+/// Immutable once made; the communicators of a process share it.
 struct Node {
   std::vector<NetDevice> devices;
-  transport::Policy policy;
-  transport::TcpOptions tcp;
-  bool shm_fetch = true;
-  transport::RdmaOptions rdma;
-  std::vector<transport::NicLimit> limits;
+  transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
 };
 
 /// Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one device per NIC of the
-/// host's best kind; the NICs of other kinds stand by in each of them, so that peers of another fabric stay
-/// in reach. Throws kUnsupported when the host has no usable NIC.
+/// host's best kind; each of them also holds the NICs of other kinds, so that peers of another fabric stay in
+/// reach. Throws kUnsupported when the host has no usable NIC.
 std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode);
 
-/// What to tell the user where every NIC that would be used is virtual, a tunnel or loopback; else empty.
-/// Pure.
+/// The warning for a host whose NICs in use are all virtual, tunnels or loopback; else empty.
 std::string poor_choice_warning(const topology::Host& host);
 
-/// From the cluster file or detection, and from the environment. Logs poor_choice_warning(), unless a cluster
+/// Reads the cluster file or detects, and reads the environment. Logs poor_choice_warning(), unless a cluster
 /// file names the NICs.
 Node make_node(const Log& log);
 

@@ -55,7 +55,7 @@ TEST(NetDevices, PerNicAreThoseOfTheBestKindWithTheOthersStandingBy) {
   EXPECT_NE(devices[0].guid, devices[1].guid);
 }
 
-TEST(NetDevices, SpeedIsNcclsOwnGuessWhereNobodyKnows) {
+TEST(NetDevices, SpeedIsNcclsDefaultWhereItIsUnknown) {
   auto devices = make_devices(host_with({nic("lo", topology::NicKind::kTcp, 0)}), DeviceMode::kMerged);
   EXPECT_EQ(devices.at(0).speed_megabits, 10'000);
   EXPECT_EQ(devices.at(0).pci_path, "");
@@ -105,7 +105,7 @@ TEST(PoorChoice, OneRealNicIsEnoughToSayNothing) {
   EXPECT_EQ(poor_choice_warning(host_with({nic_of_role("veth0", topology::NicRole::kVirtual),
                                            nic_of_role("eth0", topology::NicRole::kPhysical)})),
             "");
-  // One that is not used does not count.
+  // A NIC that is not used does not count.
   auto down = nic_of_role("eth0", topology::NicRole::kPhysical);
   down.usable = false;
   EXPECT_NE(poor_choice_warning(host_with({nic_of_role("veth0", topology::NicRole::kVirtual), down})), "");

@@ -2,28 +2,28 @@
 
 namespace tombolo::net_plugin {
 
-abi::Result result_of(Cause cause) noexcept {
+abi::ncclResult_t result_of(Cause cause) noexcept {
   switch (cause) {
     case Cause::kSystem:
-      return abi::kSystemError;
+      return abi::ncclSystemError;
     case Cause::kRemote:
     case Cause::kTimeout:
     case Cause::kAborted:
-      return abi::kRemoteError;
+      return abi::ncclRemoteError;
     case Cause::kInvalidUsage:
     case Cause::kUnsupported:
-      return abi::kInvalidUsage;
+      return abi::ncclInvalidUsage;
     case Cause::kInternal:
-      return abi::kInternalError;
+      return abi::ncclInternalError;
   }
-  return abi::kInternalError;
+  return abi::ncclInternalError;
 }
 
 void report(const Log& log, std::string_view operation, std::string_view text) noexcept {
   try {
     log.error("{}: {}", operation, text);
   } catch (...) {
-    // Out of memory while saying so: the result code has to do.
+    // Logging ran out of memory: the caller gets the result code alone.
   }
 }
 

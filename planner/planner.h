@@ -1,9 +1,12 @@
 // Cluster + model -> plan. Pure functions: no sockets, no clocks.
+//
+// The room's folders, each built on those before it: model/ (what is trained, and how), plan/ (who does what,
+// and the cluster as the planner sees it), cost/ (what computing, memory and all-reduces cost), simulate/ (a
+// training step, event by event), search/ (what strategies search with), explain/ (why a plan is as it is,
+// and what would change it), strategies/ (one file each) and launch/ (scripts that start a plan).
 #pragma once
 
-#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,19 +17,10 @@
 
 namespace tombolo::planner {
 
-enum class Strategy {
-  kMegatron,   ///< ranks in launcher order, equal layers
-  kHolmes,     ///< clusters sorted by NIC kind fill whole stages, layers by attained speed
-  kPipette,    ///< equal stages, workers placed by what the links between them attain
-  kFlashFlex,  ///< replicas of their own shapes: stages, tensor degrees, layers, rows
-  kAuto,       ///< the best of all the others, and from there by moves; of few ranks exhaustive
-};
-/// "megatron", "holmes", "pipette", "flashflex", "auto".
-std::string_view strategy_name(Strategy strategy) noexcept;
-std::optional<Strategy> strategy_from_name(std::string_view name) noexcept;
+struct Strategy;
 
 struct PlanOptions {
-  Strategy strategy = Strategy::kHolmes;
+  std::string strategy = "holmes";  ///< a name of the list in strategies/strategy.h
   /// "per-peer" or "shared": the transport that the prediction assumes.
   std::string routing = "per-peer";
   /// Host of each launcher rank, in launcher order; empty = the cluster file's order, one rank per device.
@@ -37,18 +31,22 @@ struct PlanOptions {
   std::vector<Saving> savings;
   /// Which schedules are tried, each with its model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
-  /// Whether replicas may differ, where the strategy has it; the bundled trainer's must be alike anyway.
+  /// Whether replicas may differ, where the strategy can do that; the bundled trainer's must be alike anyway.
   bool uneven_replicas = true;
-  /// Whether ranks may stay idle where a step is shorter without them; flashflex and auto.
+  /// Whether ranks may stay idle where a step is shorter without them. Refused by strategies that cannot do
+  /// that.
   bool may_leave_out = false;
 };
 
-/// What may be done for so many replicas, of which a single one has nobody to share the optimizer with. Never
+/// What may be done to save memory with so many replicas; a single replica cannot shard the optimizer. Never
 /// empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
-/// Tries every allowed (pipeline, data, tensor, schedule, micro-batch), drops those whose memory does not
-/// fit, returns the fastest in simulation. Throws kInvalidUsage when nothing fits, saying what would.
+/// The fastest plan in simulation of those that the strategy looks at and that fit in memory. Throws
+/// kInvalidUsage when nothing fits, saying what would.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
+/// By a strategy that need not be in the list.
+Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options,
+               const Strategy& strategy);
 
 }  // namespace tombolo::planner

@@ -2,13 +2,13 @@
 
 #include "base/error.h"
 #include "compute/gemm.h"
-#include "probe/core_speed.h"
+#include "probe/measure/core_speed.h"
 #include "probe/probe.h"
 
 namespace tombolo::probe {
 namespace {
 
-/// Ranks of this rank's host: how many come before it, and how many there are.
+/// The ranks on this rank's host: how many come before it, and how many there are in all.
 struct Neighbours {
   int before = 0, all = 0;
 };
@@ -59,7 +59,7 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
   if (result.gpu) cuda = CudaLibrary::load(result.problem);
   const std::size_t memory =
       options.memory > 0 ? options.memory : triad_bytes(neighbours_of(communicator).all);
-  // A GPU's failure is no reason to keep the others from measuring.
+  // A GPU that fails must not keep the other ranks from measuring.
   const auto measure = [&]() -> DeviceSpeed {
     if (!result.gpu) return core_speed(options, memory);
     if (!result.problem.empty()) return {};
@@ -70,7 +70,7 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
       return {};
     }
   };
-  const compute::MultiplyThreads alone(1);  // a rank is one core's worth, as in the trainer
+  const compute::MultiplyThreads alone(1);  // a rank is one core, as in the trainer
   for (int turn = 0; turn < communicator.size(); ++turn) {
     communicator.barrier();
     if (turn == communicator.rank()) result.alone = measure();

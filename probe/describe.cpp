@@ -9,8 +9,8 @@ namespace tombolo::probe {
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
                                const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
                                const ComputeResult& compute) {
-  std::vector<LedHost> led = gather_hosts(communicator, mine);
-  // FLOP/s and bytes/s of each rank, alone and together.
+  std::vector<HostRanks> hosts = gather_hosts(communicator, mine);
+  // FLOP/s and bytes/s of this rank, alone and together with the others.
   const double mine_attained[4] = {compute.alone.flops_per_second, compute.alone.memory_bytes_per_second,
                                    compute.together.flops_per_second,
                                    compute.together.memory_bytes_per_second};
@@ -21,9 +21,9 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
   if (known) {
     cluster = *known;
   } else {
-    for (const LedHost& each : led) cluster.hosts.push_back(each.host);
+    for (const HostRanks& each : hosts) cluster.hosts.push_back(each.host);
   }
-  for (const LedHost& each : led) {
+  for (const HostRanks& each : hosts) {
     auto host =
         std::find_if(cluster.hosts.begin(), cluster.hosts.end(),
                      [&](const topology::Host& candidate) { return candidate.name == each.host.name; });
@@ -35,14 +35,14 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
         cluster.shared_processor && std::ranges::find(cluster.shared_processor->hosts, each.host.name) !=
                                         cluster.shared_processor->hosts.end();
     for (std::size_t local = 0; local < each.ranks.size(); ++local) {
-      if (local == host->devices.size()) {  // detection names GPUs only; what ran here is a core
+      if (local == host->devices.size()) {  // detection names GPUs only: this rank measured a core
         topology::Device device;
         device.name = "cpu";
         host->devices.push_back(device);
       }
       topology::Device& device = host->devices[local];
       const std::size_t at = 4 * static_cast<std::size_t>(each.ranks[local]) + (shared ? 0 : 2);
-      // What was not measured keeps what is known.
+      // A value that was not measured keeps what the file says.
       if (attained[at] > 0) device.flops_per_second = attained[at];
       if (attained[at + 1] > 0) device.memory_bytes_per_second = attained[at + 1];
     }

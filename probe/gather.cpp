@@ -14,13 +14,13 @@ constexpr const char* kUnknown = "?";
 
 }  // namespace
 
-std::vector<LedHost> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine) {
+std::vector<HostRanks> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine) {
   topology::ClusterFile alone;
   alone.hosts.push_back(mine);
-  // Detection knows no clusters; the format wants a name.
+  // Detection knows no clusters, but the format requires a name.
   if (mine.cluster.empty()) alone.hosts.back().cluster = kUnknown;
   std::vector<std::string> texts = gather_texts(communicator, alone.to_json().dump());
-  std::vector<LedHost> hosts;
+  std::vector<HostRanks> hosts;
   for (std::size_t r = 0; r < texts.size(); ++r) {
     int rank = static_cast<int>(r);
     auto parsed =
@@ -28,7 +28,7 @@ std::vector<LedHost> gather_hosts(collectives::Communicator& communicator, const
     TOMBOLO_CHECK(parsed.hosts.size() == 1, "rank {} sent {} hosts", rank, parsed.hosts.size());
     if (parsed.hosts[0].cluster == kUnknown) parsed.hosts[0].cluster.clear();
     auto same = std::find_if(hosts.begin(), hosts.end(),
-                             [&](const LedHost& known) { return known.host.name == parsed.hosts[0].name; });
+                             [&](const HostRanks& known) { return known.host.name == parsed.hosts[0].name; });
     if (same == hosts.end()) {
       hosts.push_back({parsed.hosts[0], rank, {rank}});
     } else {

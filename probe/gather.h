@@ -1,4 +1,4 @@
-// What every rank tells all the others about itself.
+// What every rank tells all others about its host.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@ namespace tombolo::probe {
 
 using collectives::gather_texts;
 
-/// Collective. The hosts of all ranks, each once, in order of their first rank; `leader` is that rank. A host
-/// that was detected has no cluster ("").
-struct LedHost {
-  topology::Host host;
-  int leader = 0;
+/// A host, and the ranks that run on it.
+struct HostRanks {
+  topology::Host host;  ///< without a cluster ("") where it was detected
+  int leader = 0;       ///< its first rank
   std::vector<int> ranks;
 };
-std::vector<LedHost> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine);
+
+/// Collective. The hosts of all ranks, each once, in order of their first ranks.
+std::vector<HostRanks> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine);
 
 }  // namespace tombolo::probe

@@ -5,9 +5,9 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "probe/lanes.h"
-#include "probe/shared_links.h"
-#include "probe/uplinks.h"
+#include "probe/analyse/shared_links.h"
+#include "probe/analyse/uplinks.h"
+#include "probe/rounds/nic_pairs.h"
 
 namespace tombolo::probe {
 namespace {
@@ -18,7 +18,7 @@ void raise(double& best, double seen) {
   best = std::max(best, seen);
 }
 
-/// The attempt that moved more in all; the lanes of different ones do not belong together.
+/// Keeps the attempt that moved more in all. The rates of one attempt belong together.
 void keep_better(std::vector<double>& best, std::vector<double> seen) {
   if (sum_of(seen) > sum_of(best)) best = std::move(seen);
 }
@@ -28,14 +28,14 @@ struct GroupSample {
   double alone = 0;
   std::vector<double> together;
 
-  /// A pair that failed now has worked before, and tells nothing of the others.
+  /// Nothing where a pair failed: it worked before, and its failure says nothing of a shared link.
   std::optional<double> rate() const {
     if (std::ranges::find(together, 0.0) != together.end()) return std::nullopt;
     return shared_rate({std::vector<double>(together.size(), alone), together});
   }
 };
-struct BothWays {
-  GroupSample there, back;
+struct BothDirections {
+  GroupSample forward, backward;
 };
 
 std::vector<HostGroup> clusters_of(const topology::ClusterFile& cluster,
@@ -63,13 +63,13 @@ std::string load_name(const std::string& from, const std::string& to, const std:
   return fmt::format("{} to {}{}{}", from, to, fabric.empty() ? "" : " by ", fabric);
 }
 
-std::vector<BothWays> play_loads(Player& player, const std::vector<GroupLoad>& loads) {
-  std::vector<BothWays> samples(loads.size());
+std::vector<BothDirections> run_loads(StepRunner& runner, const std::vector<GroupLoad>& loads) {
+  std::vector<BothDirections> samples(loads.size());
   std::vector<std::size_t> doubtful(loads.size());
   for (std::size_t load = 0; load < loads.size(); ++load) {
     doubtful[load] = load;
-    samples[load].there.together.resize(loads[load].pairs.size());
-    samples[load].back.together.resize(loads[load].pairs.size());
+    samples[load].forward.together.resize(loads[load].pairs.size());
+    samples[load].backward.together.resize(loads[load].pairs.size());
   }
   for (int attempt = 0; attempt < kTries && !doubtful.empty(); ++attempt) {
     std::vector<Step> steps;
@@ -77,37 +77,37 @@ std::vector<BothWays> play_loads(Player& player, const std::vector<GroupLoad>& l
       steps.push_back({loads[load].pairs.front()});
       steps.push_back(loads[load].pairs);
     }
-    if (attempt > 0) player.expect(steps.size());
-    const Played played = player.play(steps, Load::kShared);
-    std::size_t meeting = 0;
+    if (attempt > 0) runner.expect(steps.size());
+    const StepResults results = runner.run(steps, Load::kShared);
+    std::size_t index = 0;
     for (const std::size_t load : doubtful) {
-      auto& [there, back] = samples[load];
-      raise(there.alone, played.there(meeting));
-      raise(back.alone, played.back(meeting++));
+      auto& [forward, backward] = samples[load];
+      raise(forward.alone, results.forward(index));
+      raise(backward.alone, results.backward(index++));
       std::vector<double> out, in;
-      for (std::size_t pair = 0; pair < loads[load].pairs.size(); ++pair, ++meeting) {
-        out.push_back(played.there(meeting));
-        in.push_back(played.back(meeting));
+      for (std::size_t pair = 0; pair < loads[load].pairs.size(); ++pair, ++index) {
+        out.push_back(results.forward(index));
+        in.push_back(results.backward(index));
       }
-      keep_better(there.together, std::move(out));
-      keep_better(back.together, std::move(in));
+      keep_better(forward.together, std::move(out));
+      keep_better(backward.together, std::move(in));
     }
     std::erase_if(doubtful, [&](std::size_t load) {
-      return !samples[load].there.rate() && !samples[load].back.rate();
+      return !samples[load].forward.rate() && !samples[load].backward.rate();
     });
   }
   return samples;
 }
 
-/// Of the group of an uplink's load with one of the others, out of the group or into it.
+/// What the group of an uplink's load attained with one of the others, out of the group or into it.
 UplinkShare share_with(const UplinkLoad& uplink, std::size_t other, bool out,
-                       const std::vector<GroupLoad>& loads, const std::vector<BothWays>& samples) {
+                       const std::vector<GroupLoad>& loads, const std::vector<BothDirections>& samples) {
   for (std::size_t at = 0; at < loads.size(); ++at) {
     const GroupLoad& load = loads[at];
     if (load.kind != uplink.kind || load.fabric != uplink.fabric) continue;
     const bool first = load.first == uplink.group && load.second == other;
     if (!first && (load.second != uplink.group || load.first != other)) continue;
-    const GroupSample& sample = first == out ? samples[at].there : samples[at].back;
+    const GroupSample& sample = first == out ? samples[at].forward : samples[at].backward;
     return {sample.rate().value_or(0), sample.alone};
   }
   return {};
@@ -115,9 +115,10 @@ UplinkShare share_with(const UplinkLoad& uplink, std::size_t other, bool out,
 
 /// Loads what a cluster sends to several others, and takes from them, at once. Where that shares one link, it
 /// takes the place of those that were found with each of them.
-void play_uplink(Player& player, const topology::ClusterFile& cluster, const std::vector<HostGroup>& groups,
-                 const UplinkLoad& uplink, const std::vector<GroupLoad>& loads,
-                 const std::vector<BothWays>& samples, ProbedLinks& probed) {
+void run_uplink(StepRunner& runner, const topology::ClusterFile& cluster,
+                const std::vector<HostGroup>& groups, const UplinkLoad& uplink,
+                const std::vector<GroupLoad>& loads, const std::vector<BothDirections>& samples,
+                ProbedLinks& probed) {
   const auto names = cluster.clusters();
   struct Direction {
     bool out = false;
@@ -132,12 +133,12 @@ void play_uplink(Player& player, const topology::ClusterFile& cluster, const std
       way.shares.push_back(share_with(uplink, other, way.out, loads, samples));
   }
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    if (attempt > 0) player.expect(1);
-    const Played played = player.play({uplink.pairs}, Load::kShared);
+    if (attempt > 0) runner.expect(1);
+    const StepResults results = runner.run({uplink.pairs}, Load::kShared);
     for (Direction& way : ways) {
       std::vector<double> seen;
       for (std::size_t pair = 0; pair < uplink.pairs.size(); ++pair)
-        seen.push_back(way.out ? played.there(pair) : played.back(pair));
+        seen.push_back(way.out ? results.forward(pair) : results.backward(pair));
       keep_better(way.together, std::move(seen));
       way.rate = uplink_rate(uplink, way.shares, way.together);
     }
@@ -164,65 +165,66 @@ void play_uplink(Player& player, const topology::ClusterFile& cluster, const std
   }
 }
 
-/// The lanes of two hosts, there and back.
-void add_port_samples(const Step& lanes, const PairRates& rates, std::vector<PortSample>& samples) {
-  PortSample there{lanes.front().left, lanes.front().right, {}, {}, {}};
-  PortSample back{lanes.front().right, lanes.front().left, {}, {}, {}};
-  for (const Meeting& lane : lanes) {
-    const auto alone = *rates.find(lane);
-    there.from_nics.push_back(lane.left_nic);
-    there.to_nics.push_back(lane.right_nic);
-    there.load.alone.push_back(alone.first);
-    back.load.alone.push_back(alone.second);
+/// Adds samples of two hosts' pairs of NICs, one for each direction.
+void add_port_samples(const Step& pairs, const PairRates& rates, std::vector<PortSample>& samples) {
+  PortSample forward{pairs.front().left, pairs.front().right, {}, {}, {}};
+  PortSample backward{pairs.front().right, pairs.front().left, {}, {}, {}};
+  for (const NicPair& pair : pairs) {
+    const auto alone = *rates.find(pair);
+    forward.from_nics.push_back(pair.left_nic);
+    forward.to_nics.push_back(pair.right_nic);
+    forward.load.alone.push_back(alone.first);
+    backward.load.alone.push_back(alone.second);
   }
-  back.from_nics = there.to_nics;
-  back.to_nics = there.from_nics;
-  there.load.together.resize(lanes.size());
-  back.load.together.resize(lanes.size());
-  samples.push_back(std::move(there));
-  samples.push_back(std::move(back));
+  backward.from_nics = forward.to_nics;
+  backward.to_nics = forward.from_nics;
+  forward.load.together.resize(pairs.size());
+  backward.load.together.resize(pairs.size());
+  samples.push_back(std::move(forward));
+  samples.push_back(std::move(backward));
 }
 
-/// The pairs of hosts of a step, each with its lanes.
+/// The pairs of hosts of a step, each with its pairs of NICs.
 std::vector<Step> host_pairs(const Step& step) {
   std::vector<Step> pairs;
-  for (const Meeting& meeting : step) {
-    if (pairs.empty() || pairs.back().front().left != meeting.left) pairs.emplace_back();
-    pairs.back().push_back(meeting);
+  for (const NicPair& pair : step) {
+    if (pairs.empty() || pairs.back().front().left != pair.left) pairs.emplace_back();
+    pairs.back().push_back(pair);
   }
   return pairs;
 }
 
-/// Without lanes that the tournament could not measure, and pairs that have a single one left.
-Step measured_lanes(const Step& step, const PairRates& rates) {
+/// The step without pairs of NICs that could not be measured alone, and without hosts that have a single one
+/// left.
+Step measured_pairs(const Step& step, const PairRates& rates) {
   Step kept;
   for (Step& pair : host_pairs(step)) {
-    std::erase_if(pair, [&](const Meeting& lane) { return !rates.find(lane); });
+    std::erase_if(pair, [&](const NicPair& nics) { return !rates.find(nics); });
     if (pair.size() > 1) kept.insert(kept.end(), pair.begin(), pair.end());
   }
   return kept;
 }
 
-std::vector<topology::SharedLink> play_ports(Player& player, const std::vector<Step>& steps,
-                                             const PairRates& rates) {
+std::vector<topology::SharedLink> run_ports(StepRunner& runner, const std::vector<Step>& steps,
+                                            const PairRates& rates) {
   std::vector<PortSample> samples;
   for (const Step& step : steps)
     for (const Step& pair : host_pairs(step)) add_port_samples(pair, rates, samples);
   std::vector<topology::SharedLink> found;
   for (int attempt = 0; attempt < kTries && !steps.empty(); ++attempt) {
-    if (attempt > 0) player.expect(steps.size());
-    const Played played = player.play(steps, Load::kOwn);
-    std::size_t meeting = 0;
+    if (attempt > 0) runner.expect(steps.size());
+    const StepResults results = runner.run(steps, Load::kOwn);
+    std::size_t index = 0;
     for (std::size_t at = 0; at < samples.size(); at += 2) {
-      std::vector<double> there, back;
-      for (std::size_t lane = 0; lane < samples[at].from_nics.size(); ++lane, ++meeting) {
-        there.push_back(played.there(meeting));
-        back.push_back(played.back(meeting));
+      std::vector<double> forward, backward;
+      for (std::size_t pair = 0; pair < samples[at].from_nics.size(); ++pair, ++index) {
+        forward.push_back(results.forward(index));
+        backward.push_back(results.backward(index));
       }
-      keep_better(samples[at].load.together, std::move(there));
-      keep_better(samples[at + 1].load.together, std::move(back));
+      keep_better(samples[at].load.together, std::move(forward));
+      keep_better(samples[at + 1].load.together, std::move(backward));
     }
-    found = find_shared_ports(player.hosts(), samples);
+    found = find_shared_ports(runner.hosts(), samples);
     if (found.empty()) break;
   }
   return found;
@@ -230,42 +232,42 @@ std::vector<topology::SharedLink> play_ports(Player& player, const std::vector<S
 
 }  // namespace
 
-void PairRates::add(const Meeting& meeting, double there, double back) {
-  rates_[key_of(meeting)] = meeting.left < meeting.right ? std::pair(there, back) : std::pair(back, there);
+void PairRates::add(const NicPair& pair, double forward, double backward) {
+  rates_[key_of(pair)] = pair.left < pair.right ? std::pair(forward, backward) : std::pair(backward, forward);
 }
 
-std::optional<std::pair<double, double>> PairRates::find(const Meeting& meeting) const {
-  const auto found = rates_.find(key_of(meeting));
+std::optional<std::pair<double, double>> PairRates::find(const NicPair& pair) const {
+  const auto found = rates_.find(key_of(pair));
   if (found == rates_.end()) return std::nullopt;
-  if (meeting.left < meeting.right) return found->second;
+  if (pair.left < pair.right) return found->second;
   return std::pair(found->second.second, found->second.first);
 }
 
-PairRates::Key PairRates::key_of(const Meeting& meeting) {
-  if (meeting.left < meeting.right) return {meeting.left, meeting.left_nic, meeting.right, meeting.right_nic};
-  return {meeting.right, meeting.right_nic, meeting.left, meeting.left_nic};
+PairRates::Key PairRates::key_of(const NicPair& pair) {
+  if (pair.left < pair.right) return {pair.left, pair.left_nic, pair.right, pair.right_nic};
+  return {pair.right, pair.right_nic, pair.left, pair.left_nic};
 }
 
-void probe_under_load(Player& player, const topology::ClusterFile& cluster, const PairRates& rates,
+void probe_under_load(StepRunner& runner, const topology::ClusterFile& cluster, const PairRates& rates,
                       ProbedLinks& probed) {
   const auto names = cluster.clusters();
   const auto groups = clusters_of(cluster, names);
   auto loads = group_loads(cluster.hosts, groups);
   std::erase_if(loads, [&](const GroupLoad& load) {
-    return std::ranges::any_of(load.pairs, [&](const Meeting& pair) { return !rates.find(pair); });
+    return std::ranges::any_of(load.pairs, [&](const NicPair& pair) { return !rates.find(pair); });
   });
   auto ports = port_steps(cluster.hosts, groups);
-  for (Step& step : ports) step = measured_lanes(step, rates);
+  for (Step& step : ports) step = measured_pairs(step, rates);
   std::erase_if(ports, [](const Step& step) { return step.empty(); });
-  player.expect(2 * loads.size() + ports.size());
+  runner.expect(2 * loads.size() + ports.size());
 
-  const auto samples = play_loads(player, loads);
+  const auto samples = run_loads(runner, loads);
   std::vector<GroupLoad> shared;  // in either direction
   for (std::size_t at = 0; at < loads.size(); ++at) {
     const GroupLoad& load = loads[at];
-    for (const bool there : {true, false}) {
-      const GroupSample& sample = there ? samples[at].there : samples[at].back;
-      const std::size_t from = there ? load.first : load.second, to = there ? load.second : load.first;
+    for (const bool forward : {true, false}) {
+      const GroupSample& sample = forward ? samples[at].forward : samples[at].backward;
+      const std::size_t from = forward ? load.first : load.second, to = forward ? load.second : load.first;
       const auto rate = sample.rate();
       const std::string name = load_name(names[from], names[to], load.fabric);
       probed.loads.push_back(
@@ -277,13 +279,13 @@ void probe_under_load(Player& player, const topology::ClusterFile& cluster, cons
       raise_to_alone(probed.links, link, sample.alone);
       probed.shared.push_back(std::move(link));
     }
-    if (samples[at].there.rate() || samples[at].back.rate()) shared.push_back(load);
+    if (samples[at].forward.rate() || samples[at].backward.rate()) shared.push_back(load);
   }
   const auto uplinks = uplink_loads(cluster.hosts, groups, shared);
-  player.expect(uplinks.size());
+  runner.expect(uplinks.size());
   for (const UplinkLoad& uplink : uplinks)
-    play_uplink(player, cluster, groups, uplink, loads, samples, probed);
-  auto found = play_ports(player, ports, rates);
+    run_uplink(runner, cluster, groups, uplink, loads, samples, probed);
+  auto found = run_ports(runner, ports, rates);
   std::move(found.begin(), found.end(), std::back_inserter(probed.shared));
 }
 

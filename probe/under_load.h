@@ -8,30 +8,30 @@
 #include <utility>
 #include <vector>
 
-#include "probe/player.h"
 #include "probe/probe.h"
+#include "probe/rounds/step_runner.h"
 
 namespace tombolo::probe {
 
-/// What the tournament found of single meetings.
+/// What single pairs of NICs attained.
 class PairRates {
  public:
   /// Bytes per second from the left to the right, and back.
-  void add(const Meeting& meeting, double there, double back);
-  /// In the meeting's own order of the two ends; nothing where it was not measured.
-  std::optional<std::pair<double, double>> find(const Meeting& meeting) const;
+  void add(const NicPair& pair, double forward, double backward);
+  /// From `pair`'s left to its right, and back; nothing where it was not measured.
+  std::optional<std::pair<double, double>> find(const NicPair& pair) const;
 
  private:
   using Key = std::tuple<std::size_t, std::size_t, std::size_t, std::size_t>;
-  static Key key_of(const Meeting& meeting);
+  static Key key_of(const NicPair& pair);
   std::map<Key, std::pair<double, double>> rates_;  // from the lower host to the higher, and back
 };
 
-/// Collective. Adds to `probed` what was found between the clusters of `cluster`, whose hosts are the
-/// player's, and of ports that NICs of one host share; raises links that such a load shows to have been
-/// measured too low. What seems to be shared is loaded up to four times, and the best counts: a moment's
-/// disturbance is no finding.
-void probe_under_load(Player& player, const topology::ClusterFile& cluster, const PairRates& rates,
+/// Collective. Adds to `probed` the links that are shared between the clusters of `cluster`, whose hosts are
+/// the runner's, and the ports that NICs of one host share; raises links that such a load shows to have been
+/// measured too low. What seems to be shared is loaded up to four times, and the best counts, so that a short
+/// disturbance gives no finding.
+void probe_under_load(StepRunner& runner, const topology::ClusterFile& cluster, const PairRates& rates,
                       ProbedLinks& probed);
 
 }  // namespace tombolo::probe

@@ -1,4 +1,4 @@
-"""What a command leaves behind: processes that it started, and temporary files."""
+"""Finds what a command leaves behind: processes that it started, and temporary files."""
 import os
 import time
 

@@ -1,4 +1,4 @@
-// The `tombolo` command: every subcommand lives in a file of its own beside this one.
+// The `tombolo` command. Each subcommand is a file in tools/commands/ and a line in tools/cli/commands.inc.
 #include "tools/cli/command.h"
 
 int main(int argc, char** argv) {

@@ -59,9 +59,9 @@ std::uint64_t total_memory(const SysTree& tree) {
   return kibibytes < kMost ? kibibytes * 1024 : 0;
 }
 
-/// hwloc knows places that the firmware did not tell the kernel.
-void fill_in_places(Machine& machine, const Locality& locality) {
-  auto place = [&](std::optional<int>& node, const std::string& pci_path, const std::string& name) {
+/// hwloc knows NUMA nodes that the firmware did not tell the kernel.
+void fill_in_numa_nodes(Machine& machine, const Locality& locality) {
+  auto fill_in = [&](std::optional<int>& node, const std::string& pci_path, const std::string& name) {
     if (node) return;
     if (auto found = locality.node_of_pci.find(pci_path.substr(pci_path.rfind('/') + 1));
         !pci_path.empty() && found != locality.node_of_pci.end()) {
@@ -71,10 +71,10 @@ void fill_in_places(Machine& machine, const Locality& locality) {
     }
   };
   for (Nic& nic : machine.nics) {
-    // What has no hardware is near to nothing.
-    if (!nic.pci_path.empty()) place(nic.numa_node, nic.pci_path, nic.name);
+    // A NIC without hardware is near no node.
+    if (!nic.pci_path.empty()) fill_in(nic.numa_node, nic.pci_path, nic.name);
   }
-  for (Device& gpu : machine.gpus) place(gpu.numa_node, gpu.pci_path, gpu.name);
+  for (Device& gpu : machine.gpus) fill_in(gpu.numa_node, gpu.pci_path, gpu.name);
   if (machine.numa_nodes == 0) machine.numa_nodes = locality.numa_nodes;
 }
 
@@ -86,7 +86,7 @@ bool is_better(const Nic& a, const Nic& b) {
   return a.name < b.name;
 }
 
-/// A cluster file may leave out what can be found out here: addresses above all.
+/// Fills in what the cluster file leaves out and detection knows, addresses above all.
 void complete(Host& host, const std::vector<Nic>& detected) {
   for (Nic& nic : host.nics) {
     auto found =
@@ -136,9 +136,9 @@ Machine detect(const DetectOptions& options) {
   if (options.live && (has_hardware || machine.numa_nodes == 0)) {
     std::string problem;
     if (auto locality = read_locality(&problem)) {
-      fill_in_places(machine, *locality);
+      fill_in_numa_nodes(machine, *locality);
     } else {
-      options.log.info("NUMA places are taken from /sys alone: {}", problem);
+      options.log.info("NUMA nodes are taken from /sys alone: {}", problem);
     }
   }
   std::stable_sort(machine.nics.begin(), machine.nics.end(), is_better);
@@ -172,16 +172,16 @@ Host local_host(const DetectOptions& options) {
     if (!name.empty()) host.name = name;
     return host;
   }
-  bool told = !name.empty();
-  if (!told) name = machine_host_name();
+  const bool given = !name.empty();
+  if (!given) name = machine_host_name();
   const Host* found = file->find_host(name);
-  // "node7.example.org" may be called node7 there.
-  if (found == nullptr && !told) found = file->find_host(name.substr(0, name.find('.')));
+  // The file may call "node7.example.org" node7.
+  if (found == nullptr && !given) found = file->find_host(name.substr(0, name.find('.')));
   if (found == nullptr) {
     std::vector<std::string> known;
     for (const Host& host : file->hosts) known.push_back(host.name);
     fail(Cause::kInvalidUsage, "{} names no host \"{}\" ({}); it names {}. Set TOMBOLO_HOST to one of them.",
-         kClusterParameter.text(), name, told ? "TOMBOLO_HOST" : "this machine's host name",
+         kClusterParameter.text(), name, given ? "TOMBOLO_HOST" : "this machine's host name",
          fmt::join(known, ", "));
   }
   Host host = *found;

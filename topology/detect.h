@@ -1,4 +1,6 @@
-// What is on this machine.
+// Detection: what hardware this machine has. topology/ owns the facts of machines and clusters: system/ reads
+// them, judge/ draws conclusions, files/ are the cluster file, the fleet file and the library of devices,
+// export/ writes other programs' formats.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +19,8 @@
 namespace tombolo::topology {
 
 struct DetectOptions {
-  /// Everything is read below this; a test points it at a tree of files ("<root>/sys/class/net/..."), or at
-  /// one file that holds such a tree (TreeFile).
+  /// Everything is read below this path; a test points it at a tree of files ("<root>/sys/class/net/..."), or
+  /// at one file that holds such a tree (TreeFile).
   std::filesystem::path root = "/";
   /// Also ask the kernel and libibverbs of this machine (addresses by getifaddrs, GIDs); off for recorded
   /// trees.
@@ -50,8 +52,8 @@ Json to_json(const Machine& machine);
 Host to_host(const Machine& machine);
 
 /// The Host this process is on: the entry of TOMBOLO_HOST (or the host name) in TOMBOLO_CLUSTER's file, in
-/// which addresses and such that the file leaves out are filled in by detection; else all detected. Throws
-/// kInvalidUsage when the file does not name this host, listing the hosts it names.
+/// which detection fills in addresses and other facts that the file leaves out; without such a file, all is
+/// detected. Throws kInvalidUsage when the file does not name this host, listing the hosts it names.
 Host local_host(const DetectOptions& options);
 
 }  // namespace tombolo::topology

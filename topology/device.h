@@ -8,7 +8,7 @@ namespace tombolo::topology {
 
 enum class DeviceKind { kCpu, kGpu };
 
-/// What computes for one rank.
+/// A device that computes for one rank.
 struct Device {
   std::string name;  ///< "H200", "cpu"
   DeviceKind kind = DeviceKind::kCpu;

@@ -15,7 +15,7 @@ enum class NicKind { kInfiniBand, kRoce, kIwarp, kTcp };
 /// "infiniband", "roce", "iwarp", "tcp": as written in JSON.
 std::string_view nic_kind_name(NicKind kind) noexcept;
 std::optional<NicKind> nic_kind_from_name(std::string_view name) noexcept;
-/// Everything but TCP.
+/// True for every kind but TCP.
 bool is_rdma(NicKind kind) noexcept;
 
 /// How an interface came to be. Only physical ones (and those a cluster file names) carry traffic by default.
@@ -51,7 +51,7 @@ struct Nic {
   NicRole role = NicRole::kPhysical;
   NicState state = NicState::kUnknown;
   std::uint64_t rate_bits_per_second = 0;  ///< 0 = unknown
-  double burst_bytes = 0;  ///< that a token bucket lets pass at once after a pause; 0 = none, or unknown
+  double burst_bytes = 0;  ///< what a token bucket lets pass at once after a pause; 0 = none, or unknown
   int mtu = 0;             ///< bytes
   std::string driver;
   std::optional<int> numa_node;
@@ -63,8 +63,8 @@ struct Nic {
   std::vector<Gid> gids;
   std::string fabric;  ///< NICs of equal fabric reach each other; empty = the fabric every TCP NIC shares
   bool usable = true;
-  std::string reason;     ///< why it is or is not usable, for people
-  bool emulated = false;  ///< kind declared by a cluster file, carried over TCP in truth
+  std::string reason;     ///< why it is or is not usable, to be shown
+  bool emulated = false;  ///< a cluster file declares the kind, but TCP carries the bytes
 };
 
 /// "fe80:0000:0000:0000" of an InfiniBand port's first GID; empty where there is none.

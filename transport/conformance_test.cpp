@@ -3,22 +3,30 @@
 
 #include <thread>
 
+#include "base/randomized_test.h"
+#include "transport/observe/traced.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport {
 namespace {
 
-using test::Backend;
 using test::finish;
 using test::make_connected;
 using test::random_data;
+using test::TestedBackend;
 
-class Conformance : public testing::TestWithParam<Backend> {
+class Conformance : public testing::TestWithParam<TestedBackend> {
  protected:
   void SetUp() override {
     if (const std::string problem = test::why_not(GetParam()); !problem.empty()) GTEST_SKIP() << problem;
   }
-  test::Pair pair_ = make_connected(GetParam(), 42);
+  test::Pair connect() {
+    auto [left, right] = make_connected(GetParam(), 42);
+    Tracer* tracer = GetParam().traced ? &tracer_ : nullptr;
+    return {traced(std::move(left), tracer), traced(std::move(right), tracer)};
+  }
+  Tracer tracer_{100'000};
+  test::Pair pair_ = connect();
   Connection& left_ = *pair_.first;
   Connection& right_ = *pair_.second;
 };
@@ -180,10 +188,7 @@ TEST_P(Conformance, ClosingWithRequestsInFlightIsLegal) {
 }
 
 TEST_P(Conformance, RandomSchedulesInBothDirectionsDeliverEveryByte) {
-  auto seed = std::random_device{}();
-  RecordProperty("seed", std::to_string(seed));
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   constexpr std::size_t kMessages = 60;
   struct Side {
     Connection* connection;
@@ -315,10 +320,10 @@ TcpOptions tcp(int streams, std::size_t chunk = 0) {
   return options;
 }
 
-TcpOptions tls(int streams, std::size_t chunk = 0) {
-  TcpOptions options = tcp(streams, chunk);
-  options.tls.use = TlsUse::kOn;
-  return options;
+TestedBackend tls(const std::string& name, const TcpOptions& options) {
+  TestedBackend backend{name, false, options};
+  backend.tls = TlsUse::kOn;
+  return backend;
 }
 
 RdmaOptions rdma(int queue_pairs, std::size_t eager = 4096) {
@@ -328,31 +333,43 @@ RdmaOptions rdma(int queue_pairs, std::size_t eager = 4096) {
   return options;
 }
 
-std::vector<Backend> rdma_backends() {
+std::vector<TestedBackend> rdma_backends() {
   if (test::rdma_hosts().empty()) return {};
-  return {Backend{"Rdma", false, {}, Backend::Shm::kNo, 1, rdma(1)},
-          Backend{"Rdma4Pairs", false, {}, Backend::Shm::kNo, 1, rdma(4)},
-          Backend{"RdmaNothingEager", false, {}, Backend::Shm::kNo, 1, rdma(1, 0)},
-          Backend{"RdmaTwoNics", false, {}, Backend::Shm::kNo, 2, rdma(2, 100)}};
+  return {TestedBackend{"Rdma", false, {}, TestedBackend::Shm::kNo, 1, rdma(1)},
+          TestedBackend{"Rdma4Pairs", false, {}, TestedBackend::Shm::kNo, 1, rdma(4)},
+          TestedBackend{"RdmaNothingEager", false, {}, TestedBackend::Shm::kNo, 1, rdma(1, 0)},
+          TestedBackend{"RdmaTwoNics", false, {}, TestedBackend::Shm::kNo, 2, rdma(2, 100)}};
+}
+
+/// Each as it is, and with a trace of its messages.
+std::vector<TestedBackend> also_traced(std::vector<TestedBackend> backends) {
+  const std::size_t count = backends.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    TestedBackend traced = backends[i];
+    traced.name += "Traced";
+    traced.traced = true;
+    backends.push_back(std::move(traced));
+  }
+  return backends;
 }
 
 // Without RDMA there are none; tests/rdma_vm has some.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
-INSTANTIATE_TEST_SUITE_P(Verbs, Conformance, testing::ValuesIn(rdma_backends()),
+INSTANTIATE_TEST_SUITE_P(Verbs, Conformance, testing::ValuesIn(also_traced(rdma_backends())),
                          [](const auto& tested) { return tested.param.name; });
-INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
-                         testing::Values(Backend{"Memory", true, {}}, Backend{"TcpDefault", false, {}},
-                                         Backend{"Tcp1SmallChunks", false, tcp(1, 1000)},
-                                         Backend{"Tcp4", false, tcp(4)},
-                                         Backend{"Tcp4SmallChunks", false, tcp(4, 777)},
-                                         Backend{"Tcp7TinyChunks", false, tcp(7, 61)},
-                                         Backend{"Tls", false, tls(1)},
-                                         Backend{"Tls3SmallChunks", false, tls(3, 777)},
-                                         Backend{"Shm", false, {}, Backend::Shm::kFetch},
-                                         Backend{"ShmRingOnly", false, {}, Backend::Shm::kRing}),
-                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Backends, Conformance,
+    testing::ValuesIn(also_traced(
+        {TestedBackend{"Memory", true, {}}, TestedBackend{"TcpDefault", false, {}},
+         TestedBackend{"Tcp1SmallChunks", false, tcp(1, 1000)}, TestedBackend{"Tcp4", false, tcp(4)},
+         TestedBackend{"Tcp4SmallChunks", false, tcp(4, 777)},
+         TestedBackend{"Tcp7TinyChunks", false, tcp(7, 61)}, tls("Tls", tcp(1)),
+         tls("Tls3SmallChunks", tcp(3, 777)), TestedBackend{"Shm", false, {}, TestedBackend::Shm::kFetch},
+         TestedBackend{"ShmRingOnly", false, {}, TestedBackend::Shm::kRing}})),
+    [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(Ucx, Conformance,
-                         testing::Values(Backend{"Ucx", false, {}, Backend::Shm::kNo, 0, {}, "tcp,self,sm"}),
+                         testing::ValuesIn(also_traced({TestedBackend{
+                             "Ucx", false, {}, TestedBackend::Shm::kNo, 0, {}, "tcp,self,sm"}})),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace

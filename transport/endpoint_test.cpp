@@ -86,9 +86,7 @@ TEST(Endpoint, ACompactOneMayBePaddedWithZeros) {
 }
 
 TEST(Endpoint, HostileBytesOnlyEverThrowRemote) {
-  auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   auto full = example().encode(), compact = example().encode_compact(128);
   int decoded = 0, refused = 0;
   for (int i = 0; i < test_rounds(100'000); ++i) {

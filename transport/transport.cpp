@@ -9,7 +9,7 @@ class PlainMemory final : public Memory {};
 
 }  // namespace
 
-std::unique_ptr<Memory> Connection::register_memory(std::span<std::byte> buffer, MemoryKind kind) {
+std::unique_ptr<Memory> HostMemoryConnection::register_memory(std::span<std::byte> buffer, MemoryKind kind) {
   if (kind != MemoryKind::kHost) {
     fail(Cause::kUnsupported,
          "register {} bytes of CUDA memory with a {} connection: it carries host memory only; copy to a host "
@@ -19,7 +19,8 @@ std::unique_ptr<Memory> Connection::register_memory(std::span<std::byte> buffer,
   return std::make_unique<PlainMemory>();
 }
 
-std::unique_ptr<Memory> Connection::register_dma_buf(std::span<std::byte> range, int, std::uint64_t) {
+std::unique_ptr<Memory> HostMemoryConnection::register_dma_buf(std::span<std::byte> range, int,
+                                                               std::uint64_t) {
   fail(Cause::kUnsupported,
        "register a DMA-BUF of {} bytes with a {} connection: it carries host memory only; copy to a host "
        "buffer first",

@@ -89,12 +89,12 @@ class Connection {
 
   /// Backends that need no registration return a trivial object. Throws kUnsupported for a kind they cannot
   /// carry.
-  virtual std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind);
+  virtual std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) = 0;
 
   /// GPU memory exported as DMA-BUF: the range's bytes start at `offset` of `file`, which may be closed
   /// afterwards. Throws kUnsupported where the connection or the system cannot carry it, saying why.
   virtual std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
-                                                   std::uint64_t offset);
+                                                   std::uint64_t offset) = 0;
 
   /// `data` must stay unchanged until the request is done. `memory` may be null for host memory.
   virtual Request* post_send(std::span<const std::byte> data, Memory* memory = nullptr) noexcept = 0;
@@ -117,6 +117,14 @@ class Connection {
   virtual std::uint64_t label() const noexcept = 0;
   virtual const Route& route() const noexcept = 0;
   virtual Statistics statistics() const noexcept = 0;
+};
+
+/// A connection that needs no registration of host memory, and carries no other.
+class HostMemoryConnection : public Connection {
+ public:
+  std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
+  std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                           std::uint64_t offset) override;
 };
 
 struct ConnectOptions {

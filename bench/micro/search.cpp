@@ -4,14 +4,15 @@
 
 #include "bench/micro/subjects.h"
 #include "planner/planner.h"
+#include "planner/strategies/strategy.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::bench::micro {
 namespace {
 
-/// 24 layers onto two islands of 4 hosts with 4 devices each, of which one is half as fast. What is searched
+/// 24 layers onto two clusters of 4 hosts with 4 devices each, of which one is half as fast. What is searched
 /// is the same in every run: the planner draws its random numbers from a fixed seed.
-void measure_search(benchmark::State& state, planner::Strategy strategy) {
+void measure_search(benchmark::State& state, std::string_view strategy) {
   using planner::testing::make_cluster;
   const auto cluster = make_cluster({{"a", 4, 4, topology::NicKind::kInfiniBand, 4e10, 3e14},
                                      {"b", 4, 4, topology::NicKind::kRoce, 2e10, 1.5e14}},
@@ -27,12 +28,11 @@ void measure_search(benchmark::State& state, planner::Strategy strategy) {
 }  // namespace
 
 void register_search() {
-  using planner::Strategy;
-  for (const Strategy strategy :
-       {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex, Strategy::kAuto})
-    benchmark::RegisterBenchmark(fmt::format("search/{}", planner::strategy_name(strategy)).c_str(),
-                                 [strategy](benchmark::State& state) { measure_search(state, strategy); })
-        ->Unit(benchmark::kMillisecond);
+  for (const std::string_view strategy : planner::strategy_names())
+    benchmark::RegisterBenchmark(fmt::format("search/{}", strategy).c_str(), [strategy](
+                                                                                 benchmark::State& state) {
+      measure_search(state, strategy);
+    })->Unit(benchmark::kMillisecond);
 }
 
 }  // namespace tombolo::bench::micro

@@ -10,7 +10,7 @@
 #include "bench/micro/subjects.h"
 #include "compute/instruction_set.h"
 #include "trainer/cpu/kernels.h"
-#include "trainer/optimizer.h"
+#include "trainer/model/optimizer.h"
 
 namespace tombolo::bench::micro {
 namespace {

@@ -52,7 +52,7 @@ Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, i
   return job;
 }
 
-PlanOptions options_for(Strategy strategy) {
+PlanOptions options_for(std::string_view strategy) {
   PlanOptions options;
   options.strategy = strategy;
   options.savings = savings_of(Framework::kMegatron);

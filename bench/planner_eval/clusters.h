@@ -29,6 +29,6 @@ topology::ClusterFile cluster_of(const std::vector<std::pair<Machines, Spec>>& m
 planner::Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, int rows);
 
 /// With every kind of recomputation.
-planner::PlanOptions options_for(planner::Strategy strategy);
+planner::PlanOptions options_for(std::string_view strategy);
 
 }  // namespace tombolo::bench

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "bench/planner_eval/clusters.h"
 #include "bench/planner_eval/report.h"
-#include "planner/strategies/strategies.h"
+#include "planner/strategies/machine_aligned.h"
 
 namespace tombolo::bench {
 
@@ -63,7 +63,7 @@ void evaluate_flashflex(const EvaluationOptions& options, EvaluationReport& repo
                               some.type.substr(0, some.type.find('-')));
         }
         const topology::ClusterFile cluster = cluster_of(with_specs, rate);
-        PlanOptions plan_options = options_for(Strategy::kFlashFlex);
+        PlanOptions plan_options = options_for("flashflex");
         const ClusterView view(cluster, "per-peer", {});
         const auto slots = launcher_slots(view, {});
         PlanOptions simple = plan_options;

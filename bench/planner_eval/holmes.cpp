@@ -73,7 +73,7 @@ Model gpt(int layers, int hidden) {
 }
 
 struct Setup {
-  Strategy strategy = Strategy::kHolmes;
+  std::string strategy = "holmes";
   std::string routing = "per-peer";
   bool even_layers = false, overlap = true, sharded = true;
 };
@@ -126,7 +126,7 @@ std::string split_text(const std::vector<int>& layers) {
 void evaluate_holmes(const EvaluationOptions&, EvaluationReport& report) {
   report.section("Holmes' experiments on A100s");
   const Model small = gpt(30, 3072), large = gpt(36, 4096);
-  const Setup holmes, megatron{Strategy::kMegatron, "shared", false, false, false};
+  const Setup holmes, megatron{"megatron", "shared", false, false, false};
   const Speeds speeds = measured_speeds(small);
   for (const int nodes : {4, 6, 8}) {
     const double infiniband =

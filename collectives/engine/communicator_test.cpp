@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/randomized_test.h"
+#include "base/sanitizer.h"
 #include "collectives/engine/float8.h"
 #include "collectives/engine/half.h"
 #include "collectives/testing/test_support.h"

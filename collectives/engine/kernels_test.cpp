@@ -161,9 +161,7 @@ void expect_equal(const std::byte* result, const std::byte* left, const std::byt
 }
 
 TEST(Kernels, CombineEveryTypeAndOperatorAsAScalarLoopDoes) {
-  const auto seed = test_seed();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (DataType type : kAllTypes) {
     for (ReduceOp op : kAllOps) {
       for (std::size_t count : {0UL, 1UL, 7UL, 8UL, 15UL, 16UL, 17UL, 33UL, 255UL}) {
@@ -248,9 +246,7 @@ TEST(Kernels, RoundFloat8ToNearestEvenAndSaturate) {
 }
 
 TEST(Kernels, RoundFloat16ToNearestEven) {
-  const auto seed = test_seed();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int i = 0; i < 200000; ++i) {
     // Exponents around float16's whole range, and many ties.
     const double value =

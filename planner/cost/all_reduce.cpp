@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace tombolo::planner {
 
@@ -16,9 +17,9 @@ std::vector<Members> grouped(const Members& members, const Key& key) {
   std::vector<Members> groups;
   std::map<int, std::size_t> group_of;
   for (const int member : members) {
-    const auto [place, added] = group_of.emplace(key(member), groups.size());
+    const auto [entry, added] = group_of.emplace(key(member), groups.size());
     if (added) groups.emplace_back();
-    groups[place->second].push_back(member);
+    groups[entry->second].push_back(member);
   }
   return groups;
 }
@@ -51,34 +52,60 @@ void add_between(AllReduce& result, const std::vector<Members>& clusters) {
   }
 }
 
+/// Numbers of the members, by cluster and then host, each in the order of first appearance.
+std::vector<Members> members_by_cluster(const std::vector<MemberLocation>& locations) {
+  Members all;
+  for (std::size_t member = 0; member < locations.size(); ++member) all.push_back(static_cast<int>(member));
+  const auto location = [&](int member) { return locations[static_cast<std::size_t>(member)]; };
+  std::vector<Members> clusters = grouped(all, [&](int member) { return location(member).cluster; });
+  for (Members& cluster : clusters) {
+    Members by_host;
+    for (const Members& host : grouped(cluster, [&](int member) { return location(member).host; }))
+      by_host.insert(by_host.end(), host.begin(), host.end());
+    cluster = std::move(by_host);
+  }
+  return clusters;
+}
+
 }  // namespace
 
-AllReduce all_reduce_of(const std::vector<MemberPlace>& places) {
-  const int n = static_cast<int>(places.size());
+AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
+  const int n = static_cast<int>(locations.size());
   AllReduce result;
   if (n < 2) return result;
-  Members all;
-  for (int member = 0; member < n; ++member) all.push_back(member);
-  const auto place = [&](int member) { return places[static_cast<std::size_t>(member)]; };
-  const auto clusters = grouped(all, [&](int member) { return place(member).cluster; });
-  if (clusters.size() == 1) {
-    Members ring;
-    for (const Members& host : grouped(all, [&](int member) { return place(member).host; }))
-      ring.insert(ring.end(), host.begin(), host.end());
-    add_ring(result, ring, 2.0 * (n - 1) / n);
-    result.rounds = 2 * (n - 1);
-    return result;
-  }
+  Members ring;
+  for (const Members& cluster : members_by_cluster(locations))
+    ring.insert(ring.end(), cluster.begin(), cluster.end());
+  add_ring(result, ring, 2.0 * (n - 1) / n);
+  result.rounds = 2 * (n - 1);
+  return result;
+}
+
+AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) {
+  const std::vector<Members> clusters = members_by_cluster(locations);
+  AllReduce result;
   bool inside = false;
   for (const Members& cluster : clusters) {
     add_inside(result, cluster);
     inside |= cluster.size() > 1;
   }
-  add_between(result, clusters);
+  if (inside) result.rounds = 2;
   const int count = static_cast<int>(clusters.size());
+  if (count < 2) return result;
+  add_between(result, clusters);
   // Two clusters swap in one round; more make a ring of them.
-  result.rounds = (inside ? 2 : 0) + (count == 2 ? 1 : 2 * (count - 1));
+  result.rounds += count == 2 ? 1 : 2 * (count - 1);
   return result;
+}
+
+AllReduce all_reduce_of(const std::vector<MemberLocation>& locations, Routing routing) {
+  const bool several_clusters = std::ranges::any_of(locations, [&](const MemberLocation& location) {
+    return location.cluster != locations.front().cluster;
+  });
+  // Clusters are declared because what joins them is slower than what is inside. With shared routing nothing
+  // is faster inside.
+  return several_clusters && routing == Routing::kPerPeer ? two_level_all_reduce_of(locations)
+                                                          : ring_all_reduce_of(locations);
 }
 
 }  // namespace tombolo::planner

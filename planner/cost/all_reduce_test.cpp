@@ -5,25 +5,27 @@
 #include <map>
 #include <random>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::planner {
 namespace {
 
-double crossing(const AllReduce& all_reduce, const std::vector<MemberPlace>& places, int from, int to) {
+double crossing(const AllReduce& all_reduce, const std::vector<MemberLocation>& members, int from, int to) {
   double sum = 0;
   for (const Transfer& transfer : all_reduce.transfers)
-    if (places[static_cast<std::size_t>(transfer.from)].cluster == from &&
-        places[static_cast<std::size_t>(transfer.to)].cluster == to)
+    if (members[static_cast<std::size_t>(transfer.from)].cluster == from &&
+        members[static_cast<std::size_t>(transfer.to)].cluster == to)
       sum += transfer.fraction;
   return sum;
 }
 
 TEST(AllReduceTraffic, OneMemberSendsNothing) {
-  EXPECT_TRUE(all_reduce_of({{0, 0}}).transfers.empty());
+  EXPECT_TRUE(all_reduce_of({{0, 0}}, Routing::kPerPeer).transfers.empty());
 }
 
 TEST(AllReduceTraffic, TwoMembersSwapTheMessage) {
   for (const int cluster : {0, 1}) {
-    const AllReduce pair = all_reduce_of({{0, 0}, {cluster, 1}});
+    const AllReduce pair = all_reduce_of({{0, 0}, {cluster, 1}}, Routing::kPerPeer);
     ASSERT_EQ(pair.transfers.size(), 2u);
     EXPECT_DOUBLE_EQ(pair.transfers[0].fraction, 1);
     EXPECT_DOUBLE_EQ(pair.transfers[1].fraction, 1);
@@ -31,44 +33,52 @@ TEST(AllReduceTraffic, TwoMembersSwapTheMessage) {
 }
 
 TEST(AllReduceTraffic, ARingSendsTwiceTheMessageLessOnePart) {
-  const AllReduce ring = all_reduce_of({{0, 0}, {0, 1}, {0, 2}, {0, 3}});
+  const AllReduce ring = all_reduce_of({{0, 0}, {0, 1}, {0, 2}, {0, 3}}, Routing::kPerPeer);
   ASSERT_EQ(ring.transfers.size(), 4u);
   for (const Transfer& transfer : ring.transfers) EXPECT_DOUBLE_EQ(transfer.fraction, 1.5);
   EXPECT_EQ(ring.rounds, 6);
 }
 
 TEST(AllReduceTraffic, TheRingVisitsAHostOnce) {
-  const AllReduce ring = all_reduce_of({{0, 7}, {0, 8}, {0, 7}, {0, 8}});
+  const AllReduce ring = all_reduce_of({{0, 7}, {0, 8}, {0, 7}, {0, 8}}, Routing::kPerPeer);
   int between = 0;
   for (const Transfer& transfer : ring.transfers) between += transfer.from % 2 != transfer.to % 2;
   EXPECT_EQ(between, 2);
 }
 
 TEST(AllReduceTraffic, BetweenTwoClustersTheMessageGoesOnceEachWay) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int round = 0; round < 100; ++round) {
-    std::vector<MemberPlace> places = {{0, 0}, {1, 1}};
+    std::vector<MemberLocation> members = {{0, 0}, {1, 1}};
     const int more = std::uniform_int_distribution(0, 7)(random);
-    for (int i = 0; i < more; ++i) places.push_back({std::uniform_int_distribution(0, 1)(random), 2 + i});
-    const AllReduce two_level = all_reduce_of(places);
-    EXPECT_NEAR(crossing(two_level, places, 0, 1), 1, 1e-9);
-    EXPECT_NEAR(crossing(two_level, places, 1, 0), 1, 1e-9);
+    for (int i = 0; i < more; ++i) members.push_back({std::uniform_int_distribution(0, 1)(random), 2 + i});
+    const AllReduce two_level = all_reduce_of(members, Routing::kPerPeer);
+    EXPECT_NEAR(crossing(two_level, members, 0, 1), 1, 1e-9);
+    EXPECT_NEAR(crossing(two_level, members, 1, 0), 1, 1e-9);
     std::map<int, double> size;
-    for (const MemberPlace& place : places) ++size[place.cluster];
+    for (const MemberLocation& member : members) ++size[member.cluster];
     for (const int cluster :
          {0, 1})  // all-gather and reduce-scatter: (w - 1) / w of the message per member each
-      EXPECT_NEAR(crossing(two_level, places, cluster, cluster), 2 * (size[cluster] - 1), 1e-9);
+      EXPECT_NEAR(crossing(two_level, members, cluster, cluster), 2 * (size[cluster] - 1), 1e-9);
   }
 }
 
 TEST(AllReduceTraffic, ThreeClustersMakeARingOfOwners) {
-  const std::vector<MemberPlace> places = {{0, 0}, {0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}};
-  const AllReduce two_level = all_reduce_of(places);
-  EXPECT_NEAR(crossing(two_level, places, 0, 1), 4.0 / 3, 1e-9);
-  EXPECT_NEAR(crossing(two_level, places, 2, 0), 4.0 / 3, 1e-9);
-  EXPECT_EQ(crossing(two_level, places, 1, 0), 0);
+  const std::vector<MemberLocation> members = {{0, 0}, {0, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}};
+  const AllReduce two_level = all_reduce_of(members, Routing::kPerPeer);
+  EXPECT_NEAR(crossing(two_level, members, 0, 1), 4.0 / 3, 1e-9);
+  EXPECT_NEAR(crossing(two_level, members, 2, 0), 4.0 / 3, 1e-9);
+  EXPECT_EQ(crossing(two_level, members, 1, 0), 0);
+}
+
+TEST(AllReduceTraffic, SharedRoutingMakesOneRingThatVisitsAClusterOnce) {
+  const std::vector<MemberLocation> members = {{0, 0}, {1, 2}, {0, 1}, {1, 3}};
+  const AllReduce ring = all_reduce_of(members, Routing::kShared);
+  EXPECT_EQ(ring.transfers.size(), 4u);
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 0), std::pair(0, 0), std::pair(1, 1)})
+    EXPECT_DOUBLE_EQ(crossing(ring, members, from, to), 1.5);
+  EXPECT_EQ(ring.rounds, 6);
+  EXPECT_EQ(all_reduce_of(members, Routing::kPerPeer).rounds, 3);
 }
 
 }  // namespace

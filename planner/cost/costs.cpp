@@ -11,7 +11,7 @@ namespace tombolo::planner {
 
 namespace {
 
-/// An all-reduce of `bytes` among the ranks of a place: 2 (t-1) / t of it over each edge of a ring.
+/// An all-reduce of `bytes` among the ranks of a slot: 2 (t-1) / t of it over each edge of a ring.
 double tensor_all_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
                          double bytes) {
   const double count = static_cast<double>(ranks.size());
@@ -37,7 +37,7 @@ void add(PassSeconds& sum, const PassSeconds& more) {
   sum.backward_weights += more.backward_weights;
 }
 
-/// As measured, of all ranks the slowest device's.
+/// The measured times of the slowest of these devices.
 PassSeconds measured(const Job& job, const std::vector<std::string_view>& devices, std::string_view kind,
                      int tensor, int rows, double& update) {
   LayerTimes slowest;
@@ -55,17 +55,17 @@ PassSeconds measured(const Job& job, const std::vector<std::string_view>& device
 }
 
 /// Replaces estimates by the profile's measurements.
-void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
+void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlace& place,
                    const std::vector<std::string_view>& devices, int tensor) {
   const Job& job = plan.job;
   const Profile& profile = *job.profile;
   const Pipeline& pipeline = plan.pipelines[at(place.replica)];
-  const int places = plan.pipeline_size(place.replica), rows = pipeline.micro_batch;
+  const int slots = plan.pipeline_size(place.replica), rows = pipeline.micro_batch;
   const auto known = [&](std::string_view kind) {
     return std::ranges::any_of(profile.measurements, [&](const auto& one) { return one.kind == kind; });
   };
   const auto recomputed = [&](PassSeconds pass) {
-    // Of a selective recomputation the share that attention's core has of a layer's FLOPs.
+    // Selective recomputation takes the share that attention's core has of a layer's FLOPs.
     const double core = job.model.attention_core_flops() / job.model.layer_forward_flops();
     if (job.recompute == Recompute::kFull) pass.backward_input += pass.forward;
     if (job.recompute == Recompute::kSelective) pass.backward_input += core * pass.forward;
@@ -74,7 +74,7 @@ void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
   costs.optimizer = 0;
   costs.layers.assign(at(job.model.layers), {});
   for (int chunk = 0; chunk < job.chunks; ++chunk) {
-    const Stage& stage = pipeline.stages[at(chunk * places + place.stage)];
+    const Stage& stage = pipeline.stages[at(chunk * slots + place.stage)];
     std::string_view last_kind;
     PassSeconds pass;
     double update = 0;
@@ -90,12 +90,12 @@ void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
   }
   if (place.stage == 0 && known(Profile::kEmbedding))
     costs.embedding = measured(job, devices, Profile::kEmbedding, tensor, rows, costs.optimizer);
-  if (place.stage + 1 == places && known(Profile::kHead)) {
+  if (place.stage + 1 == slots && known(Profile::kHead)) {
     double update = 0;
     costs.head = measured(job, devices, Profile::kHead, tensor, rows, update);
     // The head was measured with a copy of the tied embedding, which is one with the first stage's where both
-    // are on one place.
-    if (places == 1 && job.model.tied_embeddings) {
+    // are on one slot.
+    if (slots == 1 && job.model.tied_embeddings) {
       const auto norm = static_cast<double>(job.model.norm_parameters());
       update *= norm / (norm + static_cast<double>(job.model.token_embedding_parameters(tensor)));
     }
@@ -105,11 +105,11 @@ void apply_profile(PlaceCosts& costs, const Plan& plan, const RankPlace& place,
 
 }  // namespace
 
-const PassSeconds& PlaceCosts::of_layer(int index) const noexcept {
+const PassSeconds& SlotCosts::of_layer(int index) const noexcept {
   return layers.empty() ? layer : layers[at(index)];
 }
 
-PassSeconds PlaceCosts::stage(const Stage& stage, bool first, bool last) const noexcept {
+PassSeconds SlotCosts::stage(const Stage& stage, bool first, bool last) const noexcept {
   PassSeconds sum;
   if (layers.empty()) {
     sum = stage.layers * layer;
@@ -121,12 +121,12 @@ PassSeconds PlaceCosts::stage(const Stage& stage, bool first, bool last) const n
   return sum;
 }
 
-PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
+SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
   const Job& job = plan.job;
   const Model& model = job.model;
   const RankPlace& first = plan.ranks[at(ranks.front())];
   const Pipeline& pipeline = plan.pipelines[at(first.replica)];
-  const int places = plan.pipeline_size(first.replica);
+  const int slots = plan.pipeline_size(first.replica);
   const double rows = pipeline.micro_batch, tensor = static_cast<double>(ranks.size());
 
   double speed = 0, memory_speed = 0;
@@ -145,7 +145,7 @@ PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vec
     memory_speed = rank == ranks.front() ? memory : std::min(memory_speed, memory);
   }
 
-  PlaceCosts costs;
+  SlotCosts costs;
   if (job.profile) {
     apply_profile(costs, plan, first, devices, static_cast<int>(ranks.size()));
     return costs;
@@ -157,7 +157,7 @@ PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vec
   if (job.recompute == Recompute::kFull) costs.layer.backward_input += all + 2 * reduce;
   if (job.recompute == Recompute::kSelective) costs.layer.backward_input += core;
   const double head = model.head_forward_flops() * rows / tensor / speed;
-  const bool last = first.stage + 1 == places;
+  const bool last = first.stage + 1 == slots;
   if (last) costs.head = {head, head + reduce, head};
 
   if (memory_speed > 0) {
@@ -166,7 +166,7 @@ PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vec
     const double value = model.bytes_per_value, gradient = job.gradient_bytes();
     const double master = value < 4 ? 8 : 0;
     const double update = 2 * value + gradient + 16 + master;
-    const double parameters = static_cast<double>(place_parameters(plan, first.replica, first.stage));
+    const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
     const double share = job.shard_optimizer ? plan.data_size() : 1;
     costs.optimizer = parameters * (2 * gradient + update / share) / memory_speed;
   }

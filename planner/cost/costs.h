@@ -1,4 +1,7 @@
-// What computing costs: seconds of a micro-batch on the ranks of one place of a pipeline.
+// What computing costs: seconds of a micro-batch on the ranks of one pipeline slot.
+//
+// This folder owns the costs that the simulator and the searches share: compute here, memory (memory.h), and
+// what an all-reduce sends (all_reduce.h).
 #pragma once
 
 #include <vector>
@@ -19,8 +22,8 @@ struct PassSeconds {
   double both() const noexcept { return forward + backward(); }
 };
 
-/// Of the ranks that share a place: they work alike, as fast as the slowest.
-struct PlaceCosts {
+/// What the ranks that share a slot compute: they work alike, as fast as the slowest.
+struct SlotCosts {
   PassSeconds layer;                ///< one layer
   std::vector<PassSeconds> layers;  ///< by layer of the model, where they differ; else empty
   PassSeconds embedding;            ///< zero but where the first layers are and a profile has it
@@ -32,13 +35,16 @@ struct PlaceCosts {
   PassSeconds stage(const Stage& stage, bool first, bool last) const noexcept;
 };
 
-/// By the job's profile, where it has one for the slowest of the ranks' devices: what a profile does not tell
-/// apart, gradients of inputs and of weights, takes half of its backward pass each. Else by FLOPs over
-/// attained FLOP/s: a product's backward pass is two products of the same size, one for each
-/// gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the input's. Per
-/// layer, tensor-parallel ranks add up activations twice in each direction (or scatter and gather them, which
-/// sends as much), by a ring over the slowest of their links. Throws kInvalidUsage where a device's speed is
-/// unknown.
-PlaceCosts place_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
+/// The costs of a slot with these ranks.
+///  * With a profile: the times of the slowest of the ranks' devices. A profile does not tell the gradients
+///  of inputs
+///    from those of weights; each takes half of its backward pass.
+///  * Without: FLOPs over attained FLOP/s. A product's backward pass is two products of the same size, one
+///  for each
+///    gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the gradient of
+///    its input. In each layer, tensor-parallel ranks add up activations twice in each direction (or scatter
+///    and gather them, which sends as much), by a ring over the slowest of their links.
+/// Throws kInvalidUsage where a device's speed is unknown.
+SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
 
 }  // namespace tombolo::planner

@@ -142,31 +142,31 @@ HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
   return {bytes, bytes};
 }
 
-std::uint64_t place_parameters(const Plan& plan, int replica, int place) {
+std::uint64_t slot_parameters(const Plan& plan, int replica, int slot) {
   const Job& job = plan.job;
-  const int places = plan.pipeline_size(replica), tensor = plan.stage(place, replica).tensor;
-  const bool first = place == 0, last = place == places - 1;
+  const int slots = plan.pipeline_size(replica), tensor = plan.stage(slot, replica).tensor;
+  const bool first = slot == 0, last = slot == slots - 1;
   // The projection counts on the last chunk; where it shares the rank with the embedding, both are one stage.
   std::uint64_t parameters = job.model.stage_parameters(0, false, last, tensor);
   if (first && last && job.model.tied_embeddings) parameters -= job.model.token_embedding_parameters(tensor);
   if (first) parameters += job.embedding_parameters(tensor);
   for (int chunk = 0; chunk < job.chunks; ++chunk) {
-    const Stage& stage = plan.stages(replica)[at(chunk * places + place)];
+    const Stage& stage = plan.stages(replica)[at(chunk * slots + slot)];
     parameters += job.layer_parameters(stage.first_layer, stage.layers, tensor);
   }
   return parameters;
 }
 
-RankMemory rank_memory(const Plan& plan, int replica, int place) {
+RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   const Job& job = plan.job;
   const Model& model = job.model;
   const Pipeline& pipeline = plan.pipelines[at(replica)];
-  const int places = plan.pipeline_size(replica);
+  const int slots = plan.pipeline_size(replica);
   const Sizes sizes(model, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 
   RankMemory memory;
-  const std::uint64_t parameters = place_parameters(plan, replica, place);
+  const std::uint64_t parameters = slot_parameters(plan, replica, slot);
   memory.parameters = parameters * value;
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * (model.bytes_per_value < 4 ? 12 : 8);
@@ -177,7 +177,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int place) {
 
   std::vector<HeldBytes> chunks;
   for (int chunk = 0; chunk < job.chunks; ++chunk) {
-    const int number = chunk * places + place;
+    const int number = chunk * slots + slot;
     chunks.push_back(chunk_bytes(plan, pipeline, pipeline.stages[at(number)], number == 0,
                                  number + 1 == static_cast<int>(pipeline.stages.size())));
   }
@@ -186,7 +186,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int place) {
     return memory;
   }
   memory.activations =
-      most_held(operations_of(job.schedule, place, places, pipeline.micro_batches(), job.chunks), chunks);
+      most_held(operations_of(job.schedule, slot, slots, pipeline.micro_batches(), job.chunks), chunks);
 
   if (job.framework == Framework::kTombolo) {
     // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most
@@ -194,9 +194,9 @@ RankMemory rank_memory(const Plan& plan, int replica, int place) {
     const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
     memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
   } else {
-    const auto tensor = static_cast<std::uint64_t>(plan.stage(place, replica).tensor);
-    if (places > 1) memory.buffers += 2 * sizes.boundary * value;
-    if (place + 1 == places) memory.buffers += 4 * sizes.logits / tensor;
+    const auto tensor = static_cast<std::uint64_t>(plan.stage(slot, replica).tensor);
+    if (slots > 1) memory.buffers += 2 * sizes.boundary * value;
+    if (slot + 1 == slots) memory.buffers += 4 * sizes.logits / tensor;
     // One layer at a time is computed again in full.
     if (job.recompute != Recompute::kNone) {
       Job kept = job;

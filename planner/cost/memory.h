@@ -6,24 +6,23 @@
 
 namespace tombolo::planner {
 
-/// A rank that takes `place` of `replica`'s pipeline.
+/// What a rank in `slot` of `replica`'s pipeline holds.
 ///  * parameters: Model::stage_parameters of all its chunks, divided among tensor-parallel ranks
 ///  * gradients: one for each, of Job::gradient_bytes()
 ///  * optimizer: 8 bytes per parameter (Adam's two moments), and 4 more for a master copy where values are
 ///    smaller than 4 bytes; of a sharded optimizer one replica's share
 ///  * activations: the most that its operations, in their order, hold at once: what the backward pass needs
-///  of
-///    each chunk, and where the last layers are, of the final norm and the logits
+///    of each chunk, and where the last layers are, of the final norm and the logits
 ///  * buffers: the bundled trainer's, what one backward pass works in, three boundary gradients (one being
 ///    computed with, one being sent, one arriving), and one more input, so that the next can arrive;
 ///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32; a profile's overhead
-RankMemory rank_memory(const Plan& plan, int replica, int place);
+RankMemory rank_memory(const Plan& plan, int replica, int slot);
 
-/// By rank.
+/// What each rank holds, by rank.
 std::vector<RankMemory> memory_by_rank(const Plan& plan);
 
-/// Parameters on each rank of a place.
-std::uint64_t place_parameters(const Plan& plan, int replica, int place);
+/// Parameters on each rank of a slot.
+std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 
 /// Bytes that one layer keeps for its backward pass, for a micro-batch of `rows` rows; `until_weights` once
 /// only the weights' gradients are missing.
@@ -31,8 +30,7 @@ std::uint64_t place_parameters(const Plan& plan, int replica, int place);
 ///    after GELU (4 each) and the output, 16 boundaries in all; mean and reciprocal deviation of both norms;
 ///    the attention weights
 ///  * Megatron-LM: Korthikanti et al. (arXiv 2205.05198), table 2, for GPT's shape s b h (34 + 5 a s / h)
-///  bytes
-///    at 2 bytes per value, with the terms that tensor and sequence parallelism divide, and those that
+///    bytes at 2 bytes per value, with the terms that tensor and sequence parallelism divide, and those that
 ///    recomputation drops; other shapes term by term. What weights' gradients need: the inputs of the
 ///    products
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor);

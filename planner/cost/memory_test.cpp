@@ -57,8 +57,8 @@ Plan plan_of(const Job& job) {
   return plan;
 }
 
-RankMemory memory_of(const Job& job, int place) {
-  return rank_memory(plan_of(job), 0, place);
+RankMemory memory_of(const Job& job, int slot) {
+  return rank_memory(plan_of(job), 0, slot);
 }
 
 // A long context in one micro-batch of a thousand rows: more bytes than 64 bits count, which must not look

@@ -22,7 +22,7 @@ struct IdleType {
 
 std::string reason(ShapeCosts& costs, const Shape& shape, int pool, double slowest) {
   Shape::Kind alone;
-  alone.places = {{pool, 1, 1}, {pool, 1, 1}};
+  alone.slots = {{pool, 1, 1}, {pool, 1, 1}};
   alone.micro_batches = 1;
   if (costs.room(alone, 0, shape) < 1 && costs.room(alone, 1, shape) < 1)
     return "not one layer fits into their memory";
@@ -40,9 +40,10 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
   std::map<int, IdleType> types;
   for (std::size_t i = 0; i < pools.size(); ++i)
     for (const int rank : pools[i].ranks) {
-      const Slot& slot = context.slots[at(rank)];
-      const std::string& host = context.view.host(slot.host).name;
-      if (std::ranges::find(plan.left_out, IdleDevice{host, slot.device}) == plan.left_out.end()) continue;
+      const LauncherSlot& launcher_slot = context.launcher_slots[at(rank)];
+      const std::string& host = context.view.host(launcher_slot.host).name;
+      if (std::ranges::find(plan.left_out, IdleDevice{host, launcher_slot.device}) == plan.left_out.end())
+        continue;
       IdleType& type = types[pools[i].type];
       type.pool = static_cast<int>(i);
       ++type.idle;
@@ -55,14 +56,15 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
   ShapeCosts costs(context, open, pools);
   double slowest = 0;
   for (const Shape::Kind& kind : shape.kinds)
-    for (const Shape::Place& place : kind.places)
-      slowest = std::max(slowest, place.layers * costs.layer_seconds(place.pool, place.degree, shape));
+    for (const Shape::PipelineSlot& slot : kind.slots)
+      slowest = std::max(slowest, slot.layers * costs.layer_seconds(slot.pool, slot.degree, shape));
   std::vector<std::string> sentences;
   for (const auto& [number, type] : types) {
-    const Slot& slot = context.slots[at(pools[at(type.pool)].ranks.front())];
-    sentences.push_back(fmt::format("left out: {} {} of {}: {}", type.idle,
-                                    context.view.host(slot.host).devices[at(slot.device)].name,
-                                    fmt::join(type.hosts, ", "), reason(costs, shape, type.pool, slowest)));
+    const LauncherSlot& launcher_slot = context.launcher_slots[at(pools[at(type.pool)].ranks.front())];
+    sentences.push_back(
+        fmt::format("left out: {} {} of {}: {}", type.idle,
+                    context.view.host(launcher_slot.host).devices[at(launcher_slot.device)].name,
+                    fmt::join(type.hosts, ", "), reason(costs, shape, type.pool, slowest)));
   }
   return sentences;
 }

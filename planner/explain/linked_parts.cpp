@@ -27,7 +27,7 @@ std::string some(const Items& items, std::size_t most, std::string_view between)
 
 std::vector<std::vector<std::string>> linked_parts(const SearchContext& context) {
   std::set<int> left;
-  for (const Slot& slot : context.slots) left.insert(slot.host);
+  for (const LauncherSlot& slot : context.launcher_slots) left.insert(slot.host);
   std::vector<std::vector<std::string>> parts;
   while (!left.empty()) {
     std::set<int> part = {*left.begin()};

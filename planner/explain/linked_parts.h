@@ -1,4 +1,4 @@
-// What to say where hosts must talk that nothing joins.
+// The error message where hosts must talk that no link joins.
 #pragma once
 
 #include <string>

@@ -13,14 +13,15 @@ namespace tombolo::planner {
 
 namespace {
 
-/// What of the job and of the ranks is changed, to see whether it fits then.
+/// What is changed of the job and of the ranks, to see whether a layout fits then.
 struct Remedy {
   bool layout = false, recompute = false, shard = false;
   int copies = 1;  // of every rank
 };
 
 /// The first layout that fits.
-std::optional<Job> fitting(const SearchContext& context, Job job, const Remedy& remedy) {
+std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, Job job,
+                           const Remedy& remedy) {
   PlanOptions options = context.options;
   if (remedy.layout) {
     job.pipeline = job.data = job.micro_batch = 0;
@@ -31,10 +32,10 @@ std::optional<Job> fitting(const SearchContext& context, Job job, const Remedy& 
     if (remedy.recompute) saving.recompute = Recompute::kFull;
     if (remedy.shard) saving.shard_optimizer = true;
   }
-  std::vector<Slot> slots;
-  for (const Slot& slot : context.slots) slots.insert(slots.end(), at(remedy.copies), slot);
+  std::vector<LauncherSlot> slots;
+  for (const LauncherSlot& slot : context.launcher_slots) slots.insert(slots.end(), at(remedy.copies), slot);
   const SearchContext changed{context.view, context.kinds_view, slots, options};
-  for (const Candidate& candidate : enumerate(changed, job).all)
+  for (const Candidate& candidate : enumerate(changed, job, rule).all)
     if (candidate.missing_bytes == 0) return candidate.plan.job;
   return std::nullopt;
 }
@@ -45,25 +46,26 @@ std::string remedy_text(const SearchContext& context, const Remedy& remedy, cons
   if (remedy.shard) words.push_back("a sharded optimizer (--shard-optimizer)");
   std::string text;
   if (remedy.copies > 1)
-    text = fmt::format("on {} ranks of the same kind", at(remedy.copies) * context.slots.size());
+    text = fmt::format("on {} ranks of the same kind", at(remedy.copies) * context.launcher_slots.size());
   if (!words.empty()) text += fmt::format("{}with {}", text.empty() ? "" : " ", fmt::join(words, " and "));
   return fmt::format("{}{}{}", text, text.empty() ? "with " : " as ", layout_text(job));
 }
 
 /// The most layers with which this layout would fit, or 0.
-int most_layers(const SearchContext& context, const Candidate& candidate) {
+int most_layers(const SearchContext& context, const GridRule& rule, const Candidate& candidate) {
   for (int layers = candidate.plan.job.model.layers - 1; layers >= candidate.plan.job.pipeline; --layers) {
     Job smaller = candidate.plan.job;
     smaller.model.layers = layers;
-    if (fitting(context, smaller, {})) return layers;
+    if (fitting(context, rule, smaller, {})) return layers;
   }
   return 0;
 }
 
-std::vector<std::string> remedies(const SearchContext& context, const Job& job, const Candidate& closest) {
+std::vector<std::string> remedies(const SearchContext& context, const GridRule& rule, const Job& job,
+                                  const Candidate& closest) {
   std::vector<std::string> found;
   const auto helps = [&](const Remedy& remedy) {
-    const auto layout = fitting(context, job, remedy);
+    const auto layout = fitting(context, rule, job, remedy);
     if (layout) found.push_back(remedy_text(context, remedy, *layout));
     return layout.has_value();
   };
@@ -73,16 +75,16 @@ std::vector<std::string> remedies(const SearchContext& context, const Job& job, 
     const bool may_recompute =
         std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
     const bool may_shard = std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
-    // Both are tried: each is told.
+    // Each is tried by itself, so that the message can name both.
     const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
     const bool sharded = may_shard && helps({.layout = true, .shard = true});
     if (!recomputed && !sharded && may_recompute && may_shard)
       helps({.layout = true, .recompute = true, .shard = true});
   }
   // A rank holds at least one layer and one row, so more ranks than these do not help.
-  for (int copies = 2; copies <= 64 && at(copies) * context.slots.size() <= 4096; copies *= 2)
+  for (int copies = 2; copies <= 64 && at(copies) * context.launcher_slots.size() <= 4096; copies *= 2)
     if (helps({.layout = true, .copies = copies})) break;
-  if (const int layers = most_layers(context, closest); layers > 0)
+  if (const int layers = most_layers(context, rule, closest); layers > 0)
     found.push_back(fmt::format("with at most {} layers in all", layers));
   if (found.empty()) found.push_back("with a smaller width, context or vocabulary");
   return found;
@@ -102,13 +104,13 @@ std::string layout_text(const Job& job) {
   return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
 }
 
-void fail_nothing_fits(const SearchContext& context, const Job& job,
+void fail_nothing_fits(const SearchContext& context, const Job& job, const GridRule& rule,
                        const std::vector<Candidate>& candidates) {
   const Candidate& closest = *std::ranges::min_element(candidates, {}, &Candidate::missing_bytes);
   const Plan& plan = closest.plan;
   const RankPlace& place = plan.ranks[at(closest.missing_rank)];
   const RankMemory& memory = plan.prediction.memory[at(closest.missing_rank)];
-  std::vector<std::string> all = remedies(context, job, closest);
+  std::vector<std::string> all = remedies(context, rule, job, closest);
   all.push_back(fmt::format("with {} there", format_size(memory.total)));
   fail(Cause::kInvalidUsage,
        "no plan fits in memory. The closest ({}) lacks {} ({} bytes) on "

@@ -1,19 +1,23 @@
-// What to say where no plan fits in memory.
+// The error message where no plan fits in memory.
+//
+// This folder explains plans, and changes to them: why a plan leaves devices out or has none (remedies,
+// linked_parts, left_out), what a changed cluster would give (what_if), and whether a running plan should
+// give way (replan).
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "planner/search/search.h"
+#include "planner/search/grid.h"
 
 namespace tombolo::planner {
 
 /// "pipeline 2, data 4, tensor 8, micro-batches of 1 rows".
 std::string layout_text(const Job& job);
 
-/// Throws kInvalidUsage naming the rank that lacks least and what would fit. Each remedy was tried: another
-/// layout, recomputation, a sharded optimizer, more ranks of the same kind, fewer layers.
-[[noreturn]] void fail_nothing_fits(const SearchContext& context, const Job& job,
+/// Throws kInvalidUsage naming the rank that lacks least and what would fit by this rule. Each remedy was
+/// tried: another layout, recomputation, a sharded optimizer, more ranks of the same kind, fewer layers.
+[[noreturn]] void fail_nothing_fits(const SearchContext& context, const Job& job, const GridRule& rule,
                                     const std::vector<Candidate>& candidates);
 
 }  // namespace tombolo::planner

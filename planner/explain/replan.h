@@ -13,7 +13,7 @@ namespace tombolo::planner {
 /// does not hold yet.
 struct Moving {
   struct Part {
-    std::string from, to;  ///< hosts; `from` empty: nobody holds it any more, the checkpoint does
+    std::string from, to;  ///< hosts; `from` empty: no host holds it any more, it comes from the checkpoint
     std::uint64_t bytes = 0;
     double seconds = 0;  ///< alone on its way
   };

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "planner/explain/replan.h"
-#include "planner/planner.h"
 #include "planner/testing/testing.h"
 #include "topology/files/link_table.h"
 
@@ -15,12 +13,12 @@ using testing::make_cluster;
 using testing::small_model;
 using topology::NicKind;
 
-topology::ClusterFile islands_to_change() {
+topology::ClusterFile clusters_to_change() {
   return make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e7, 1e-3);
 }
 
 topology::ClusterFile changed(const std::string& text) {
-  return with_changes(islands_to_change(), parse_changes(text));
+  return with_changes(clusters_to_change(), parse_changes(text));
 }
 
 void expect_refused(const std::string& text, const std::string& part) {
@@ -50,14 +48,14 @@ TEST(WhatIf, SetsTheLinkThatRoutingTakesInBothDirections) {
     EXPECT_DOUBLE_EQ(link->latency_seconds, 5e-3);
     EXPECT_FALSE(link->measured);
   }
-  // Inside an island the fast NIC is the one that routing takes, and the latency stays.
+  // Inside a cluster the fast NIC is the one that routing takes, and the latency stays.
   const auto inside = changed("link a0 a1 80Gbit");
   EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "fast", "a1", "fast")->bytes_per_second, 1e10);
   EXPECT_DOUBLE_EQ(topology::LinkTable(inside).find("a0", "eth", "a1", "eth")->bytes_per_second, 1e7);
 }
 
 TEST(WhatIf, TakesSharedLinksAlong) {
-  auto cluster = islands_to_change();
+  auto cluster = clusters_to_change();
   cluster.shared_links = {
       {"a to b", {{"a0", "eth"}, {"a1", "eth"}}, {{"b0", "eth"}, {"b1", "eth"}}, 1e7},
       {"b0 out", {{"b0", "fast"}, {"b0", "eth"}}, {{"a0", "eth"}, {"b1", "fast"}, {"b1", "eth"}}, 2e9}};
@@ -78,7 +76,7 @@ TEST(WhatIf, TakesSharedLinksAlong) {
 }
 
 TEST(WhatIf, AddsALinkThatTheFileDoesNotHave) {
-  auto cluster = islands_to_change();
+  auto cluster = clusters_to_change();
   std::erase_if(cluster.links,
                 [](const auto& link) { return link.from_host == "a0" && link.to_host == "b0"; });
   const auto with = with_changes(cluster, parse_changes("link a0 b0 1Gbit"));
@@ -104,72 +102,9 @@ TEST(WhatIf, NamesWhatItCannotRead) {
   expect_refused("link a0 a0 1Gbit", "one host only");
   expect_refused("speed a -1", "factor");
   expect_refused("speed a 1x", "factor");
-  auto islands = islands_to_change();
-  islands.hosts[0].nics.pop_back();  // no Ethernet
-  EXPECT_THROW(with_changes(islands, parse_changes("link a0 b0 1Gbit")), Error);
-}
-
-Job job() {
-  return {small_model(8), 16};
-}
-
-TEST(Replan, KeepsAPlanThatNothingBeats) {
-  const auto cluster = islands_to_change();
-  const Plan running = make_plan(cluster, job(), {});
-  const Replan next = replan(cluster, running, job(), {}, 1e9);
-  EXPECT_TRUE(next.keep);
-  EXPECT_DOUBLE_EQ(next.running_step, running.prediction.step_seconds);
-  EXPECT_EQ(moving_between(running, running, cluster).bytes, 0U);
-}
-
-TEST(Replan, LeavesALostHostAndCountsWhatMoves) {
-  const auto cluster = islands_to_change();
-  const Plan running = make_plan(cluster, job(), {});
-  const auto left = with_changes(cluster, parse_changes("lose b1"));
-  const Replan next = replan(left, running, job(), {}, 100);
-  EXPECT_FALSE(next.keep);
-  EXPECT_EQ(next.running_step, 0);
-  EXPECT_NE(next.why_not.find("b1"), std::string::npos) << next.why_not;
-  for (const auto& place : next.plan.ranks) EXPECT_NE(place.host, "b1");
-  std::uint64_t sum = 0;
-  for (const auto& part : next.moving.parts) {
-    EXPECT_NE(part.from, "b1");
-    sum += part.bytes;
-  }
-  EXPECT_EQ(sum, next.moving.bytes);
-}
-
-TEST(Replan, MovesEveryParameterWithItsMomentsOnce) {
-  // One rank holds all; then another does.
-  auto cluster = make_cluster({{"a", 2, 1}}, 1e6);
-  const Plan from = testing::simple_plan(small_model(4), {"a0"}, 1, 1, 4);
-  const Plan to = testing::simple_plan(small_model(4), {"a1"}, 1, 1, 4);
-  const Moving moving = moving_between(from, to, cluster);
-  const Model model = small_model(4);
-  EXPECT_EQ(moving.bytes, model.parameters() * (4 + 8));
-  EXPECT_EQ(moving.checkpoint_bytes, 0U);
-  EXPECT_NEAR(moving.seconds, static_cast<double>(moving.bytes) / 1e6, 1e-6);
-  // Nobody is left who holds it.
-  const auto alone = with_changes(cluster, parse_changes("lose a0"));
-  EXPECT_EQ(moving_between(from, to, alone).checkpoint_bytes, moving.bytes);
-}
-
-TEST(Replan, MovesOnlyWhereItPaysWithinTheStepsThatAreLeft) {
-  const auto cluster = islands_to_change();
-  // A poor plan: neighbours of the pipeline in different islands.
-  PlanOptions poor;
-  poor.strategy = Strategy::kMegatron;
-  poor.rank_hosts = {"a0", "b0", "a1", "b1"};
-  Job fixed = job();
-  fixed.pipeline = 4;
-  fixed.data = 1;
-  const Plan running = make_plan(cluster, fixed, poor);
-  const Replan soon = replan(cluster, running, job(), {}, 1e9);
-  ASSERT_FALSE(soon.keep);
-  ASSERT_GT(soon.steps_to_pay, 0);
-  EXPECT_LT(soon.plan.prediction.step_seconds, soon.running_step);
-  EXPECT_TRUE(replan(cluster, running, job(), {}, 0.9 * soon.steps_to_pay).keep);
-  EXPECT_FALSE(replan(cluster, running, job(), {}, 1.1 * soon.steps_to_pay).keep);
+  auto clusters = clusters_to_change();
+  clusters.hosts[0].nics.pop_back();  // no Ethernet
+  EXPECT_THROW(with_changes(clusters, parse_changes("link a0 b0 1Gbit")), Error);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "planner/launch/emitters.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 namespace {
@@ -14,8 +15,10 @@ namespace {
 /// What DeepSpeed has no words for; empty where it has all.
 std::string beyond_deepspeed(const Plan& plan) {
   if (!plan.uniform())
-    return "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy megatron or "
-           "holmes)";
+    return fmt::format(
+        "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy {})",
+        alternatives(strategy_names(
+            {&StrategyCapabilities::uneven_replicas, &StrategyCapabilities::tensor_degree_per_type}, false)));
   if (plan.job.schedule != Schedule::kOneForwardOneBackward)
     return fmt::format(
         "its pipeline engine runs 1f1b only, and the plan's schedule is {}; plan with --schedule 1f1b",

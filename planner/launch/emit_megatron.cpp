@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "planner/launch/emitters.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
@@ -41,8 +42,10 @@ std::string first_last_arguments(const std::vector<Stage>& stages) {
 /// What Megatron-LM has no words for; empty where it has all.
 std::string beyond_megatron(const Plan& plan) {
   if (!plan.uniform())
-    return "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy megatron or "
-           "holmes)";
+    return fmt::format(
+        "its replicas or its stages' tensor degrees differ; plan with equal ones (strategy {})",
+        alternatives(strategy_names(
+            {&StrategyCapabilities::uneven_replicas, &StrategyCapabilities::tensor_degree_per_type}, false)));
   if (plan.job.schedule == Schedule::kGPipe || plan.job.schedule == Schedule::kZeroBubbleH1)
     return fmt::format("it has no {} schedule; take 1f1b or interleaved", schedule_name(plan.job.schedule));
   return {};

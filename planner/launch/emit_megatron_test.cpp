@@ -2,7 +2,7 @@
 
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
-#include "planner/testing/testing.h"
+#include "planner/testing/testing_launch.h"
 
 namespace tombolo::planner {
 namespace {
@@ -12,7 +12,7 @@ using testing::simple_plan;
 using testing::small_model;
 using topology::NicKind;
 
-topology::ClusterFile islands(int devices) {
+topology::ClusterFile clusters_of(int devices) {
   return make_cluster({{"a", 2, devices, NicKind::kInfiniBand, 1e9}, {"b", 2, devices, NicKind::kRoce, 1e9}},
                       1e7);
 }
@@ -21,14 +21,13 @@ std::string emit(const Plan& plan, const topology::ClusterFile& cluster) {
   return emit(Launcher::kMegatron, plan, cluster, "/shared/it's here/cluster.json");
 }
 
-#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 #define EXPECT_SILENT_ON(text, part) EXPECT_EQ((text).find(part), std::string::npos) << (text)
 
 TEST(EmitMegatron, WritesNodesInTheOrderThatFillsWholeStages) {
   PlanOptions options;
   options.rank_hosts = {"b0", "a0", "b1", "a1"};
   Job job{small_model(8), 16, 2, 2, 2};
-  const std::string text = emit(make_plan(islands(1), job, options), islands(1));
+  const std::string text = emit(make_plan(clusters_of(1), job, options), clusters_of(1));
   EXPECT_MENTIONS(text, "NODE_RANK=0  a0  (cluster a)");
   EXPECT_MENTIONS(text, "NODE_RANK=1  a1  (cluster a)");
   EXPECT_MENTIONS(text, "NODE_RANK=2  b0  (cluster b)");
@@ -46,7 +45,7 @@ TEST(EmitMegatron, WritesNodesInTheOrderThatFillsWholeStages) {
 }
 
 TEST(EmitMegatron, WritesUnevenLayersAsALayout) {
-  const auto cluster = islands(1);
+  const auto cluster = clusters_of(1);
   Plan plan = simple_plan(small_model(34), {"a0", "a1", "b0", "b1"}, 4, 1, 4);
   plan.pipelines = equal_pipelines(plan.job, to_stages({9, 9, 9, 7}));
   std::string text = emit(plan, cluster);
@@ -61,7 +60,7 @@ TEST(EmitMegatron, WritesUnevenLayersAsALayout) {
 TEST(EmitMegatron, PutsReplicasOutermostWhereAHostHoldsAWholePipeline) {
   // Replica 0 on a0, replica 1 on b0, each with both stages.
   Plan plan = simple_plan(small_model(8), {"a0", "b0", "a0", "b0"}, 2, 2, 4);
-  const std::string text = emit(plan, islands(2));
+  const std::string text = emit(plan, clusters_of(2));
   EXPECT_MENTIONS(text, "--use-tp-pp-dp-mapping");
   EXPECT_MENTIONS(text, "PROCESSES=2\n\nexec torchrun --rdzv-backend static --nnodes 2");
   EXPECT_MENTIONS(text, "NODE_RANK=1  b0");
@@ -70,14 +69,14 @@ TEST(EmitMegatron, PutsReplicasOutermostWhereAHostHoldsAWholePipeline) {
 
 TEST(EmitMegatron, RenumbersDevicesThatTheLauncherWouldNotGiveInOrder) {
   Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
-  EXPECT_SILENT_ON(emit(plan, islands(2)), "CUDA_VISIBLE_DEVICES");
+  EXPECT_SILENT_ON(emit(plan, clusters_of(2)), "CUDA_VISIBLE_DEVICES");
   std::swap(plan.ranks[2].device, plan.ranks[3].device);
-  EXPECT_MENTIONS(emit(plan, islands(2)), "  1) export CUDA_VISIBLE_DEVICES=1,0 ;;");
+  EXPECT_MENTIONS(emit(plan, clusters_of(2)), "  1) export CUDA_VISIBLE_DEVICES=1,0 ;;");
 }
 
 TEST(EmitMegatron, GivesThePluginTheClusterFileAndTheNodesNamesInIt) {
   const Plan plan = simple_plan(small_model(8), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
-  const std::string text = emit(plan, islands(1));
+  const std::string text = emit(plan, clusters_of(1));
   EXPECT_MENTIONS(text, "TOMBOLO_CLUSTER='/shared/it'\\''s here/cluster.json'; fi\nexport TOMBOLO_CLUSTER\n");
   EXPECT_MENTIONS(text, "'a0'|'a1'|'b0'|'b1') ;;");
   EXPECT_MENTIONS(text, "3) export TOMBOLO_HOST='b1' ;;");
@@ -86,7 +85,7 @@ TEST(EmitMegatron, GivesThePluginTheClusterFileAndTheNodesNamesInIt) {
 TEST(EmitMegatron, SaysWhatItCannotExpress) {
   // Host a0 holds stage 0 of replica 0 and stage 1 of replica 1: a run in neither order.
   Plan plan = simple_plan(small_model(8), {"a0", "b0", "b0", "a0"}, 2, 2, 4);
-  EXPECT_MENTIONS(emit(plan, islands(2)), "NOT EXPRESSIBLE");
+  EXPECT_MENTIONS(emit(plan, clusters_of(2)), "NOT EXPRESSIBLE");
 }
 
 TEST(EmitMegatron, WritesTensorParallelismChunksRecomputationAndLlamasShape) {

@@ -1,4 +1,4 @@
-// A plan in the words of those who start jobs: one shell script for each launcher.
+// A plan as a launcher's shell script; this folder has one file for each launcher.
 #pragma once
 
 #include <optional>

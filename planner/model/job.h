@@ -1,4 +1,7 @@
 // How a model is to be trained.
+//
+// This folder owns what a plan is made for: the model's shape (model.h), how it is trained (this file and
+// schedule.h), and measured times of its layers (profile.h).
 #pragma once
 
 #include <memory>

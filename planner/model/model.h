@@ -30,7 +30,7 @@ struct Model {
   /// divided, norms and row-split biases are whole on each. Where there are fewer heads of keys and values
   /// than ranks, ranks share copies of them. With the defaults and one rank 12 H^2 + 13 H.
   std::uint64_t layer_parameters(int tensor = 1) const noexcept;
-  /// Of them, those that are whole on every tensor-parallel rank.
+  /// Those of a layer's parameters that are whole on every tensor-parallel rank.
   std::uint64_t replicated_layer_parameters() const noexcept;
   /// V H, divided along the vocabulary (rounded up).
   std::uint64_t token_embedding_parameters(int tensor = 1) const noexcept;
@@ -38,13 +38,13 @@ struct Model {
   std::uint64_t embedding_parameters(int tensor = 1) const noexcept;
   std::uint64_t norm_parameters() const noexcept;
   std::uint64_t parameters() const noexcept;
-  /// Of a pipeline stage: its layers; the embeddings on the first; the final norm and the output projection
-  /// on the last, which is not held twice where it is tied and the stage is also the first.
+  /// Parameters of a pipeline stage: its layers; the embeddings on the first; the final norm and the output
+  /// projection on the last, which is not held twice where it is tied and the stage is also the first.
   std::uint64_t stage_parameters(int stage_layers, bool first, bool last, int tensor = 1) const noexcept;
   /// Forward FLOPs of one layer for one row: 2 S per parameter of a matrix and 4 S^2 H for attention (causal
   /// or not), with the defaults 24 S H^2 + 4 S^2 H; backward is twice that.
   double layer_forward_flops() const noexcept;
-  /// Of them, those of attention's two products without weights: 4 S^2 H.
+  /// The part of layer_forward_flops() that attention's two products without weights take: 4 S^2 H.
   double attention_core_flops() const noexcept;
   /// Forward FLOPs of the output projection for one row: 2 S H V.
   double head_forward_flops() const noexcept;

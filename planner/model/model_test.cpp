@@ -2,11 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
-#include "base/json.h"
-#include "planner/model/model_json.h"
 
 namespace tombolo::planner {
 namespace {
@@ -54,11 +50,6 @@ TEST(Model, AnUntiedProjectionIsHeldApartEvenOnASingleStage) {
   EXPECT_EQ(model.parameters(), tied + model.token_embedding_parameters());
   EXPECT_EQ(model.stage_parameters(1, true, false) + model.stage_parameters(1, false, true),
             model.parameters());
-}
-
-TEST(Model, ComesBackFromItsJson) {
-  for (const Model& model : {Model{"gpt2", 12, 768, 12, 1024, 50257, 4}, llama(2, 4096, 32, 8, 14336, 99)})
-    EXPECT_EQ(parse_model(JsonDocument::parse(to_json(model).dump(), "model.json").root()), model);
 }
 
 TEST(Model, ComesFromAShortDescription) {

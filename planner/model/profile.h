@@ -13,7 +13,7 @@
 
 namespace tombolo::planner {
 
-/// Of one layer and one micro-batch.
+/// What one layer takes for one micro-batch.
 struct LayerTimes {
   double forward = 0, backward = 0;  ///< seconds, what tensor-parallel ranks send each other included
   double update = 0;                 ///< seconds, once per step

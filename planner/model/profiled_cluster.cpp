@@ -23,8 +23,8 @@ std::string measured_devices(const Profile& profile) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Of a device's measurements of a kind, the degree and the rows that say most about its speed: the fewest
-/// ranks, the largest micro-batch. Rows 0: none.
+/// The tensor degree and the rows of the measurement that says most about a device's speed for one kind of
+/// layer: the fewest ranks, the largest micro-batch. Rows 0: there is no measurement.
 struct Extent {
   int tensor = std::numeric_limits<int>::max();
   int rows = 0;
@@ -42,7 +42,8 @@ Extent extent_of(const Profile& profile, std::string_view device, std::string_vi
   return extent;
 }
 
-/// Throws where a kind that the model has was not measured on it.
+/// The FLOP/s that the model's layers attain on this device. Throws where a kind of layer was not measured on
+/// it.
 double measured_flops(const Profile& profile, const Model& model, const topology::Host& host,
                       const topology::Device& device) {
   double flops = 0, seconds = 0;

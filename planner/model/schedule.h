@@ -25,7 +25,7 @@ struct Operation {
     kForward,
     kBackward,         ///< both of the following
     kBackwardInput,    ///< the gradient of the stage's input, which the stage before waits for
-    kBackwardWeights,  ///< the gradient of the weights, for which nobody waits
+    kBackwardWeights,  ///< the gradient of the weights, for which no other stage waits
   };
   Kind kind = Kind::kForward;
   int micro_batch = 0;

@@ -19,7 +19,10 @@ using topology::NicKind;
 
 ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
                          const std::vector<std::string>& hosts)
-    : cluster_(cluster), routing_(routing), shares_processor_(cluster.hosts.size(), false), links_(cluster) {
+    : cluster_(cluster),
+      routing_(routing == "shared" ? Routing::kShared : Routing::kPerPeer),
+      shares_processor_(cluster.hosts.size(), false),
+      links_(cluster) {
   if (routing != "per-peer" && routing != "shared")
     fail(Cause::kInvalidUsage, "routing is \"{}\", expected \"per-peer\" or \"shared\"", routing);
   if (cluster.shared_processor)
@@ -31,7 +34,7 @@ ClusterView::ClusterView(const topology::ClusterFile& cluster, std::string_view 
   for (const std::string& name : hosts) taking_part.insert(host_index(name));
   if (hosts.empty())
     for (std::size_t h = 0; h < cluster.hosts.size(); ++h) taking_part.insert(static_cast<int>(h));
-  if (routing == "shared") find_shared_kind({taking_part.begin(), taking_part.end()});
+  if (routing_ == Routing::kShared) find_shared_kind({taking_part.begin(), taking_part.end()});
 }
 
 int ClusterView::host_index(std::string_view name) const {

@@ -16,6 +16,12 @@
 
 namespace tombolo::planner {
 
+/// What decides by which NICs two hosts talk.
+enum class Routing {
+  kPerPeer,  ///< each connection over the best pair of NICs that its two ends share
+  kShared,   ///< every connection over the best NIC kind that all ranks share
+};
+
 /// The way from one host to another, one direction.
 struct Path {
   bool inside_host = false;        ///< no NIC is involved
@@ -69,6 +75,7 @@ class ClusterView {
   double memory_speed(int host, int device) const;
   /// Whether the host's devices run on the cluster file's shared processor.
   bool shares_processor(int host) const { return shares_processor_[static_cast<std::size_t>(host)]; }
+  Routing routing() const noexcept { return routing_; }
   /// The kind that all taking part share; only for "shared" routing.
   std::optional<topology::NicKind> shared_kind() const noexcept { return shared_kind_; }
 
@@ -88,7 +95,7 @@ class ClusterView {
   const topology::Device& device(int host, int device) const;
 
   const topology::ClusterFile& cluster_;
-  std::string routing_;
+  Routing routing_;
   std::optional<topology::NicKind> shared_kind_;
   std::vector<bool> shares_processor_;
   topology::LinkTable links_;

@@ -13,7 +13,7 @@ using testing::make_cluster;
 
 constexpr double kFast = 4e9, kEthernet = 1e8, kLatency = 1e-4;
 
-topology::ClusterFile linked_islands() {
+topology::ClusterFile linked_clusters() {
   return make_cluster(
       {{"A", 2, 2, topology::NicKind::kInfiniBand, kFast}, {"B", 2, 2, topology::NicKind::kRoce, kFast}},
       kEthernet, kLatency);
@@ -29,7 +29,7 @@ topology::ClusterFile by_fabric(topology::ClusterFile cluster) {
 }
 
 TEST(ClusterView, SeesTheSameInFabricsAsInAFullListOfLinks) {
-  const auto listed = linked_islands(), usual = by_fabric(listed);
+  const auto listed = linked_clusters(), usual = by_fabric(listed);
   const ClusterView a(listed, "per-peer", {}), b(usual, "per-peer", {});
   for (int from = 0; from < 4; ++from) {
     for (int to = 0; to < 4; ++to) {
@@ -51,7 +51,7 @@ TEST(ClusterView, SeesTheSameInFabricsAsInAFullListOfLinks) {
 }
 
 TEST(ClusterView, SaysHowToDeclareALinkThatIsMissing) {
-  auto cluster = by_fabric(linked_islands());
+  auto cluster = by_fabric(linked_clusters());
   cluster.fabrics.pop_back();
   const ClusterView view(cluster, "per-peer", {});
   EXPECT_EQ(view.path(0, 1).bytes_per_second, kFast);
@@ -66,7 +66,7 @@ TEST(ClusterView, SaysHowToDeclareALinkThatIsMissing) {
 }
 
 TEST(ClusterView, KnowsWhatSharedLinksAPathCrosses) {
-  auto cluster = linked_islands();
+  auto cluster = linked_clusters();
   cluster.shared_links = {{"out of A0", {{"A0", "fast"}, {"A0", "eth"}}, {{"B0", "eth"}}, 5e7},
                           {"A to B", {{"A0", "eth"}, {"A1", "eth"}}, {{"B0", "eth"}, {"B1", "eth"}}, 7e7}};
   const ClusterView view(cluster, "per-peer", {});
@@ -80,7 +80,7 @@ TEST(ClusterView, KnowsWhatSharedLinksAPathCrosses) {
 }
 
 TEST(ClusterView, TakesWhatJoinsAHostsDevices) {
-  auto cluster = linked_islands();
+  auto cluster = linked_clusters();
   cluster.hosts[0].device_bytes_per_second = 3e11;
   const ClusterView view(cluster, "per-peer", {});
   EXPECT_EQ(view.path(0, 0).bytes_per_second, 3e11);

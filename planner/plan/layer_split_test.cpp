@@ -5,6 +5,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::planner {
 namespace {
 
@@ -32,9 +34,7 @@ TEST(LayerSplit, AlphaFavoursTheGroupsBeforeTheLast) {
 }
 
 TEST(LayerSplit, EveryStageGetsALayerAndNoneIsLost) {
-  const unsigned seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(test_seed());
   for (int round = 0; round < 500; ++round) {
     std::vector<double> speeds;
     std::vector<int> stages;

@@ -15,65 +15,23 @@ namespace {
 
 using topology::NicKind;
 
-const std::string& island_of(const ClusterView& view, const Slot& slot) {
+const std::string& cluster_of(const ClusterView& view, const LauncherSlot& slot) {
   return view.host(slot.host).cluster;
 }
 
-std::map<std::string, NicKind> island_kinds(const ClusterView& view, const std::vector<Slot>& slots) {
-  std::map<std::string, NicKind> kinds;
-  for (const Slot& slot : slots) {
-    const std::string& name = island_of(view, slot);
-    if (!kinds.contains(name)) kinds[name] = island_kind(view, slots, name);
+/// The slowest NIC kind between any two of a cluster's hosts; of one host, its best NIC's.
+NicKind kind_inside(const ClusterView& view, const std::set<int>& hosts) {
+  if (hosts.size() == 1) {
+    NicKind best = NicKind::kTcp;
+    for (const auto& nic : view.host(*hosts.begin()).nics)
+      if (nic.usable) best = std::min(best, nic.kind);
+    return best;
   }
-  return kinds;
-}
-
-/// `order[i]` is the launcher rank that takes logical rank i.
-Placement place(const ClusterView& view, const std::vector<Slot>& slots,
-                const std::vector<std::size_t>& order, const Grid& grid) {
-  const int width = grid.data * grid.tensor;
-  TOMBOLO_CHECK(slots.size() == at(grid.pipeline) * at(width), "slots={} pipeline={} data={} tensor={}",
-                slots.size(), grid.pipeline, grid.data, grid.tensor);
-  const auto kinds = island_kinds(view, slots);
-  Placement placement;
-  placement.ranks.resize(slots.size());
-  for (int stage = 0; stage < grid.pipeline; ++stage) {
-    double slowest = 0;
-    std::set<int> hosts;
-    for (int i = 0; i < width; ++i) {
-      const std::size_t rank = order[at(stage * width + i)];
-      const Slot& slot = slots[rank];
-      placement.ranks[rank] = {view.host(slot.host).name, slot.device, stage, i / grid.tensor,
-                               i % grid.tensor};
-      const double speed = view.flops_per_second(slot.host, slot.device);
-      slowest = i == 0 ? speed : std::min(slowest, speed);
-      hosts.insert(slot.host);
-      if (slot.host != slots[order[at(stage * width + i / grid.tensor * grid.tensor)]].host)
-        placement.tensor_inside_hosts = false;
-    }
-    for (auto i = hosts.begin(); i != hosts.end(); ++i) {
-      for (auto j = std::next(i); j != hosts.end(); ++j) {
-        const std::string &a = view.host(*i).cluster, &b = view.host(*j).cluster;
-        if (a == b) continue;
-        const auto between = view.kind_between(*i, *j);
-        if (!between || *between > kinds.at(a) || *between > kinds.at(b))
-          placement.groups_inside_kinds = false;
-      }
-    }
-    // All replicas of a stage do the same work, so each is as fast as the slowest.
-    const std::string& cluster = island_of(view, slots[order[at(stage * width)]]);
-    if (placement.spans.empty() || placement.spans.back().cluster != cluster)
-      placement.spans.push_back({cluster, 0, 0});
-    ++placement.spans.back().stages;
-    placement.spans.back().speed += slowest * width;
-  }
-  return placement;
-}
-
-std::vector<std::size_t> launcher_order(std::size_t ranks) {
-  std::vector<std::size_t> order(ranks);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
+  NicKind slowest = NicKind::kInfiniBand;
+  for (auto i = hosts.begin(); i != hosts.end(); ++i)
+    for (auto j = std::next(i); j != hosts.end(); ++j)
+      slowest = std::max(slowest, view.kind_between(*i, *j).value_or(NicKind::kTcp));
+  return slowest;
 }
 
 NicKind slowest_kind(const ClusterView& view, const std::vector<int>& hosts, bool ring) {
@@ -91,8 +49,9 @@ NicKind slowest_kind(const ClusterView& view, const std::vector<int>& hosts, boo
 
 }  // namespace
 
-std::vector<Slot> launcher_slots(const ClusterView& view, const std::vector<std::string>& rank_hosts) {
-  std::vector<Slot> slots;
+std::vector<LauncherSlot> launcher_slots(const ClusterView& view,
+                                         const std::vector<std::string>& rank_hosts) {
+  std::vector<LauncherSlot> slots;
   const auto& hosts = view.cluster().hosts;
   if (rank_hosts.empty()) {
     for (std::size_t host = 0; host < hosts.size(); ++host)
@@ -115,39 +74,65 @@ std::vector<Slot> launcher_slots(const ClusterView& view, const std::vector<std:
   return slots;
 }
 
-topology::NicKind island_kind(const ClusterView& view, const std::vector<Slot>& slots,
-                              const std::string& cluster) {
-  std::set<int> hosts;
-  for (const Slot& slot : slots)
-    if (island_of(view, slot) == cluster) hosts.insert(slot.host);
-  if (hosts.size() == 1) {
-    NicKind best = NicKind::kTcp;
-    for (const auto& nic : view.host(*hosts.begin()).nics)
-      if (nic.usable) best = std::min(best, nic.kind);
-    return best;
+std::map<std::string, NicKind> cluster_kinds(const ClusterView& view,
+                                             const std::vector<LauncherSlot>& slots) {
+  std::map<std::string, std::set<int>> hosts;
+  for (const LauncherSlot& slot : slots) hosts[cluster_of(view, slot)].insert(slot.host);
+  std::map<std::string, NicKind> kinds;
+  for (const auto& [cluster, its_hosts] : hosts) kinds[cluster] = kind_inside(view, its_hosts);
+  return kinds;
+}
+
+std::vector<std::size_t> launcher_order(std::size_t ranks) {
+  std::vector<std::size_t> order(ranks);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  return order;
+}
+
+Placement place_in_order(const ClusterView& view, const std::vector<LauncherSlot>& slots,
+                         const std::vector<std::size_t>& order, const Grid& grid) {
+  const int width = grid.data * grid.tensor;
+  TOMBOLO_CHECK(slots.size() == at(grid.pipeline) * at(width), "slots={} pipeline={} data={} tensor={}",
+                slots.size(), grid.pipeline, grid.data, grid.tensor);
+  const auto kinds = cluster_kinds(view, slots);
+  Placement placement;
+  placement.ranks.resize(slots.size());
+  for (int stage = 0; stage < grid.pipeline; ++stage) {
+    double slowest = 0;
+    std::set<int> hosts;
+    for (int i = 0; i < width; ++i) {
+      const std::size_t rank = order[at(stage * width + i)];
+      const LauncherSlot& slot = slots[rank];
+      placement.ranks[rank] = {view.host(slot.host).name, slot.device, stage, i / grid.tensor,
+                               i % grid.tensor};
+      const double speed = view.flops_per_second(slot.host, slot.device);
+      slowest = i == 0 ? speed : std::min(slowest, speed);
+      hosts.insert(slot.host);
+      if (slot.host != slots[order[at(stage * width + i / grid.tensor * grid.tensor)]].host)
+        placement.tensor_inside_hosts = false;
+    }
+    for (auto i = hosts.begin(); i != hosts.end(); ++i) {
+      for (auto j = std::next(i); j != hosts.end(); ++j) {
+        const std::string &a = view.host(*i).cluster, &b = view.host(*j).cluster;
+        if (a == b) continue;
+        const auto between = view.kind_between(*i, *j);
+        if (!between || *between > kinds.at(a) || *between > kinds.at(b))
+          placement.groups_inside_kinds = false;
+      }
+    }
+    // All replicas of a stage do the same work, so each is as fast as the slowest.
+    const std::string& cluster = cluster_of(view, slots[order[at(stage * width)]]);
+    if (placement.spans.empty() || placement.spans.back().cluster != cluster)
+      placement.spans.push_back({cluster, 0, 0});
+    ++placement.spans.back().stages;
+    placement.spans.back().speed += slowest * width;
   }
-  NicKind slowest = NicKind::kInfiniBand;
-  for (auto i = hosts.begin(); i != hosts.end(); ++i)
-    for (auto j = std::next(i); j != hosts.end(); ++j)
-      slowest = std::max(slowest, view.kind_between(*i, *j).value_or(NicKind::kTcp));
-  return slowest;
+  return placement;
 }
 
-Placement place_in_launcher_order(const ClusterView& view, const std::vector<Slot>& slots, const Grid& grid) {
-  return place(view, slots, launcher_order(slots.size()), grid);
-}
-
-Placement place_by_nic_kind(const ClusterView& view, const std::vector<Slot>& slots, const Grid& grid) {
-  const auto kinds = island_kinds(view, slots);
-  std::map<std::string, std::size_t> first_seen;
-  for (std::size_t rank = 0; rank < slots.size(); ++rank)
-    first_seen.try_emplace(island_of(view, slots[rank]), rank);
-  std::vector<std::size_t> order = launcher_order(slots.size());
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const std::string &x = island_of(view, slots[a]), &y = island_of(view, slots[b]);
-    return std::tuple(kinds.at(x), first_seen.at(x)) < std::tuple(kinds.at(y), first_seen.at(y));
-  });
-  return place(view, slots, order, grid);
+Placement place_in_launcher_order(const ClusterView& view, const std::vector<LauncherSlot>& slots,
+                                  const Grid& grid) {
+  return place_in_order(view, slots, launcher_order(slots.size()), grid);
 }
 
 std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
@@ -157,21 +142,21 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
     for (const int rank : ranks) hosts.push_back(view.host_index(plan.ranks[at(rank)].host));
     groups.push_back({kind, std::move(ranks), slowest_kind(view, hosts, ring)});
   };
-  const auto places = plan.places();
-  for (const auto& replica : places)
+  const auto slots = plan.ranks_by_slot();
+  for (const auto& replica : slots)
     for (const auto& ranks : replica)
       if (ranks.size() > 1) add("tensor", ranks, true);
-  // Whoever holds a layer reduces its gradients with the ranks of equal tensor index in the other replicas;
-  // where stages or tensor degrees differ, with all that hold some of it.
+  // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas;
+  // where stages or tensor degrees differ, with all ranks that hold some of these layers.
   const auto same_cut = [&](const Pipeline& one) {
     return std::ranges::equal(one.stages, plan.stages(),
                               [](const Stage& a, const Stage& b) { return a == b; });
   };
   if (plan.data_size() > 1 && std::ranges::all_of(plan.pipelines, same_cut)) {
-    for (std::size_t stage = 0; stage < places.front().size(); ++stage)
-      for (std::size_t tensor = 0; tensor < places.front()[stage].size(); ++tensor) {
+    for (std::size_t stage = 0; stage < slots.front().size(); ++stage)
+      for (std::size_t tensor = 0; tensor < slots.front()[stage].size(); ++tensor) {
         std::vector<int> ranks;
-        for (const auto& replica : places) ranks.push_back(replica[stage][tensor]);
+        for (const auto& replica : slots) ranks.push_back(replica[stage][tensor]);
         add("data", std::move(ranks), true);
       }
   } else if (plan.data_size() > 1) {
@@ -183,14 +168,14 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
         std::size_t holder = 0;
         while (holder + 1 < stages.size() && stages[holder + 1].first_layer <= last) ++holder;
         first = std::max(first, stages[holder].first_layer);
-        const auto& held = places[at(replica)][holder % places[at(replica)].size()];
+        const auto& held = slots[at(replica)][holder % slots[at(replica)].size()];
         ranks.insert(ranks.end(), held.begin(), held.end());
       }
       add("data", std::move(ranks), true);
       last = first - 1;
     }
   }
-  for (const auto& replica : places) {
+  for (const auto& replica : slots) {
     if (replica.size() < 2) continue;
     std::size_t most = 0;
     for (const auto& ranks : replica) most = std::max(most, ranks.size());

@@ -16,14 +16,14 @@ int Plan::pipeline_size(int replica) const {
   return static_cast<int>(stages(replica).size()) / job.chunks;
 }
 
-const Stage& Plan::stage(int place, int replica) const {
-  return stages(replica)[at(place)];
+const Stage& Plan::stage(int slot, int replica) const {
+  return stages(replica)[at(slot)];
 }
 
-int Plan::layers_at(int place, int replica) const {
+int Plan::layers_at(int slot, int replica) const {
   int layers = 0;
-  const int places = pipeline_size(replica);
-  for (int chunk = 0; chunk < job.chunks; ++chunk) layers += stage(chunk * places + place, replica).layers;
+  const int slots = pipeline_size(replica);
+  for (int chunk = 0; chunk < job.chunks; ++chunk) layers += stage(chunk * slots + slot, replica).layers;
   return layers;
 }
 
@@ -54,11 +54,11 @@ int Plan::rank_at(int stage, int replica, int tensor) const {
        stage, replica, tensor, ranks.size());
 }
 
-std::vector<std::vector<std::vector<int>>> Plan::places() const {
+std::vector<std::vector<std::vector<int>>> Plan::ranks_by_slot() const {
   std::vector<std::vector<std::vector<int>>> result(pipelines.size());
   for (int replica = 0; replica < data_size(); ++replica)
-    for (int place = 0; place < pipeline_size(replica); ++place)
-      result[at(replica)].emplace_back(at(stage(place, replica).tensor), -1);
+    for (int slot = 0; slot < pipeline_size(replica); ++slot)
+      result[at(replica)].emplace_back(at(stage(slot, replica).tensor), -1);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankPlace& place = ranks[rank];
     result[at(place.replica)][at(place.stage)][at(place.tensor)] = static_cast<int>(rank);

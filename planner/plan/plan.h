@@ -1,5 +1,9 @@
 // The plan: which rank does what, and what that is predicted to cost. Its JSON is documented in
 // docs/plan-file.md.
+//
+// A replica's pipeline has slots in the order of its layers. A slot is taken by one rank, or by several that
+// share its layers (tensor parallelism), and holds one stage; with model chunks it holds one virtual stage of
+// each chunk.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +26,8 @@ struct Stage {
 
 /// One replica of the model: its stages, and its share of the batch.
 struct Pipeline {
-  /// In the order of their layers. With model chunks these are virtual stages: number v is chunk v / places
-  /// of the place v % places.
+  /// In the order of their layers. With model chunks these are virtual stages: of n slots, number v is chunk
+  /// v / n of slot v % n.
   std::vector<Stage> stages;
   int rows = 0;  ///< of the global batch, per step
   int micro_batch = 0;
@@ -32,11 +36,11 @@ struct Pipeline {
   friend bool operator==(const Pipeline&, const Pipeline&) = default;
 };
 
-/// Launcher rank r (index in Plan::ranks) runs on `host` and takes this place.
+/// Where launcher rank r (index in Plan::ranks) runs, and which pipeline slot it takes.
 struct RankPlace {
   std::string host;
   int device = 0;  ///< index in the host's devices
-  int stage = 0;   ///< place in the pipeline
+  int stage = 0;   ///< its slot in the pipeline
   int replica = 0;
   int tensor = 0;  ///< which of the ranks that share the stage's layers
 };
@@ -70,7 +74,7 @@ struct Prediction {
 struct Plan {
   static constexpr int kVersion = 1;
 
-  std::string strategy;             ///< "megatron", "holmes"
+  std::string strategy;             ///< a strategy's name, or what a person calls theirs
   std::string routing;              ///< "per-peer" or "shared"
   Job job;                          ///< with every choice filled in; where replicas differ, the first one's
   std::vector<Pipeline> pipelines;  ///< by replica
@@ -81,25 +85,25 @@ struct Plan {
   std::vector<std::string> notes;  ///< why, for people
 
   int data_size() const noexcept { return static_cast<int>(pipelines.size()); }
-  /// Places of a replica's pipeline: its stages, or with model chunks as many times fewer.
+  /// Slots of a replica's pipeline: as many as it has stages, or with c model chunks stages / c.
   int pipeline_size(int replica = 0) const;
   const std::vector<Stage>& stages(int replica = 0) const;
-  /// The stage that a place holds; with model chunks the first of them.
-  const Stage& stage(int place, int replica = 0) const;
-  /// Layers of all chunks of a place.
-  int layers_at(int place, int replica = 0) const;
+  /// The stage that a slot holds; with model chunks the first of them.
+  const Stage& stage(int slot, int replica = 0) const;
+  /// Layers of all chunks of a slot.
+  int layers_at(int slot, int replica = 0) const;
   /// For people: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
   std::string shape() const;
   /// All replicas have equal stages, rows and micro-batches, and the stages one degree of tensor parallelism.
   bool uniform() const noexcept;
   /// Per replica and step; where replicas differ, the first one's.
   int micro_batches() const noexcept { return pipelines.empty() ? 0 : pipelines.front().micro_batches(); }
-  /// The rank at that place. Throws kInvalidUsage when there is none.
+  /// The rank in that slot. Throws kInvalidUsage when there is none.
   int rank_at(int stage, int replica, int tensor = 0) const;
-  /// The ranks of each place, by replica, stage and tensor index.
-  std::vector<std::vector<std::vector<int>>> places() const;
+  /// The ranks of each slot, by replica, stage and tensor index.
+  std::vector<std::vector<std::vector<int>>> ranks_by_slot() const;
 
-  /// Throws kInvalidUsage naming file, line and field; also checks that stages tile the layers, each place is
+  /// Throws kInvalidUsage naming file, line and field; also checks that stages tile the layers, each slot is
   /// taken once, and the batch divides.
   static Plan load(const std::string& path);
   static Plan parse(const JsonDocument& document);

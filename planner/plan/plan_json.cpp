@@ -94,8 +94,8 @@ std::vector<Stage> parse_stages(const JsonCursor& at, const Job& job) {
   const std::size_t places = stages.size() / static_cast<std::size_t>(job.chunks);
   for (std::size_t i = places; i < stages.size(); ++i)
     if (stages[i].tensor != stages[i % places].tensor)
-      at.reject(fmt::format("stages {} and {} are chunks of one place, but shared by {} and {} ranks", i,
-                            i % places, stages[i].tensor, stages[i % places].tensor));
+      at.reject(fmt::format("stages {} and {} are chunks of one pipeline slot, but shared by {} and {} ranks",
+                            i, i % places, stages[i].tensor, stages[i % places].tensor));
   return stages;
 }
 

@@ -31,14 +31,14 @@ std::vector<HostRanks> classes_of(const SearchContext& context) {
   std::map<std::string, std::size_t> known;
   std::vector<HostRanks> classes;
   std::map<int, std::size_t> class_at;
-  for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
-    const int host = context.slots[rank].host;
+  for (std::size_t rank = 0; rank < context.launcher_slots.size(); ++rank) {
+    const int host = context.launcher_slots[rank].host;
     if (!host_at.contains(host)) {
-      const auto [place, added] = known.try_emplace(class_of(context.view.host(host)), classes.size());
+      const auto [entry, added] = known.try_emplace(class_of(context.view.host(host)), classes.size());
       if (added) classes.emplace_back();
-      class_at[host] = place->second;
-      host_at[host] = classes[place->second].size();
-      classes[place->second].emplace_back();
+      class_at[host] = entry->second;
+      host_at[host] = classes[entry->second].size();
+      classes[entry->second].emplace_back();
     }
     classes[class_at[host]][host_at[host]].push_back(static_cast<int>(rank));
   }
@@ -54,7 +54,9 @@ bool divides(const SearchContext& context, const Job& job, const std::vector<Hos
     for (const auto& ranks : hosts) {
       if (ranks.size() != hosts.front().size()) return false;
       for (std::size_t i = 0; i < ranks.size(); ++i)
-        if (context.slots[at(ranks[i])].device != context.slots[at(hosts.front()[i])].device) return false;
+        if (context.launcher_slots[at(ranks[i])].device !=
+            context.launcher_slots[at(hosts.front()[i])].device)
+          return false;
     }
   }
   return true;
@@ -64,9 +66,9 @@ bool divides(const SearchContext& context, const Job& job, const std::vector<Hos
 
 std::optional<Condensed> condensed(const SearchContext& context, const Job& job, std::size_t most_ranks) {
   const std::vector<HostRanks> classes = classes_of(context);
-  std::size_t copies = (context.slots.size() + most_ranks - 1) / most_ranks;
-  while (copies <= context.slots.size() && !divides(context, job, classes, copies)) ++copies;
-  if (copies < 2 || copies > context.slots.size()) return std::nullopt;
+  std::size_t copies = (context.launcher_slots.size() + most_ranks - 1) / most_ranks;
+  while (copies <= context.launcher_slots.size() && !divides(context, job, classes, copies)) ++copies;
+  if (copies < 2 || copies > context.launcher_slots.size()) return std::nullopt;
   Condensed result;
   result.copies = static_cast<int>(copies);
   result.job = job;
@@ -81,7 +83,7 @@ std::optional<Condensed> condensed(const SearchContext& context, const Job& job,
           twins[hosts[host][i]].push_back(hosts[copy * part + host][i]);
   }
   for (auto& [rank, others] : twins) {
-    result.slots.push_back(context.slots[at(rank)]);
+    result.slots.push_back(context.launcher_slots[at(rank)]);
     result.twins.push_back(std::move(others));
   }
   return result;
@@ -92,8 +94,8 @@ Layout repeated(const Layout& part, const Condensed& condensed) {
   all.replicas.clear();
   for (int copy = 0; copy < condensed.copies; ++copy)
     for (Layout::Replica replica : part.replicas) {
-      for (Layout::Place& place : replica.places)
-        for (int& rank : place.ranks) rank = condensed.twins[at(rank)][at(copy)];
+      for (Layout::PipelineSlot& slot : replica.slots)
+        for (int& rank : slot.ranks) rank = condensed.twins[at(rank)][at(copy)];
       all.replicas.push_back(std::move(replica));
     }
   return all;

@@ -1,4 +1,4 @@
-// Large clusters by a part of them: hosts of which there are many alike are planned once and repeated.
+// Planning a large cluster by a part of it: where many hosts are alike, a part is planned once and repeated.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace tombolo::planner {
 
-/// Every `copies`-th part of a cluster is like the others: as many hosts of each class, which is of one
-/// cluster and has like devices and NICs.
+/// A cluster as `copies` equal parts, each with as many hosts of each class. Hosts of one class are in one
+/// cluster and have like devices and NICs.
 struct Condensed {
   int copies = 1;
-  std::vector<Slot> slots;              ///< of the first part
-  Job job;                              ///< with its share of the batch
+  std::vector<LauncherSlot> slots;      ///< of the first part
+  Job job;                              ///< of the first part, with its share of the batch
   std::vector<std::vector<int>> twins;  ///< by rank of the first part: the launcher ranks, one per copy
 };
 

@@ -30,12 +30,12 @@ class State {
     recompute();
   }
 
-  /// Exchanges two places and returns the new cost; only their pipelines and stages are computed again.
+  /// Exchanges two slots and returns the new cost; only their pipelines and stages are computed again.
   double swap(int one, int other) {
     std::swap(order_[at(one)], order_[at(other)]);
-    for (const int place : {one, other}) {
-      hops_[at(place % replicas_)] = hops(place % replicas_);
-      edges_[at(place / replicas_)] = edge(place / replicas_);
+    for (const int slot : {one, other}) {
+      hops_[at(slot % replicas_)] = hops(slot % replicas_);
+      edges_[at(slot / replicas_)] = edge(slot / replicas_);
     }
     return sum_up();
   }
@@ -91,7 +91,7 @@ class Annealer {
     const double cooling = std::pow(1e-3, 1.0 / rounds);
     for (int round = 0; round < rounds; ++round, temperature *= cooling) {
       const bool swapped = below(2) == 0;
-      const int one = below(places()), other = below(places());
+      const int one = below(slots()), other = below(slots());
       if (one == other) continue;
       double then = 0;
       if (swapped) {
@@ -124,8 +124,8 @@ class Annealer {
     double now = state.seconds();
     for (bool better = true; better;) {
       better = false;
-      for (int i = 0; i < places(); ++i)
-        for (int j = i + 1; j < places(); ++j) {
+      for (int i = 0; i < slots(); ++i)
+        for (int j = i + 1; j < slots(); ++j) {
           if (most-- <= 0) return;
           const double then = state.swap(i, j);
           if (then < now * (1 - 1e-12)) {
@@ -139,7 +139,7 @@ class Annealer {
   }
 
  private:
-  int places() const noexcept { return stages_ * replicas_; }
+  int slots() const noexcept { return stages_ * replicas_; }
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
   /// The bias of a small modulus does not matter here.
   int below(int count) { return static_cast<int>(random_() % static_cast<std::uint64_t>(count)); }
@@ -149,7 +149,7 @@ class Annealer {
     int worse = 0;
     const double now = state.seconds();
     for (int i = 0; i < 32; ++i) {
-      const int one = below(places()), other = below(places());
+      const int one = below(slots()), other = below(slots());
       if (one == other) continue;
       const double then = state.swap(one, other);
       state.swap(one, other);

@@ -1,4 +1,4 @@
-// Which worker takes which place of the grid, by what the links between workers attain: Pipette's "worker
+// Which worker takes which slot of the grid, by what the links between workers attain: Pipette's "worker
 // dedication" (arXiv 2405.18093).
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace tombolo::planner {
 
-/// Seconds over the link from one worker to another, row-major: entry from x workers + to; or where `sites`
-/// are given, from one site to another: entry from x number of sites + to.
+/// What sending takes from one worker to another, in seconds, as row-major matrices: entry from x workers +
+/// to; or where `sites` are given, from one site to another: entry from x number of sites + to.
 struct DedicationCosts {
   int workers = 0;
-  std::vector<int> sites;           ///< of each worker; empty: each is a site of its own
+  std::vector<int> sites;           ///< site of each worker; empty: each worker is a site of its own
   int site_count = 0;               ///< where `sites` are given
   std::vector<double> activations;  ///< of all the micro-batches that pay for a hop one after the other
   std::vector<double> gradients;    ///< a stage's gradients over one edge of the ring of its replicas

@@ -34,19 +34,19 @@ DivisionIdeas::DivisionIdeas(const SearchContext& context, const Job& job, bool 
 
 Unit DivisionIdeas::unit(std::vector<int> ranks, int type) const {
   Unit one;
-  one.host = context_.slots[at(ranks.front())].host;
+  one.host = context_.launcher_slots[at(ranks.front())].host;
   one.type = type;
   one.pool = pool_of_.at(ranks.front());
   one.ranks = std::move(ranks);
   return one;
 }
 
-void DivisionIdeas::time(Part& part) {
+void DivisionIdeas::time(HostSlice& slice) {
   for (const int rows : micro_batches_) {
     double speed = 0;
-    for (const Unit& one : part.units) speed += 1 / layer_seconds(one, rows);
-    part.speeds.push_back(speed);
-    part.heads.push_back(head_seconds(part.units.back(), rows) / layer_seconds(part.units.back(), rows));
+    for (const Unit& one : slice.units) speed += 1 / layer_seconds(one, rows);
+    slice.speeds.push_back(speed);
+    slice.heads.push_back(head_seconds(slice.units.back(), rows) / layer_seconds(slice.units.back(), rows));
   }
 }
 
@@ -76,10 +76,10 @@ std::vector<int> DivisionIdeas::choose_micro_batches() const {
   return sizes;
 }
 
-void DivisionIdeas::add(const std::vector<Part>& parts, int count, const Assignment& assignment) {
+void DivisionIdeas::add(const std::vector<HostSlice>& slices, int count, const Assignment& assignment) {
   sizes_.assign(at(count), 0);
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    sizes_[at(assignment[i])] += static_cast<int>(parts[i].units.size());
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    sizes_[at(assignment[i])] += static_cast<int>(slices[i].units.size());
   for (const int size : sizes_)
     if (size > job_.model.layers || (job_.pipeline > 0 && size != job_.pipeline)) return;
   std::vector<std::vector<Unit>> pipelines;  // built only for ideas that are kept
@@ -88,9 +88,9 @@ void DivisionIdeas::add(const std::vector<Part>& parts, int count, const Assignm
     const int rows = micro_batches_[k];
     ticks_.assign(at(count), 0);
     heads_.assign(at(count), 0);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      ticks_[at(assignment[i])] += parts[i].speeds[k];
-      heads_[at(assignment[i])] = parts[i].heads[k];
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      ticks_[at(assignment[i])] += slices[i].speeds[k];
+      heads_[at(assignment[i])] = slices[i].heads[k];
     }
     for (int i = 0; i < count; ++i) ticks_[at(i)] = (job_.model.layers + heads_[at(i)]) / ticks_[at(i)];
     if (too_slow(least_seconds(rows) + gradients)) continue;
@@ -102,9 +102,9 @@ void DivisionIdeas::add(const std::vector<Part>& parts, int count, const Assignm
     if (seconds == Scorer::kNever || too_slow(seconds + gradients)) continue;
     if (pipelines.empty()) {
       pipelines.resize(at(count));
-      for (std::size_t i = 0; i < parts.size(); ++i) {
+      for (std::size_t i = 0; i < slices.size(); ++i) {
         auto& units = pipelines[at(assignment[i])];
-        units.insert(units.end(), parts[i].units.begin(), parts[i].units.end());
+        units.insert(units.end(), slices[i].units.begin(), slices[i].units.end());
       }
       if (!context_.options.uneven_replicas && !alike(pipelines)) return;
       gradients = gradient_seconds(pipelines);
@@ -126,7 +126,7 @@ double DivisionIdeas::least_seconds(int rows) const {
   return work / speed;
 }
 
-/// Of each pipeline the time between two micro-batches, with layers as even as can be.
+/// The time between two micro-batches of each pipeline, with layers as even as can be.
 std::vector<double> DivisionIdeas::tick_seconds(const std::vector<std::vector<Unit>>& pipelines, int rows) {
   std::vector<double> ticks;
   for (const auto& units : pipelines) {
@@ -196,9 +196,9 @@ double DivisionIdeas::gradient_seconds(const std::vector<std::vector<Unit>>& pip
          slowest;
 }
 
-/// Layers one by one to the place that would be the fastest with one more and has room; the units of a
-/// pipeline stand as they come, those of large memory first in the order of their types, for the first
-/// stages hold the most micro-batches.
+/// Deals layers out one by one, each to the slot that would be the fastest with one more and has room; the
+/// units of a pipeline stand as they come, those of large memory first in the order of their types, for the
+/// first stages hold the most micro-batches.
 std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
   for (const Saving& saving : savings_of(context_.options, job_, idea.pipelines.size())) {
     Layout layout;
@@ -223,11 +223,11 @@ std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
       kind.micro_batches = shares[i] / idea.micro_batch;
       kind.count = static_cast<int>(idea.pipelines.size());
       for (const Unit& unit : units)
-        kind.places.push_back({unit.pool, static_cast<int>(unit.ranks.size()), 0});
+        kind.slots.push_back({unit.pool, static_cast<int>(unit.ranks.size()), 0});
       kind.micro_batches *= kind.count;
       fits = costs_.give_layers(kind, shape);
-      for (std::size_t place = 0; place < units.size(); ++place)
-        replica.places.push_back({units[place].ranks, kind.places[place].layers});
+      for (std::size_t slot = 0; slot < units.size(); ++slot)
+        replica.slots.push_back({units[slot].ranks, kind.slots[slot].layers});
       layout.replicas.push_back(std::move(replica));
     }
     if (fits) return layout;
@@ -236,8 +236,8 @@ std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
 }
 
 double DivisionIdeas::memory_of(const Unit& unit) const {
-  const Slot& slot = context_.slots[at(unit.ranks.front())];
-  const double bytes = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
+  const LauncherSlot& launcher_slot = context_.launcher_slots[at(unit.ranks.front())];
+  const double bytes = context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
   return bytes > 0 ? bytes * static_cast<double>(unit.ranks.size()) : 1e30;
 }
 

@@ -9,7 +9,7 @@
 
 namespace tombolo::planner {
 
-/// Ranks that share layers: a possible place.
+/// Ranks that may share layers: a pipeline slot that has no layers yet.
 struct Unit {
   std::vector<int> ranks;
   int host = 0;
@@ -17,29 +17,29 @@ struct Unit {
   int pool = 0;
 };
 
-/// Units of one host that go to one pipeline together.
-struct Part {
+/// The units of one host that go to one pipeline together.
+struct HostSlice {
   std::vector<Unit> units;
   std::vector<double> speeds;  ///< layers per second, estimated, by micro-batch
   std::vector<double> heads;   ///< what the output projection is worth on its last unit, in layers
 };
 
-/// Which pipeline each part goes to.
+/// Which pipeline each slice goes to.
 using Assignment = std::vector<int>;
 
-/// Keeps those that are the best by estimate. Context and job must outlive it.
+/// Collects divisions and keeps the best by estimate. Context and job must outlive it.
 class DivisionIdeas {
  public:
   /// `aligned`: equal rows for all, in micro-batches of one row unless the job says otherwise.
   DivisionIdeas(const SearchContext& context, const Job& job, bool aligned);
 
-  /// Of these ranks of one host.
+  /// A unit of these ranks, which are on one host.
   Unit unit(std::vector<int> ranks, int type) const;
-  /// Fills in the speeds of a part that has its units.
-  void time(Part& part);
+  /// Fills in the speeds of a slice that has its units.
+  void time(HostSlice& slice);
   /// Estimates a division among `pipelines` pipelines by speeds alone: layers and rows as if they could be
   /// divided at will.
-  void add(const std::vector<Part>& parts, int pipelines, const Assignment& assignment);
+  void add(const std::vector<HostSlice>& slices, int pipelines, const Assignment& assignment);
   /// Those that fit, the best by estimate first, not simulated.
   std::vector<Layout> layouts();
 
@@ -68,12 +68,12 @@ class DivisionIdeas {
   std::vector<Pool> pools_;
   ShapeCosts costs_;
   std::map<int, int> pool_of_;  // by rank
-  Shape usual_;                 // as what layers are timed
+  Shape usual_;                 // layers are timed as in this shape
   bool aligned_;
   std::vector<int> micro_batches_;
-  std::vector<int> sizes_;     // of the pipelines of an idea
-  std::vector<double> ticks_;  // and the time between two of their micro-batches
-  std::vector<double> heads_;  // and what their last places have besides, in layers
+  std::vector<int> sizes_;     // slots of each pipeline of an idea
+  std::vector<double> ticks_;  // the time between two micro-batches of each
+  std::vector<double> heads_;  // what the output projection is worth on each one's last slot, in layers
   std::multimap<double, Idea> ideas_;
 };
 

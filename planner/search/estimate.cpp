@@ -24,10 +24,10 @@ bool Estimator::allowed(const Shape& shape) const {
   if (job_.micro_batch > 0 && shape.micro_batch != job_.micro_batch) return false;
   const Shape::Kind& first = shape.kinds.front();
   return std::ranges::all_of(shape.kinds, [&](const Shape::Kind& kind) {
-    if (job_.pipeline > 0 && static_cast<int>(kind.places.size()) != job_.pipeline) return false;
+    if (job_.pipeline > 0 && static_cast<int>(kind.slots.size()) != job_.pipeline) return false;
     return context_.options.uneven_replicas ||
-           std::ranges::equal(kind.places, first.places, [&](const auto& a, const auto& b) {
-             return a.layers == b.layers && a.degree == b.degree && a.degree == first.places[0].degree;
+           std::ranges::equal(kind.slots, first.slots, [&](const auto& a, const auto& b) {
+             return a.layers == b.layers && a.degree == b.degree && a.degree == first.slots[0].degree;
            });
   });
 }
@@ -35,9 +35,9 @@ bool Estimator::allowed(const Shape& shape) const {
 double Estimator::seconds(const Shape& shape) {
   if (!allowed(shape)) return Scorer::kNever;
   for (const Shape::Kind& kind : shape.kinds)
-    for (std::size_t i = 0; i < kind.places.size(); ++i)
-      if (!costs_.of(kind.places[i].pool, kind.places[i].degree, shape).possible ||
-          kind.places[i].layers > costs_.room(kind, static_cast<int>(i), shape))
+    for (std::size_t i = 0; i < kind.slots.size(); ++i)
+      if (!costs_.of(kind.slots[i].pool, kind.slots[i].degree, shape).possible ||
+          kind.slots[i].layers > costs_.room(kind, static_cast<int>(i), shape))
         return Scorer::kNever;
   return estimate(shape);
 }
@@ -48,7 +48,7 @@ double Estimator::estimate(const Shape& shape) {
   std::vector<std::vector<Border>> borders;
   for (const Shape::Kind& kind : shape.kinds) {
     borders.push_back(borders_of(kind, shape));
-    usual = std::max(usual, (kind.micro_batches_of_one() + static_cast<double>(kind.places.size()) - 1) *
+    usual = std::max(usual, (kind.micro_batches_of_one() + static_cast<double>(kind.slots.size()) - 1) *
                                 costs_.tick(kind, shape));
     for (const Border& one : borders.back()) {
       if (!one.possible) return Scorer::kNever;
@@ -74,10 +74,10 @@ double Estimator::estimate(const Shape& shape) {
   if (context_.view.cluster().shared_processor) {
     double work = 0;
     for (const Shape::Kind& kind : shape.kinds)
-      for (const Shape::Place& place : kind.places)
-        if (context_.view.shares_processor(pools_[at(place.pool)].host))
-          work += place.degree * place.layers * kind.micro_batches *
-                  costs_.layer_seconds(place.pool, place.degree, shape);
+      for (const Shape::PipelineSlot& slot : kind.slots)
+        if (context_.view.shares_processor(pools_[at(slot.pool)].host))
+          work += slot.degree * slot.layers * kind.micro_batches *
+                  costs_.layer_seconds(slot.pool, slot.degree, shape);
     end = std::max(end, work / context_.view.cluster().shared_processor->cores);
   }
   return shape.replicas() > 1 ? gradients_end(shape, ends, end) : end;
@@ -94,7 +94,8 @@ int Estimator::queue(int host, int nic, bool out) {
   return known->second;
 }
 
-Estimator::Border Estimator::border(const Shape::Place& from, const Shape::Place& to, const Shape& shape) {
+Estimator::Border Estimator::border(const Shape::PipelineSlot& from, const Shape::PipelineSlot& to,
+                                    const Shape& shape) {
   const int here = pools_[at(from.pool)].host, there = pools_[at(to.pool)].host;
   const int copies = job_.sequence_parallel ? 1 : std::max(from.degree, to.degree);
   const double bytes = job_.model.boundary_bytes() * shape.micro_batch * copies;
@@ -120,8 +121,8 @@ Estimator::Border Estimator::border(const Shape::Place& from, const Shape::Place
 
 std::vector<Estimator::Border> Estimator::borders_of(const Shape::Kind& kind, const Shape& shape) {
   std::vector<Border> borders;
-  for (std::size_t i = 0; i + 1 < kind.places.size(); ++i)
-    borders.push_back(border(kind.places[i], kind.places[i + 1], shape));
+  for (std::size_t i = 0; i + 1 < kind.slots.size(); ++i)
+    borders.push_back(border(kind.slots[i], kind.slots[i + 1], shape));
   return borders;
 }
 
@@ -132,24 +133,24 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
     double activations_sent = 0, gradients_sent = 0;  // when its way to the next, and back, is free
     int warm_up = 0, forwards = 0, backwards = 0, activations = 0, gradients = 0;
   };
-  const int places = static_cast<int>(kind.places.size()), count = kind.micro_batches_of_one();
-  std::vector<Turn> stages(at(places));
-  for (int i = 0; i < places; ++i) {
-    const Shape::Place& place = kind.places[at(i)];
-    const ShapeCosts::Cost& cost = costs_.of(place.pool, place.degree, shape);
+  const int slots = static_cast<int>(kind.slots.size()), count = kind.micro_batches_of_one();
+  std::vector<Turn> stages(at(slots));
+  for (int i = 0; i < slots; ++i) {
+    const Shape::PipelineSlot& slot = kind.slots[at(i)];
+    const ShapeCosts::Cost& cost = costs_.of(slot.pool, slot.degree, shape);
     Turn& stage = stages[at(i)];
-    stage.forward = place.layers * cost.layer.forward;
-    stage.backward = place.layers * cost.layer.backward();
-    if (i + 1 == places) {
+    stage.forward = slot.layers * cost.layer.forward;
+    stage.backward = slot.layers * cost.layer.backward();
+    if (i + 1 == slots) {
       stage.forward += cost.head.forward;
       stage.backward += cost.head.backward();
     }
-    stage.warm_up = std::min(places - 1 - i, count);
+    stage.warm_up = std::min(slots - 1 - i, count);
     if (i == 0) stage.activations = count;
   }
-  operations_ += std::int64_t{2} * places * count;
-  forward_ready_.assign(at(places) * at(count), 0);
-  gradient_ready_.assign(at(places) * at(count), 0);
+  operations_ += std::int64_t{2} * slots * count;
+  forward_ready_.assign(at(slots) * at(count), 0);
+  gradient_ready_.assign(at(slots) * at(count), 0);
   const auto advance = [&](int i) {
     Turn& stage = stages[at(i)];
     double* const activations = &forward_ready_[at(i) * at(count)];
@@ -160,7 +161,7 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
         if (stage.forwards == stage.activations) break;
         const int n = stage.forwards++;
         stage.free = std::max(stage.free, activations[n]) + stage.forward;
-        if (i + 1 < places) {
+        if (i + 1 < slots) {
           stage.activations_sent = std::max(stage.activations_sent, stage.free) + borders[at(i)].activation;
           activations[at(count) + at(n)] = stage.activations_sent + borders[at(i)].activation_latency;
           ++stages[at(i) + 1].activations;
@@ -183,9 +184,9 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
     }
     return done;
   };
-  for (int left = 2 * places * count; left > 0;) {
-    for (int i = 0; i < places; ++i) left -= advance(i);
-    for (int i = places - 1; i >= 0; --i) left -= advance(i);
+  for (int left = 2 * slots * count; left > 0;) {
+    for (int i = 0; i < slots; ++i) left -= advance(i);
+    for (int i = slots - 1; i >= 0; --i) left -= advance(i);
   }
   double end = 0;
   ends.clear();
@@ -200,9 +201,9 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) 
   const auto [known, added] = reductions_.try_emplace(hosts);
   if (!added) return known->second;
   Reduction& result = known->second;
-  std::vector<MemberPlace> members;
+  std::vector<MemberLocation> members;
   for (const int host : hosts) members.push_back({cluster_of_[at(host)], host});
-  const AllReduce all = all_reduce_of(members);
+  const AllReduce all = all_reduce_of(members, context_.view.routing());
   std::map<int, double> loads;
   std::vector<double> out(hosts.size(), 0), in(hosts.size(), 0);
   for (const Transfer& transfer : all.transfers) {
@@ -236,11 +237,11 @@ double Estimator::gradients_end(const Shape& shape, const std::vector<std::vecto
       shape.saving.shard_optimizer
           ? 0.5 * (1 + static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes())
           : 1;
-  std::vector<std::size_t> place;  // by kind: which place holds `last`
-  std::vector<int> below;          // and the first of its layers
+  std::vector<std::size_t> slot;  // by kind: which slot holds `last`
+  std::vector<int> below;         // and the first of its layers
   for (const Shape::Kind& kind : shape.kinds) {
-    place.push_back(kind.places.size() - 1);
-    below.push_back(job_.model.layers - kind.places.back().layers);
+    slot.push_back(kind.slots.size() - 1);
+    below.push_back(job_.model.layers - kind.slots.back().layers);
   }
   double end = computed;
   std::vector<int> hosts;
@@ -250,10 +251,10 @@ double Estimator::gradients_end(const Shape& shape, const std::vector<std::vecto
     int degree = job_.model.heads;
     hosts.clear();
     for (std::size_t k = 0; k < shape.kinds.size(); ++k) {
-      const Shape::Place& owner = shape.kinds[k].places[place[k]];
+      const Shape::PipelineSlot& owner = shape.kinds[k].slots[slot[k]];
       hosts.insert(hosts.end(), at(shape.kinds[k].count), pools_[at(owner.pool)].host);
       degree = std::min(degree, owner.degree);
-      ready = std::max(ready, ends[k][place[k]]);
+      ready = std::max(ready, ends[k][slot[k]]);
     }
     const Reduction& all_reduce = reduction(hosts);
     if (!all_reduce.possible) return Scorer::kNever;
@@ -271,7 +272,7 @@ double Estimator::gradients_end(const Shape& shape, const std::vector<std::vecto
     end = std::max(end, begin + longest + (last - first) * all_reduce.latency);
     last = first;
     for (std::size_t k = 0; k < shape.kinds.size(); ++k)
-      if (below[k] >= last && last > 0) below[k] -= shape.kinds[k].places[--place[k]].layers;
+      if (below[k] >= last && last > 0) below[k] -= shape.kinds[k].slots[--slot[k]].layers;
   }
   return end;
 }

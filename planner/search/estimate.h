@@ -11,10 +11,10 @@
 
 namespace tombolo::planner {
 
-/// Of 1F1B, one chunk per place. Each pipeline's operations are timed in their order, with the transfers
-/// between its places, but pipelines do not wait for each other: where several send over one NIC, each is
-/// slowed down by as much as that is used. Gradients follow, as fast as the busiest NIC lets them. Remembers
-/// costs; not thread-safe.
+/// Estimates 1F1B with one chunk per slot. Each pipeline's operations are timed in their order, with the
+/// transfers between its slots, but pipelines do not wait for each other: where several send over one NIC,
+/// each is slowed down by as much as that is used. Gradients follow, as fast as the busiest NIC lets them.
+/// Remembers costs; not thread-safe.
 class Estimator {
  public:
   Estimator(const SearchContext& context, const Job& job, const std::vector<Pool>& pools);
@@ -29,7 +29,7 @@ class Estimator {
   void count(std::int64_t operations) noexcept { operations_ += operations; }
 
  private:
-  /// Seconds that a transfer between two places takes each way, and until it has arrived.
+  /// Seconds that a transfer between two slots takes each way, and until it has arrived.
   struct Border {
     double activation = 0, gradient = 0, activation_latency = 0, gradient_latency = 0;
     int queues[4] = {-1, -1, -1, -1};  // both NICs, of the activation and of the gradient
@@ -41,7 +41,7 @@ class Estimator {
     int pipelines = 0;  // that send over it
     double free = 0;    // when the gradients that were sent so far are through
   };
-  /// Of an all-reduce among replicas on certain hosts, seconds per byte.
+  /// Seconds per byte of an all-reduce among replicas on certain hosts.
   struct Reduction {
     std::vector<std::pair<int, double>> queues;
     double slowest = 0, inside = 0, latency = 0;
@@ -51,8 +51,8 @@ class Estimator {
   bool allowed(const Shape& shape) const;
   double estimate(const Shape& shape);
   std::vector<Border> borders_of(const Shape::Kind& kind, const Shape& shape);
-  Border border(const Shape::Place& from, const Shape::Place& to, const Shape& shape);
-  /// Ends of the places' last backward passes; the longest is returned.
+  Border border(const Shape::PipelineSlot& from, const Shape::PipelineSlot& to, const Shape& shape);
+  /// Ends of the slots' last backward passes; the longest is returned.
   double pipeline_seconds(const Shape::Kind& kind, const std::vector<Border>& borders, const Shape& shape,
                           std::vector<double>& ends);
   double gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends, double computed);
@@ -70,7 +70,7 @@ class Estimator {
   std::map<std::tuple<int, int, bool>, int> queue_numbers_;
   std::vector<Queue> queues_;
   std::int64_t operations_ = 0;
-  std::vector<double> forward_ready_, gradient_ready_;  // by place and micro-batch
+  std::vector<double> forward_ready_, gradient_ready_;  // by slot and micro-batch
 };
 
 }  // namespace tombolo::planner

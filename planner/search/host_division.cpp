@@ -35,13 +35,13 @@ class HostDivision {
  private:
   void find_types() {
     std::map<int, std::vector<int>> by_host;
-    for (std::size_t rank = 0; rank < context_.slots.size(); ++rank)
-      by_host[context_.slots[rank].host].push_back(static_cast<int>(rank));
+    for (std::size_t rank = 0; rank < context_.launcher_slots.size(); ++rank)
+      by_host[context_.launcher_slots[rank].host].push_back(static_cast<int>(rank));
     std::map<std::tuple<double, double, std::size_t>, std::size_t> known;
     for (const auto& [host, ranks] : by_host) {
-      const Slot& slot = context_.slots[at(ranks.front())];
+      const LauncherSlot& slot = context_.launcher_slots[at(ranks.front())];
       const auto& device = context_.view.host(host).devices[at(slot.device)];
-      const auto [place, added] =
+      const auto [entry, added] =
           known.try_emplace({device.flops_per_second, device.memory_bytes, ranks.size()}, types_.size());
       if (added) {
         HostType& type = types_.emplace_back();
@@ -50,7 +50,7 @@ class HostDivision {
               (job_.tensor == 0 || job_.tensor == degree))
             type.degrees.push_back(degree);
       }
-      types_[place->second].hosts.push_back(ranks);
+      types_[entry->second].hosts.push_back(ranks);
     }
   }
 
@@ -71,74 +71,77 @@ class HostDivision {
     for (const int split : splits) divide(degrees, split);
   }
 
-  /// Every host falls into `split` parts, or as many as it has units.
+  /// Every host falls into `split` slices, or as many as it has units.
   void divide(const std::vector<int>& degrees, int split) {
-    std::vector<Part> parts;
+    std::vector<HostSlice> slices;
     for (std::size_t type = 0; type < types_.size(); ++type)
       for (const std::vector<int>& ranks : types_[type].hosts) {
         const int units = static_cast<int>(ranks.size()) / degrees[type];
         const int pieces = std::gcd(units, split);
         for (int piece = 0; piece < pieces; ++piece) {
-          Part& part = parts.emplace_back();
+          HostSlice& slice = slices.emplace_back();
           for (int unit = 0; unit < units / pieces; ++unit) {
             const auto first = ranks.begin() + (piece * (units / pieces) + unit) * degrees[type];
-            part.units.push_back(ideas_.unit({first, first + degrees[type]}, static_cast<int>(type)));
+            slice.units.push_back(ideas_.unit({first, first + degrees[type]}, static_cast<int>(type)));
           }
-          ideas_.time(part);
+          ideas_.time(slice);
         }
       }
-    const int most = std::min(static_cast<int>(parts.size()), job_.global_batch);
+    const int most = std::min(static_cast<int>(slices.size()), job_.global_batch);
     for (int pipelines = 1; pipelines <= most; ++pipelines) {
       if (job_.data > 0 && pipelines != job_.data) continue;
-      // Of many parts only even divisions.
-      if (parts.size() > 32 && static_cast<int>(parts.size()) % pipelines != 0) continue;
-      if (parts.size() <= 8 && pipelines <= 8) {
+      // Many slices are divided evenly only.
+      if (slices.size() > 32 && static_cast<int>(slices.size()) % pipelines != 0) continue;
+      if (slices.size() <= 8 && pipelines <= 8) {
         Assignment assignment;
-        every_assignment(parts, pipelines, 0, assignment);
+        every_assignment(slices, pipelines, 0, assignment);
       } else {
-        balanced_assignments(parts, pipelines);
+        balanced_assignments(slices, pipelines);
       }
     }
   }
 
-  /// Every set partition; parts that are alike come in falling order of their pipelines' numbers only.
-  void every_assignment(const std::vector<Part>& parts, int pipelines, int used, Assignment& assignment) {
-    const int left = static_cast<int>(parts.size() - assignment.size());
+  /// Every set partition; slices that are alike come in falling order of their pipelines' numbers only.
+  void every_assignment(const std::vector<HostSlice>& slices, int pipelines, int used,
+                        Assignment& assignment) {
+    const int left = static_cast<int>(slices.size() - assignment.size());
     if (left < pipelines - used) return;
     if (left == 0) {
-      ideas_.add(parts, pipelines, assignment);
+      ideas_.add(slices, pipelines, assignment);
       return;
     }
     const std::size_t next = assignment.size();
-    const bool like_last = next > 0 && parts[next].units.front().type == parts[next - 1].units.front().type &&
-                           parts[next].units.size() == parts[next - 1].units.size();
+    const bool like_last = next > 0 &&
+                           slices[next].units.front().type == slices[next - 1].units.front().type &&
+                           slices[next].units.size() == slices[next - 1].units.size();
     for (int pipeline = like_last ? assignment.back() : 0; pipeline < std::min(used + 1, pipelines);
          ++pipeline) {
       assignment.push_back(pipeline);
-      every_assignment(parts, pipelines, std::max(used, pipeline + 1), assignment);
+      every_assignment(slices, pipelines, std::max(used, pipeline + 1), assignment);
       assignment.pop_back();
     }
   }
 
-  /// For many parts: in turns; in the order of their types, so that pipelines are of one kind; the fastest to
-  /// the slowest pipeline.
-  void balanced_assignments(const std::vector<Part>& parts, int pipelines) {
-    const auto count = static_cast<int>(parts.size());
-    Assignment turns, blocks, fastest(parts.size());
+  /// For many slices: in turns; in the order of their types, so that pipelines are of one kind; the fastest
+  /// to the slowest pipeline.
+  void balanced_assignments(const std::vector<HostSlice>& slices, int pipelines) {
+    const auto count = static_cast<int>(slices.size());
+    Assignment turns, blocks, fastest(slices.size());
     for (int i = 0; i < count; ++i) {
       turns.push_back(i % pipelines);
       blocks.push_back(static_cast<int>(static_cast<std::int64_t>(i) * pipelines / count));
     }
-    std::vector<std::size_t> order(parts.size());
+    std::vector<std::size_t> order(slices.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, [&](auto a, auto b) { return parts[a].speeds[0] > parts[b].speeds[0]; });
+    std::ranges::stable_sort(order,
+                             [&](auto a, auto b) { return slices[a].speeds[0] > slices[b].speeds[0]; });
     std::vector<double> speed(at(pipelines), 0);
-    for (const std::size_t part : order) {
+    for (const std::size_t slice : order) {
       const auto slowest = std::ranges::min_element(speed);
-      fastest[part] = static_cast<int>(slowest - speed.begin());
-      *slowest += parts[part].speeds[0];
+      fastest[slice] = static_cast<int>(slowest - speed.begin());
+      *slowest += slices[slice].speeds[0];
     }
-    for (const Assignment& assignment : {turns, blocks, fastest}) ideas_.add(parts, pipelines, assignment);
+    for (const Assignment& assignment : {turns, blocks, fastest}) ideas_.add(slices, pipelines, assignment);
   }
 
   const SearchContext& context_;

@@ -14,33 +14,34 @@ bool Layout::uniform() const {
   const Replica& first = replicas.front();
   return std::ranges::all_of(replicas, [&](const Replica& one) {
     return one.rows == first.rows && one.micro_batch == first.micro_batch &&
-           std::ranges::equal(one.places, first.places, [&](const Place& a, const Place& b) {
+           std::ranges::equal(one.slots, first.slots, [&](const PipelineSlot& a, const PipelineSlot& b) {
              return a.layers == b.layers && a.ranks.size() == b.ranks.size() &&
-                    a.ranks.size() == first.places.front().ranks.size();
+                    a.ranks.size() == first.slots.front().ranks.size();
            });
   });
 }
 
 Layout layout_of(const SearchContext& context, const Plan& plan) {
   std::map<std::pair<std::string, int>, int> launcher_rank;
-  for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
-    launcher_rank[{context.view.host(slot.host).name, slot.device}] = static_cast<int>(rank);
+  for (std::size_t rank = 0; rank < context.launcher_slots.size(); ++rank) {
+    const LauncherSlot& launcher_slot = context.launcher_slots[rank];
+    launcher_rank[{context.view.host(launcher_slot.host).name, launcher_slot.device}] =
+        static_cast<int>(rank);
   }
   Layout layout;
   layout.schedule = plan.job.schedule;
   layout.chunks = plan.job.chunks;
   layout.saving = plan.job.saving();
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     const Pipeline& pipeline = plan.pipelines[at(replica)];
     Layout::Replica& one = layout.replicas.emplace_back();
     one.rows = pipeline.rows;
     one.micro_batch = pipeline.micro_batch;
-    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
-      Layout::Place& taken = one.places.emplace_back();
-      taken.layers = plan.stage(place, replica).layers;
-      for (const int rank : places[at(replica)][at(place)]) {
+    for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
+      Layout::PipelineSlot& taken = one.slots.emplace_back();
+      taken.layers = plan.stage(slot, replica).layers;
+      for (const int rank : slots[at(replica)][at(slot)]) {
         const RankPlace& where = plan.ranks[at(rank)];
         taken.ranks.push_back(launcher_rank.at({where.host, where.device}));
       }
@@ -51,29 +52,29 @@ Layout layout_of(const SearchContext& context, const Plan& plan) {
 
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout) {
   Plan plan;
-  plan.strategy = strategy_name(context.options.strategy);
+  plan.strategy = context.options.strategy;
   plan.routing = context.options.routing;
   plan.job = job;
   plan.job.schedule = layout.schedule;
   plan.job.chunks = layout.chunks;
   plan.job.set(layout.saving);
   const Layout::Replica& first = layout.replicas.front();
-  plan.job.pipeline = static_cast<int>(first.places.size());
+  plan.job.pipeline = static_cast<int>(first.slots.size());
   plan.job.data = static_cast<int>(layout.replicas.size());
-  plan.job.tensor = static_cast<int>(first.places.front().ranks.size());
+  plan.job.tensor = static_cast<int>(first.slots.front().ranks.size());
   plan.job.micro_batch = first.micro_batch;
   bool shared = false;
-  std::vector<int> number(context.slots.size(), -1);
+  std::vector<int> number(context.launcher_slots.size(), -1);
   for (const Layout::Replica& replica : layout.replicas)
-    for (const Layout::Place& place : replica.places)
-      for (const int rank : place.ranks) number[at(rank)] = 0;
+    for (const Layout::PipelineSlot& slot : replica.slots)
+      for (const int rank : slot.ranks) number[at(rank)] = 0;
   int taken = 0;
   for (std::size_t rank = 0; rank < number.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
+    const LauncherSlot& launcher_slot = context.launcher_slots[rank];
     if (number[rank] == 0)
       number[rank] = taken++;
     else
-      plan.left_out.push_back({context.view.host(slot.host).name, slot.device});
+      plan.left_out.push_back({context.view.host(launcher_slot.host).name, launcher_slot.device});
   }
   plan.ranks.resize(at(taken));
   for (std::size_t replica = 0; replica < layout.replicas.size(); ++replica) {
@@ -83,19 +84,19 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
     pipeline.micro_batch = one.micro_batch;
     int next = 0;
     for (int chunk = 0; chunk < layout.chunks; ++chunk)
-      for (const Layout::Place& place : one.places) {
-        pipeline.stages.push_back({next, place.layers, static_cast<int>(place.ranks.size())});
-        next += place.layers;
+      for (const Layout::PipelineSlot& slot : one.slots) {
+        pipeline.stages.push_back({next, slot.layers, static_cast<int>(slot.ranks.size())});
+        next += slot.layers;
       }
     plan.pipelines.push_back(std::move(pipeline));
-    for (std::size_t stage = 0; stage < one.places.size(); ++stage) {
-      const std::vector<int>& ranks = one.places[stage].ranks;
+    for (std::size_t stage = 0; stage < one.slots.size(); ++stage) {
+      const std::vector<int>& ranks = one.slots[stage].ranks;
       shared |= ranks.size() > 1;
       for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
-        const Slot& slot = context.slots[at(ranks[tensor])];
-        plan.ranks[at(number[at(ranks[tensor])])] = {context.view.host(slot.host).name, slot.device,
-                                                     static_cast<int>(stage), static_cast<int>(replica),
-                                                     static_cast<int>(tensor)};
+        const LauncherSlot& launcher_slot = context.launcher_slots[at(ranks[tensor])];
+        plan.ranks[at(number[at(ranks[tensor])])] = {context.view.host(launcher_slot.host).name,
+                                                     launcher_slot.device, static_cast<int>(stage),
+                                                     static_cast<int>(replica), static_cast<int>(tensor)};
       }
     }
   }
@@ -109,14 +110,14 @@ bool Scorer::sound(const Layout& layout) const {
     if (replica.micro_batch < 1 || replica.rows < 1 || replica.rows % replica.micro_batch != 0) return false;
     rows += replica.rows;
     int layers = 0;
-    for (const Layout::Place& place : replica.places) {
-      if (place.layers < 1 || job_.model.heads % static_cast<int>(place.ranks.size()) != 0) return false;
-      layers += place.layers * layout.chunks;
+    for (const Layout::PipelineSlot& slot : replica.slots) {
+      if (slot.layers < 1 || job_.model.heads % static_cast<int>(slot.ranks.size()) != 0) return false;
+      layers += slot.layers * layout.chunks;
     }
     if (layers != job_.model.layers) return false;
     if (layout.chunks > 1 &&
-        (replica.places.size() < 2 ||
-         replica.rows / replica.micro_batch % static_cast<int>(replica.places.size()) != 0))
+        (replica.slots.size() < 2 ||
+         replica.rows / replica.micro_batch % static_cast<int>(replica.slots.size()) != 0))
       return false;
   }
   return rows == job_.global_batch && (context_.options.uneven_replicas || layout.uniform());

@@ -1,5 +1,5 @@
-// A plan's shape, free of what follows from it: who works together, on how many layers and rows. Searches
-// change layouts and score them by the simulator.
+// The choices that make a plan: which ranks work together, on how many layers and rows. Searches change
+// layouts and score them by the simulator; everything else in a plan follows from its layout.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace tombolo::planner {
 
 struct Layout {
-  struct Place {
+  struct PipelineSlot {
     std::vector<int> ranks;  ///< launcher ranks that share the layers, on one host
     int layers = 0;          ///< of each model chunk
-    friend bool operator==(const Place&, const Place&) = default;
+    friend bool operator==(const PipelineSlot&, const PipelineSlot&) = default;
   };
   struct Replica {
-    std::vector<Place> places;  ///< in the order of the layers
+    std::vector<PipelineSlot> slots;  ///< in the order of the layers
     int rows = 0;
     int micro_batch = 0;
     friend bool operator==(const Replica&, const Replica&) = default;
@@ -33,10 +33,10 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
-/// The plan's ranks must be among the context's.
+/// The layout of a plan, whose ranks must be among the context's.
 Layout layout_of(const SearchContext& context, const Plan& plan);
-/// Without groups, prediction and notes. Launcher ranks that no place takes are left out: the plan numbers
-/// the others anew, in the same order.
+/// The plan of a layout, without groups, prediction and notes. Launcher ranks that no slot takes are left
+/// out: the plan numbers the others anew, in the same order.
 Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout);
 
 /// Scores layouts of one job by memory, lower bound and simulator.
@@ -49,7 +49,7 @@ class Scorer {
   /// Simulated seconds of a step; kNever where it does not divide, fit in memory, come below
   /// `limit`, or where hosts must talk that no link joins.
   double seconds(const Layout& layout, double limit = kNever);
-  /// With its prediction; the layout must fit.
+  /// The plan with its prediction; the layout must fit in memory.
   Plan plan(const Layout& layout) const;
   /// Layouts simulated so far.
   std::int64_t simulated() const noexcept { return simulated_; }

@@ -1,200 +1,44 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "base/error.h"
-#include "planner/cost/costs.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
-#include "planner/plan/layer_split.h"
 
 namespace tombolo::planner {
 
-namespace {
-
-std::vector<int> divisors(int number) {
-  std::vector<int> result;
-  for (int i = 1; i <= number; ++i)
-    if (number % i == 0) result.push_back(i);
-  return result;
+void PipelineBound::add_slot(const PassSeconds& pass) {
+  seconds_ = std::max(seconds_, micro_batches_ * pass.both() + outside(pass));
+  before_.forward += pass.forward;
+  before_.backward_input += pass.backward_input;
+  before_.backward_weights += pass.backward_weights;
+  ++slots_;
 }
 
-/// Layers by virtual stage; every chunk of a place holds as many.
-std::vector<int> layers_of(const Placement& placement, const Job& job, const PlanOptions& options) {
-  const int layers = job.model.layers / job.chunks;
-  std::vector<int> one;
-  if (options.strategy == Strategy::kMegatron) {
-    one.assign(at(job.pipeline), layers / job.pipeline);
-  } else if (options.strategy == Strategy::kPipette) {
-    one = split_by_speed(layers, {1.0}, {job.pipeline}, 1);
-  } else {
-    std::vector<double> speeds;
-    std::vector<int> stages;
-    for (const auto& span : placement.spans) {
-      speeds.push_back(span.speed);
-      stages.push_back(span.stages);
-    }
-    one = split_by_speed(layers, speeds, stages, options.alpha);
-  }
-  std::vector<int> all;
-  for (int chunk = 0; chunk < job.chunks; ++chunk) all.insert(all.end(), one.begin(), one.end());
-  return all;
+/// What the slots before take while this one cannot compute yet, or need not any more.
+double PipelineBound::outside(const PassSeconds& pass) const {
+  if (chunks_ > 1) return 0;  // the slots before are passed in parts
+  if (schedule_ != Schedule::kZeroBubbleH1) return before_.both();
+  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are
+  // computed.
+  return before_.forward + std::max(0.0, before_.backward_input - (slots_ + 1) * pass.backward_weights);
 }
-
-std::vector<Stage> stages_of(const std::vector<int>& layers, const Job& job) {
-  std::vector<Stage> stages = to_stages(layers);
-  for (Stage& stage : stages) stage.tensor = job.tensor;
-  return stages;
-}
-
-/// The most that any rank of a stage would lack if it held so many layers.
-std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int stage, int layers) {
-  Plan tried;
-  tried.job = plan.job;
-  tried.pipelines = {plan.pipelines.front()};
-  tried.pipelines.front().stages[at(stage)].layers = layers;
-  const std::uint64_t needed = rank_memory(tried, 0, stage).total;
-  std::uint64_t most = 0;
-  for (const RankPlace& place : plan.ranks)
-    if (place.stage == stage) most = std::max(most, missing_on(view, place, needed));
-  return most;
-}
-
-/// Moves layers, one by one, from stages that lack memory to the nearest stage that has room for one more.
-void fit_layers(const ClusterView& view, Plan& plan) {
-  const int stages = plan.pipeline_size();
-  std::vector<int> layers;
-  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
-  const auto lacks = [&](int stage, int count) { return missing_on_stage(view, plan, stage, count) > 0; };
-  int moved = 0;
-  for (int stage = 0; stage < stages; ++stage) {
-    while (layers[at(stage)] > 1 && lacks(stage, layers[at(stage)])) {
-      int target = -1;
-      for (int distance = 1; distance < stages && target < 0; ++distance)
-        for (const int other : {stage + distance, stage - distance})
-          if (other >= 0 && other < stages && !lacks(other, layers[at(other)] + 1)) {
-            target = other;
-            break;
-          }
-      if (target < 0) break;  // nowhere: the caller finds it missing
-      --layers[at(stage)];
-      ++layers[at(target)];
-      ++moved;
-    }
-  }
-  if (moved == 0) return;
-  plan.pipelines = equal_pipelines(plan.job, stages_of(layers, plan.job));
-  plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
-}
-
-/// What does not fit is a candidate too, with what it lacks.
-Candidate assign(const SearchContext& context, const Job& job, const Placement& placement) {
-  Candidate candidate;
-  Plan& plan = candidate.plan;
-  plan.strategy = strategy_name(context.options.strategy);
-  plan.routing = context.options.routing;
-  plan.job = job;
-  plan.ranks = placement.ranks;
-  plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options), job));
-  if (context.options.strategy == Strategy::kHolmes && job.chunks == 1) fit_layers(context.view, plan);
-  plan.prediction.memory = memory_by_rank(plan);
-  const Missing missing = missing_memory(plan, context.view);
-  candidate.missing_bytes = missing.bytes;
-  candidate.missing_rank = missing.rank;
-  candidate.groups_inside_kinds = placement.groups_inside_kinds;
-  return candidate;
-}
-
-void add_candidates(const SearchContext& context, Job job, const Placement& placement, Candidates& found) {
-  const std::vector<Saving> savings = savings_of(context.options, job, at(job.data));
-  const int fixed = job.micro_batch;
-  for (const int micro_batch : divisors(job.global_batch / job.data)) {
-    if (fixed > 0 && micro_batch != fixed) continue;
-    job.micro_batch = micro_batch;
-    if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
-    Candidate candidate;
-    for (const Saving& saving : savings) {
-      job.set(saving);
-      candidate = assign(context, job, placement);
-      if (candidate.missing_bytes == 0) break;
-    }
-    candidate.bound = lower_bound(candidate.plan, context.view);
-    found.all.push_back(std::move(candidate));
-  }
-}
-
-std::string name_of(const Grid& grid) {
-  std::string name = fmt::format("pipeline {} x data {}", grid.pipeline, grid.data);
-  return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
-}
-
-/// Why a grid cannot be, or nothing.
-std::string excluded(const SearchContext& context, const Job& job, const Grid& grid) {
-  const int places = grid.pipeline * job.chunks;
-  if (places > job.model.layers)
-    return fmt::format("{}: more stages than the {} layers", name_of(grid), job.model.layers);
-  if (job.schedule == Schedule::kInterleaved && grid.pipeline < 2)
-    return fmt::format("{}: interleaving takes at least 2 stages", name_of(grid));
-  if (job.model.layers % job.chunks != 0)
-    return fmt::format("{}: {} layers do not divide into {} chunks", name_of(grid), job.model.layers,
-                       job.chunks);
-  if (context.options.strategy == Strategy::kMegatron && job.model.layers % places != 0)
-    return fmt::format(
-        "{}: {} layers do not divide into {} stages, as Megatron's default demands (the holmes "
-        "strategy can)",
-        name_of(grid), job.model.layers, places);
-  if (job.global_batch % grid.data != 0)
-    return fmt::format("{}: a batch of {} rows does not divide into {} replicas", name_of(grid),
-                       job.global_batch, grid.data);
-  if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
-    return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
-                       job.global_batch / grid.data, job.micro_batch);
-  return {};
-}
-
-void check_fixed(const Job& job, int ranks) {
-  const int tensor = std::max(1, job.tensor);
-  if (job.pipeline > 0 && job.data > 0 && job.pipeline * job.data * tensor != ranks)
-    fail(Cause::kInvalidUsage,
-         "pipeline {} x data {}{} needs {} ranks, but there are {}; change one of them, or leave one open",
-         job.pipeline, job.data, tensor > 1 ? fmt::format(" x tensor {}", tensor) : "",
-         job.pipeline * job.data * tensor, ranks);
-  for (const auto& [name, value] :
-       {std::pair("pipeline", job.pipeline), std::pair("data", job.data), std::pair("tensor", job.tensor)})
-    if (value > 0 && ranks % value != 0)
-      fail(Cause::kInvalidUsage, "{} {} does not divide the {} ranks; take a divisor of {}", name, value,
-           ranks, ranks);
-}
-
-/// Degrees that the heads allow; of an open choice those that a host's devices could share.
-std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
-  if (job.tensor > 0) return {job.tensor};
-  if (job.framework == Framework::kTombolo) return {1};
-  std::size_t most = 1;
-  for (const Slot& slot : context.slots) most = std::max(most, context.view.host(slot.host).devices.size());
-  std::vector<int> degrees;
-  for (const int degree : divisors(ranks))
-    if (at(degree) <= most && job.model.heads % degree == 0) degrees.push_back(degree);
-  return degrees;
-}
-
-}  // namespace
 
 double lower_bound(const Plan& plan, const ClusterView& view) {
   double bound = 0, on_shared = 0, optimizer = 0;
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     const Pipeline& pipeline = plan.pipelines[at(replica)];
     const double micro_batches = pipeline.micro_batches();
-    double before = 0;
-    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
-      const std::vector<int>& ranks = places[at(replica)][at(place)];
-      const PlaceCosts costs = place_costs(plan, view, ranks);
-      const bool last = place + 1 == plan.pipeline_size(replica);
+    PipelineBound of_pipeline(plan.job.schedule, plan.job.chunks, micro_batches);
+    for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
+      const std::vector<int>& ranks = slots[at(replica)][at(slot)];
+      const SlotCosts costs = slot_costs(plan, view, ranks);
+      const bool last = slot + 1 == plan.pipeline_size(replica);
       PassSeconds pass;
       for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-        const int stage = chunk * plan.pipeline_size(replica) + place;
+        const int stage = chunk * plan.pipeline_size(replica) + slot;
         const PassSeconds part =
             costs.stage(pipeline.stages[at(stage)], stage == 0, last && chunk + 1 == plan.job.chunks);
         pass.forward += part.forward;
@@ -205,10 +49,9 @@ double lower_bound(const Plan& plan, const ClusterView& view) {
       optimizer = std::max(optimizer, costs.optimizer);
       if (view.shares_processor(view.host_index(plan.ranks[at(ranks.front())].host)))
         on_shared += static_cast<double>(ranks.size()) * (micro_batches * seconds + costs.optimizer);
-      // With several chunks the stages before are passed in parts.
-      bound = std::max(bound, micro_batches * seconds + (plan.job.chunks == 1 ? before : 0));
-      before += plan.job.schedule == Schedule::kZeroBubbleH1 ? pass.forward + pass.backward_input : seconds;
+      of_pipeline.add_slot(pass);
     }
+    bound = std::max(bound, of_pipeline.seconds());
   }
   bound += optimizer;
   if (view.cluster().shared_processor)
@@ -244,41 +87,6 @@ std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::u
   if (device.memory_bytes <= 0) return 0;
   const auto available = static_cast<std::uint64_t>(device.memory_bytes);
   return needed > available ? needed - available : 0;
-}
-
-Candidates enumerate(const SearchContext& context, const Job& job) {
-  const int ranks = static_cast<int>(context.slots.size());
-  check_fixed(job, ranks);
-  auto schedules = context.options.schedules;
-  if (schedules.empty()) schedules = {{job.schedule, job.chunks}};
-  const bool sorted = context.options.strategy == Strategy::kHolmes;
-  Candidates found;
-  for (const int tensor : tensor_degrees(context, job, ranks))
-    for (const int pipeline : divisors(ranks / tensor)) {
-      const Grid grid{pipeline, ranks / tensor / pipeline, tensor};
-      if ((job.pipeline > 0 && pipeline != job.pipeline) || (job.data > 0 && grid.data != job.data)) continue;
-      std::optional<Placement> placement;
-      for (const auto& [schedule, chunks] : schedules) {
-        Job one = job;
-        one.pipeline = pipeline;
-        one.data = grid.data;
-        one.tensor = tensor;
-        one.schedule = schedule;
-        one.chunks = chunks;
-        if (tensor == 1) one.sequence_parallel = false;
-        if (std::string why = excluded(context, one, grid); !why.empty()) {
-          found.excluded.push_back(std::move(why));
-          continue;
-        }
-        if (!placement)
-          placement = sorted ? place_by_nic_kind(context.kinds_view, context.slots, grid)
-                             : place_in_launcher_order(context.kinds_view, context.slots, grid);
-        // Of an open choice only what stays inside of hosts.
-        if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
-        add_candidates(context, one, *placement, found);
-      }
-    }
-  return found;
 }
 
 }  // namespace tombolo::planner

@@ -1,4 +1,10 @@
-// The layouts that a job and a cluster allow, and which of them fit in memory.
+// The searches' common ground: what stays the same during a search, and how a plan is judged by its memory,
+// by a lower bound and by simulation.
+//
+// This folder holds what strategies search with. Two descriptions of a plan are changed and scored: a Layout
+// names every rank (layout.h), a Shape only how many devices of which pool (shape.h). Around them stand the
+// grids (grid.h), the divisions of hosts among pipelines (host_division.h), the estimate (estimate.h) and
+// annealing by it (shape_search.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cost/costs.h"
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/placement.h"
 #include "planner/planner.h"
@@ -14,38 +21,38 @@
 
 namespace tombolo::planner {
 
-/// A layout that divides, with its layers assigned; not yet simulated.
-struct Candidate {
-  Plan plan;
-  bool groups_inside_kinds = true;
-  double bound = 0;  ///< seconds below which no simulation of it can come
-  /// Of the rank that lacks most: 0 where everything fits.
-  std::uint64_t missing_bytes = 0;
-  int missing_rank = -1;
-};
-
-struct Candidates {
-  std::vector<Candidate> all;
-  std::vector<std::string> excluded;  ///< why other numbers of stages were not tried, for messages
-};
-
 /// What stays the same while a job is searched.
 struct SearchContext {
   const ClusterView& view;        ///< of the routing that the plan assumes
   const ClusterView& kinds_view;  ///< of per-peer routing
-  const std::vector<Slot>& slots;
+  const std::vector<LauncherSlot>& launcher_slots;
   const PlanOptions& options;
   /// Plans whose step takes as long or longer are not wanted.
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that divides. Throws
-/// kInvalidUsage when what the job fixes contradicts the number of ranks.
-Candidates enumerate(const SearchContext& context, const Job& job);
+/// Seconds that one pipeline cannot come below: the ranks of each slot compute all their micro-batches, after
+/// the first has passed the slots before and before the last has gone back through them.
+class PipelineBound {
+ public:
+  PipelineBound(Schedule schedule, int chunks, double micro_batches)
+      : schedule_(schedule), chunks_(chunks), micro_batches_(micro_batches) {}
 
-/// Two truths about any schedule, in seconds: a place's ranks compute all their micro-batches, after the
-/// first has passed the stages before and before the last has gone back through them; and shared cores do all
-/// their work.
+  /// The next slot, and what one micro-batch takes on all its chunks.
+  void add_slot(const PassSeconds& pass);
+  double seconds() const noexcept { return seconds_; }
+
+ private:
+  double outside(const PassSeconds& pass) const;
+
+  Schedule schedule_;
+  int chunks_, slots_ = 0;
+  double micro_batches_, seconds_ = 0;
+  PassSeconds before_;  // of the slots before
+};
+
+/// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the
+/// optimizer, and those in which shared cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
 /// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk
@@ -58,7 +65,7 @@ struct Missing {
   std::uint64_t bytes = 0;  ///< 0 where everything fits
   int rank = -1;
 };
-/// Of the rank that lacks most.
+/// What the rank that lacks most memory lacks.
 Missing missing_memory(const Plan& plan, const ClusterView& view);
 
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.

@@ -14,20 +14,20 @@ std::vector<Pool> pools_of(const SearchContext& context) {
   std::map<std::pair<int, Device>, std::size_t> known;
   std::map<std::tuple<Device, double, double, bool>, int> types;
   std::vector<Pool> pools;
-  for (std::size_t rank = 0; rank < context.slots.size(); ++rank) {
-    const Slot& slot = context.slots[rank];
-    const auto& one = context.view.host(slot.host).devices[at(slot.device)];
+  for (std::size_t rank = 0; rank < context.launcher_slots.size(); ++rank) {
+    const LauncherSlot& launcher_slot = context.launcher_slots[rank];
+    const auto& one = context.view.host(launcher_slot.host).devices[at(launcher_slot.device)];
     const Device device{one.name, one.kind, one.flops_per_second, one.memory_bytes,
                         one.memory_bytes_per_second};
-    const auto [place, added] = known.try_emplace({slot.host, device}, pools.size());
+    const auto [entry, added] = known.try_emplace({launcher_slot.host, device}, pools.size());
     if (added) {
-      const Path& inside = context.view.path(slot.host, slot.host);
+      const Path& inside = context.view.path(launcher_slot.host, launcher_slot.host);
       const std::tuple type{device, inside.bytes_per_second, inside.latency_seconds,
-                            context.view.shares_processor(slot.host)};
+                            context.view.shares_processor(launcher_slot.host)};
       const int number = types.try_emplace(type, static_cast<int>(types.size())).first->second;
-      pools.push_back({slot.host, number, {}});
+      pools.push_back({launcher_slot.host, number, {}});
     }
-    pools[place->second].ranks.push_back(static_cast<int>(rank));
+    pools[entry->second].ranks.push_back(static_cast<int>(rank));
   }
   return pools;
 }
@@ -43,7 +43,7 @@ std::vector<int> idle_devices(const Shape& shape, const std::vector<Pool>& pools
   idle.reserve(pools.size());
   for (const Pool& pool : pools) idle.push_back(pool.size());
   for (const Shape::Kind& kind : shape.kinds)
-    for (const Shape::Place& place : kind.places) idle[at(place.pool)] -= kind.count * place.degree;
+    for (const Shape::PipelineSlot& slot : kind.slots) idle[at(slot.pool)] -= kind.count * slot.degree;
   return idle;
 }
 
@@ -57,14 +57,14 @@ Layout layout_of(const Shape& shape, const std::vector<Pool>& pools) {
       replica.micro_batch = shape.micro_batch;
       replica.rows = shape.micro_batch *
                      (kind.micro_batches / kind.count + (i < kind.micro_batches % kind.count ? 1 : 0));
-      for (const Shape::Place& place : kind.places) {
-        const Pool& pool = pools[at(place.pool)];
-        const std::size_t first = next[at(place.pool)];
-        TOMBOLO_CHECK(first + at(place.degree) <= pool.ranks.size(), "pool={} first={} degree={}", place.pool,
-                      first, place.degree);
-        next[at(place.pool)] += at(place.degree);
+      for (const Shape::PipelineSlot& slot : kind.slots) {
+        const Pool& pool = pools[at(slot.pool)];
+        const std::size_t first = next[at(slot.pool)];
+        TOMBOLO_CHECK(first + at(slot.degree) <= pool.ranks.size(), "pool={} first={} degree={}", slot.pool,
+                      first, slot.degree);
+        next[at(slot.pool)] += at(slot.degree);
         const auto begin = pool.ranks.begin() + static_cast<std::ptrdiff_t>(first);
-        replica.places.push_back({{begin, begin + place.degree}, place.layers});
+        replica.slots.push_back({{begin, begin + slot.degree}, slot.layers});
       }
     }
   return layout;
@@ -79,12 +79,12 @@ Shape shape_of(const Layout& layout, const std::vector<Pool>& pools) {
   shape.micro_batch = layout.replicas.front().micro_batch;
   for (const Layout::Replica& replica : layout.replicas) {
     Shape::Kind kind;
-    for (const Layout::Place& place : replica.places)
-      kind.places.push_back(
-          {pool_of.at(place.ranks.front()), static_cast<int>(place.ranks.size()), place.layers});
+    for (const Layout::PipelineSlot& slot : replica.slots)
+      kind.slots.push_back(
+          {pool_of.at(slot.ranks.front()), static_cast<int>(slot.ranks.size()), slot.layers});
     kind.micro_batches = replica.rows / shape.micro_batch;
     const auto same =
-        std::ranges::find_if(shape.kinds, [&](const Shape::Kind& one) { return one.places == kind.places; });
+        std::ranges::find_if(shape.kinds, [&](const Shape::Kind& one) { return one.slots == kind.slots; });
     if (same == shape.kinds.end()) {
       shape.kinds.push_back(std::move(kind));
     } else {

@@ -21,18 +21,18 @@ struct Pool {
 std::vector<Pool> pools_of(const SearchContext& context);
 
 struct Shape {
-  struct Place {
+  struct PipelineSlot {
     int pool = 0;
     int degree = 1;  ///< devices of the pool that share the layers
     int layers = 0;
-    friend auto operator<=>(const Place&, const Place&) = default;
+    friend auto operator<=>(const PipelineSlot&, const PipelineSlot&) = default;
   };
   /// Replicas that are alike.
   struct Kind {
-    std::vector<Place> places;  ///< in the order of the layers
+    std::vector<PipelineSlot> slots;  ///< in the order of the layers
     int count = 1;
     int micro_batches = 0;  ///< of all `count` together, which divide them as evenly as can be
-    /// Of the replica that has most.
+    /// Micro-batches of the replica that has most.
     int micro_batches_of_one() const noexcept { return (micro_batches + count - 1) / count; }
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };

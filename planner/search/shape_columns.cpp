@@ -18,9 +18,9 @@ struct HostClass {
   std::vector<int> pools;
 };
 
-/// What one replica takes of every host of a class in its group: `places` of `degree` devices each.
+/// What one replica takes of every host of a class in its group: `slots` of `degree` devices each.
 struct Share {
-  int degree = 1, places = 0;
+  int degree = 1, slots = 0;
 };
 
 constexpr std::size_t kClasses = 6;  // more make too many combinations
@@ -32,13 +32,14 @@ class Columns {
       : context_(context), job_(job), pools_(pools), estimator_(estimator), most_(most) {
     std::map<std::pair<int, int>, std::size_t> known;
     for (std::size_t pool = 0; pool < pools.size(); ++pool) {
-      const auto [place, added] = known.try_emplace({pools[pool].type, pools[pool].size()}, classes_.size());
+      const auto [entry, added] = known.try_emplace({pools[pool].type, pools[pool].size()}, classes_.size());
       if (added) {
-        const Slot& slot = context.slots[at(pools[pool].ranks.front())];
-        const double bytes = context.view.host(slot.host).devices[at(slot.device)].memory_bytes;
+        const LauncherSlot& launcher_slot = context.launcher_slots[at(pools[pool].ranks.front())];
+        const double bytes =
+            context.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
         classes_.push_back({pools[pool].type, pools[pool].size(), bytes > 0 ? bytes : 1e30, {}});
       }
-      classes_[place->second].pools.push_back(static_cast<int>(pool));
+      classes_[entry->second].pools.push_back(static_cast<int>(pool));
     }
     // The first stages hold the most micro-batches.
     std::ranges::stable_sort(classes_, [](const auto& a, const auto& b) { return a.memory > b.memory; });
@@ -91,16 +92,16 @@ class Columns {
     return most;
   }
 
-  /// Shares of the classes from `next` on; so far there are `places` that take `speed` layers per second, the
+  /// Shares of the classes from `next` on; so far there are `slots` that take `speed` layers per second, the
   /// slowest `longest` for one.
-  void combine(std::size_t next, int places, double speed, double longest) {
-    if (places > job_.model.layers) return;
+  void combine(std::size_t next, int slots, double speed, double longest) {
+    if (slots > job_.model.layers) return;
     if (next == classes_.size()) {
-      if (places == 0 || (job_.pipeline > 0 && places != job_.pipeline)) return;
+      if (slots == 0 || (job_.pipeline > 0 && slots != job_.pipeline)) return;
       const double micro_batches =
           std::ceil(static_cast<double>(job_.global_batch) / rows_ / groups_ / replicas_);
       const double tick = std::max(longest, job_.model.layers / speed);
-      ideas_.push_back({(micro_batches + places - 1) * tick, groups_, replicas_, rows_, shares_});
+      ideas_.push_back({(micro_batches + slots - 1) * tick, groups_, replicas_, rows_, shares_});
       return;
     }
     const HostClass& one = classes_[next];
@@ -114,12 +115,11 @@ class Columns {
       for (int count = 1; count * degree * replicas_ <= one.devices; ++count) {
         if (!context_.options.may_leave_out && count * degree * replicas_ != one.devices) continue;
         shares_[next] = {degree, count};
-        combine(next + 1, places + hosts * count, speed + hosts * count / seconds,
-                std::max(longest, seconds));
+        combine(next + 1, slots + hosts * count, speed + hosts * count / seconds, std::max(longest, seconds));
       }
     }
     shares_[next] = {};
-    if (context_.options.may_leave_out) combine(next + 1, places, speed, longest);
+    if (context_.options.may_leave_out) combine(next + 1, slots, speed, longest);
   }
 
   Shape shape_of(const Idea& idea, const Saving& saving) const {
@@ -133,8 +133,8 @@ class Columns {
       for (std::size_t i = 0; i < classes_.size(); ++i) {
         const int hosts = static_cast<int>(classes_[i].pools.size()) / idea.groups;
         for (int host = 0; host < hosts; ++host)
-          for (int place = 0; place < idea.shares[i].places; ++place)
-            kind.places.push_back({classes_[i].pools[at(group * hosts + host)], idea.shares[i].degree, 0});
+          for (int slot = 0; slot < idea.shares[i].slots; ++slot)
+            kind.slots.push_back({classes_[i].pools[at(group * hosts + host)], idea.shares[i].degree, 0});
       }
     }
     return shape;

@@ -28,13 +28,13 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
   plan.pipelines = {{{{0, job_.model.layers, degree}}, shape.micro_batch, shape.micro_batch}};
   std::vector<int> ranks;
   for (int tensor = 0; tensor < degree; ++tensor) {
-    const Slot& slot = context_.slots[at(devices.ranks[at(tensor)])];
-    plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
+    const LauncherSlot& launcher_slot = context_.launcher_slots[at(devices.ranks[at(tensor)])];
+    plan.ranks.push_back({context_.view.host(launcher_slot.host).name, launcher_slot.device, 0, 0, tensor});
     ranks.push_back(tensor);
   }
   Cost& cost = known->second;
   try {
-    const PlaceCosts found = place_costs(plan, context_.view, ranks);
+    const SlotCosts found = slot_costs(plan, context_.view, ranks);
     cost.layer = found.layer;
     cost.head = found.head;
     if (!found.layers.empty()) {  // where a profile tells layers apart: their mean
@@ -57,21 +57,22 @@ double ShapeCosts::head_seconds(int pool, int degree, const Shape& shape) {
   return of(pool, degree, shape).head.both();
 }
 
-int ShapeCosts::room(const Shape::Kind& kind, int place, const Shape& shape) {
-  const Shape::Place& one = kind.places[at(place)];
+int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
+  const Shape::PipelineSlot& one = kind.slots[at(slot)];
   const Pool& pool = pools_[at(one.pool)];
-  const Slot& slot = context_.slots[at(pool.ranks.front())];
-  const double available = context_.view.host(slot.host).devices[at(slot.device)].memory_bytes;
+  const LauncherSlot& launcher_slot = context_.launcher_slots[at(pool.ranks.front())];
+  const double available =
+      context_.view.host(launcher_slot.host).devices[at(launcher_slot.device)].memory_bytes;
   if (available <= 0) return job_.model.layers;
-  const int places = static_cast<int>(kind.places.size());
+  const int slots = static_cast<int>(kind.slots.size());
   const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;
-  const int held = micro_batches_in_flight(place, places, most);
-  const bool first = place == 0, last = place + 1 == places;
+  const int held = micro_batches_in_flight(slot, slots, most);
+  const bool first = slot == 0, last = slot + 1 == slots;
   const int replicas = shape.saving.shard_optimizer ? shape.replicas() : 1;
   const auto [known, added] = rooms_.try_emplace(
       {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
   if (!added) return known->second;
-  // A pipeline in which some place holds as many micro-batches.
+  // A pipeline in which some slot holds as many micro-batches.
   Plan plan;
   plan.job = job_;
   plan.job.set(shape.saving);
@@ -95,25 +96,25 @@ int ShapeCosts::room(const Shape::Kind& kind, int place, const Shape& shape) {
 }
 
 bool ShapeCosts::give_layers(Shape::Kind& kind, const Shape& shape) {
-  const auto places = kind.places.size();
-  if (places > at(job_.model.layers)) return false;
-  std::vector<double> seconds(places), then(places);
-  std::vector<int> left_room(places);
-  for (std::size_t i = 0; i < places; ++i) {
-    Shape::Place& place = kind.places[i];
-    seconds[i] = layer_seconds(place.pool, place.degree, shape);
+  const auto slots = kind.slots.size();
+  if (slots > at(job_.model.layers)) return false;
+  std::vector<double> seconds(slots), then(slots);
+  std::vector<int> left_room(slots);
+  for (std::size_t i = 0; i < slots; ++i) {
+    Shape::PipelineSlot& slot = kind.slots[i];
+    seconds[i] = layer_seconds(slot.pool, slot.degree, shape);
     left_room[i] = room(kind, static_cast<int>(i), shape) - 1;
     if (seconds[i] == Scorer::kNever || left_room[i] < 0) return false;
-    place.layers = 1;
+    slot.layers = 1;
     then[i] = 2 * seconds[i];
   }
-  then.back() += head_seconds(kind.places.back().pool, kind.places.back().degree, shape);
-  for (int left = job_.model.layers - static_cast<int>(places); left > 0; --left) {
-    std::size_t best = places;
-    for (std::size_t i = 0; i < places; ++i)
-      if (left_room[i] > 0 && (best == places || then[i] < then[best])) best = i;
-    if (best == places) return false;
-    ++kind.places[best].layers;
+  then.back() += head_seconds(kind.slots.back().pool, kind.slots.back().degree, shape);
+  for (int left = job_.model.layers - static_cast<int>(slots); left > 0; --left) {
+    std::size_t best = slots;
+    for (std::size_t i = 0; i < slots; ++i)
+      if (left_room[i] > 0 && (best == slots || then[i] < then[best])) best = i;
+    if (best == slots) return false;
+    ++kind.slots[best].layers;
     --left_room[best];
     then[best] += seconds[best];
   }
@@ -122,10 +123,10 @@ bool ShapeCosts::give_layers(Shape::Kind& kind, const Shape& shape) {
 
 double ShapeCosts::tick(const Shape::Kind& kind, const Shape& shape) {
   double slowest = 0;
-  for (const Shape::Place& place : kind.places)
-    slowest = std::max(
-        slowest, place.layers * layer_seconds(place.pool, place.degree, shape) +
-                     (&place == &kind.places.back() ? head_seconds(place.pool, place.degree, shape) : 0));
+  for (const Shape::PipelineSlot& slot : kind.slots)
+    slowest = std::max(slowest,
+                       slot.layers * layer_seconds(slot.pool, slot.degree, shape) +
+                           (&slot == &kind.slots.back() ? head_seconds(slot.pool, slot.degree, shape) : 0));
   return slowest;
 }
 
@@ -154,7 +155,7 @@ bool ShapeCosts::share_micro_batches(Shape& shape) {
   const auto end = [&](std::size_t i, int more) {
     const Shape::Kind& kind = shape.kinds[i];
     return ((kind.micro_batches + more + kind.count - 1) / kind.count +
-            static_cast<double>(kind.places.size()) - 1) *
+            static_cast<double>(kind.slots.size()) - 1) *
            ticks[i];
   };
   for (; left > 0; --left) {

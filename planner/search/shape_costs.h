@@ -1,4 +1,4 @@
-// What the places of a shape cost and hold, and how layers and rows are best dealt out to them.
+// What the slots of a shape cost and hold, and how layers and rows are best dealt out to them.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace tombolo::planner {
 
-/// Remembers what it has found out; not thread-safe. What it is made of must outlive it.
+/// Remembers what it has computed; not thread-safe. Context, job and pools must outlive it.
 class ShapeCosts {
  public:
-  /// Of a micro-batch on one place.
+  /// What a micro-batch costs on one slot.
   struct Cost {
     PassSeconds layer, head;  ///< head: the output projection and the loss
     bool possible = true;     ///< false: so many devices cannot share layers there
@@ -21,21 +21,21 @@ class ShapeCosts {
 
   ShapeCosts(const SearchContext& context, const Job& job, const std::vector<Pool>& pools);
 
-  /// Of `degree` devices of the pool.
+  /// The cost on a slot of `degree` devices of the pool.
   const Cost& of(int pool, int degree, const Shape& shape);
-  /// Seconds of one layer both ways; Scorer::kNever where it cannot be.
+  /// Seconds of one layer both ways; Scorer::kNever where the devices cannot share layers.
   double layer_seconds(int pool, int degree, const Shape& shape);
   /// As layer_seconds(), of the output projection and the loss.
   double head_seconds(int pool, int degree, const Shape& shape);
-  /// Seconds of a micro-batch on the slowest place of a pipeline.
+  /// Seconds of a micro-batch on the slowest slot of a pipeline.
   double tick(const Shape::Kind& kind, const Shape& shape);
-  /// Layers that fit on that place: memory grows in proportion to them.
-  int room(const Shape::Kind& kind, int place, const Shape& shape);
-  /// Layers one by one to the place that would be the fastest with one more and has room. False where there
-  /// is no room.
+  /// Layers that fit on that slot: memory grows in proportion to them.
+  int room(const Shape::Kind& kind, int slot, const Shape& shape);
+  /// Deals the layers out one by one, each to the slot that would be the fastest with one more and has room.
+  /// False where there is no room.
   bool give_layers(Shape::Kind& kind, const Shape& shape);
-  /// Micro-batches one by one to the kind that would end first; where replicas must be alike, equal shares.
-  /// False where that does not divide.
+  /// Deals the micro-batches out one by one, each to the kind that would end first; where replicas must be
+  /// alike, equal shares. False where that does not divide.
   bool share_micro_batches(Shape& shape);
 
  private:

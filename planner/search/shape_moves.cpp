@@ -40,7 +40,7 @@ class ShapeAnnealer {
 
  private:
   using Kind = Shape::Kind;
-  using Place = Shape::Place;
+  using PipelineSlot = Shape::PipelineSlot;
   /// What a change that comes to nothing counts, so that the search ends even where none is possible.
   static constexpr std::int64_t kCheapest = 20;
 
@@ -82,7 +82,7 @@ class ShapeAnnealer {
     }
   }
 
-  /// Kinds whose places are of the same types, degrees and layers are changed together, or one alone.
+  /// Kinds whose slots are of the same types, degrees and layers are changed together, or one alone.
   template <typename Change>
   bool for_alike(Shape& shape, const Change& make) {
     const std::size_t chosen = at(below(shape.kinds.size()));
@@ -99,7 +99,7 @@ class ShapeAnnealer {
   }
 
   bool alike(const Kind& one, const Kind& other) const {
-    return std::ranges::equal(one.places, other.places, [&](const Place& a, const Place& b) {
+    return std::ranges::equal(one.slots, other.slots, [&](const PipelineSlot& a, const PipelineSlot& b) {
       return a.degree == b.degree && a.layers == b.layers &&
              pools_[at(a.pool)].type == pools_[at(b.pool)].type;
     });
@@ -115,83 +115,83 @@ class ShapeAnnealer {
 
   bool shift_layer(Shape& shape) {
     return for_alike(shape, [&](Kind& kind) {
-      const std::size_t from = at(below(kind.places.size())), to = at(below(kind.places.size()));
-      if (from == to || kind.places[from].layers < 2) return false;
-      --kind.places[from].layers;
-      ++kind.places[to].layers;
+      const std::size_t from = at(below(kind.slots.size())), to = at(below(kind.slots.size()));
+      if (from == to || kind.slots[from].layers < 2) return false;
+      --kind.slots[from].layers;
+      ++kind.slots[to].layers;
       return true;
     });
   }
 
   bool remove_place(Kind& kind) {
-    if (kind.places.size() < 2) return false;
-    kind.places.erase(kind.places.begin() + below(kind.places.size()));
+    if (kind.slots.size() < 2) return false;
+    kind.slots.erase(kind.slots.begin() + below(kind.slots.size()));
     return true;
   }
 
   /// One more like that on the same host.
   bool repeat_place(Kind& kind) {
-    const auto place = kind.places.begin() + below(kind.places.size());
-    kind.places.insert(place, Place(*place));
+    const auto slot = kind.slots.begin() + below(kind.slots.size());
+    kind.slots.insert(slot, PipelineSlot(*slot));
     return true;
   }
 
   /// Two neighbours of one host become one of both their devices, or one becomes two.
   bool change_degree(Kind& kind) {
-    const std::size_t one = at(below(kind.places.size()));
+    const std::size_t one = at(below(kind.slots.size()));
     if (below(2) == 0) {
-      if (kind.places[one].degree % 2 != 0) return false;
-      kind.places[one].degree /= 2;
-      kind.places.insert(kind.places.begin() + static_cast<std::ptrdiff_t>(one), Place(kind.places[one]));
+      if (kind.slots[one].degree % 2 != 0) return false;
+      kind.slots[one].degree /= 2;
+      kind.slots.insert(kind.slots.begin() + static_cast<std::ptrdiff_t>(one), PipelineSlot(kind.slots[one]));
       return true;
     }
-    if (one + 1 == kind.places.size() || kind.places[one].pool != kind.places[one + 1].pool ||
-        kind.places[one].degree != kind.places[one + 1].degree)
+    if (one + 1 == kind.slots.size() || kind.slots[one].pool != kind.slots[one + 1].pool ||
+        kind.slots[one].degree != kind.slots[one + 1].degree)
       return false;
-    kind.places[one].degree *= 2;
-    kind.places.erase(kind.places.begin() + static_cast<std::ptrdiff_t>(one) + 1);
+    kind.slots[one].degree *= 2;
+    kind.slots.erase(kind.slots.begin() + static_cast<std::ptrdiff_t>(one) + 1);
     return true;
   }
 
-  /// Exchanges two places, or all that is on two hosts, or moves one place.
+  /// Exchanges two slots, or all that is on two hosts, or moves one slot.
   bool reorder(Kind& kind) {
-    auto& places = kind.places;
-    if (places.size() < 2) return false;
-    const std::size_t one = at(below(places.size())), other = at(below(places.size()));
-    if (places[one].pool == places[other].pool) return false;
+    auto& slots = kind.slots;
+    if (slots.size() < 2) return false;
+    const std::size_t one = at(below(slots.size())), other = at(below(slots.size()));
+    if (slots[one].pool == slots[other].pool) return false;
     switch (below(3)) {
       case 0:
-        std::swap(places[one], places[other]);
+        std::swap(slots[one], slots[other]);
         return true;
       case 1: {
-        const Place moved = places[one];
-        places.erase(places.begin() + static_cast<std::ptrdiff_t>(one));
-        places.insert(places.begin() + static_cast<std::ptrdiff_t>(std::min(other, places.size())), moved);
+        const PipelineSlot moved = slots[one];
+        slots.erase(slots.begin() + static_cast<std::ptrdiff_t>(one));
+        slots.insert(slots.begin() + static_cast<std::ptrdiff_t>(std::min(other, slots.size())), moved);
         return true;
       }
       default: {
         // Runs of one pool stay together: both pools' runs change places.
         std::vector<int> order;
-        for (const Place& place : places)
-          if (std::ranges::find(order, place.pool) == order.end()) order.push_back(place.pool);
-        std::swap(*std::ranges::find(order, places[one].pool), *std::ranges::find(order, places[other].pool));
-        std::ranges::stable_sort(places, {}, [&](const Place& place) {
-          return std::ranges::find(order, place.pool) - order.begin();
+        for (const PipelineSlot& slot : slots)
+          if (std::ranges::find(order, slot.pool) == order.end()) order.push_back(slot.pool);
+        std::swap(*std::ranges::find(order, slots[one].pool), *std::ranges::find(order, slots[other].pool));
+        std::ranges::stable_sort(slots, {}, [&](const PipelineSlot& slot) {
+          return std::ranges::find(order, slot.pool) - order.begin();
         });
         return true;
       }
     }
   }
 
-  /// Beside a place of the same host, where there is one.
-  void insert_beside(Kind& kind, const Place& added) {
+  /// Beside a slot of the same host, where there is one.
+  void insert_beside(Kind& kind, const PipelineSlot& added) {
     const auto same =
-        std::ranges::find_if(kind.places, [&](const Place& place) { return place.pool == added.pool; });
-    kind.places.insert(same != kind.places.end() ? same : kind.places.begin() + below(kind.places.size() + 1),
-                       added);
+        std::ranges::find_if(kind.slots, [&](const PipelineSlot& slot) { return slot.pool == added.pool; });
+    kind.slots.insert(same != kind.slots.end() ? same : kind.slots.begin() + below(kind.slots.size() + 1),
+                      added);
   }
 
-  /// A place on devices that were left out.
+  /// A slot on devices that were left out.
   bool insert_idle(Shape& shape) {
     const std::vector<int> idle = idle_devices(shape, pools_);
     const int pool = below(pools_.size());
@@ -208,10 +208,10 @@ class ShapeAnnealer {
   bool move_place(Shape& shape) {
     const std::size_t from = at(below(shape.kinds.size())), to = at(below(shape.kinds.size()));
     Kind &source = shape.kinds[from], &target = shape.kinds[to];
-    if (from == to || source.places.size() < 2 || source.count != target.count) return false;
-    const int place = below(source.places.size());
-    const Place moved = source.places[at(place)];
-    source.places.erase(source.places.begin() + place);
+    if (from == to || source.slots.size() < 2 || source.count != target.count) return false;
+    const int slot = below(source.slots.size());
+    const PipelineSlot moved = source.slots[at(slot)];
+    source.slots.erase(source.slots.begin() + slot);
     insert_beside(target, moved);
     return estimator_.costs().give_layers(source, shape) && estimator_.costs().give_layers(target, shape) &&
            estimator_.costs().share_micro_batches(shape);

@@ -17,12 +17,12 @@ struct Ranked {
 
 /// Replicas that are alike in columns: hosts are dealt into equal groups, and all replicas of a group take as
 /// many devices of each of its hosts, so that gradients stay inside of hosts and only activations leave them.
-/// Every number of groups and replicas, and for every type of host every tensor degree and number of places;
+/// Every number of groups and replicas, and for every type of host every tensor degree and number of slots;
 /// with PlanOptions::may_leave_out also fewer than all. The best `most` by estimate, the best first.
 std::vector<Ranked> column_shapes(const SearchContext& context, const Job& job,
                                   const std::vector<Pool>& pools, Estimator& estimator, std::size_t most);
 
-/// Simulated annealing from `start` on, by the estimate: layers, places, tensor degrees, the order of hosts,
+/// Simulated annealing from `start` on, by the estimate: layers, slots, tensor degrees, the order of hosts,
 /// rows, micro-batches, recomputation and the number of replicas. `operations` bounds the work: as many
 /// operations of a pipeline are timed. Equal seeds give equal results. Never worse than `start`.
 Ranked improved_shape(const SearchContext& context, const Job& job, const std::vector<Pool>& pools,

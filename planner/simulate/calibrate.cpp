@@ -202,7 +202,7 @@ class Calibrator {
     corrected_.job.profile = std::move(profile);
   }
 
-  /// By its name; else what was measured on any device stands for it.
+  /// Whether the device was measured by its name. Otherwise the measurements of "any device" stand for it.
   bool was_measured(const std::string& name) const {
     return std::ranges::any_of(original_->measurements, [&](const auto& one) { return one.device == name; });
   }
@@ -228,7 +228,7 @@ class Calibrator {
     return std::ranges::any_of(factors_, [&](const auto& one) { return one.first.name == name; });
   }
 
-  /// Of the devices of that name that the plan uses.
+  /// The mean factors of the devices of that name that the plan uses.
   Factors average(const std::string& name) const {
     Factors sum{0, 0, 0};
     double count = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-/// Four hosts of which the second island computes half as fast, with memory of a known speed.
+/// Four hosts of which the second cluster computes half as fast, with memory of a known speed.
 topology::ClusterFile real_cluster(std::optional<double> cores = std::nullopt) {
   auto cluster = make_cluster(
       {{"a", 2, 1, topology::NicKind::kTcp, 0, 2e9}, {"b", 2, 1, topology::NicKind::kTcp, 0, 1e9}}, 1e8,

@@ -19,7 +19,7 @@ struct RankSeconds {
   double computing() const noexcept { return forward + backward + update; }
 };
 
-/// Of a step, what a rank that computes on a processor had a core for.
+/// The seconds of a step in which a rank that computes on a processor had a core.
 struct ProcessorSeconds {
   RankSeconds computing;
   double sending = 0;  ///< and receiving, in all threads

@@ -1,4 +1,7 @@
 // Executes a plan's schedule event by event: compute shares processors, transfers share NICs.
+//
+// This folder owns the prediction of a step (step_graph.h builds the graph that fluid.h runs) and its
+// comparison with a measured run (measured_run.h, calibrate.h).
 #pragma once
 
 #include <cstdint>

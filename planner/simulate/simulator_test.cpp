@@ -28,7 +28,7 @@ Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int ra
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
   const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
   const PassSeconds seconds =
-      place_costs(plan, view, {rank})
+      slot_costs(plan, view, {rank})
           .stage(plan.stage(place.stage), place.stage == 0, place.stage + 1 == plan.pipeline_size());
   return {seconds.forward, seconds.backward()};
 }
@@ -232,7 +232,7 @@ TEST(Simulator, ReducingGradientsTakesTheProcessorThatRanksShare) {
   EXPECT_NEAR(paid - free, each * bytes, 1e-6);
 }
 
-TEST(Simulator, SharedRoutingSendsInsideAnIslandOverEthernetToo) {
+TEST(Simulator, SharedRoutingSendsInsideAClusterOverEthernetToo) {
   const auto cluster =
       make_cluster({{"a", 2, 1, NicKind::kInfiniBand, 1e9}, {"b", 2, 1, NicKind::kRoce, 1e9}}, 1e6);
   Plan plan = simple_plan(small_model(4), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
@@ -333,23 +333,6 @@ TEST(Simulator, GpusOfAHostHaveLinksOfTheirOwn) {
   EXPECT_LT(simulate(plan, cluster).step_seconds, 0.6 * shared);
 }
 
-TEST(ChromeTrace, HasOneEventPerSpanInMicroseconds) {
-  const auto cluster = make_cluster({{"a", 2}}, 1e6, 1e-4);
-  const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 3);
-  const Simulation simulation = simulate(plan, cluster);
-  const Json trace = to_chrome_trace(simulation, plan);
-  std::size_t spans = 0;
-  double last = 0;
-  for (const Json& event : trace.at("traceEvents")) {
-    if (event.at("ph") != "X") continue;
-    ++spans;
-    last = std::max(last, event.at("ts").get<double>() + event.at("dur").get<double>());
-  }
-  EXPECT_EQ(spans, simulation.spans.size());
-  EXPECT_GT(spans, 12u);
-  EXPECT_LE(last, simulation.step_seconds * 1e6 * (1 + 1e-9));
-}
-
 /// Equal stages without a head on a free network, one rank per stage.
 double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chunks, PassSeconds& one) {
   const auto cluster = make_cluster({{"a", stages}}, kFree);
@@ -362,7 +345,7 @@ double step_seconds_of(Schedule schedule, int stages, int micro_batches, int chu
   plan.pipelines =
       equal_pipelines(plan.job, to_stages(std::vector<int>(static_cast<std::size_t>(stages * chunks), 1)));
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
-  one = place_costs(plan, view, {0}).stage({0, chunks}, true, false);
+  one = slot_costs(plan, view, {0}).stage({0, chunks}, true, false);
   return simulate(plan, cluster).step_seconds;
 }
 

@@ -16,22 +16,23 @@
 
 namespace tombolo::planner {
 
-/// The ranks of one place of a replica's pipeline, which work as one, and what they do.
+/// The ranks of one pipeline slot, which are simulated as one worker, and their activities.
 struct StepWorker {
   using Activity = FluidEngine::Activity;
 
-  int rank = 0;  ///< the first of them
-  int replica = 0, place = 0, places = 1;
+  int rank = 0;  ///< the first of the ranks
+  int replica = 0, slot = 0, slots = 1;
   int host = 0;
-  PlaceCosts costs;
+  SlotCosts costs;
 
   struct Chunk {
     std::vector<Activity> forward, backward_first, backward_last;  ///< by micro-batch
   };
   std::vector<Chunk> chunks;
-  /// First activity of each operation, last one of the one before; and the other way round (blocking sends).
+  /// Blocking sends: by the first activity of each operation the last activity of the operation before; and
+  /// the reverse.
   std::map<Activity, Activity> before, after;
-  std::vector<Activity> reduced;                  ///< must have ended before its gradients are final
+  std::vector<Activity> reduced;  ///< activities that must end before this worker's gradients are final
   Activity embedding_ready = FluidEngine::kNone;  ///< the tied embedding's gradient, summed over replicas
 };
 
@@ -39,14 +40,14 @@ class StepBuilder {
  public:
   /// Plan and view must outlive it.
   StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
-  /// Once.
+  /// Must be called once only.
   StepGraph build();
 
  private:
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
   using Worker = StepWorker;
-  /// Of updated parameters, among the owners of a range of layers.
+  /// The exchange of updated parameters among the owners of a range of layers (sharded optimizer).
   struct Gather {
     std::vector<Worker*> owners;
     AllReduce all_reduce;
@@ -64,10 +65,10 @@ class StepBuilder {
   }
 
   const Stage& stage_of(const Worker& worker, int chunk) const {
-    return plan_.stages(worker.replica)[at(chunk * worker.places + worker.place)];
+    return plan_.stages(worker.replica)[at(chunk * worker.slots + worker.slot)];
   }
   TransferEnd end(const Worker& worker) const {
-    return {worker.rank, worker.host, plan_.stage(worker.place, worker.replica).tensor};
+    return {worker.rank, worker.host, plan_.stage(worker.slot, worker.replica).tensor};
   }
   Activity add_flow(const Worker& from, const Worker& to, double bytes) {
     return network_.add(end(from), end(to), bytes);
@@ -84,7 +85,7 @@ class StepBuilder {
   void add_border(int replica, int stage);
 
   Worker& owner(int replica, int layer);
-  int island(int host);
+  int cluster_number(int host);
   double head_parameters(const Worker& worker) const;
   void add_reductions();
   void add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer);
@@ -98,11 +99,11 @@ class StepBuilder {
   const Model& model_;
   const ClusterView& view_;
   double bucket_bytes_;
-  std::vector<std::vector<Worker>> workers_;        // by replica and place
+  std::vector<std::vector<Worker>> workers_;        // by replica and slot
   std::vector<std::vector<Activity>> layer_ready_;  // by replica and layer: its gradient is complete
   std::vector<Gather> gathers_;
   Resource processor_ = FluidEngine::kNone;
-  std::map<std::string, int> islands_;
+  std::map<std::string, int> cluster_numbers_;
   StepGraph graph_;
   StepNetwork network_{plan_, view_, graph_.engine};
 };

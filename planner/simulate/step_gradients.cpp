@@ -38,9 +38,9 @@ void StepBuilder::add_reductions() {
 /// One bucket after the other, each in the phases of its all-reduce; with a sharded optimizer only a
 /// reduce-scatter, half of that.
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
-  std::vector<MemberPlace> places;
-  for (const Worker* worker : owners) places.push_back({island(worker->host), worker->host});
-  const AllReduce all_reduce = all_reduce_of(places);
+  std::vector<MemberLocation> members;
+  for (const Worker* worker : owners) members.push_back({cluster_number(worker->host), worker->host});
+  const AllReduce all_reduce = all_reduce_of(members, view_.routing());
   const double part = plan_.job.shard_optimizer ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
   double bytes = 0, parameters = 0;
@@ -78,7 +78,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
 
 double StepBuilder::head_parameters(const Worker& worker) const {
   double parameters = static_cast<double>(model_.norm_parameters());
-  if (worker.places > 1 || !model_.tied_embeddings)
+  if (worker.slots > 1 || !model_.tied_embeddings)
     parameters += static_cast<double>(model_.token_embedding_parameters());
   return parameters;
 }
@@ -163,8 +163,9 @@ void StepBuilder::add_optimizer() {
   }
 }
 
-int StepBuilder::island(int host) {
-  return islands_.try_emplace(view_.host(host).cluster, static_cast<int>(islands_.size())).first->second;
+int StepBuilder::cluster_number(int host) {
+  return cluster_numbers_.try_emplace(view_.host(host).cluster, static_cast<int>(cluster_numbers_.size()))
+      .first->second;
 }
 
 }  // namespace tombolo::planner

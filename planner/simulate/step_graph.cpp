@@ -13,18 +13,18 @@ StepBuilder::StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_
       layer_ready_(plan.pipelines.size(), std::vector<Activity>(at(model_.layers), FluidEngine::kNone)) {
   if (view.cluster().shared_processor)
     processor_ = engine().add_resource(view.cluster().shared_processor->cores);
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int replica = 0; replica < plan.data_size(); ++replica) {
     workers_.emplace_back();
-    for (int place = 0; place < plan.pipeline_size(replica); ++place) {
-      const std::vector<int>& ranks = places[at(replica)][at(place)];
+    for (int slot = 0; slot < plan.pipeline_size(replica); ++slot) {
+      const std::vector<int>& ranks = slots[at(replica)][at(slot)];
       Worker& worker = workers_.back().emplace_back();
       worker.rank = ranks.front();
       worker.replica = replica;
-      worker.place = place;
-      worker.places = plan.pipeline_size(replica);
+      worker.slot = slot;
+      worker.slots = plan.pipeline_size(replica);
       worker.host = view.host_index(plan.ranks[at(worker.rank)].host);
-      worker.costs = place_costs(plan, view, ranks);
+      worker.costs = slot_costs(plan, view, ranks);
     }
   }
 }

@@ -12,13 +12,13 @@
 
 namespace tombolo::planner {
 
-/// What a group of activities is, for the timeline and the sums.
+/// What a group of activities stands for in the timeline and in the sums.
 struct Bar {
   enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kOptimizer };
   Kind kind = Kind::kForward;
-  int rank = 0;  ///< of a place that tensor-parallel ranks share, the first: they work alike
+  int rank = 0;  ///< where tensor-parallel ranks share a slot, the first of them: they work alike
   int micro_batch = -1;
-  FluidEngine::Activity first = 0, last = 0;  ///< begins with the one, ends with the other
+  FluidEngine::Activity first = 0, last = 0;  ///< the bar begins with `first` and ends with `last`
 };
 
 struct StepGraph {

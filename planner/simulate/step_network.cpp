@@ -9,8 +9,8 @@ namespace tombolo::planner {
 FluidEngine::Activity StepNetwork::add(const TransferEnd& from, const TransferEnd& to, double bytes) {
   const Path& path = view_.path(from.host, to.host);
   if (path.inside_host) return add_inside(from, to, bytes);
-  const auto [place, added] = between_.try_emplace(HostPair{from.host, to.host});
-  Between& between = place->second;
+  const auto [entry, added] = between_.try_emplace(HostPair{from.host, to.host});
+  Between& between = entry->second;
   if (added) {
     between.flow = {from.host, path.from_nic, to.host, path.to_nic, 0};
     between.pair = engine_.add_resource(
@@ -29,7 +29,7 @@ FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const Tra
   if (path.bytes_per_second <= 0) return engine_.add_delay(0);
   const RankPlace& source = plan_.ranks[at(from.rank)];
   if (view_.host(from.host).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
-    // GPUs have links of their own; those of one place send together.
+    // GPUs have links of their own; those of one slot send together.
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);
     return engine_.add(bytes, rate, {port(from, true), port(to, false)});
   }
@@ -55,28 +55,29 @@ std::vector<Flow> StepNetwork::flows() const {
 }
 
 FluidEngine::Resource StepNetwork::nic(int host, int index, bool out) {
-  const auto [place, added] = nics_.try_emplace({host, index, out}, 0);
+  const auto [entry, added] = nics_.try_emplace({host, index, out}, 0);
   if (added)
-    place->second = engine_.add_resource(out ? view_.egress(host, index) : view_.ingress(host, index),
+    entry->second = engine_.add_resource(out ? view_.egress(host, index) : view_.ingress(host, index),
                                          burst(host, index));
-  return place->second;
+  return entry->second;
 }
 
 FluidEngine::Resource StepNetwork::shared_link(int index) {
-  const auto [place, added] = shared_links_.try_emplace(index, 0);
-  if (added) place->second = engine_.add_resource(view_.cluster().shared_links[at(index)].bytes_per_second);
-  return place->second;
+  const auto [entry, added] = shared_links_.try_emplace(index, 0);
+  if (added) entry->second = engine_.add_resource(view_.cluster().shared_links[at(index)].bytes_per_second);
+  return entry->second;
 }
 
-/// What leaves (`out`) or reaches the GPUs of a place inside their host.
+/// What leaves (`out`) or reaches the GPUs of a slot inside their host.
 FluidEngine::Resource StepNetwork::port(const TransferEnd& end, bool out) {
-  const auto [place, added] = ports_.try_emplace({end.rank, out}, 0);
+  const auto [entry, added] = ports_.try_emplace({end.rank, out}, 0);
   if (added)
-    place->second = engine_.add_resource(view_.path(end.host, end.host).bytes_per_second * end.sharers);
-  return place->second;
+    entry->second = engine_.add_resource(view_.path(end.host, end.host).bytes_per_second * end.sharers);
+  return entry->second;
 }
 
-/// Of the NIC's token bucket, where that is what limits it: it attains about its nominal rate.
+/// Size of the NIC's token bucket. 0 where the NIC stays well below its nominal rate, so that the bucket is
+/// not what limits it.
 double StepNetwork::burst(int host, int index) const {
   const topology::Nic& given = view_.host(host).nics[at(index)];
   const double nominal = static_cast<double>(given.rate_bits_per_second) / 8;

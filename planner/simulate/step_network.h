@@ -19,11 +19,11 @@ struct Flow {
   double bytes = 0;
 };
 
-/// The ranks of one place, as an end of a transfer.
+/// One end of a transfer: the ranks of a pipeline slot.
 struct TransferEnd {
-  int rank = 0;     ///< the first of them
+  int rank = 0;     ///< the first of the ranks
   int host = 0;     ///< its index
-  int sharers = 1;  ///< how many they are
+  int sharers = 1;  ///< how many ranks the slot has
 };
 
 /// Plan, view and engine must outlive it.
@@ -36,9 +36,9 @@ class StepNetwork {
   FluidEngine::Activity add(const TransferEnd& from, const TransferEnd& to, double bytes);
 
   double latency(int from_host, int to_host) const { return view_.path(from_host, to_host).latency_seconds; }
-  /// Of the pairs of hosts between which something goes.
+  /// The longest latency of the pairs of hosts between which something is sent.
   double longest_latency() const;
-  /// What goes between hosts.
+  /// The bytes between hosts, by pair.
   std::vector<Flow> flows() const;
 
  private:
@@ -64,7 +64,7 @@ class StepNetwork {
   std::map<int, Resource> buses_;  // by host
   std::map<int, Resource> shared_links_;
   std::map<std::pair<int, bool>, Resource> ports_;
-  std::vector<Resource> way_;  // of the transfer that is being added
+  std::vector<Resource> way_;  // the resources of the transfer that is being added
 };
 
 }  // namespace tombolo::planner

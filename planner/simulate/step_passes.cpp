@@ -16,10 +16,10 @@ void StepBuilder::add_compute(Worker& worker) {
     chunk.backward_last.resize(at(count));
   }
   const auto operations =
-      operations_of(plan_.job.schedule, worker.place, worker.places, count, plan_.job.chunks);
+      operations_of(plan_.job.schedule, worker.slot, worker.slots, count, plan_.job.chunks);
   // A chunk's gradients become final in the last operation that adds to them.
   std::vector<int> left(worker.chunks.size(), count);
-  // The last of the operation before, and what is to be done next after.
+  // The last activity of the operation before, and the activity that the next one must follow.
   Activity ended = FluidEngine::kNone, previous = FluidEngine::kNone;
   const auto append = [&](double seconds) {
     const Activity added = compute(worker, seconds);
@@ -66,16 +66,17 @@ double StepBuilder::sending_seconds(const Worker& from, const Worker& to, double
   return profile == nullptr || from.host == to.host ? 0 : profile->sending_seconds_per_byte * bytes;
 }
 
-/// Of what a chunk gives to the virtual stage after it (`way` 1) or before it (-1).
+/// Processor seconds for sending what a chunk gives to the virtual stage after it (`way` 1) or before it
+/// (-1).
 double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) const {
   const auto& workers = workers_[at(from.replica)];
-  const int stage = chunk * from.places + from.place, next = stage + way;
+  const int stage = chunk * from.slots + from.slot, next = stage + way;
   if (next < 0 || at(next) >= plan_.stages(from.replica).size()) return 0;
-  return sending_seconds(from, workers[at(next % from.places)],
+  return sending_seconds(from, workers[at(next % from.slots)],
                          border_bytes(from.replica, std::min(stage, next)));
 }
 
-/// Between virtual stages `stage` and `stage` + 1, of one micro-batch one way.
+/// Bytes that one micro-batch sends between virtual stages `stage` and `stage` + 1, in one direction.
 double StepBuilder::border_bytes(int replica, int stage) const {
   const Stage& sending = plan_.stages(replica)[at(stage)];
   const int copies = std::max(sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
@@ -112,15 +113,15 @@ auto StepBuilder::append_last(Worker& worker, const Stage& stage, Operation::Kin
   return {first, last};
 }
 
-/// Between virtual stages `stage` and `stage` + 1: activations one way, their gradients the other; each
-/// direction keeps its order, as a connection does.
+/// Adds the transfers between virtual stages `stage` and `stage` + 1: activations in one direction, their
+/// gradients in the other. Each direction keeps its order, as a connection does.
 void StepBuilder::add_border(int replica, int stage) {
   const Pipeline& pipeline = plan_.pipelines[at(replica)];
   auto& workers = workers_[at(replica)];
-  const int places = static_cast<int>(workers.size());
-  const Worker &before = workers[at(stage % places)], &after = workers[at((stage + 1) % places)];
-  const Worker::Chunk &source = before.chunks[at(stage / places)],
-                      &target = after.chunks[at((stage + 1) / places)];
+  const int slots = static_cast<int>(workers.size());
+  const Worker &before = workers[at(stage % slots)], &after = workers[at((stage + 1) % slots)];
+  const Worker::Chunk &source = before.chunks[at(stage / slots)],
+                      &target = after.chunks[at((stage + 1) / slots)];
   const double bytes = border_bytes(replica, stage);
   const auto send = [&](const Worker& from, const Worker& to, int i, Activity produced, Activity consumer,
                         Activity& previous) -> Activity {

@@ -1,3 +1,5 @@
+#include "planner/strategies/auto.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -5,14 +7,16 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/search/condense.h"
-#include "planner/strategies/strategies.h"
+#include "planner/strategies/exhaustive.h"
+#include "planner/strategies/local_search.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
 namespace {
 
-/// A part of a large cluster planned and repeated; nothing where it has no equal parts, or where the whole
-/// does not fit as its parts do.
+/// The plan of a part of a large cluster, repeated. Nothing where the cluster has no equal parts, or where
+/// the whole does not fit in memory as its parts do.
 std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, std::size_t most_ranks) {
   const auto part = condensed(context, job, most_ranks);
   if (!part) return std::nullopt;
@@ -48,7 +52,7 @@ struct Found {
 };
 
 Found by_strategies(const SearchContext& context, const Job& job, std::size_t most_at_once) {
-  const bool large = context.slots.size() > most_at_once;
+  const bool large = context.launcher_slots.size() > most_at_once;
   Found found;
   const auto attempt = [&found](const auto& search) {
     try {
@@ -62,15 +66,16 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
       if (auto plan = repeated_plan(context, job, most_at_once))
         found.add("a part, repeated", std::move(plan));
     });
-  std::vector<Strategy> strategies = {Strategy::kHolmes, Strategy::kMegatron, Strategy::kPipette,
-                                      Strategy::kFlashFlex};
-  // It ranks by an estimate and simulates few, so that it soon says what the others have to come below.
-  if (large) std::rotate(strategies.begin(), strategies.end() - 1, strategies.end());
-  for (const Strategy strategy : strategies) {
+  std::vector<const Strategy*> others = strategies();
+  std::erase_if(others, [](const Strategy* one) { return one->capabilities.asks_others; });
+  if (large)
+    std::ranges::stable_partition(others,
+                                  [](const Strategy* one) { return one->capabilities.simulates_few; });
+  for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    const SearchContext one{context.view, context.kinds_view, context.slots, context.options, limit};
-    attempt([&] { found.add(strategy_name(strategy), plan_by(strategy, one, job)); });
+    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options, limit};
+    attempt([&] { found.add(strategy->name, plan_by(*strategy, one, job)); });
   }
   return found;
 }
@@ -88,10 +93,10 @@ Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at
     if (auto plan = exhaustive_plan(context, job, limit)) best = std::move(*plan);
     if (!best) throw Error(*why);
   } else {
-    const auto ranks = static_cast<std::int64_t>(context.slots.size());
+    const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
     best = improved_plan(context, job, *best, std::clamp<std::int64_t>(12'800 / ranks, 4, 400));
   }
-  best->strategy = strategy_name(Strategy::kAuto);
+  best->strategy = "auto";
   best->notes.insert(
       best->notes.begin(),
       fmt::format("{}; per step: {}",
@@ -100,5 +105,19 @@ Plan auto_plan(const SearchContext& context, const Job& job, std::size_t most_at
                   by.empty() ? "no strategy has a plan" : fmt::format("{}", fmt::join(by, ", "))));
   return std::move(*best);
 }
+
+extern constinit const Strategy auto_strategy{
+    .name = "auto",
+    .help =
+        "the best of these, then changed as long as it gets faster; of up to 6 ranks, and not too many\n"
+        "layers and rows, the best of all layouts",
+    .capabilities = {.leaves_devices_out = true,
+                     .uneven_replicas = true,
+                     .tensor_degree_per_type = true,
+                     .asks_others = true},
+    .plan = [](const SearchContext& context, const Job& job) -> std::optional<Plan> {
+      return auto_plan(context, job);
+    },
+};
 
 }  // namespace tombolo::planner

@@ -1,3 +1,7 @@
+#include "planner/strategies/exhaustive.h"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -6,7 +10,6 @@
 
 #include "planner/cost/costs.h"
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
 
 namespace tombolo::planner {
 
@@ -14,9 +17,9 @@ namespace {
 
 constexpr std::size_t kMostRanks = 6;
 
-/// Ranks that share layers, as one.
+/// Ranks that share layers.
 using RankGroup = std::vector<int>;
-/// Groups of each pipeline in the order of their layers.
+/// The groups of each pipeline, in the order of their layers.
 using Structure = std::vector<std::vector<RankGroup>>;
 
 double choose(int from, int count) {
@@ -42,9 +45,9 @@ class Exhaustive {
   Exhaustive(const SearchContext& context, const Job& job, double limit)
       : context_(context), job_(job), scorer_(context, job), best_seconds_(limit) {
     // Ranks of one host and like devices are exchangeable.
-    for (const Slot& slot : context.slots) {
-      const auto& device = context.view.host(slot.host).devices[at(slot.device)];
-      const auto key = fmt::format("{}/{}/{}/{}/{}", slot.host, device.name, device.flops_per_second,
+    for (const LauncherSlot& launcher_slot : context.launcher_slots) {
+      const auto& device = context.view.host(launcher_slot.host).devices[at(launcher_slot.device)];
+      const auto key = fmt::format("{}/{}/{}/{}/{}", launcher_slot.host, device.name, device.flops_per_second,
                                    device.memory_bytes, device.memory_bytes_per_second);
       classes_.push_back(static_cast<int>(names_.emplace(key, names_.size()).first->second));
     }
@@ -111,7 +114,7 @@ class Exhaustive {
  private:
   void collect() {
     if (!structures_.empty()) return;
-    std::vector<bool> used(context_.slots.size(), false);
+    std::vector<bool> used(context_.launcher_slots.size(), false);
     Structure structure;
     add_pipeline(used, structure);
   }
@@ -151,7 +154,7 @@ class Exhaustive {
     if (size == 1) return true;
     if (job_.framework == Framework::kTombolo || job_.model.heads % size != 0) return false;
     return std::ranges::all_of(group, [&](int rank) {
-      return context_.slots[at(rank)].host == context_.slots[at(group.front())].host;
+      return context_.launcher_slots[at(rank)].host == context_.launcher_slots[at(group.front())].host;
     });
   }
 
@@ -245,35 +248,33 @@ class Exhaustive {
     for (const Split& split : splits[replica]) {
       if (split.bound >= best_seconds_) break;  // in rising order
       if (!context_.options.uneven_replicas && replica > 0) {
-        // All as the first.
+        // All replicas must be split as the first.
         std::vector<int> same;
-        for (const auto& place : layout_.replicas[0].places) same.push_back(place.layers);
+        for (const auto& slot : layout_.replicas[0].slots) same.push_back(slot.layers);
         if (split.layers != same) continue;
       }
       Layout::Replica& one = layout_.replicas[replica];
       one.rows = rows_[replica].rows;
       one.micro_batch = rows_[replica].micro_batch;
-      one.places.clear();
-      for (std::size_t place = 0; place < split.layers.size(); ++place)
-        one.places.push_back({structure[replica][place], split.layers[place]});
+      one.slots.clear();
+      for (std::size_t slot = 0; slot < split.layers.size(); ++slot)
+        one.slots.push_back({structure[replica][slot], split.layers[slot]});
       combine(structure, splits, replica + 1);
     }
   }
 
-  /// What lower_bound() says of one pipeline, without a plan.
+  /// As lower_bound(), for one pipeline and without a plan.
   double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
     const double micro_batches = share.rows / share.micro_batch;
-    double bound = 0, before = 0;
-    for (std::size_t place = 0; place < pipeline.size(); ++place) {
-      const PassSeconds& layer = layer_seconds(pipeline[place], share.micro_batch);
-      const double layers = split[place] * layout_.chunks;
-      const double seconds = layers * layer.both();
-      bound = std::max(bound, micro_batches * seconds + (layout_.chunks == 1 ? before : 0));
-      before += layout_.schedule == Schedule::kZeroBubbleH1 ? layers * (layer.forward + layer.backward_input)
-                                                            : seconds;
+    PipelineBound bound(layout_.schedule, layout_.chunks, micro_batches);
+    for (std::size_t slot = 0; slot < pipeline.size(); ++slot) {
+      const PassSeconds& layer = layer_seconds(pipeline[slot], share.micro_batch);
+      const double layers = split[slot] * layout_.chunks;
+      bound.add_slot(
+          {layers * layer.forward, layers * layer.backward_input, layers * layer.backward_weights});
     }
-    // Where cores are shared, computing can take longer, never less.
-    return bound * (1 - 1e-12);
+    // Where cores are shared, computing can take longer but never less.
+    return bound.seconds() * (1 - 1e-12);
   }
 
   const PassSeconds& layer_seconds(const RankGroup& group, int rows) {
@@ -289,11 +290,11 @@ class Exhaustive {
     plan.pipelines = {{{{0, job_.model.layers, degree}}, rows, rows}};
     std::vector<int> ranks;
     for (int tensor = 0; tensor < degree; ++tensor) {
-      const Slot& slot = context_.slots[at(group[at(tensor)])];
-      plan.ranks.push_back({context_.view.host(slot.host).name, slot.device, 0, 0, tensor});
+      const LauncherSlot& launcher_slot = context_.launcher_slots[at(group[at(tensor)])];
+      plan.ranks.push_back({context_.view.host(launcher_slot.host).name, launcher_slot.device, 0, 0, tensor});
       ranks.push_back(tensor);
     }
-    const PlaceCosts costs = place_costs(plan, context_.view, ranks);
+    const SlotCosts costs = slot_costs(plan, context_.view, ranks);
     PassSeconds least = costs.layer;
     // Where a profile tells layers apart, the shortest is a bound for any.
     if (!costs.layers.empty())
@@ -321,12 +322,12 @@ class Exhaustive {
 }  // namespace
 
 double layouts_in_all(const SearchContext& context, const Job& job) {
-  if (context.slots.size() > kMostRanks) return Scorer::kNever;
+  if (context.launcher_slots.size() > kMostRanks) return Scorer::kNever;
   return Exhaustive(context, job, Scorer::kNever).count();
 }
 
 std::optional<Plan> exhaustive_plan(const SearchContext& context, const Job& job, double limit) {
-  if (context.slots.size() > kMostRanks) return std::nullopt;
+  if (context.launcher_slots.size() > kMostRanks) return std::nullopt;
   return Exhaustive(context, job, limit).search();
 }
 

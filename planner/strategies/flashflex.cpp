@@ -1,3 +1,6 @@
+// FlashFlex (arXiv 2409.01143): replicas of different shape. Each type of host has its own tensor degree;
+// hosts, or equal slices of them, are divided among pipelines; layers go by speed within memory, rows by the
+// pipelines' speed. Shapes are ranked by an estimate, and the best are simulated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +8,8 @@
 
 #include "planner/search/host_division.h"
 #include "planner/search/shape_search.h"
-#include "planner/strategies/strategies.h"
+#include "planner/strategies/local_search.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
@@ -21,7 +25,7 @@ class ShapeSearch {
         estimator_(context, job, pools_),
         scorer_(context, job) {}
 
-  /// The best by simulation.
+  /// The plan that is best by simulation.
   std::optional<Plan> run() {
     constexpr std::size_t kAgain = 3;
     simulate(first_shapes());
@@ -39,7 +43,8 @@ class ShapeSearch {
   }
 
  private:
-  /// Of every origin, the best by estimate of each number of replicas, and what becomes of them.
+  /// The two shapes that the estimate ranks best for each number of replicas, and what annealing makes of
+  /// each.
   std::vector<Ranked> first_shapes() {
     constexpr std::size_t kStarts = 8, kColumns = 48;
     std::vector<Ranked> all = column_shapes(context_, job_, pools_, estimator_, kColumns);
@@ -62,15 +67,15 @@ class ShapeSearch {
 
   Ranked improved(const Ranked& start) {
     constexpr std::int64_t kMostOperations = 1'500'000;
-    std::int64_t places = 0;
-    for (const Shape::Kind& kind : start.shape.kinds) places += static_cast<std::int64_t>(kind.places.size());
-    const std::int64_t once = 2 * places * job_.global_batch / start.shape.replicas();
+    std::int64_t slots = 0;
+    for (const Shape::Kind& kind : start.shape.kinds) slots += static_cast<std::int64_t>(kind.slots.size());
+    const std::int64_t once = 2 * slots * job_.global_batch / start.shape.replicas();
     return improved_shape(context_, job_, pools_, estimator_, start,
-                          std::min(kMostOperations, 300 * places * once), ++seed_);
+                          std::min(kMostOperations, 300 * slots * once), ++seed_);
   }
 
   void simulate(std::vector<Ranked> shapes) {
-    // Estimates were off by a tenth, seldom more.
+    // Estimates were seldom off by more than a tenth.
     constexpr double kDoubt = 1.15;
     std::ranges::stable_sort(shapes, {}, &Ranked::seconds);
     for (const Ranked& ranked : shapes) {
@@ -99,13 +104,11 @@ class ShapeSearch {
   double best_seconds_ = Scorer::kNever;
 };
 
-}  // namespace
-
 std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
   std::optional<Plan> plan = ShapeSearch(context, job).run();
   if (!plan) return std::nullopt;
   // A simulation takes about as long as there are ranks, and so do the moves that are worth one.
-  const auto ranks = static_cast<std::int64_t>(context.slots.size());
+  const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
   *plan = improved_plan(context, job, *plan, std::clamp<std::int64_t>(60'000 / (ranks * ranks), 3, 60));
   plan->notes.push_back(
       fmt::format("replicas of their own shapes ({}); tensor degrees by type of host, layers and rows by "
@@ -114,20 +117,18 @@ std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job)
   return plan;
 }
 
-std::optional<Plan> machine_aligned_plan(const SearchContext& context, const Job& job) {
-  const auto most = std::clamp<std::int64_t>(2048 / static_cast<std::int64_t>(context.slots.size()), 3, 24);
-  Scorer scorer(context, job);
-  std::optional<Layout> best;
-  double best_seconds = Scorer::kNever;
-  for (Layout& layout : host_divisions(context, job, true)) {
-    if (scorer.simulated() >= most) break;
-    const double seconds = scorer.seconds(layout, best_seconds);
-    if (seconds >= best_seconds) continue;
-    best_seconds = seconds;
-    best = std::move(layout);
-  }
-  if (!best) return std::nullopt;
-  return scorer.plan(*best);
-}
+}  // namespace
+
+extern constinit const Strategy flashflex_strategy{
+    .name = "flashflex",
+    .help =
+        "replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
+        "bundled trainer, whose replicas must be alike, it chooses among those)",
+    .capabilities = {.leaves_devices_out = true,
+                     .uneven_replicas = true,
+                     .tensor_degree_per_type = true,
+                     .simulates_few = true},
+    .plan = flashflex_plan,
+};
 
 }  // namespace tombolo::planner

@@ -1,8 +1,8 @@
+#include "planner/strategies/local_search.h"
+
 #include <algorithm>
-#include <set>
 
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
 
 namespace tombolo::planner {
 
@@ -59,13 +59,13 @@ class LocalSearch {
   bool move_layers() {
     bool any = false;
     for (std::size_t replica = 0; replica < best_.replicas.size() && !spent(); ++replica) {
-      const std::size_t places = best_.replicas[replica].places.size();
-      for (std::size_t from = 0; from < places && !spent(); ++from)
-        for (std::size_t to = 0; to < places && !spent(); ++to)
-          while (from != to && best_.replicas[replica].places[from].layers > 1 &&
+      const std::size_t slots = best_.replicas[replica].slots.size();
+      for (std::size_t from = 0; from < slots && !spent(); ++from)
+        for (std::size_t to = 0; to < slots && !spent(); ++to)
+          while (from != to && best_.replicas[replica].slots[from].layers > 1 &&
                  take_changed(replica, [&](Layout::Replica& one) {
-                   --one.places[from].layers;
-                   ++one.places[to].layers;
+                   --one.slots[from].layers;
+                   ++one.slots[to].layers;
                  }))
             any = true;
       if (!context_.options.uneven_replicas) break;
@@ -110,9 +110,9 @@ class LocalSearch {
         if (chunks != next.chunks) {
           bool divides = true;
           for (Layout::Replica& replica : next.replicas)
-            for (Layout::Place& place : replica.places) {
-              divides &= place.layers * next.chunks % chunks == 0;
-              place.layers = place.layers * next.chunks / chunks;
+            for (Layout::PipelineSlot& slot : replica.slots) {
+              divides &= slot.layers * next.chunks % chunks == 0;
+              slot.layers = slot.layers * next.chunks / chunks;
             }
           if (!divides) continue;
           next.chunks = chunks;
@@ -122,43 +122,45 @@ class LocalSearch {
     return any;
   }
 
-  /// Ranks of different hosts or devices; within a host of like devices it would change nothing.
+  /// Exchanges ranks of different hosts; within a host of like devices that would change nothing.
   bool swap_ranks() {
     bool any = false;
-    std::vector<int*> places;
+    std::vector<int*> slots;
     const auto collect = [&](Layout& layout) {
-      places.clear();
+      slots.clear();
       for (Layout::Replica& replica : layout.replicas)
-        for (Layout::Place& place : replica.places)
-          if (place.ranks.size() == 1) places.push_back(&place.ranks.front());
+        for (Layout::PipelineSlot& slot : replica.slots)
+          if (slot.ranks.size() == 1) slots.push_back(&slot.ranks.front());
     };
     Layout next = best_;
     collect(next);
-    for (std::size_t i = 0; i < places.size() && !spent(); ++i)
-      for (std::size_t j = i + 1; j < places.size() && !spent(); ++j) {
-        if (context_.slots[at(*places[i])].host == context_.slots[at(*places[j])].host) continue;
-        std::swap(*places[i], *places[j]);
+    for (std::size_t i = 0; i < slots.size() && !spent(); ++i)
+      for (std::size_t j = i + 1; j < slots.size() && !spent(); ++j) {
+        if (context_.launcher_slots[at(*slots[i])].host == context_.launcher_slots[at(*slots[j])].host)
+          continue;
+        std::swap(*slots[i], *slots[j]);
         if (take(next)) {
           any = true;
         } else {
-          std::swap(*places[i], *places[j]);
+          std::swap(*slots[i], *slots[j]);
         }
       }
     return any | swap_groups();
   }
 
-  /// Whole groups that share layers, of equal size.
+  /// Exchanges whole groups of ranks that share layers, of equal size.
   bool swap_groups() {
     bool any = false;
     Layout next = best_;
     std::vector<std::vector<int>*> groups;
     for (Layout::Replica& replica : next.replicas)
-      for (Layout::Place& place : replica.places)
-        if (place.ranks.size() > 1) groups.push_back(&place.ranks);
+      for (Layout::PipelineSlot& slot : replica.slots)
+        if (slot.ranks.size() > 1) groups.push_back(&slot.ranks);
     for (std::size_t i = 0; i < groups.size() && !spent(); ++i)
       for (std::size_t j = i + 1; j < groups.size() && !spent(); ++j) {
         if (groups[i]->size() != groups[j]->size()) continue;
-        if (context_.slots[at(groups[i]->front())].host == context_.slots[at(groups[j]->front())].host)
+        if (context_.launcher_slots[at(groups[i]->front())].host ==
+            context_.launcher_slots[at(groups[j]->front())].host)
           continue;
         groups[i]->swap(*groups[j]);
         if (take(next))

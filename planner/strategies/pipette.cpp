@@ -1,27 +1,31 @@
+// Pipette (arXiv 2405.18093): every grid of stages, replicas, tensor degree and micro-batch, equal stages;
+// groups that share layers are placed by what the links between them attain.
 #include <algorithm>
 #include <cmath>
 
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/plan/layer_split.h"
 #include "planner/search/dedication.h"
-#include "planner/strategies/strategies.h"
+#include "planner/search/grid.h"
+#include "planner/strategies/strategy.h"
 
 namespace tombolo::planner {
 
 namespace {
 
-/// The candidate's tensor-parallel groups in the order of their places.
+/// The candidate's tensor-parallel groups in the order of their pipeline slots.
 struct Workers {
   std::vector<std::vector<int>> ranks;
   DedicationCosts costs;
 };
 
-/// The ways between all hosts that ranks are on, looked up once for all candidates.
+/// What sending takes between each two hosts with ranks, looked up once for all candidates.
 class Ways {
  public:
   explicit Ways(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
     std::vector<int> hosts;
-    for (const Slot& slot : context.slots) {
+    for (const LauncherSlot& slot : context.launcher_slots) {
       if (site_of_[at(slot.host)] >= 0) continue;
       site_of_[at(slot.host)] = static_cast<int>(hosts.size());
       hosts.push_back(slot.host);
@@ -49,7 +53,7 @@ class Ways {
   }
 
  private:
-  /// Long where no link is known: a place to avoid.
+  /// Long where no link is known, so that the search avoids it.
   struct Way {
     double seconds_per_byte = 0, latency_seconds = 1e9;
   };
@@ -61,11 +65,11 @@ class Ways {
 Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& plan) {
   Workers workers;
   const Job& job = plan.job;
-  const auto places = plan.places();
+  const auto slots = plan.ranks_by_slot();
   for (int stage = 0; stage < job.pipeline; ++stage)
     for (int replica = 0; replica < job.data; ++replica)
-      workers.ranks.push_back(places[at(replica)][at(stage)]);
-  // Of every `pipeline` micro-batches one pays for the hops: Pipette's hidden critical path.
+      workers.ranks.push_back(slots[at(replica)][at(stage)]);
+  // One of every `pipeline` micro-batches pays for the hops: Pipette's hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
   const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
@@ -74,7 +78,7 @@ Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& p
   DedicationCosts& costs = workers.costs;
   costs.workers = static_cast<int>(workers.ranks.size());
   for (const auto& ranks : workers.ranks)
-    costs.sites.push_back(ways.site_of(context.slots[at(ranks.front())].host));
+    costs.sites.push_back(ways.site_of(context.launcher_slots[at(ranks.front())].host));
   costs.site_count = ways.sites();
   costs.activations = ways.seconds(activations);
   costs.gradients = ways.seconds(gradients);
@@ -101,11 +105,15 @@ Plan dedicated(const SearchContext& context, const Ways& ways, const Plan& plan,
   return result;
 }
 
-}  // namespace
+std::vector<int> even_split(int layers, int stages, const Placement&, const PlanOptions&) {
+  return split_by_speed(layers, {1.0}, {stages}, 1);
+}
+
+constexpr GridRule kPipetteRule{.place = place_in_launcher_order, .split = even_split};
 
 std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   constexpr int kRounds = 2000, kFinalRounds = 50'000;
-  std::vector<Candidate> candidates = enumerate(context, job).all;
+  std::vector<Candidate> candidates = enumerate(context, job, kPipetteRule).all;
   std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
   std::ranges::stable_sort(candidates, {}, &Candidate::bound);
   const Ways ways(context);
@@ -135,5 +143,14 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   }
   return best;
 }
+
+}  // namespace
+
+extern constinit const Strategy pipette_strategy{
+    .name = "pipette",
+    .help = "equal stages, ranks placed by what the links between them attain",
+    .capabilities = {},
+    .plan = pipette_plan,
+};
 
 }  // namespace tombolo::planner

@@ -1,5 +1,3 @@
-#include "planner/strategies/strategies.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/randomized_test.h"
+#include "planner/strategies/auto.h"
+#include "planner/strategies/strategy.h"
 #include "planner/testing/testing_search.h"
 
 namespace tombolo::planner {
@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy strategy) {
+double seconds_by(const topology::ClusterFile& cluster, const Job& job, std::string_view strategy) {
   PlanOptions options;
   options.strategy = strategy;
   try {
@@ -30,39 +30,34 @@ double seconds_by(const topology::ClusterFile& cluster, const Job& job, Strategy
 }
 
 TEST(Strategies, AutoEqualsExhaustiveSearchOfFewRanks) {
-  const auto seed = std::random_device{}();
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(24); ++trial) {
     const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
     const Job job = random_job(random, 2 + trial % 3, 1 + static_cast<int>(random() % 4));
     const double best = Everything(cluster, job).best();
-    const double found = seconds_by(cluster, job, Strategy::kAuto);
+    const double found = seconds_by(cluster, job, "auto");
     if (best == Scorer::kNever)
-      EXPECT_EQ(found, best) << "seed " << seed << ' ' << trial;
+      EXPECT_EQ(found, best) << "trial " << trial;
     else
-      EXPECT_NEAR(found, best, 1e-8 * best) << "seed " << seed << ' ' << trial;
+      EXPECT_NEAR(found, best, 1e-8 * best) << "trial " << trial;
   }
 }
 
 TEST(Strategies, AutoIsNeverWorseThanAnother) {
-  const auto seed = std::random_device{}();
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < test_rounds(4); ++trial) {
     // A search of twelve takes a sanitizer most of a minute.
     const topology::ClusterFile cluster =
         random_cluster(random, 7 + static_cast<int>(random() % (kSanitized ? 2 : 6)));
     const Job job = random_job(random, 8, 12);
-    const double best = seconds_by(cluster, job, Strategy::kAuto);
-    for (const Strategy strategy :
-         {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex})
-      EXPECT_LE(best, seconds_by(cluster, job, strategy) * (1 + 1e-9))
-          << strategy_name(strategy) << " seed " << seed << ' ' << trial;
+    const double best = seconds_by(cluster, job, "auto");
+    for (const std::string_view strategy : strategy_names({&StrategyCapabilities::asks_others}, false))
+      EXPECT_LE(best, seconds_by(cluster, job, strategy) * (1 + 1e-9)) << strategy << " trial " << trial;
   }
 }
 
 TEST(Strategies, AutoIsNeverWorseThanAnotherWhereItPlansParts) {
-  const auto seed = std::random_device{}();
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   std::uniform_real_distribution<> factor(0.1, 10);
   for (int trial = 0; trial < test_rounds(4); ++trial) {
     const auto cluster =
@@ -73,15 +68,14 @@ TEST(Strategies, AutoIsNeverWorseThanAnotherWhereItPlansParts) {
     PlanOptions options;
     options.uneven_replicas = job.framework == Framework::kMegatron;
     const ClusterView view(cluster, "per-peer", {});
-    const std::vector<Slot> slots = launcher_slots(view, {});
+    const std::vector<LauncherSlot> slots = launcher_slots(view, {});
     const Plan plan = auto_plan({view, view, slots, options}, job, 4);
     EXPECT_NE(plan.notes.front().find("a part, repeated"), std::string::npos) << plan.notes.front();
     EXPECT_NEAR(simulate(plan, cluster).step_seconds, plan.prediction.step_seconds,
                 1e-9 * plan.prediction.step_seconds);
-    for (const Strategy strategy :
-         {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex})
+    for (const std::string_view strategy : strategy_names({&StrategyCapabilities::asks_others}, false))
       EXPECT_LE(plan.prediction.step_seconds, seconds_by(cluster, job, strategy) * (1 + 1e-9))
-          << strategy_name(strategy) << " seed " << seed << ' ' << trial;
+          << strategy << " trial " << trial;
   }
 }
 
@@ -97,8 +91,8 @@ TEST(Strategies, PipetteKeepsStagesTogetherOnFastLinks) {
   job.global_batch = 16;
   job.pipeline = 2;
   job.data = 2;
-  const double pipette = seconds_by(cluster, job, Strategy::kPipette);
-  EXPECT_LT(pipette, 0.9 * seconds_by(cluster, job, Strategy::kMegatron));
+  const double pipette = seconds_by(cluster, job, "pipette");
+  EXPECT_LT(pipette, 0.9 * seconds_by(cluster, job, "megatron"));
 }
 
 TEST(Strategies, FlashFlexUsesDevicesOfDifferentSpeed) {
@@ -111,9 +105,9 @@ TEST(Strategies, FlashFlexUsesDevicesOfDifferentSpeed) {
   job.framework = Framework::kMegatron;
   job.tensor = 0;
   PlanOptions options;
-  options.strategy = Strategy::kFlashFlex;
+  options.strategy = "flashflex";
   const Plan plan = make_plan(cluster, job, options);
-  EXPECT_LT(plan.prediction.step_seconds, 0.7 * seconds_by(cluster, job, Strategy::kMegatron));
+  EXPECT_LT(plan.prediction.step_seconds, 0.7 * seconds_by(cluster, job, "megatron"));
   EXPECT_EQ(plan.ranks.size(), 6u) << "nobody is left out";
 }
 
@@ -131,7 +125,7 @@ TEST(Strategies, LeaveSlowDevicesOutWhereTheyMay) {
   job.global_batch = 12;
   job.framework = Framework::kMegatron;
   job.tensor = 0;
-  for (const Strategy strategy : {Strategy::kFlashFlex, Strategy::kAuto}) {
+  for (const std::string_view strategy : strategy_names({&StrategyCapabilities::leaves_devices_out})) {
     PlanOptions options;
     options.strategy = strategy;
     const Plan all = make_plan(cluster, job, options);
@@ -156,25 +150,30 @@ TEST(Strategies, LeaveSlowDevicesOutWhereTheyMay) {
 }
 
 TEST(Strategies, AutoEqualsExhaustiveSearchOfFewRanksThatMayBeLeftOut) {
-  const auto seed = std::random_device{}();
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int trial = 0; trial < 9; ++trial) {
     const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
     const Job job = random_job(random, 2 + trial % 2, 1 + static_cast<int>(random() % 3));
     const double best = Everything(cluster, job, true).best();
     PlanOptions options;
-    options.strategy = Strategy::kAuto;
+    options.strategy = "auto";
     options.may_leave_out = true;
     EXPECT_NEAR(make_plan(cluster, job, options).prediction.step_seconds, best, 1e-8 * best)
-        << "seed " << seed << ' ' << trial;
+        << "trial " << trial;
   }
 }
 
 TEST(Strategies, AreNamed) {
-  for (const Strategy strategy :
-       {Strategy::kMegatron, Strategy::kHolmes, Strategy::kPipette, Strategy::kFlashFlex, Strategy::kAuto})
-    EXPECT_EQ(strategy_from_name(strategy_name(strategy)), strategy);
-  EXPECT_FALSE(strategy_from_name("best"));
+  for (const Strategy* strategy : strategies()) EXPECT_EQ(&strategy_named(strategy->name), strategy);
+  EXPECT_EQ(PlanOptions().strategy, strategies().front()->name);
+  try {
+    strategy_named("best");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("take holmes, megatron, pipette, flashflex or auto"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(Strategies, RejectWhatFitsNowhere) {
@@ -182,12 +181,12 @@ TEST(Strategies, RejectWhatFitsNowhere) {
   Job job;
   job.model = small_model(4);
   job.global_batch = 4;
-  for (const Strategy strategy : {Strategy::kPipette, Strategy::kFlashFlex, Strategy::kAuto}) {
+  for (const std::string_view strategy : strategy_names()) {
     PlanOptions options;
     options.strategy = strategy;
     try {
       make_plan(cluster, job, options);
-      ADD_FAILURE() << strategy_name(strategy);
+      ADD_FAILURE() << strategy;
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("no plan fits in memory"), std::string::npos) << error.what();
     }

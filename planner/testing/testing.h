@@ -10,9 +10,9 @@
 
 namespace tombolo::planner::testing {
 
-/// An island: every host has a NIC "fast" of `kind`, which reaches only this island (unless it is TCP), and a
-/// NIC "eth" that reaches everybody.
-struct Island {
+/// A cluster: every host has a NIC "fast" of `kind`, which reaches only this cluster (unless it is TCP), and
+/// a NIC "eth" that reaches every host.
+struct ClusterSpec {
   std::string name;
   int hosts = 1;
   int devices = 1;
@@ -23,29 +23,29 @@ struct Island {
 };
 
 inline void add_links(topology::ClusterFile& cluster, const char* nic, double speed, double latency,
-                      bool inside_island) {
+                      bool inside_cluster) {
   for (const auto& from : cluster.hosts)
     for (const auto& to : cluster.hosts) {
-      if (from.name == to.name || (inside_island && from.cluster != to.cluster)) continue;
+      if (from.name == to.name || (inside_cluster && from.cluster != to.cluster)) continue;
       if (speed > 0) cluster.links.push_back({from.name, nic, to.name, nic, speed, latency, true});
     }
 }
 
-/// Hosts are named "<island><number>", from 0.
-inline topology::ClusterFile make_cluster(const std::vector<Island>& islands,
+/// Hosts are named "<cluster><number>", from 0.
+inline topology::ClusterFile make_cluster(const std::vector<ClusterSpec>& specs,
                                           double ethernet_bytes_per_second, double latency = 0) {
   topology::ClusterFile cluster;
-  for (const Island& island : islands) {
+  for (const ClusterSpec& spec : specs) {
     topology::ClusterFile inside;
-    for (int i = 0; i < island.hosts; ++i) {
+    for (int i = 0; i < spec.hosts; ++i) {
       topology::Host host;
-      host.name = island.name + std::to_string(i);
-      host.cluster = island.name;
-      if (island.kind != topology::NicKind::kTcp) {
+      host.name = spec.name + std::to_string(i);
+      host.cluster = spec.name;
+      if (spec.kind != topology::NicKind::kTcp) {
         topology::Nic fast;
         fast.name = "fast";
-        fast.kind = island.kind;
-        fast.fabric = "fabric-" + island.name;
+        fast.kind = spec.kind;
+        fast.fabric = "fabric-" + spec.name;
         host.nics.push_back(fast);
       }
       topology::Nic ethernet;
@@ -53,13 +53,13 @@ inline topology::ClusterFile make_cluster(const std::vector<Island>& islands,
       host.nics.push_back(ethernet);
       topology::Device device;
       device.name = "test";
-      device.flops_per_second = island.flops_per_second;
-      device.memory_bytes = island.memory_bytes;
-      host.devices.assign(static_cast<std::size_t>(island.devices), device);
+      device.flops_per_second = spec.flops_per_second;
+      device.memory_bytes = spec.memory_bytes;
+      host.devices.assign(static_cast<std::size_t>(spec.devices), device);
       inside.hosts.push_back(host);
     }
-    if (island.kind != topology::NicKind::kTcp)
-      add_links(inside, "fast", island.fast_bytes_per_second, latency, true);
+    if (spec.kind != topology::NicKind::kTcp)
+      add_links(inside, "fast", spec.fast_bytes_per_second, latency, true);
     cluster.hosts.insert(cluster.hosts.end(), inside.hosts.begin(), inside.hosts.end());
     cluster.links.insert(cluster.links.end(), inside.links.begin(), inside.links.end());
   }

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/model/index.h"
-#include "planner/strategies/strategies.h"
+#include "planner/search/shape.h"
 #include "planner/testing/testing.h"
 
 namespace tombolo::planner::testing {
@@ -49,6 +50,44 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   return job;
 }
 
+/// A cluster and a job with what searches need of them.
+struct SearchSetting {
+  explicit SearchSetting(topology::ClusterFile its_cluster, Job its_job)
+      : cluster(std::move(its_cluster)),
+        view(cluster, "per-peer", {}),
+        slots(launcher_slots(view, {})),
+        job(std::move(its_job)) {
+    options.uneven_replicas = job.framework == Framework::kMegatron;
+  }
+  topology::ClusterFile cluster;
+  ClusterView view;
+  std::vector<LauncherSlot> slots;
+  PlanOptions options;
+  Job job;
+  SearchContext context{view, view, slots, options};
+  std::vector<Pool> pools = pools_of(context);
+};
+
+/// A job whose replicas and tensor degrees are open.
+inline Job megatron_job(int layers, int rows) {
+  Job job;
+  job.model = small_model(layers);
+  job.global_batch = rows;
+  job.framework = Framework::kMegatron;
+  job.tensor = 0;
+  return job;
+}
+
+/// Clusters of GPUs, which have links of 1 GB/s inside their host.
+inline topology::ClusterFile gpu_cluster(const std::vector<ClusterSpec>& specs, double ethernet) {
+  auto cluster = make_cluster(specs, ethernet, 1e-5);
+  for (auto& host : cluster.hosts) {
+    host.device_bytes_per_second = 1e9;
+    for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
+  }
+  return cluster;
+}
+
 /// Every layout, without bounds and without symmetry: an order of all ranks, cut into groups and pipelines in
 /// every way, with every split of layers and rows; where ranks may be left out, every beginning of it too.
 class Everything {
@@ -82,9 +121,9 @@ class Everything {
               group, [&](int rank) { return slots_[at(rank)].host != slots_[at(group.front())].host; }))
         continue;
       if (!layout.replicas.empty()) {
-        layout.replicas.back().places.push_back({group, 1});
+        layout.replicas.back().slots.push_back({group, 1});
         cut(order, next + size, layout);
-        layout.replicas.back().places.pop_back();
+        layout.replicas.back().slots.pop_back();
       }
       layout.replicas.push_back({{{group, 1}}, 0, 0});
       cut(order, next + size, layout);
@@ -106,26 +145,26 @@ class Everything {
       }
   }
 
-  void layers(Layout& layout, std::size_t replica, std::size_t place, int left) {
+  void layers(Layout& layout, std::size_t replica, std::size_t slot, int left) {
     if (replica == layout.replicas.size()) {
       const SearchContext context{view_, view_, slots_, options_};
       best_ = std::min(best_, Scorer(context, job_).seconds(layout));
       return;
     }
-    auto& places = layout.replicas[replica].places;
-    if (place + 1 == places.size()) {
-      places[place].layers = left;
+    auto& slots = layout.replicas[replica].slots;
+    if (slot + 1 == slots.size()) {
+      slots[slot].layers = left;
       if (left > 0) layers(layout, replica + 1, 0, job_.model.layers);
       return;
     }
     for (int share = 1; share < left; ++share) {
-      places[place].layers = share;
-      layers(layout, replica, place + 1, left - share);
+      slots[slot].layers = share;
+      layers(layout, replica, slot + 1, left - share);
     }
   }
 
   ClusterView view_;
-  std::vector<Slot> slots_;
+  std::vector<LauncherSlot> slots_;
   PlanOptions options_;
   const Job& job_;
   double best_ = Scorer::kNever;

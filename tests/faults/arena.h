@@ -1,4 +1,5 @@
-// Where faults happen: what connects the two ends, and how it can be broken.
+// The interface of an arena: the network between the two ends of a transfer, with the faults that can be made
+// in it.
 #pragma once
 
 #include <sys/types.h>
@@ -33,23 +34,23 @@ class Arena {
   virtual ~Arena() = default;
   virtual std::string description() const = 0;
   virtual topology::Host host(std::size_t end) const = 0;
-  /// In the forked process of that end, before anything else; 0 or an errno.
+  /// Called first in the forked process of that end; 0 or an errno.
   virtual int enter(std::size_t) { return 0; }
-  /// Between the ends: the endpoint that the connecting one gets to see.
+  /// The endpoint that the connecting end gets, for the one that the listening end has published.
   virtual transport::Endpoint relay(transport::Endpoint endpoint) { return endpoint; }
   /// The faults of this arena. Valid as long as the arena.
   virtual std::vector<Fault> faults() = 0;
-  /// All ways between the two ends, at once and for good.
+  /// Cuts all paths between the two ends, at once and for good.
   virtual void cut_all() = 0;
-  /// Words that the messages of both ends must have when all ways are cut, by end.
+  /// Words that the error of end `end` must contain when all paths are cut.
   virtual std::vector<std::string> names(std::size_t end) const = 0;
 };
 
 /// Loopback addresses, one per NIC, and a proxy that every stream goes through. Needs no privilege.
 std::unique_ptr<Arena> loopback_arena(int nics, std::uint64_t seed);
 
-/// Two hosts with two paths of their own NICs, as an emulation with relays: streams are destroyed by the
-/// kernel, NICs taken down, paths cut. Throws kUnsupported where namespaces, or TAP devices, are not
+/// Two hosts that are joined by two paths, as an emulation with relays. Its faults: the kernel destroys
+/// streams, NICs are taken down, paths are cut. Throws kUnsupported where namespaces, or TAP devices, are not
 /// permitted.
 std::unique_ptr<Arena> paths_arena(const std::string& spec);
 

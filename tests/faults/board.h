@@ -1,4 +1,4 @@
-// What the runner of faults and the two ends of a transfer tell each other, in memory that all three share.
+// State that the runner of faults and the two ends of a transfer share, in memory that all three have mapped.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,19 +20,22 @@ inline constexpr std::size_t kMostConnections = 16;
 
 enum class EndState : std::uint32_t { kStarting, kFlowing, kFinished, kFailed };
 
-/// Written by one end, but for `pause` and the resets of the two longest times.
+/// The state of one end, which alone writes it, except that the runner writes `pause` and resets the two
+/// longest times.
 struct EndBoard {
   std::atomic<EndState> state{EndState::kStarting};
   std::atomic<std::uint64_t> messages{0}, bytes{0};  ///< received, every byte compared
-  std::atomic<std::int64_t> last_completion{0};      ///< of a receive; nanoseconds of the monotonic clock
-  std::atomic<std::int64_t> longest_gap{0};          ///< between two of those, since it was set to 0
-  std::atomic<std::int64_t> longest_pass{0};  ///< of its loop, since it was set to 0: what the machine took
+  std::atomic<std::int64_t> last_completion{
+      0};  ///< time of the last completed receive; nanoseconds of the monotonic clock
+  std::atomic<std::int64_t> longest_gap{0};  ///< between two completed receives, since it was set to 0
+  std::atomic<std::int64_t> longest_pass{
+      0};  ///< of the end's loop, since it was set to 0; a long one is the machine's doing
   std::atomic<std::uint64_t> breaks{0}, rejoins{0}, replayed{0};    ///< as in transport::Statistics
   std::atomic<bool> senders_done{false};                            ///< `sent` is final, all of it completed
   std::array<std::atomic<std::uint64_t>, kMostConnections> sent{};  ///< messages posted, by connection
   std::atomic<bool> pause{false};                                   ///< post no receives
   std::atomic<std::int64_t> failed_at{0};
-  std::atomic<int> cause{0};  ///< of the failure: a Cause
+  std::atomic<int> cause{0};  ///< the Cause of the failure
   char error[2048] = {};      ///< valid from kFailed on
 
   void fail(Cause why, std::string_view text) noexcept {

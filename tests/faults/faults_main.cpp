@@ -1,4 +1,5 @@
-// Breaks what two ends transfer over, again and again, while every byte is checked; docs/faults.md.
+// Breaks streams, paths and NICs again and again under a running transfer whose every byte is checked;
+// docs/faults.md.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/randomized_test.h"
 #include "base/units.h"
 #include "tests/faults/arena.h"
 #include "tests/faults/flow.h"
@@ -92,7 +94,7 @@ class Transfer {
     return std::ranges::all_of(board_->ends, [&](const EndBoard& end) { return end.state == state; });
   }
 
-  /// Throws with the end's own words when one has failed.
+  /// Throws with the error of an end that has failed.
   void check() const {
     for (std::size_t end = 0; end < 2; ++end) {
       if (board_->ends[end].state == EndState::kFailed)
@@ -127,7 +129,7 @@ class Transfer {
     check();
   }
 
-  /// It is waited for at the end.
+  /// The transfer waits for this at its end.
   void kill(std::size_t end, int signal) const { ::kill(pids_[end], signal); }
 
  private:
@@ -146,6 +148,7 @@ class Transfer {
     options.router.secret = secret;
     options.router.policy.transports = {"tcp"};
     options.router.tcp = transport::TcpOptions::from_environment();
+    options.router.tls = transport::TlsOptions::from_environment();
     if (plan.streams > 0) options.router.tcp.streams = plan.streams;
     if (plan.idle_timeout > 0) options.router.tcp.idle_timeout = from_seconds(plan.idle_timeout);
     run_end(end, options, channel, *board_);
@@ -178,7 +181,8 @@ void add_process_faults(std::vector<Fault>& faults, Transfer& transfer) {
 
 struct Toll {
   int times = 0, hits = 0;
-  double longest_gap = 0, longest_stall = 0;  ///< the stall without the time in which nothing could pass
+  double longest_gap = 0,
+         longest_stall = 0;  ///< the stall leaves out the time in which a fault stopped everything
   double longest_pass = 0;
 };
 
@@ -292,7 +296,7 @@ class Runner {
   std::map<std::string, Toll> tolls_;
 };
 
-/// A connection that cannot go on must say so in time, and name what it lost.
+/// Tests that a connection which cannot go on fails in time, with an error that names the lost peer.
 void expect_failure(const Transfer& transfer, std::size_t end, const Arena& arena, double limit,
                     TimePoint since) {
   const EndBoard& board = transfer.board().ends[end];
@@ -338,7 +342,7 @@ void run_terminal(const Plan& plan, Arena& arena) {
 
 int main(int argc, char** argv) {
   Plan plan;
-  plan.seed = std::random_device{}();
+  plan.seed = test_seed_from_environment().value_or(std::random_device{}());
   CLI::App app(
       "Breaks streams, NICs, paths and processes at random while messages of random sizes flow both ways, "
       "and "
@@ -352,7 +356,7 @@ int main(int argc, char** argv) {
   app.add_option("--faults", plan.faults, "how many (0: none, for --seconds)")
       ->check(CLI::Range(0, 1'000'000));
   app.add_option("--seconds", plan.seconds, "without faults: how long")->check(CLI::Range(0.0, 86400.0));
-  app.add_option("--seed", plan.seed, "default: another each time, and printed");
+  app.add_option("--seed", plan.seed, "default: TOMBOLO_TEST_SEED, or else another each time; printed");
   app.add_option("--kinds", plan.kinds, "only these faults (a wrong one lists them all)")->delimiter(',');
   app.add_option("--streams", plan.streams, "TCP streams per connection (default: TOMBOLO_TCP_STREAMS)")
       ->check(CLI::Range(1, 64));
@@ -388,7 +392,7 @@ int main(int argc, char** argv) {
     return Runner(plan, *arena).run() ? 0 : 1;
   } catch (const Error& error) {
     std::printf("%s\n", error.what());
-    // Namespaces that are not permitted here are no failure.
+    // Where namespaces are not permitted the test is skipped.
     return error.cause() == Cause::kUnsupported ? 77 : 1;
   }
 }

@@ -17,8 +17,8 @@ using transport::Outcome;
 using transport::Request;
 
 constexpr std::size_t kOutstanding = 8;
-constexpr std::size_t kGuard = 64;        // bytes behind each receive that nobody may touch
-constexpr std::size_t kMostSlack = 4096;  // by which a receive is larger than its message
+constexpr std::size_t kGuard = 64;        // bytes behind each receive that must stay as they are
+constexpr std::size_t kMostSlack = 4096;  // a receive is up to so many bytes larger than its message
 constexpr Duration kSetUp = std::chrono::seconds(30);
 constexpr std::byte kUntouched{0xa5};
 
@@ -36,20 +36,20 @@ std::uint64_t base_of(std::uint64_t stream, std::uint64_t index) {
   return mix(stream * 0x2545f4914f6cdd1dULL + index);
 }
 
-/// One direction of one connection at one end.
-struct Lane {
-  struct Slot {
+/// One direction of one connection at one end, with the messages that are in flight.
+struct Direction {
+  struct Message {
     Request* request = nullptr;
     std::uint64_t index = 0;
     std::vector<std::byte> buffer;
   };
   std::uint64_t stream = 0;
   std::uint64_t posted = 0, finished = 0;
-  std::vector<Slot> slots{kOutstanding};
+  std::vector<Message> in_flight{kOutstanding};
 
-  Slot* free_slot() {
-    auto free = std::ranges::find(slots, nullptr, &Slot::request);
-    return free == slots.end() ? nullptr : &*free;
+  Message* free_message() {
+    auto free = std::ranges::find(in_flight, nullptr, &Message::request);
+    return free == in_flight.end() ? nullptr : &*free;
   }
 };
 
@@ -144,34 +144,34 @@ class End {
   static std::int64_t now() { return Clock::steady().now().time_since_epoch().count(); }
 
   bool post_sends(std::size_t c) {
-    Lane& lane = sends_[c];
+    Direction& direction = sends_[c];
     bool any = false;
     while (!board_.stop) {
-      Lane::Slot* slot = lane.free_slot();
-      if (slot == nullptr) break;
-      slot->buffer.resize(size_of_message(lane.stream, lane.posted, options_.largest));
-      fill_message(slot->buffer, lane.stream, lane.posted);
-      slot->request = connections_[c]->post_send(slot->buffer);
-      if (slot->request == nullptr) break;
-      slot->index = lane.posted++;
+      Direction::Message* message = direction.free_message();
+      if (message == nullptr) break;
+      message->buffer.resize(size_of_message(direction.stream, direction.posted, options_.largest));
+      fill_message(message->buffer, direction.stream, direction.posted);
+      message->request = connections_[c]->post_send(message->buffer);
+      if (message->request == nullptr) break;
+      message->index = direction.posted++;
       any = true;
     }
     return any;
   }
 
   bool post_receives(std::size_t c) {
-    Lane& lane = receives_[c];
+    Direction& direction = receives_[c];
     bool any = false;
-    while (!mine_.pause && !(other_.senders_done && lane.posted >= other_.sent[c])) {
-      Lane::Slot* slot = lane.free_slot();
-      if (slot == nullptr) break;
+    while (!mine_.pause && !(other_.senders_done && direction.posted >= other_.sent[c])) {
+      Direction::Message* message = direction.free_message();
+      if (message == nullptr) break;
       const std::size_t capacity =
-          size_of_message(lane.stream, lane.posted, options_.largest) + random_() % kMostSlack;
-      slot->buffer.resize(capacity + kGuard);
-      std::fill_n(slot->buffer.begin() + static_cast<std::ptrdiff_t>(capacity), kGuard, kUntouched);
-      slot->request = connections_[c]->post_receive(std::span(slot->buffer).first(capacity));
-      if (slot->request == nullptr) break;
-      slot->index = lane.posted++;
+          size_of_message(direction.stream, direction.posted, options_.largest) + random_() % kMostSlack;
+      message->buffer.resize(capacity + kGuard);
+      std::fill_n(message->buffer.begin() + static_cast<std::ptrdiff_t>(capacity), kGuard, kUntouched);
+      message->request = connections_[c]->post_receive(std::span(message->buffer).first(capacity));
+      if (message->request == nullptr) break;
+      message->index = direction.posted++;
       any = true;
     }
     return any;
@@ -183,37 +183,38 @@ class End {
     for (int i = 0; i < 6; ++i) {
       const std::uint64_t choice = random_();
       const bool receiving = (choice & 1) != 0;
-      Lane& lane = receiving ? receives_[c] : sends_[c];
-      Lane::Slot& slot = lane.slots[choice / 2 % kOutstanding];
-      if (slot.request == nullptr) continue;
+      Direction& direction = receiving ? receives_[c] : sends_[c];
+      Direction::Message& message = direction.in_flight[choice / 2 % kOutstanding];
+      if (message.request == nullptr) continue;
       std::size_t bytes = 0;
-      const Outcome outcome = connections_[c]->test(slot.request, bytes);
+      const Outcome outcome = connections_[c]->test(message.request, bytes);
       if (outcome == Outcome::kPending) continue;
-      slot.request = nullptr;
+      message.request = nullptr;
       if (outcome == Outcome::kFailed) throw *connections_[c]->error();
-      ++lane.finished;
-      if (receiving) check(c, lane, slot, bytes);
+      ++direction.finished;
+      if (receiving) check(c, direction, message, bytes);
       any = true;
     }
     return any;
   }
 
-  void check(std::size_t c, const Lane& lane, const Lane::Slot& slot, std::size_t bytes) {
-    const std::size_t expected = size_of_message(lane.stream, slot.index, options_.largest);
+  void check(std::size_t c, const Direction& direction, const Direction::Message& message,
+             std::size_t bytes) {
+    const std::size_t expected = size_of_message(direction.stream, message.index, options_.largest);
     if (bytes != expected) {
       fail(Cause::kInternal, "WRONG SIZE: message {} of connection {} came with {} bytes instead of {}",
-           slot.index, c, bytes, expected);
+           message.index, c, bytes, expected);
     }
     const std::size_t differs =
-        first_difference(std::span(slot.buffer).first(bytes), lane.stream, slot.index);
+        first_difference(std::span(message.buffer).first(bytes), direction.stream, message.index);
     if (differs != bytes) {
       fail(Cause::kInternal, "WRONG BYTES: message {} of connection {} ({} bytes) differs from byte {} on",
-           slot.index, c, bytes, differs);
+           message.index, c, bytes, differs);
     }
-    if (!std::all_of(slot.buffer.end() - kGuard, slot.buffer.end(),
+    if (!std::all_of(message.buffer.end() - kGuard, message.buffer.end(),
                      [](std::byte byte) { return byte == kUntouched; })) {
-      fail(Cause::kInternal, "WRITTEN OUTSIDE: behind the receive of message {} of connection {}", slot.index,
-           c);
+      fail(Cause::kInternal, "WRITTEN OUTSIDE: behind the receive of message {} of connection {}",
+           message.index, c);
     }
     const std::int64_t at = now();
     mine_.longest_gap = std::max(mine_.longest_gap.load(), at - mine_.last_completion);
@@ -224,8 +225,8 @@ class End {
 
   bool all_sent() {
     if (!board_.stop) return false;
-    for (const Lane& lane : sends_) {
-      if (lane.finished != lane.posted) return false;
+    for (const Direction& direction : sends_) {
+      if (direction.finished != direction.posted) return false;
     }
     if (!mine_.senders_done) {
       for (std::size_t c = 0; c < sends_.size(); ++c) mine_.sent[c] = sends_[c].posted;
@@ -271,7 +272,7 @@ class End {
   std::mt19937_64 random_;
   std::unique_ptr<transport::Router> router_;
   std::unique_ptr<transport::Listener> listener_;
-  std::vector<Lane> sends_, receives_;  // their buffers outlive the connections
+  std::vector<Direction> sends_, receives_;  // their buffers outlive the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<pollfd> handles_;
 };

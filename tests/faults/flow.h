@@ -1,5 +1,5 @@
-// A transfer that knows every byte it must see: messages of random sizes over several connections, both ways,
-// until it is told to stop.
+// The transfer that faults are made under: messages of random sizes over several connections, in both
+// directions, until it is told to stop. The receiver knows every byte that it must get.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct FlowOptions {
   std::size_t connections = 2;  ///< at most kMostConnections
   std::size_t largest = 4 << 20;
   transport::RouterOptions router;
-  /// Kept, and never asked to accept again, instead of destroyed once all connections are there. NCCL
-  /// destroys it.
+  /// True: the listener is kept, and never asked to accept again. False: it is destroyed once all connections
+  /// are there, as NCCL does.
   bool keep_listener = false;
 };
 
-/// Bytes that message `index` of a direction has: of 0 to `largest`, the small ones more often.
+/// Size of message `index` of a direction: 0 to `largest` bytes, small sizes more often.
 std::size_t size_of_message(std::uint64_t stream, std::uint64_t index, std::size_t largest);
 /// Fills a message, or says at which byte it differs (its size where it does not): a function of the stream
 /// (a number that differs by seed, connection and direction), the index and the offset.

@@ -22,17 +22,17 @@ class LoopbackArena final : public Arena {
   LoopbackArena(int nics, std::uint64_t seed) : proxy_(loopback_addresses(nics), seed) {}
 
   std::string description() const override {
-    return fmt::format("loopback, {} NIC{}, every stream through a proxy", proxy_.places().size(),
-                       proxy_.places().size() == 1 ? "" : "s");
+    return fmt::format("loopback, {} NIC{}, every stream through a proxy", proxy_.addresses().size(),
+                       proxy_.addresses().size() == 1 ? "" : "s");
   }
 
   topology::Host host(std::size_t end) const override {
     topology::Host host;
     host.name = end == 0 ? "left" : "right";
-    for (std::size_t n = 0; n < proxy_.places().size(); ++n) {
+    for (std::size_t n = 0; n < proxy_.addresses().size(); ++n) {
       topology::Nic nic;
       nic.name = fmt::format("eth{}", n);
-      nic.addresses = {proxy_.places()[n].address};
+      nic.addresses = {proxy_.addresses()[n].address};
       nic.rate_bits_per_second = 10'000'000'000;
       if (n > 0) nic.fabric = fmt::format("path{}", n);
       host.nics.push_back(nic);
@@ -41,12 +41,12 @@ class LoopbackArena final : public Arena {
   }
 
   transport::Endpoint relay(transport::Endpoint endpoint) override {
-    std::vector<std::uint16_t> targets(proxy_.places().size());
+    std::vector<std::uint16_t> targets(proxy_.addresses().size());
     for (transport::Offer& offer : endpoint.offers) {
       for (std::size_t n = 0; n < targets.size(); ++n) {
-        if (offer.address != proxy_.places()[n].address) continue;
+        if (offer.address != proxy_.addresses()[n].address) continue;
         targets[n] = offer.port;
-        offer.port = proxy_.places()[n].port;
+        offer.port = proxy_.addresses()[n].port;
       }
     }
     proxy_.aim(targets);
@@ -66,20 +66,20 @@ class LoopbackArena final : public Arena {
     all.push_back({"reset", false, {}, {}, order(ProxyAction::kReset, false), {}});
     all.push_back({"reset-all", false, {}, {}, order(ProxyAction::kReset, true), {}});
     all.push_back({"half-close", false, {}, {}, order(ProxyAction::kHalfClose, false), {}});
-    // A frozen stream may hold what every later message waits for, and a kernel that answers for a process
-    // behind it: nobody can tell that from a slow reader at once.
+    // A frozen stream may hold the bytes that every later message waits for. The kernel still acknowledges
+    // for it, so that at first a freeze looks like a slow reader: it counts as a fault that stops everything.
     all.push_back({"freeze", true, short_while, long_while, order(ProxyAction::kFreeze, false), heal});
     all.push_back({"freeze-all", true, short_while, long_while, order(ProxyAction::kFreeze, true), heal});
     all.push_back(
         {"delay", true, short_while, long_while, order(ProxyAction::kDelay, true, milliseconds(40)), heal});
-    all.push_back({"deaf", true, short_while, long_while,
+    all.push_back({"no-accept", true, short_while, long_while,
                    [this](std::mt19937_64&) {
-                     proxy_.order({ProxyAction::kDeaf});
+                     proxy_.order({ProxyAction::kStopAccepting});
                      return static_cast<int>(proxy_.order({ProxyAction::kReset, true}).affected);
                    },
                    heal});
     all.push_back({"strangers", false, short_while, long_while,
-                   [this](std::mt19937_64& random) { return visit(random); },
+                   [this](std::mt19937_64& random) { return connect_strangers(random); },
                    [this] { strangers_.clear(); }});
     return all;
   }
@@ -91,8 +91,8 @@ class LoopbackArena final : public Arena {
   }
 
  private:
-  // Connections to the port that streams come in by, which send noise, or nothing, and stay until the end.
-  int visit(std::mt19937_64& random) {
+  // Makes foreign connections to the listening port, which send noise, or nothing, and stay until the end.
+  int connect_strangers(std::mt19937_64& random) {
     int made = 0;
     for (int i = 0; i < 8; ++i) {
       const std::size_t n = random() % targets_.size();
@@ -100,8 +100,8 @@ class LoopbackArena final : public Arena {
       sockaddr_in at{};
       at.sin_family = AF_INET;
       at.sin_port = htons(targets_[n]);
-      ::inet_pton(AF_INET, proxy_.places()[n].address.c_str(), &at.sin_addr);
-      // Loopback answers at once, also with a refusal where nobody listens any more.
+      ::inet_pton(AF_INET, proxy_.addresses()[n].address.c_str(), &at.sin_addr);
+      // Loopback answers at once, also with a refusal where the listener is closed.
       if (::connect(stranger.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 &&
           errno != EINPROGRESS) {
         continue;

@@ -98,7 +98,7 @@ class PathsArena final : public Arena {
            {"ip", "link", "set", "dev", emulation_->spec().hosts[at.first].nics[at.second].name, state});
   }
 
-  // At one of the two hosts; the other one gets a reset by the network, where it still can.
+  // Destroys the streams at one host; the other host gets a reset through the network, where a path is left.
   int kill_streams(std::mt19937_64& random, std::size_t most) const {
     const std::size_t host = random() % 2;
     std::istringstream lines(run_on(host, {"ss", "-tnH", "state", "established"}));

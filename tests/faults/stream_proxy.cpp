@@ -25,35 +25,35 @@ namespace {
 
 constexpr std::size_t kMostHeld = 1 << 20;  // bytes of one direction of one stream
 constexpr std::size_t kRead = 128 << 10;
-constexpr std::size_t kMostPlaces = 8;
+constexpr std::size_t kMostAddresses = 8;
 
 struct Message {
   ProxyOrder order;
   bool aims = false;
-  std::array<std::uint16_t, kMostPlaces> targets{};
+  std::array<std::uint16_t, kMostAddresses> targets{};
 };
 
-sockaddr_in address_of(const ProxyPlace& place, std::uint16_t port) {
+sockaddr_in address_of(const ProxiedAddress& proxied, std::uint16_t port) {
   sockaddr_in at{};
   at.sin_family = AF_INET;
   at.sin_port = htons(port);
-  ::inet_pton(AF_INET, place.address.c_str(), &at.sin_addr);
+  ::inet_pton(AF_INET, proxied.address.c_str(), &at.sin_addr);
   return at;
 }
 
-// On the place's port, or on one that the kernel chooses, which is noted there.
-Descriptor listen_at(ProxyPlace& place) {
+// Listens on the given port, or on one that the kernel chooses, and notes that one.
+Descriptor listen_at(ProxiedAddress& proxied) {
   Descriptor listening(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   int one = 1;
   ::setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  sockaddr_in at = address_of(place, place.port);
+  sockaddr_in at = address_of(proxied, proxied.port);
   socklen_t length = sizeof at;
   if (::bind(listening.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) != 0 ||
       ::listen(listening.get(), 64) != 0 ||
       ::getsockname(listening.get(), reinterpret_cast<sockaddr*>(&at), &length) != 0) {
-    fail_errno(errno, "the proxy's port on " + place.address);
+    fail_errno(errno, "the proxy's port on " + proxied.address);
   }
-  place.port = ntohs(at.sin_port);
+  proxied.port = ntohs(at.sin_port);
   return listening;
 }
 
@@ -63,17 +63,17 @@ struct Held {
   std::size_t done = 0;
 };
 
-struct Direction {
+struct ProxiedDirection {
   std::deque<Held> held;
   std::size_t bytes = 0;
-  bool ended = false;   // the reading side saw the end
-  bool passed = false;  // and the writing side was told
-  bool deaf = false;    // what comes is thrown away
+  bool ended = false;     // the reading side saw the end
+  bool passed = false;    // and the writing side was told
+  bool discards = false;  // what comes is thrown away
 };
 
 struct ProxyStream {
   std::array<Descriptor, 2> ends;
-  std::array<Direction, 2> from;  // by the end that it was read from
+  std::array<ProxiedDirection, 2> from;  // by the end that it was read from
   bool connecting = true;
   bool frozen = false;
   bool dead = false;
@@ -88,9 +88,9 @@ void reset_ends(ProxyStream& stream) {
 
 class Proxy {
  public:
-  Proxy(std::vector<ProxyPlace> places, std::vector<Descriptor> listening, Descriptor orders,
+  Proxy(std::vector<ProxiedAddress> addresses, std::vector<Descriptor> listening, Descriptor orders,
         std::uint64_t seed)
-      : places_(std::move(places)),
+      : addresses_(std::move(addresses)),
         listening_(std::move(listening)),
         orders_(std::move(orders)),
         random_(seed) {}
@@ -102,13 +102,14 @@ class Proxy {
  private:
   bool step() {
     std::vector<pollfd> wait{{orders_.get(), POLLIN, 0}};
-    for (const Descriptor& each : listening_) wait.push_back({deaf_ ? -1 : each.get(), POLLIN, 0});
+    for (const Descriptor& each : listening_)
+      wait.push_back({accepting_stopped_ ? -1 : each.get(), POLLIN, 0});
     const TimePoint now = Clock::steady().now();
     int timeout = -1;
     for (ProxyStream& stream : streams_) {
       for (std::size_t end = 0; end < 2; ++end) {
-        const Direction& in = stream.from[end];
-        const Direction& out = stream.from[1 - end];
+        const ProxiedDirection& in = stream.from[end];
+        const ProxiedDirection& out = stream.from[1 - end];
         int events = 0;
         if (!stream.frozen && !stream.connecting && !in.ended && in.bytes < kMostHeld) events |= POLLIN;
         if (stream.connecting && end == 1) events |= POLLOUT;
@@ -120,14 +121,14 @@ class Proxy {
             timeout = std::min(timeout < 0 ? 1000 : timeout, static_cast<int>(left));
           }
         }
-        // A frozen one must not wake for the other side's hang-up.
+        // A frozen stream must not wake the loop when the other side hangs up.
         wait.push_back({events != 0 ? stream.ends[end].get() : -1, static_cast<short>(events), 0});
       }
     }
     if (::poll(wait.data(), wait.size(), timeout) < 0 && errno != EINTR) return false;
     std::size_t at = 1;
-    for (std::size_t place = 0; place < listening_.size(); ++place) {
-      if (wait[at++].revents != 0) accept_one(place);
+    for (std::size_t index = 0; index < listening_.size(); ++index) {
+      if (wait[at++].revents != 0) accept_one(index);
     }
     auto stream = streams_.begin();
     for (; at + 1 < wait.size(); at += 2, ++stream) {
@@ -141,11 +142,11 @@ class Proxy {
     return wait[0].revents == 0 || obey();
   }
 
-  void accept_one(std::size_t place) {
-    Descriptor near(::accept4(listening_[place].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  void accept_one(std::size_t index) {
+    Descriptor near(::accept4(listening_[index].get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     Descriptor far(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!near || !far || places_[place].target == 0) return;
-    sockaddr_in to = address_of(places_[place], places_[place].target);
+    if (!near || !far || addresses_[index].target == 0) return;
+    sockaddr_in to = address_of(addresses_[index], addresses_[index].target);
     ::connect(far.get(), reinterpret_cast<sockaddr*>(&to), sizeof to);
     int one = 1;
     for (const Descriptor* end : {&near, &far})
@@ -165,7 +166,7 @@ class Proxy {
   }
 
   void read_from(ProxyStream& stream, std::size_t end) {
-    Direction& in = stream.from[end];
+    ProxiedDirection& in = stream.from[end];
     if (in.ended || in.bytes >= kMostHeld) return;
     std::vector<std::byte> bytes(kRead);
     ssize_t got = ::recv(stream.ends[end].get(), bytes.data(), bytes.size(), 0);
@@ -177,14 +178,14 @@ class Proxy {
       in.ended = true;
       return;
     }
-    if (in.deaf) return;
+    if (in.discards) return;
     bytes.resize(static_cast<std::size_t>(got));
     in.bytes += bytes.size();
     in.held.push_back({Clock::steady().now() + stream.delay, std::move(bytes)});
   }
 
   void write_to(ProxyStream& stream, std::size_t end) {
-    Direction& out = stream.from[1 - end];
+    ProxiedDirection& out = stream.from[1 - end];
     const TimePoint now = Clock::steady().now();
     while (!stream.dead && !out.held.empty() && out.held.front().due <= now) {
       Held& front = out.held.front();
@@ -206,13 +207,13 @@ class Proxy {
   }
 
   static void apply(ProxyStream& stream, const ProxyOrder& order, std::uint64_t random) {
-    Direction& in = stream.from[random & 1];
+    ProxiedDirection& in = stream.from[random & 1];
     switch (order.action) {
       case ProxyAction::kReset:
         return reset_ends(stream);
       case ProxyAction::kHalfClose:
         // The end that this direction leads to is told that nothing more comes.
-        in.deaf = in.passed = true;
+        in.discards = in.passed = true;
         in.held.clear();
         in.bytes = 0;
         ::shutdown(stream.ends[1 - (random & 1)].get(), SHUT_WR);
@@ -224,7 +225,7 @@ class Proxy {
         stream.delay = order.delay;
         return;
       case ProxyAction::kReport:
-      case ProxyAction::kDeaf:
+      case ProxyAction::kStopAccepting:
       case ProxyAction::kHeal:
         return;
     }
@@ -235,14 +236,15 @@ class Proxy {
     if (::recv(orders_.get(), &message, sizeof message, 0) != sizeof message) return false;
     const ProxyOrder& order = message.order;
     ProxyReport report;
-    for (std::size_t i = 0; message.aims && i < places_.size(); ++i) places_[i].target = message.targets[i];
-    if (order.action == ProxyAction::kDeaf) deaf_ = true;
+    for (std::size_t i = 0; message.aims && i < addresses_.size(); ++i)
+      addresses_[i].target = message.targets[i];
+    if (order.action == ProxyAction::kStopAccepting) accepting_stopped_ = true;
     if (order.action == ProxyAction::kFreeze && order.all) freeze_new_ = true;
     if (order.action == ProxyAction::kDelay && order.all) delay_new_ = order.delay;
     if (order.action == ProxyAction::kHeal) {
       freeze_new_ = false;
       delay_new_ = {};
-      deaf_ = false;
+      accepting_stopped_ = false;
       for (ProxyStream& stream : streams_) {
         stream.frozen = false;
         stream.delay = {};
@@ -262,23 +264,23 @@ class Proxy {
     return ::send(orders_.get(), &report, sizeof report, MSG_NOSIGNAL) == sizeof report;
   }
 
-  std::vector<ProxyPlace> places_;
+  std::vector<ProxiedAddress> addresses_;
   std::vector<Descriptor> listening_;
   Descriptor orders_;
   std::mt19937_64 random_;
   std::list<ProxyStream> streams_;
-  bool freeze_new_ = false, deaf_ = false;
+  bool freeze_new_ = false, accepting_stopped_ = false;
   Duration delay_new_{};
 };
 
 }  // namespace
 
 StreamProxy::StreamProxy(const std::vector<std::string>& addresses, std::uint64_t seed) {
-  TOMBOLO_CHECK(addresses.size() <= kMostPlaces, "{} addresses", addresses.size());
+  TOMBOLO_CHECK(addresses.size() <= kMostAddresses, "{} addresses", addresses.size());
   std::vector<Descriptor> listening;
   for (const std::string& address : addresses) {
-    places_.push_back({address});
-    listening.push_back(listen_at(places_.back()));
+    addresses_.push_back({address});
+    listening.push_back(listen_at(addresses_.back()));
   }
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -288,7 +290,7 @@ StreamProxy::StreamProxy(const std::vector<std::string>& addresses, std::uint64_
   if (pid_ == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[0]);
-    Proxy(places_, std::move(listening), Descriptor(ends[1]), seed).run();
+    Proxy(addresses_, std::move(listening), Descriptor(ends[1]), seed).run();
     ::_exit(0);
   }
   ::close(ends[1]);
@@ -304,7 +306,7 @@ StreamProxy::~StreamProxy() {
 void StreamProxy::aim(const std::vector<std::uint16_t>& targets) {
   Message message;
   message.aims = true;
-  std::copy_n(targets.begin(), std::min(targets.size(), kMostPlaces), message.targets.begin());
+  std::copy_n(targets.begin(), std::min(targets.size(), kMostAddresses), message.targets.begin());
   ProxyReport report;
   if (::send(orders_.get(), &message, sizeof message, MSG_NOSIGNAL) != sizeof message ||
       ::recv(orders_.get(), &report, sizeof report, 0) != sizeof report) {

@@ -1,4 +1,4 @@
-// A file that people write: whatever is wrong with it is said, and never believed.
+// The cluster file, which people write: any mistake in it must be an error.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     FUZZ_CHECK(error.cause() == Cause::kInvalidUsage);
     return 0;
   }
-  // What was accepted is accepted again as we write it.
+  // A file that was accepted must be accepted again after it is written.
   const std::string text = file.to_json().dump();
   (void)topology::ClusterFile::parse(JsonDocument::parse(text, "output"));
   return 0;

@@ -1,4 +1,4 @@
-// What a peer publishes of itself. What is read can be written, and read again as the same.
+// The endpoint that a peer publishes. An endpoint that was read must come back the same after it is written.
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "transport/routing/router.h"

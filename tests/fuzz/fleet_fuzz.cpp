@@ -1,5 +1,5 @@
-// A file that people write: whatever is wrong with it is said, and what is expanded is a cluster file that
-// reads back.
+// The fleet file, which people write: any mistake in it must be an error, and the cluster file made of it
+// must be readable.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -18,8 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   FUZZ_CHECK(!file.hosts.empty());
-  constexpr std::size_t kSmall =
-      256;  // writing a large one takes longer than finding something with it is worth
+  constexpr std::size_t kSmall = 256;  // writing a large cluster file takes too long for a fuzzer
   if (file.hosts.size() > kSmall) return 0;
   (void)topology::ClusterFile::parse(JsonDocument::parse(file.to_json().dump(), "output"));
   return 0;

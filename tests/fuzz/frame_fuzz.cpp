@@ -1,4 +1,4 @@
-// The header in front of everything that a trusted stream carries.
+// The header of each frame on an authenticated stream.
 #include "tests/fuzz/fuzz.h"
 #include "transport/tcp/wire.h"
 

@@ -1,4 +1,4 @@
-// What the targets share: the entry that libFuzzer calls, and a check that stays in every build.
+// Shared by all targets: the entry that libFuzzer calls, and a check that stays in every build.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-// The messages before a stream is trusted; the first byte of an input says which.
+// The messages that authenticate a stream; the first byte of an input selects one.
 #include "base/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "transport/bootstrap/handshake.h"
 
 using namespace tombolo;
-using namespace tombolo::transport::tcp;
+using namespace tombolo::transport::bootstrap;
 
 namespace {
 

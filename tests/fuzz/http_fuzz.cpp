@@ -1,4 +1,4 @@
-// A scrape's request, as it comes in pieces.
+// The HTTP request of a scrape, which may arrive in pieces.
 #include "tests/fuzz/fuzz.h"
 #include "transport/observe/report/http.h"
 
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     FUZZ_CHECK(whole.request->path.starts_with('/'));
     FUZZ_CHECK(whole.request->path.find('\n') == std::string::npos);
   }
-  // A verdict on the first bytes stays the verdict when more come.
+  // A decision on the first bytes must not change when more bytes come.
   const HttpParse half = parse_http_request(text.substr(0, size / 2));
   if (half.request) FUZZ_CHECK(whole.request && whole.request->path == half.request->path);
   if (half.refusal != 0) FUZZ_CHECK(whole.refusal == half.refusal);

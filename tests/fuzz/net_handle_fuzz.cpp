@@ -1,4 +1,4 @@
-// What NCCL carries from the listening rank.
+// The connection handle that NCCL carries from the listening rank to the connecting one.
 #include <algorithm>
 
 #include "base/error.h"

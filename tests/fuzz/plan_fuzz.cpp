@@ -1,4 +1,4 @@
-// The planner's file, read by the trainer.
+// The plan file, which the trainer reads.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"

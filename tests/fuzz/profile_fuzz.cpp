@@ -1,4 +1,4 @@
-// Measured layer times and measured runs, which people and other programs may write.
+// Files of measured layer times and of measured runs, which people and other programs may write.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ using namespace tombolo;
 
 namespace {
 
-/// What is read is written so that it reads again.
+/// A file that was read must be readable again after it is written.
 template <typename File>
 void read_and_write(const std::string& text) {
   File file;

@@ -1,4 +1,5 @@
-// A message of one size: bytes are refused as the peer's fault, or are read and come back from what was read.
+// Checks a message of fixed size: bytes are either refused as the peer's fault, or read such that encoding
+// gives them back.
 #pragma once
 
 #include "base/error.h"

@@ -8,9 +8,9 @@
 #include "net_plugin/handle.h"
 #include "transport/bootstrap/goodbye.h"
 #include "transport/bootstrap/handshake.h"
-#include "transport/rdma/card.h"
+#include "transport/rdma/set_up_message.h"
 #include "transport/tcp/wire.h"
-#include "transport/ucx/card.h"
+#include "transport/ucx/set_up_message.h"
 
 using namespace tombolo;
 
@@ -50,18 +50,18 @@ int main(int argc, char** argv) {
   put("endpoint", "full", endpoint().encode());
   put("endpoint", "compact", endpoint().encode_compact(96));
 
-  transport::tcp::Hello hello;
+  transport::bootstrap::Hello hello;
   hello.host = "a0";
   hello.nic = "eth0";
   hello.streams = 3;
   hello.label = 12;
   put("handshake", "hello", hello.encode(), 0);
-  transport::tcp::Reply reply;
+  transport::bootstrap::Reply reply;
   reply.host = "b0";
   put("handshake", "reply", reply.encode(), 1);
-  put("handshake", "finish", transport::tcp::Finish{}.encode(), 2);
+  put("handshake", "finish", transport::bootstrap::Finish{}.encode(), 2);
   const auto greeting = hello.encode();
-  put("handshake", "preamble", std::span(greeting).first(transport::tcp::Preamble::kBytes), 3);
+  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 3);
 
   transport::tcp::FrameHeader chunk;
   chunk.length = 100;
@@ -73,38 +73,39 @@ int main(int argc, char** argv) {
   put("frame", "chunk", header);
   transport::tcp::FrameHeader goodbye;
   goodbye.type = transport::tcp::FrameType::kGoodbye;
-  goodbye.reason = transport::tcp::GoodbyeReason::kTooLarge;
+  goodbye.reason = transport::bootstrap::GoodbyeReason::kTooLarge;
   encode(goodbye, header);
   put("frame", "goodbye", header);
 
   namespace rdma = transport::rdma;
-  rdma::Card card;
-  card.kind = rdma::Card::Kind::kAnswer;
-  card.lanes.resize(2);
-  card.lanes[0].port.nic = "mlx5_0";
-  card.lanes[1].peer_address = "10.0.0.2";
-  card.kept = {true, true};
-  card.queue_pairs = {{17, 1}, {18, 2}, {19, 3}};
-  put("rdma_card", "answer", card.encode());
-  put("rdma_card", "refusal", rdma::Card::refusal("no port is active").encode());
+  rdma::SetUpMessage message;
+  message.kind = rdma::SetUpMessage::Kind::kAnswer;
+  message.nic_pairs.resize(2);
+  message.nic_pairs[0].port.nic = "mlx5_0";
+  message.nic_pairs[1].peer_address = "10.0.0.2";
+  message.kept = {true, true};
+  message.queue_pairs = {{17, 1}, {18, 2}, {19, 3}};
+  put("rdma_set_up_message", "answer", message.encode());
+  put("rdma_set_up_message", "refusal", rdma::SetUpMessage::refusal("no port is active").encode());
 
   namespace ucx = transport::ucx;
-  ucx::Card worker;
+  ucx::SetUpMessage worker;
   worker.token = 1;
   worker.proof = 2;
   worker.address.assign(300, std::byte{0x5a});
   worker.wanted = {"10.0.0.2", "fd00::2"};
-  put("ucx_card", "offer", worker.encode());
-  worker.kind = ucx::Card::Kind::kAnswer;
+  put("ucx_set_up_message", "offer", worker.encode());
+  worker.kind = ucx::SetUpMessage::Kind::kAnswer;
   worker.address.assign(ucx::kLongestAddress, std::byte{0xa5});
-  put("ucx_card", "answer", worker.encode());
-  put("ucx_card", "refusal", ucx::Card::refusal("no interface here has the address").encode());
+  put("ucx_set_up_message", "answer", worker.encode());
+  put("ucx_set_up_message", "refusal",
+      ucx::SetUpMessage::refusal("no interface here has the address").encode());
 
-  transport::Goodbye farewell;
-  farewell.why = transport::Goodbye::Why::kFailed;
-  farewell.sent = 3;
-  farewell.text = "the device is gone";
-  put("goodbye", "failed", farewell.encode());
+  transport::bootstrap::Goodbye last;
+  last.reason = transport::bootstrap::GoodbyeReason::kFailed;
+  last.sent = 3;
+  last.text = "the device is gone";
+  put("goodbye", "failed", last.encode());
 
   namespace store = collectives::store;
   const auto set = store::encode(store::Kind::kSet, 7, "rank/3", std::as_bytes(std::span("value")));

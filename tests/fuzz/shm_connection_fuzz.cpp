@@ -45,10 +45,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Descriptor file;
   Mapping mapping = Mapping::create(file);
   Segment* segment = mapping.operator->();
-  Link agreed_link{
-      Descriptor(ends[0]), true, {}, {}, {}, 0, {}, Deadline::after(std::chrono::minutes(1)), nullptr, {}};
-  agreed_link.route.transport = "shm";
-  // No process has this number, so that no fetch reads anything; that it tries is what is looked at.
+  bootstrap::ControlChannel channel{Descriptor(ends[0]),
+                                    true,
+                                    {},
+                                    {},
+                                    {},
+                                    0,
+                                    {},
+                                    Deadline::after(std::chrono::minutes(1)),
+                                    nullptr,
+                                    {},
+                                    std::chrono::seconds(1),
+                                    &Clock::steady(),
+                                    {}};
+  channel.route.transport = "shm";
+  // No process has this number, so that no fetch reads anything; the test is that the reader tries and
+  // survives.
   Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};
   Ring& incoming = segment->rings[1];
   Ring& outgoing = segment->rings[0];
@@ -57,8 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::byte> message(40'000, std::byte{0x44});
   std::vector<Request*> sends;
   {
-    ShmConnection connection({std::move(agreed_link), std::chrono::seconds(1), &Clock::steady(), Log()},
-                             std::move(agreed));
+    ShmConnection connection(std::move(channel), std::move(agreed));
     for (int steps = 0; input.remaining_bytes() > 0 && steps < 64; ++steps) {
       switch (input.ConsumeIntegralInRange(0, 6)) {
         case 0: {

@@ -1,4 +1,5 @@
-// What the store and its clients say: the greeting, the proof, and frames; the first byte says which.
+// The messages between the store and its clients: greeting, proof and frames; the first byte of an input
+// selects one.
 #include "base/error.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,6 +1,6 @@
-// A peer that holds the secret and says what it likes: frames with any fields, and plain bytes, on one to
-// three streams, while receives of any size are posted. Nothing is written outside of them, and every request
-// comes to an end.
+// A hostile peer that holds the secret: it sends frames with any fields, and plain bytes, on one to three
+// streams, while receives of any size are posted. Nothing may be written outside the receives, and every
+// request must end.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <sys/socket.h>
 
@@ -17,7 +17,7 @@ using namespace tombolo::transport::tcp;
 
 namespace {
 
-void speak(FuzzedDataProvider& input, RawPeer& peer) {
+void speak(FuzzedDataProvider& input, test::RawPeer& peer) {
   const std::size_t stream = input.ConsumeIntegralInRange<std::size_t>(0, peer.sockets.size() - 1);
   std::vector<std::byte> bytes;
   if (input.ConsumeBool()) {
@@ -35,7 +35,7 @@ void speak(FuzzedDataProvider& input, RawPeer& peer) {
     if (input.ConsumeBool()) {
       bytes[input.ConsumeIntegralInRange<std::size_t>(0, kHeaderBytes - 1)] ^=
           input.ConsumeIntegral<std::uint8_t>() ? std::byte{1} : std::byte{0x80};
-      // A liar's header is intact; one that is not was damaged on the way.
+      // A forged header has a valid checksum; one without was damaged on the way.
       if (input.ConsumeBool()) seal(std::span(bytes).first<kHeaderBytes>());
     }
   } else {
@@ -57,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return options;
   }());
   FuzzedDataProvider input(data, size);
-  RawPeer peer(router, input.ConsumeIntegralInRange<std::uint16_t>(1, 3));
+  test::RawPeer peer(router, input.ConsumeIntegralInRange<std::uint16_t>(1, 3));
   std::deque<Receive> receives;
   std::vector<std::byte> outgoing(100, std::byte{0x44});
   std::vector<Request*> sends;
@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::erase_if(
         sends, [&](Request* request) { return peer.connection->test(request, bytes) != Outcome::kPending; });
   }
-  // A reset leaves no socket behind that waits for a minute.
+  // Closing with a reset leaves no socket in TIME_WAIT.
   for (const Descriptor& socket : peer.sockets) {
     const linger now{1, 0};
     setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);

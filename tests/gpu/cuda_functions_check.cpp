@@ -1,11 +1,11 @@
-// That the functions which probe/cuda_library.h declares have the shape that CUDA's own headers give them: as
-// many arguments, each of the same size and kind. Compiled, never run.
+// Checks that the functions which probe/measure/cuda_library.h declares have the shape that CUDA's own
+// headers give them: as many arguments, each of the same size and kind. This file is compiled, but never run.
 #include <cublas_v2.h>
 #include <cuda.h>
 
 #include <type_traits>
 
-#include "probe/cuda_library.h"
+#include "probe/measure/cuda_library.h"
 
 namespace tombolo::probe {
 namespace {

@@ -1,6 +1,6 @@
-// Real NCCL with several ranks on one GPU, each a process that claims a host of its own, so that every byte
-// takes the net plugin. Checks every element of every result and measures. Which plugin NCCL loads is up to
-// the environment; tests/gpu/run.sh sets it.
+// Runs real NCCL with several ranks on one GPU. Each rank is a process that claims a host of its own, so that
+// every byte goes through the net plugin. Checks every element of every result, and measures. The environment
+// selects the plugin; tests/gpu/run.sh sets it.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <poll.h>
@@ -27,11 +27,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kUsage = 2;
-constexpr int kNoGpu = 77;  // what ctest takes for "skipped"
+constexpr int kNoGpu = 77;  // ctest counts this exit code as skipped
 
 struct Options {
   int ranks = 2;
-  int seconds = 55;  ///< for everything; then the ranks are killed
+  int seconds = 55;  ///< limit for the whole run, after which the ranks are killed
   std::size_t largest = 64 << 20;
   std::string results;  ///< JSON lines are appended here; empty = standard output
 };
@@ -82,7 +82,7 @@ constexpr Type kFloat{"f32", ncclFloat32, 4, write_f32};
 constexpr Type kBfloat{"bf16", ncclBfloat16, 2, write_bf16};
 constexpr Type kByte{"i8", ncclInt8, 1, write_i8};
 
-/// What rank `rank` contributes at `index`: 0 to 12, so that sums of up to 9 ranks fit int8 and bf16.
+/// The contribution of rank `rank` at `index`: 0 to 12, so that sums of up to 9 ranks fit int8 and bf16.
 int contribution(int rank, std::size_t index) {
   return static_cast<int>((index * 7 + index / 1000 + static_cast<std::size_t>(rank) * 5) % 13);
 }
@@ -141,7 +141,7 @@ class Rank {
     });
   }
 
-  /// Everyone to the next rank at once.
+  /// Every rank sends to the next one at the same time.
   void send_receive(std::size_t bytes) {
     int next = (rank_ + 1) % options_.ranks, previous = (rank_ + options_.ranks - 1) % options_.ranks;
     auto expected = fill(kByte, bytes, [&](std::size_t i) { return contribution(previous, i); });

@@ -1,4 +1,4 @@
-// The commands over emulated clusters: what the probe finds, and what an all-reduce sends where.
+// Runs the commands over emulated clusters: tests what the probe finds, and which links an all-reduce loads.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -22,7 +22,7 @@ tools::Finished tombolo_command(std::vector<std::string> arguments) {
   return tools::run_program(arguments, "", std::chrono::seconds(120));
 }
 
-// Links that are slow enough to be what takes the time, on whatever machine.
+// The links are so slow that they limit the rate on any machine.
 constexpr double kSlow = 50e6;
 
 topology::ClusterFile probed(std::vector<std::string> arguments, std::string& output,
@@ -36,8 +36,8 @@ topology::ClusterFile probed(std::vector<std::string> arguments, std::string& ou
   return topology::ClusterFile::load(path);
 }
 
-/// Expects `count` shared links, each about as fast as the slow links are. For that long streams take turns
-/// on what they share, and their sum tells it.
+/// Expects `count` shared links, each about as fast as the slow links: streams that share a link divide its
+/// rate, and their sum shows it.
 topology::ClusterFile probed_with_shared_links(std::size_t count, const std::vector<std::string>& arguments,
                                                std::string& output) {
   auto cluster = probed(arguments, output, "0.4");
@@ -131,7 +131,7 @@ TEST(ProbeCommand, FindsNoSharedPortWhereEachNicHasALineOfItsOwn) {
   EXPECT_FALSE(probed.contains("shared_links")) << done.output;
 }
 
-// Without a cluster file hosts know nothing of clusters: the islands become them.
+// Without a cluster file the islands become the clusters.
 TEST(ProbeCommand, NamesTheClustersWhereNoneAreDeclared) {
   std::string output;
   const auto cluster =
@@ -168,7 +168,7 @@ TEST(DoctorCommand, ReportsTheWayToEveryPeerAndWhy) {
   EXPECT_NE(to_other_cluster.find("eth0 to b0 eth0"), std::string::npos) << to_other_cluster;
 }
 
-// Rank 0's best NIC leads to its own cluster only: the id must name the other one.
+// Rank 0's best NIC reaches its own cluster only, so that the id must name another NIC.
 TEST(UniqueId, IsReachedFromTheOtherCluster) {
   tests::Folder folder;
   const std::string program = TOMBOLO_C_RANKS, path = folder.path() / "id";
@@ -178,7 +178,7 @@ TEST(UniqueId, IsReachedFromTheOtherCluster) {
   EXPECT_EQ(done.exit_code, 0) << done.output << done.error;
 }
 
-// The Holmes setting with a cluster file that takes both clusters' fast networks for one.
+// The Holmes setting, with a cluster file that wrongly declares both clusters' fast networks as one fabric.
 std::string claim_one_fast_fabric(const tests::Folder& folder) {
   auto done = tombolo_command({"run", "-n", "1", "--quiet", "--emulate", "holmes", "--emulation-mode",
                                "namespaces", "--", "sh", "-c", "cat $TOMBOLO_CLUSTER"});
@@ -253,7 +253,7 @@ TEST_P(AllReduceAcrossClusters, CrossesTheSlowLinkOnceInEveryOrderOfRanks) {
                                      "4M", "-e", "4M", "-n", "1", "-w", "0"});
   ASSERT_EQ(done.exit_code, 0) << done.output << done.error;
   EXPECT_NE(done.output.find("Out of bounds values : 0 OK"), std::string::npos) << done.output;
-  std::map<char, double> sent;  // by the cluster that sent it to the other
+  std::map<char, double> sent;  // bytes that each cluster sent to the other
   for (const char* host : {"a0", "a1", "b0", "b1"}) {
     const Json meters = Json::parse(std::ifstream(folder.path() / host));
     for (const auto& total : meters.at("totals"))

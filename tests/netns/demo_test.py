@@ -42,7 +42,7 @@ def write_text(folder):
 
 
 def below_promise(report):
-    """What the demo promises and this report does not hold."""
+    """The promises of the demo that this report does not keep."""
     missed = []
     if report["speedup"] < 1.4:
         missed.append(f"speedup {report['speedup']:.3f}")
@@ -58,7 +58,7 @@ def below_promise(report):
 def test_report(folder, text):
     report, shown = checked_report(folder, text)
     missed = below_promise(report)
-    # A demo that is not as it should be says so, and only then.
+    # A NOTE must appear exactly when a figure is not as expected.
     assert bool(missed) == bool(report["remarks"]) == ("NOTE: " in shown), f"{missed}\n{report['remarks']}\n{shown}"
     rates = report["rates"]
     assert rates["given"] == (ETHERNET is not None) and rates["ethernet_bits_per_second"] >= 1e5, rates
@@ -164,7 +164,7 @@ def test_failures(folder):
         assert done.returncode == code, f"{more}: exit code {done.returncode}\n{done.stderr}"
         assert words in done.stderr, f"{more}: {done.stderr}"
         nothing_left(folder, mark)
-    # A folder with somebody else's files stays as it is; a report that lists them as a demo's gives them away.
+    # A folder with foreign files stays as it is; files that a report.json lists as the demo's may be removed.
     out = os.path.join(folder, "out")
     os.makedirs(out, exist_ok=True)
     for listed, code, kept in [(None, 2, True), (["model.bin"], 2, True), (["cluster.json", "report.json"], 2, False)]:

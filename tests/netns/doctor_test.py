@@ -65,7 +65,7 @@ class Doctor(unittest.TestCase):
                 found = self.only(ranks[0], "firewall", "failed")
                 self.assertIn(words, found["seen"])
                 self.assertIn("ip_local_port_range", found["advice"])
-                self.assertEqual(self.findings(ranks[1]), [])  # out of that host all is well
+                self.assertEqual(self.findings(ranks[1]), [])  # that host has no fault of its own
                 self.assertEqual(code, 1)
 
     def test_buffers_too_small_for_the_path_are_named_with_what_they_should_be(self):

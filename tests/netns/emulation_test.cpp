@@ -1,4 +1,5 @@
-// The emulation, in real namespaces: what is built, how much passes, and that nothing stays.
+// Tests the emulation in real namespaces: what it builds, the rates that pass, and that nothing is left
+// behind.
 #include "tools/emulation/emulation.h"
 
 #include <arpa/inet.h>
@@ -37,7 +38,7 @@ std::unique_ptr<Emulation> start(std::string_view spec) {
   return Emulation::start(Spec::from_text(spec), {Mode::kNamespaces, {}});
 }
 
-// errno of connecting to a port where nobody listens: ECONNREFUSED means the host was reached.
+// The errno of connecting to a port without a listener: ECONNREFUSED means that the host was reached.
 int connect_errno(const std::string& address) {
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   timeval limit{5, 0};
@@ -49,7 +50,7 @@ int connect_errno(const std::string& address) {
   return ::connect(socket.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 ? 0 : errno;
 }
 
-// Network namespaces that some process is in, or keeps open, as the kernel numbers them.
+// Inode numbers of the network namespaces that some process is in or keeps open.
 std::set<std::string> network_namespaces() {
   std::set<std::string> all;
   std::error_code status;
@@ -286,9 +287,9 @@ double attained(const Emulation& emulation, std::size_t from, std::size_t to, co
   return tests::carry(near, far, 2'000'000, 1);
 }
 
-// Slow enough that the line is what takes the time, on whatever machine.
+// So slow that the line limits the rate on any machine.
 constexpr double kSlow = 8e6;
-// The buckets' gifts of 64 KiB are in it.
+// The rate includes the bursts of 64 KiB that token buckets let pass.
 constexpr double kMost = 1.1 * kSlow;
 
 TEST(Emulation, LetsPassWhatWasDeclaredForANic) {

@@ -1,4 +1,4 @@
-// Doing things on the hosts of an emulation from a test outside of it.
+// Runs code on the hosts of an emulation, from a test that is outside of it.
 #pragma once
 
 #include <arpa/inet.h>
@@ -39,7 +39,8 @@ inline int on_host(const emulation::Emulation& emulation, std::size_t host,
   return tools::exit_code_of(status);
 }
 
-/// A socket that was made on the host, and belongs to its network for good, in the calling process.
+/// A socket that was made on the host. It belongs to the network of the host, but is used by the calling
+/// process.
 inline Descriptor socket_on(const emulation::Emulation& emulation, std::size_t host, int type) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0) fail_errno(errno, "socketpair");
@@ -77,7 +78,7 @@ inline sockaddr_in at(const std::string& address, int port) {
   return result;
 }
 
-/// Binds to the address and a port of the kernel's choice; the whole address.
+/// Binds to the address, with a port of the kernel's choice; returns both.
 inline sockaddr_in bind_to(const Descriptor& socket, const std::string& address) {
   sockaddr_in here = at(address, 0);
   socklen_t length = sizeof here;
@@ -110,8 +111,8 @@ inline std::pair<Descriptor, Descriptor> tcp_between(const emulation::Emulation&
   return {std::move(near), std::move(far)};
 }
 
-/// `bytes` of a pattern from one end to the other, read by a thread that compares; bits per second, negative
-/// where something was wrong.
+/// Sends `bytes` of a pattern from one end to the other, where a thread compares them. Returns bits per
+/// second, negative where something was wrong.
 inline double carry(const Descriptor& from, const Descriptor& to, std::size_t bytes, unsigned seed) {
   auto block_of = [&](std::size_t block) {
     std::array<std::uint64_t, 8192> words;

@@ -1,5 +1,5 @@
-// Long and lossy links: round trip, rate, losses, cuts; that the bytes stay right; and that nothing stays of
-// the relay.
+// Tests long and lossy links: round trip, rate, losses and cuts; that bytes arrive unchanged; and that no
+// relay is left behind.
 #include "tools/emulation/relay.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ bool ping(const Descriptor& from, const Descriptor& to) {
          ::send(to.get(), &byte, 1, MSG_NOSIGNAL) == 1 && ::recv(from.get(), &byte, 1, 0) == 1;
 }
 
-// No less on any machine; the exact times of the line are held in tools/emulation/delay_line_test.cpp.
+// A lower bound that holds on any machine; tools/emulation/delay_line_test.cpp tests the exact times.
 TEST(Relay, AddsTheRoundTripThatWasAskedFor) {
   auto emulation = start("two-clusters:hosts=2,rtt=20ms");
   auto [near, far] = tcp_between(*emulation, 0, 1, "");
@@ -71,14 +71,14 @@ TEST(Relay, LosesSinglePacketsOfATcpStreamAndKeepsItsBytesRight) {
 TEST(Relay, LosesDatagramsAtTheRateAskedForAndNoOthers) {
   constexpr double kLoss = 0.02;
   constexpr std::uint64_t kBatch = 250, kBatches = 80;
-  // Packets that the kernels send themselves meanwhile: requests for addresses and routers, for some seconds.
+  // The kernels themselves send some packets too, for a few seconds: address and router requests.
   constexpr std::uint64_t kOthers = 40;
   auto emulation = start("two-clusters:hosts=2,rtt=2ms,loss=2%");
   Descriptor near = socket_on(*emulation, 0, SOCK_DGRAM | SOCK_NONBLOCK);
   Descriptor far = socket_on(*emulation, 1, SOCK_DGRAM | SOCK_NONBLOCK);
   sockaddr_in there = tests::bind_to(far, emulation->address("b0", ""));
   ASSERT_EQ(::connect(near.get(), reinterpret_cast<sockaddr*>(&there), sizeof there), 0);
-  // The address resolution's own packets may get lost: it asks again.
+  // Packets of the address resolution may be lost too; the kernel repeats them.
   std::uint64_t word = ~0ULL;
   ASSERT_TRUE(eventually([&] {
     ::send(near.get(), &word, sizeof word, 0);
@@ -116,7 +116,7 @@ TEST(Relay, LosesDatagramsAtTheRateAskedForAndNoOthers) {
   EXPECT_NEAR(static_cast<double>(received + lost), static_cast<double>(kBatch * kBatches), kOthers);
 }
 
-/// Waits until something that was sent came to the relay's cut line.
+/// Waits until a packet has reached the cut line of the relay.
 bool swallowed(const Emulation& emulation, std::size_t link) {
   return eventually([&] { return emulation.order_relay(link, RelayOrder::kReport).directions[0].cut > 0; });
 }
@@ -131,7 +131,7 @@ TEST(Relay, StopsEverythingWhileCutAndCarriesOnAfterwards) {
   EXPECT_TRUE(swallowed(*emulation, 0));
   EXPECT_EQ(::recv(far.get(), &byte, 1, MSG_DONTWAIT), -1);
   emulation->order_relay(0, RelayOrder::kRestore);
-  // TCP sends it again.
+  // TCP retransmits.
   EXPECT_EQ(::recv(far.get(), &byte, 1, 0), 1);
   EXPECT_THROW(emulation->order_relay(1, RelayOrder::kCut), Error);
   auto bucket = start("two-clusters:hosts=2");
@@ -154,7 +154,8 @@ TEST(Relay, CutsOneOfTwoPathsAndLeavesTheOther) {
   ASSERT_TRUE(ping(near0, far0));
 }
 
-// Processes whose parent is the holder, or that share its namespace after it: found by their network.
+// The processes of an emulation, found by their network namespace: children of the holder, and those that
+// outlive it.
 std::vector<pid_t> processes_in_network_of(pid_t pid) {
   namespace fs = std::filesystem;
   std::vector<pid_t> found;

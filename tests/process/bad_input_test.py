@@ -16,10 +16,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from left_behind import environment, nothing_left  # noqa: E402
+from randomized import test_seed  # noqa: E402
 
 TOMBOLO = os.path.abspath(sys.argv[1])
 USAGE, FAILED = 2, 1
-SEED = int(os.environ.get("SEED", random.SystemRandom().randrange(2**32)))
 
 
 class BadInput(unittest.TestCase):
@@ -201,7 +201,8 @@ class BadInput(unittest.TestCase):
         self.assertEqual(self.run_it(*self.plan(cluster_path, "-o", self.path("plan.json")))[0], 0)
         with open(self.path("plan.json"), "rb") as file:
             plan = file.read()
-        generator = random.Random(SEED)
+        seed = test_seed()
+        generator = random.Random(seed)
         for _ in range(60):
             content, which = generator.choice([(cluster, "cluster"), (plan, "plan")])
             bad = bytearray(content)
@@ -220,9 +221,9 @@ class BadInput(unittest.TestCase):
             path = self.write("bad.json", bytes(bad))
             command = self.plan(path) if which == "cluster" else ["simulate", "--cluster", cluster_path, "--plan", path]
             code, _, error = self.run_it(*command)
-            self.assertIn(code, (0, FAILED, USAGE), f"seed {SEED}: {error}\n{bytes(bad)}")
+            self.assertIn(code, (0, FAILED, USAGE), f"TOMBOLO_TEST_SEED={seed}: {error}\n{bytes(bad)}")
             if code != 0:
-                self.assertRegex(error, r"^tombolo (plan|simulate): ", f"seed {SEED}")
+                self.assertRegex(error, r"^tombolo (plan|simulate): ", f"TOMBOLO_TEST_SEED={seed}")
 
     # ---- ranks
 
@@ -297,5 +298,4 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"SEED={SEED}", flush=True)
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -1,4 +1,4 @@
-// Ranks as real processes: the C program c_ranks under the variables that a launcher sets.
+// Runs ranks as real processes: the C program c_ranks, with the variables that a launcher sets.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -49,10 +49,10 @@ int exit_code(tomboloResult_t result) {
 
 using Variables = std::map<std::string, std::string>;
 
-/// One child with its output. Killed, by its id, and reaped at the latest when this ends.
+/// One child with its output. The destructor kills and reaps a child that still runs.
 class Rank {
  public:
-  /// As a launcher starts it; `more` replaces variables of the same names.
+  /// Starts the program as a launcher does; `more` replaces variables of the same names.
   Rank(int rank, int size, int port, const char* mode, const Variables& more)
       : Rank({mode}, replaced({{"RANK", std::to_string(rank)},
                                {"WORLD_SIZE", std::to_string(size)},
@@ -97,7 +97,7 @@ class Rank {
 
   void kill(int signal) { ::kill(process_, signal); }
 
-  /// Reads until `word` has come; false at the end of the output or of patience.
+  /// Reads until `word` has come; false at the end of the output or after kPatience.
   bool read_until(const std::string& word, Clock::time_point deadline) {
     while (text_.find(word) == std::string::npos) {
       if (!read_some(deadline)) return false;
@@ -159,7 +159,7 @@ TEST(CInterface, EveryFunctionWorksFromC) {
   }
 }
 
-// Whichever rank is killed, also the one that keeps the store.
+// Kills each rank in turn, also the one that holds the store.
 TEST(KilledRank, FailsTheOthersInBoundedTimeAndIsNamed) {
   for (const std::size_t victim : {2U, 0U}) {
     auto ranks = start(4, "loop");
@@ -184,7 +184,7 @@ TEST(StoppedRank, IsNamedAfterTheDeadline) {
   auto ranks = start(3, "loop", {{"TOMBOLO_DEADLINE", "3"}});
   auto deadline = Clock::now() + kPatience;
   for (auto& rank : ranks) ASSERT_TRUE(rank->read_until("ready", deadline)) << rank->text();
-  ranks[1]->kill(SIGSTOP);  // its kernel still answers: only the deadline can tell
+  ranks[1]->kill(SIGSTOP);  // its kernel still acknowledges, so that only the deadline finds it
   for (const std::size_t rank : {0U, 2U}) {
     const int code = ranks[rank]->wait(deadline);
     EXPECT_TRUE(code == exit_code(tomboloTimeout) || code == exit_code(tomboloRemoteError))
@@ -246,7 +246,7 @@ TEST(CInterface, WorksWithoutASecret) {
   for (auto& rank : ranks) EXPECT_EQ(rank->wait(deadline), 0) << rank->text();
 }
 
-// As under mpirun or in a batch script that has its own idea of ranks: who meets by an id reads none of it.
+// mpirun or a batch script may set rank variables of its own; ranks that meet by an id must not read them.
 TEST(UniqueId, WorksWhateverLaunchersVariablesSay) {
   const Variables contradictory[] = {
       {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}},
@@ -290,7 +290,7 @@ void run_pair(int communicators, const Body& body) {
   for (auto& thread : threads) thread.join();
 }
 
-constexpr std::size_t kLarge = std::size_t{8} << 20;  // more than leaves while it is started
+constexpr std::size_t kLarge = std::size_t{8} << 20;  // so large that it is not sent when the call returns
 
 // The buffers of a group are free after its end, also where it failed in the middle (a sanitizer sees more).
 TEST(Group, EndsAllThatItStartedBeforeItReturnsAFailure) {
@@ -309,7 +309,7 @@ TEST(Group, EndsAllThatItStartedBeforeItReturnsAFailure) {
       EXPECT_EQ(std::count(in.begin(), in.end(), static_cast<char>('a' + 1 - rank)),
                 static_cast<std::ptrdiff_t>(kLarge));
     }
-    int sum = 1;  // and nothing is left that would write to what was freed
+    int sum = 1;  // nothing may be left that writes to freed memory
     EXPECT_EQ(tomboloAllReduce(&sum, &sum, 1, tomboloInt32, tomboloSum, fine), tomboloSuccess);
     EXPECT_EQ(sum, 2);
   });

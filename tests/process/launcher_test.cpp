@@ -1,4 +1,4 @@
-// The launcher, with shell scripts as ranks.
+// Tests the launcher with shell scripts as ranks.
 #include "tools/launch/launcher.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ LaunchOptions script(int ranks, const std::string& text) {
   options.ranks = ranks;
   options.program = {"sh", "-c", text};
   options.output = Output::kSilent;
-  options.timeout = std::chrono::seconds(60);  // a test that hangs says so
+  options.timeout = std::chrono::seconds(60);  // so that a test that hangs fails
   options.grace = std::chrono::milliseconds(500);
   return options;
 }
@@ -130,7 +130,7 @@ TEST(Launcher, RefusesWhatCannotBeStarted) {
   EXPECT_THROW(launch(options), Error);
 }
 
-// From here on: the command, as a process of its own.
+// From here on the tests run `tombolo run` as a process of its own.
 
 struct Started {
   pid_t pid = -1;

@@ -1,4 +1,4 @@
-// A thousand connections between two processes: all carry checked data, and what an idle one costs is
+// Makes a thousand connections between two processes: all carry checked data, and the cost of an idle one is
 // printed.
 #include <malloc.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 namespace tombolo::transport {
 namespace {
 
-/// Connections that are being made at a time: fewer than a listener lets strangers hold half-open.
+/// Connections that are made at the same time: fewer than a listener allows to be half-open.
 constexpr std::size_t kBatch = 64;
 
 std::vector<std::byte> message_of(std::size_t connection, bool answer) {
@@ -21,7 +21,7 @@ std::vector<std::byte> message_of(std::size_t connection, bool answer) {
   return test::random_data(random, connection * 7919 % 5000 + (connection % 10 == 0 ? 40'000 : 1));
 }
 
-/// Of this process, in KiB: what it alone has resident, shared pages counted by share.
+/// Resident memory of this process in KiB; shared pages count by share (Pss).
 double resident_kib() {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string line; std::getline(file, line);) {
@@ -35,7 +35,7 @@ double allocated_kib() {
   return static_cast<double>(info.uordblks + info.hblkhd) / 1024;
 }
 
-/// Waits a little for whatever the parts wait for; a thousand connections are looked at in turns.
+/// Waits a little for some of the connections; a thousand of them take turns.
 template <typename Done>
 bool until(Done done) {
   for (auto deadline = test::soon(); !deadline.passed();) {
@@ -92,8 +92,8 @@ int connect_many(bool shm, std::size_t count, int from_parent) {
   encoded.resize(static_cast<std::size_t>(got));
   const Endpoint endpoint = Endpoint::decode(encoded);
   Router router(options_for(shm, "left"));
-  // Left to the kernel: a connection that closes waits until its goodbye is acknowledged, and one after the
-  // other that takes 40 ms each (delayed acknowledgements).
+  // Closing is left to the end of the process: a connection that closes waits until its goodbye is
+  // acknowledged, which takes 40 ms each, one after the other (delayed acknowledgements).
   auto& all = *new std::vector<std::unique_ptr<Connection>>;
   while (all.size() < count) {
     const std::size_t first = all.size(), batch = std::min(kBatch, count - first);
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Over, ManyConnections, testing::Values(false, true),
 
 TEST_P(ManyConnections, CarryCheckedDataAndCostLittleWhileIdle) {
   const bool shm = GetParam();
-  // Through shared memory each takes half a MiB of address space, and of memory what was touched.
+  // Through shared memory each takes half a MiB of address space, but only touched pages take memory.
   const std::size_t count = shm ? 200 : 1000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -187,7 +187,7 @@ TEST_P(ManyConnections, CarryCheckedDataAndCostLittleWhileIdle) {
               idle_allocated, idle_resident);
   RecordProperty("idle_allocated_kib", std::to_string(idle_allocated));
   RecordProperty("idle_resident_kib", std::to_string(idle_resident));
-  // Far above what it is: a leak per connection, or buffers of a megabyte, would show.
+  // The limit is far above the real cost: it finds leaks, and buffers of a megabyte per connection.
   if (!kSanitized) {
     EXPECT_LT(idle_allocated, 512);
   }

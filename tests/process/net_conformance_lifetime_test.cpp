@@ -30,7 +30,7 @@ std::set<std::string> entries(const char* folder) {
   return names;
 }
 
-/// Open descriptors with what they are, without the one that lists them.
+/// Open descriptors with what they refer to, without the one that lists them.
 std::set<std::string> descriptors() {
   std::set<std::string> open;
   for (const std::string& name : entries("/proc/self/fd")) {
@@ -55,7 +55,7 @@ std::set<std::string> threads_here() {
   return threads;
 }
 
-/// Of the library, in this process.
+/// Mappings of the library in this process.
 std::size_t mappings_of(const std::string& library) {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -67,31 +67,32 @@ std::size_t mappings_of(const std::string& library) {
 void talk_to_self(Client& plugin, void* context) {
   HandleMemory handle{};
   void *listen_comm = nullptr, *send_comm = nullptr, *receive_comm = nullptr;
-  REQUIRE(plugin.listen(context, 0, handle.data(), &listen_comm) == abi::kSuccess);
+  REQUIRE(plugin.listen(context, 0, handle.data(), &listen_comm) == abi::ncclSuccess);
   Deadline deadline = Deadline::after(kPatience);
   while (send_comm == nullptr || receive_comm == nullptr) {
-    if (send_comm == nullptr) REQUIRE(plugin.connect(context, 0, handle.data(), &send_comm) == abi::kSuccess);
-    if (receive_comm == nullptr) REQUIRE(plugin.accept(listen_comm, &receive_comm) == abi::kSuccess);
+    if (send_comm == nullptr)
+      REQUIRE(plugin.connect(context, 0, handle.data(), &send_comm) == abi::ncclSuccess);
+    if (receive_comm == nullptr) REQUIRE(plugin.accept(listen_comm, &receive_comm) == abi::ncclSuccess);
     REQUIRE(!deadline.passed());
   }
-  REQUIRE(plugin.close_listen(listen_comm) == abi::kSuccess);
+  REQUIRE(plugin.close_listen(listen_comm) == abi::ncclSuccess);
   auto data = pattern(300'000, 1);
   std::vector<std::byte> buffer(data.size());
   void *memory = nullptr, *send = nullptr, *receive = nullptr;
-  REQUIRE(plugin.register_memory(receive_comm, buffer.data(), buffer.size(), abi::kHostPointer, &memory) ==
-          abi::kSuccess);
-  REQUIRE(plugin.receive(receive_comm, buffer.data(), buffer.size(), memory, &receive) == abi::kSuccess);
-  REQUIRE(plugin.send(send_comm, data.data(), data.size(), nullptr, &send) == abi::kSuccess);
+  REQUIRE(plugin.register_memory(receive_comm, buffer.data(), buffer.size(), abi::NCCL_PTR_HOST, &memory) ==
+          abi::ncclSuccess);
+  REQUIRE(plugin.receive(receive_comm, buffer.data(), buffer.size(), memory, &receive) == abi::ncclSuccess);
+  REQUIRE(plugin.send(send_comm, data.data(), data.size(), nullptr, &send) == abi::ncclSuccess);
   REQUIRE(send != nullptr && receive != nullptr);
   for (int sent = 0, received = 0; sent == 0 || received == 0;) {
-    if (sent == 0) REQUIRE(plugin.test(send, &sent, nullptr) == abi::kSuccess);
-    if (received == 0) REQUIRE(plugin.test(receive, &received, nullptr) == abi::kSuccess);
+    if (sent == 0) REQUIRE(plugin.test(send, &sent, nullptr) == abi::ncclSuccess);
+    if (received == 0) REQUIRE(plugin.test(receive, &received, nullptr) == abi::ncclSuccess);
     REQUIRE(!deadline.passed());
   }
   REQUIRE(buffer == data);
-  REQUIRE(plugin.deregister_memory(receive_comm, memory) == abi::kSuccess);
-  REQUIRE(plugin.close_send(send_comm) == abi::kSuccess);
-  REQUIRE(plugin.close_receive(receive_comm) == abi::kSuccess);
+  REQUIRE(plugin.deregister_memory(receive_comm, memory) == abi::ncclSuccess);
+  REQUIRE(plugin.close_send(send_comm) == abi::ncclSuccess);
+  REQUIRE(plugin.close_receive(receive_comm) == abi::ncclSuccess);
 }
 
 TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
@@ -104,15 +105,15 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
         auto plugin = Client::load(plugin_path(), GetParam());
         REQUIRE(mappings_of("libnccl-net-tombolo") > 0);
         void *context = nullptr, *abandoned = nullptr, *listen_comm = nullptr;
-        REQUIRE(plugin->init(&context, 1, keep_log) == abi::kSuccess);
+        REQUIRE(plugin->init(&context, 1, keep_log) == abi::ncclSuccess);
         talk_to_self(*plugin, context);
-        // A connect that NCCL gave up, whose end nobody tells the plugin.
+        // A connect that NCCL gave up: the plugin is never told of its end.
         HandleMemory handle{};
-        REQUIRE(plugin->listen(context, 0, handle.data(), &listen_comm) == abi::kSuccess);
-        REQUIRE(plugin->connect(context, 0, handle.data(), &abandoned) == abi::kSuccess);
+        REQUIRE(plugin->listen(context, 0, handle.data(), &listen_comm) == abi::ncclSuccess);
+        REQUIRE(plugin->connect(context, 0, handle.data(), &abandoned) == abi::ncclSuccess);
         REQUIRE(abandoned == nullptr);
-        REQUIRE(plugin->close_listen(listen_comm) == abi::kSuccess);
-        REQUIRE(plugin->finalize(context) == abi::kSuccess);
+        REQUIRE(plugin->close_listen(listen_comm) == abi::ncclSuccess);
+        REQUIRE(plugin->finalize(context) == abi::ncclSuccess);
       }
       REQUIRE_EQ(threads_here(), threads);
       REQUIRE_EQ(descriptors(), open);
@@ -122,7 +123,7 @@ TEST_P(NetLifetime, UnloadingLeavesNothingBehindAndTheLibraryLoadsAgain) {
   EXPECT_NO_THROW(peer.join());
 }
 
-// Alike for every version of the ABI.
+// The same for every version of the ABI.
 TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
   Peer peer([](Channel&) {
     ::setenv("TOMBOLO_TLS", "on", 1);
@@ -131,7 +132,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
     auto open = descriptors();
     std::size_t mapped = 0;
     for (int round = 0; round < 3; ++round) {
-      // OpenSSL keeps things for every thread that used it; this one lives on when the plugin is gone.
+      // OpenSSL keeps data for every thread that used it; this thread lives on after the plugin is unloaded.
       std::atomic<bool> talked = false, unloaded = false;
       bool encrypted = false, ended = false;
       std::string failure;
@@ -139,7 +140,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
       {
         auto plugin = Client::load(plugin_path(), kNewestAbi);
         void* context = nullptr;
-        REQUIRE(plugin->init(&context, 1, keep_log) == abi::kSuccess);
+        REQUIRE(plugin->init(&context, 1, keep_log) == abi::ncclSuccess);
         talk_to_self(*plugin, context);
         user = std::thread([&] {
           try {
@@ -153,7 +154,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
         });
         talked.wait(false);
         for (const std::string& line : take_log()) encrypted |= line.find("tcp+tls") != line.npos;
-        ended = plugin->finalize(context) == abi::kSuccess;
+        ended = plugin->finalize(context) == abi::ncclSuccess;
       }
       unloaded = true;
       unloaded.notify_all();
@@ -171,7 +172,7 @@ TEST(NetUnloading, AfterTlsIsHarmlessToThreadsAndToTheProcesssEnd) {
       if (round == 0) mapped = mappings_of("libnccl-net-tombolo");
       REQUIRE(mappings_of("libnccl-net-tombolo") == mapped);
     }
-    // With whatever runs at exit, which a peer leaves out otherwise.
+    // Ends with exit(), so that exit handlers run, which other peers leave out.
     std::exit(0);
   });
   EXPECT_NO_THROW(peer.join());
@@ -200,7 +201,7 @@ TEST_P(NetLifetime, SeveralCommunicatorsRunInSeveralThreads) {
         void* context = side.context();
         if (GetParam() >= 11) REQUIRE(side.plugin().init(&context, static_cast<unsigned>(i), keep_log) == 0);
         for (int round = 0; round < kRounds; ++round) talk_to_self(side.plugin(), context);
-        if (GetParam() >= 11) REQUIRE(side.plugin().finalize(context) == abi::kSuccess);
+        if (GetParam() >= 11) REQUIRE(side.plugin().finalize(context) == abi::ncclSuccess);
         ++finished;
       } catch (const std::exception& error) {
         errors[static_cast<std::size_t>(i)] = error.what();
@@ -229,7 +230,7 @@ TEST_P(NetLifetime, MemoryIsRegisteredFromAnotherThreadWhileMessagesFlow) {
           std::vector<std::byte> buffer(65536);
           while (!over) {
             void* memory = nullptr;
-            if (side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::kHostPointer,
+            if (side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::NCCL_PTR_HOST,
                                               &memory) != 0 ||
                 side.plugin().deregister_memory(comm, memory) != 0) {
               return;
@@ -252,7 +253,7 @@ TEST_P(NetLifetime, MemoryIsRegisteredFromAnotherThreadWhileMessagesFlow) {
         service.join();
         EXPECT_EQ(failure, "");
         EXPECT_EQ(buffer, pattern(20'000, 1));
-        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::kSuccess);
+        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::ncclSuccess);
         channel.signal();
       });
 }
@@ -301,7 +302,7 @@ TEST_P(NetLifetime, ClosingWithRequestsInFlightIsClean) {
       });
 }
 
-// As in NCCL's abort, which gives memory back first and closes then.
+// As in NCCL's abort, which frees memory first and closes then.
 TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
   std::atomic<bool> passed = false;
   constexpr std::size_t kSize = 8'000'000;
@@ -315,27 +316,27 @@ TEST_P(NetLifetime, MemoryDeregisteredWithASendUnderWayIsNotReadAnyMore) {
         void* request = side.send(comm, data, memory);
         std::size_t size = 0;
         REQUIRE(!side.poll(request, size));
-        REQUIRE(side.plugin().deregister_memory(comm, memory) == abi::kSuccess);
-        std::ranges::fill(data, std::byte{0});  // somebody else's now
+        REQUIRE(side.plugin().deregister_memory(comm, memory) == abi::ncclSuccess);
+        std::ranges::fill(data, std::byte{0});  // the memory is in use for something else now
         channel.signal();
         channel.wait();
         take_log();
-        REQUIRE(side.finish_badly(request) == abi::kRemoteError);
+        REQUIRE(side.finish_badly(request) == abi::ncclRemoteError);
         auto lines = take_log();
         REQUIRE(lines.size() == 1 && lines[0].find("deregistered while a send") != std::string::npos);
         void* later = nullptr;
-        REQUIRE(side.plugin().send(comm, other.data(), 8, other_memory, &later) == abi::kRemoteError);
-        REQUIRE(side.plugin().register_memory(comm, data.data(), 8, abi::kHostPointer, &later) ==
-                abi::kRemoteError);
-        REQUIRE(side.plugin().deregister_memory(comm, other_memory) == abi::kSuccess);
+        REQUIRE(side.plugin().send(comm, other.data(), 8, other_memory, &later) == abi::ncclRemoteError);
+        REQUIRE(side.plugin().register_memory(comm, data.data(), 8, abi::NCCL_PTR_HOST, &later) ==
+                abi::ncclRemoteError);
+        REQUIRE(side.plugin().deregister_memory(comm, other_memory) == abi::ncclSuccess);
       },
       [&](Side& side, void* comm, Channel& channel) {
         channel.wait();
         std::vector<std::byte> buffer(kSize);
         void* request = side.receive(comm, buffer);
-        // No goodbye fits behind a frame that was cut short: the peer has to answer when asked, well before
-        // the idle timeout of 60 s.
-        EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
+        // No goodbye can be sent behind a frame that was cut short. The peer must notice the closing well
+        // before the idle timeout of 60 s.
+        EXPECT_EQ(side.finish_badly(request), abi::ncclRemoteError);
         channel.signal();
         passed = true;
       });
@@ -351,9 +352,9 @@ TEST_P(NetLifetime, MemoryDeregisteredWithAReceiveUnderWayIsNotWrittenAnyMore) {
         channel.wait();
         auto data = pattern(kSize, 1);
         void* request = nullptr;
-        REQUIRE(side.plugin().send(comm, data.data(), kSize, nullptr, &request) == abi::kSuccess);
+        REQUIRE(side.plugin().send(comm, data.data(), kSize, nullptr, &request) == abi::ncclSuccess);
         REQUIRE(request != nullptr);
-        REQUIRE(side.finish_badly(request) == abi::kRemoteError);
+        REQUIRE(side.finish_badly(request) == abi::ncclRemoteError);
         channel.signal();
       },
       [&](Side& side, void* comm, Channel& channel) {
@@ -362,12 +363,12 @@ TEST_P(NetLifetime, MemoryDeregisteredWithAReceiveUnderWayIsNotWrittenAnyMore) {
         void* request = side.receive(comm, buffer, memory);
         std::size_t size = 0;
         EXPECT_FALSE(side.poll(request, size));
-        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::kSuccess);
+        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::ncclSuccess);
         std::ranges::fill(buffer, std::byte{7});
         channel.signal();
         channel.wait();
         EXPECT_EQ(std::ranges::count(buffer, std::byte{7}), static_cast<std::ptrdiff_t>(kSize));
-        EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
+        EXPECT_EQ(side.finish_badly(request), abi::ncclRemoteError);
         passed = true;
       });
   EXPECT_TRUE(passed);
@@ -410,20 +411,20 @@ TEST_P(NetLifetime, AKilledPeerMakesTestFailInBoundedTime) {
     EXPECT_FALSE(side.poll(request, size));
     peer.kill();
     take_log();
-    EXPECT_EQ(side.finish_badly(request), abi::kRemoteError);
+    EXPECT_EQ(side.finish_badly(request), abi::ncclRemoteError);
     auto lines = take_log();
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_TRUE(lines[0].starts_with("2 NET/Tombolo : ")) << lines[0];
-    // Later posts fail as well, instead of asking to try again for ever.
+    // Later posts fail as well; they must not return "try again" for ever.
     void* later = nullptr;
-    abi::Result result = abi::kSuccess;
+    abi::ncclResult_t result = abi::ncclSuccess;
     Deadline deadline = Deadline::after(kPatience);
-    while (result == abi::kSuccess && !deadline.passed()) {
+    while (result == abi::ncclSuccess && !deadline.passed()) {
       result = peer_sends ? side.plugin().receive(comm, data.data(), 8, nullptr, &later)
                           : side.plugin().send(comm, data.data(), 8, nullptr, &later);
-      if (result == abi::kSuccess && later != nullptr) result = side.finish_badly(later);
+      if (result == abi::ncclSuccess && later != nullptr) result = side.finish_badly(later);
     }
-    EXPECT_EQ(result, abi::kRemoteError);
+    EXPECT_EQ(result, abi::ncclRemoteError);
     if (peer_sends) {
       side.plugin().close_receive(comm);
     } else {

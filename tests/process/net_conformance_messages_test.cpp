@@ -33,7 +33,7 @@ TEST_P(NetMessages, AReceiveMayBeLargerThanItsSendAndBothEndsReportTheRealSize) 
           ASSERT_EQ(side.finish(side.receive(comm, buffer)), size);
           auto expected = pattern(size, 1);
           EXPECT_TRUE(std::equal(expected.begin(), expected.end(), buffer.begin()));
-          // What lies behind the message is left alone.
+          // Bytes behind the message stay as they are.
           EXPECT_TRUE(std::all_of(buffer.begin() + static_cast<std::ptrdiff_t>(size), buffer.end(),
                                   [](std::byte byte) { return byte == std::byte{0xee}; }));
         }
@@ -47,10 +47,10 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
       [](Side& side, void* comm, Channel& channel) {
         auto data = pattern(1001, 1);
         void* request = side.send(comm, data);
-        // Done, as far as the sender knows, or failed with the connection: its end is open.
+        // The send may be done, as far as the sender knows, or have failed with the connection.
         int done = 0;
         Deadline deadline = Deadline::after(kPatience);
-        while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::kSuccess)
+        while (done == 0 && side.plugin().test(request, &done, nullptr) == abi::ncclSuccess)
           REQUIRE(!deadline.passed());
         channel.wait();
       },
@@ -58,7 +58,7 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
         std::vector<std::byte> buffer(1001, std::byte{0xee});
         buffer.resize(1000);
         take_log();
-        EXPECT_NE(side.finish_badly(side.receive(comm, buffer)), abi::kSuccess);
+        EXPECT_NE(side.finish_badly(side.receive(comm, buffer)), abi::ncclSuccess);
         auto lines = take_log();
         ASSERT_FALSE(lines.empty());
         EXPECT_TRUE(lines.back().starts_with("2 ")) << lines.back();
@@ -150,7 +150,8 @@ TEST_P(NetMessages, RequestsMayBeTestedInAnyOrder) {
 
 TEST_P(NetMessages, LaterRequestsProgressWhileOnlyTheOldestIsTested) {
   // Both ends test only the last of eight; all the older ones must then be found done at their first test.
-  // And the other way round: only the oldest, until the peer says over another way that everything arrived.
+  // Then the other way round: only the oldest is tested until the peer says over the channel that everything
+  // arrived.
   constexpr std::size_t kCount = 8, kSize = 300'000;
   Pair::run(
       GetParam(),
@@ -162,7 +163,7 @@ TEST_P(NetMessages, LaterRequestsProgressWhileOnlyTheOldestIsTested) {
         std::size_t size = 0;
         for (std::size_t i = 0; i + 1 < kCount; ++i) REQUIRE(side.poll(requests[i], size) && size == kSize);
 
-        // Small ones: the first test must hand all of them to the network, as NCCL may not come back for
+        // Small messages: the first test must hand all of them to the network, as NCCL may not come back for
         // long.
         auto small = pattern(50, 2);
         requests.clear();
@@ -198,12 +199,12 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         std::vector<void*> requests;
         void* request = nullptr;
         do {
-          REQUIRE(side.plugin().send(comm, data.data(), data.size(), nullptr, &request) == abi::kSuccess);
+          REQUIRE(side.plugin().send(comm, data.data(), data.size(), nullptr, &request) == abi::ncclSuccess);
           if (request != nullptr) requests.push_back(request);
         } while (request != nullptr && requests.size() < kMost);
         REQUIRE(request == nullptr);
-        REQUIRE(requests.size() >= abi::kRequestsPerComm);
-        // One done makes room for one more.
+        REQUIRE(requests.size() >= abi::NCCL_NET_MAX_REQUESTS);
+        // One completed request makes room for one more.
         REQUIRE(side.finish(requests.front()) == data.size());
         requests.front() = side.send(comm, data);
         auto count = requests.size() + 1;
@@ -212,17 +213,17 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         channel.wait();
       },
       [&](Side& side, void* comm, Channel& channel) {
-        // Likewise when receives are posted and nothing comes.
+        // The same holds when receives are posted and nothing comes.
         std::vector<std::byte> buffer(16);
         std::deque<void*> requests;
         void* request = nullptr;
         do {
           ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                    abi::kSuccess);
+                    abi::ncclSuccess);
           if (request != nullptr) requests.push_back(request);
         } while (request != nullptr && requests.size() < kMost);
         EXPECT_EQ(request, nullptr);
-        EXPECT_GE(requests.size(), static_cast<std::size_t>(abi::kRequestsPerComm));
+        EXPECT_GE(requests.size(), static_cast<std::size_t>(abi::NCCL_NET_MAX_REQUESTS));
         std::size_t count = 0;
         std::size_t posted = requests.size(), done = 0;
         // The sender's first request needs a receive that is progressed.
@@ -233,7 +234,7 @@ TEST_P(NetMessages, ANullRequestSaysTryAgainWhenAllAreInFlight) {
         while (done < count) {
           while (posted < count) {
             ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                      abi::kSuccess);
+                      abi::ncclSuccess);
             if (request == nullptr) break;
             requests.push_back(request);
             ++posted;
@@ -255,11 +256,11 @@ TEST_P(NetMessages, ThePresetOfAnOptionalReceiveCompletionIsOverwritten) {
         channel.wait();
       },
       [](Side& side, void* comm, Channel& channel) {
-        auto* preset = reinterpret_cast<void*>(std::intptr_t{abi::kOptionalReceiveCompletion});
+        auto* preset = reinterpret_cast<void*>(std::intptr_t{abi::NCCL_NET_OPTIONAL_RECV_COMPLETION});
         std::vector<std::byte> buffer(100);
         void* request = preset;
         ASSERT_EQ(side.plugin().receive(comm, buffer.data(), buffer.size(), nullptr, &request),
-                  abi::kSuccess);
+                  abi::ncclSuccess);
         ASSERT_NE(request, preset);
         ASSERT_NE(request, nullptr);
         // Also where the answer is "try again".
@@ -267,7 +268,8 @@ TEST_P(NetMessages, ThePresetOfAnOptionalReceiveCompletionIsOverwritten) {
         void* more = preset;
         for (int i = 0; i < 1000 && more != nullptr; ++i) {
           more = preset;
-          ASSERT_EQ(side.plugin().receive(comm, other.data(), other.size(), nullptr, &more), abi::kSuccess);
+          ASSERT_EQ(side.plugin().receive(comm, other.data(), other.size(), nullptr, &more),
+                    abi::ncclSuccess);
           ASSERT_NE(more, preset);
         }
         EXPECT_EQ(more, nullptr);
@@ -285,18 +287,19 @@ TEST_P(NetMessages, OnlyHostMemoryIsRegisteredAndAFlushOfItIsNothing) {
         void* memory = side.register_memory(comm, buffer);
         EXPECT_NE(memory, nullptr);
         void* request = &side;
-        EXPECT_EQ(side.plugin().flush(comm, buffer.data(), buffer.size(), memory, &request), abi::kSuccess);
+        EXPECT_EQ(side.plugin().flush(comm, buffer.data(), buffer.size(), memory, &request),
+                  abi::ncclSuccess);
         EXPECT_EQ(request, nullptr);
-        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::kSuccess);
+        EXPECT_EQ(side.plugin().deregister_memory(comm, memory), abi::ncclSuccess);
 
         take_log();
         void* refused = &side;
         EXPECT_NE(
-            side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::kCudaPointer, &refused),
-            abi::kSuccess);
+            side.plugin().register_memory(comm, buffer.data(), buffer.size(), abi::NCCL_PTR_CUDA, &refused),
+            abi::ncclSuccess);
         EXPECT_EQ(refused, nullptr);
         EXPECT_NE(side.plugin().register_dma_buf(comm, buffer.data(), buffer.size(), 0, &refused),
-                  abi::kSuccess);
+                  abi::ncclSuccess);
         auto lines = take_log();
         ASSERT_EQ(lines.size(), 2U);
         for (const std::string& line : lines) EXPECT_NE(line.find("host memory"), line.npos) << line;

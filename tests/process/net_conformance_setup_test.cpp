@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/format.h"
+#include "net_plugin/limits.h"
 #include "tests/process/net_harness.h"
 
 namespace tombolo::net_plugin::test {
@@ -33,36 +34,36 @@ TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
   Side side(GetParam());
   EXPECT_EQ(side.plugin().name(), "Tombolo");
   int count = 0;
-  ASSERT_EQ(side.plugin().devices(&count), abi::kSuccess);
+  ASSERT_EQ(side.plugin().devices(&count), abi::ncclSuccess);
   ASSERT_EQ(count, 1);
-  abi::PropertiesV12 properties{};
-  properties.force_flush = 7;
-  ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::kSuccess);
+  abi::ncclNetProperties_v12_t properties{};
+  properties.forceFlush = 7;
+  ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::ncclSuccess);
   EXPECT_STREQ(properties.name, "tombolo0");
   EXPECT_NE(properties.guid, 0U);
-  EXPECT_EQ(properties.pointer_support, abi::kHostPointer);
+  EXPECT_EQ(properties.ptrSupport, abi::NCCL_PTR_HOST);
   EXPECT_GT(properties.speed, 0);
   EXPECT_GE(properties.latency, 0);
-  EXPECT_GT(properties.most_comms, 1000);
-  EXPECT_EQ(properties.most_receives, 1);
-  EXPECT_EQ(properties.net_device_type, abi::kHostDevice);
-  EXPECT_EQ(properties.registration_is_global, 0);
+  EXPECT_GT(properties.maxComms, 1000);
+  EXPECT_EQ(properties.maxRecvs, 1);
+  EXPECT_EQ(properties.netDeviceType, abi::NCCL_NET_DEVICE_HOST);
+  EXPECT_EQ(properties.regIsGlobal, 0);
   if (GetParam() >= 9) {
-    EXPECT_EQ(properties.force_flush, 0);
-    EXPECT_EQ(properties.group.count, 1);
-    EXPECT_EQ(properties.group.devices[0], 0);
-    EXPECT_EQ(properties.most_point_to_point_bytes, abi::kLargestMessage);
-    EXPECT_EQ(properties.most_collective_bytes, abi::kLargestMessage);
+    EXPECT_EQ(properties.forceFlush, 0);
+    EXPECT_EQ(properties.vProps.ndevs, 1);
+    EXPECT_EQ(properties.vProps.devs[0], 0);
+    EXPECT_EQ(properties.maxP2pBytes, kMaxMessageBytes);
+    EXPECT_EQ(properties.maxCollBytes, kMaxMessageBytes);
   }
   if (GetParam() >= 11) {
-    EXPECT_EQ(properties.most_requests_in_one, 1);
+    EXPECT_EQ(properties.maxMultiRequestSize, 1);
   }
   if (GetParam() >= 12) {
-    EXPECT_EQ(properties.rail, -1);
-    EXPECT_EQ(properties.plane, -1);
+    EXPECT_EQ(properties.railId, -1);
+    EXPECT_EQ(properties.planeId, -1);
   }
-  EXPECT_NE(side.plugin().get_properties(1, &properties), abi::kSuccess);
-  EXPECT_NE(side.plugin().get_properties(-1, &properties), abi::kSuccess);
+  EXPECT_NE(side.plugin().get_properties(1, &properties), abi::ncclSuccess);
+  EXPECT_NE(side.plugin().get_properties(-1, &properties), abi::ncclSuccess);
 }
 
 TEST_P(NetSetup, SaysAtInitWhatItIsAndWhatItFound) {
@@ -91,18 +92,18 @@ TEST_P(NetSetup, RejectsAWrongEnvironmentNamingTheVariable) {
   auto plugin = Client::load(plugin_path(), GetParam());
   take_log();
   void* context = nullptr;
-  EXPECT_EQ(plugin->init(&context, 1, keep_log), abi::kInvalidUsage);
+  EXPECT_EQ(plugin->init(&context, 1, keep_log), abi::ncclInvalidUsage);
   auto lines = take_log();
   ASSERT_FALSE(lines.empty());
   EXPECT_TRUE(lines.back().starts_with("2 ")) << lines.back();
   EXPECT_NE(lines.back().find("TOMBOLO_NET_DEVICES"), std::string::npos) << lines.back();
   int count = 0;
-  EXPECT_NE(plugin->devices(&count), abi::kSuccess);
+  EXPECT_NE(plugin->devices(&count), abi::ncclSuccess);
 }
 
 TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
-  // NCCL's proxy asks for several connections in turn: an answer must not wait for anybody. Who waited for
-  // the peer here would wait for ever.
+  // NCCL's proxy asks for several connections in turn, so that no call may wait. A plugin that waited for the
+  // peer here would wait for ever.
   Peer peer([&](Channel& channel) {
     Side side(GetParam());
     HandleMemory handle;
@@ -110,7 +111,7 @@ TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
     // The listener does not accept yet.
     for (int attempt = 0; attempt < 3; ++attempt) {
       void* comm = &side;
-      REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kSuccess);
+      REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::ncclSuccess);
       REQUIRE(comm == nullptr);
       ::poll(nullptr, 0, 5);
     }
@@ -124,7 +125,7 @@ TEST_P(NetSetup, ConnectAndAcceptNeverBlockAndAreAskedAgain) {
   void* listen_comm = side.listen(handle);
   for (int attempt = 0; attempt < 3; ++attempt) {
     void* comm = &side;
-    ASSERT_EQ(side.plugin().accept(listen_comm, &comm), abi::kSuccess);
+    ASSERT_EQ(side.plugin().accept(listen_comm, &comm), abi::ncclSuccess);
     EXPECT_EQ(comm, nullptr);
   }
   peer.channel().send(handle.data(), handle.size());
@@ -152,7 +153,7 @@ TEST_P(NetSetup, CloseListenRightAfterAcceptLeavesTheConnectionAlone) {
   void* listen_comm = side.listen(handle);
   peer.channel().send(handle.data(), handle.size());
   void* comm = side.accept(listen_comm);
-  ASSERT_EQ(side.plugin().close_listen(listen_comm), abi::kSuccess);
+  ASSERT_EQ(side.plugin().close_listen(listen_comm), abi::ncclSuccess);
   peer.channel().signal();
   std::vector<std::byte> buffer(data.size());
   EXPECT_EQ(side.finish(side.receive(comm, buffer)), data.size());
@@ -166,16 +167,16 @@ TEST_P(NetSetup, TwoConnectsToOneListenGiveTwoConnections) {
     Side side(GetParam());
     HandleMemory first;
     channel.receive(first.data(), first.size());
-    // The second one from other memory, both being made at a time; then a third from memory used before.
+    // The second from other memory, while both are being made; then a third from memory that was used before.
     HandleMemory second = first;
     void *one = nullptr, *two = nullptr;
     Deadline deadline = Deadline::after(kPatience);
     while (one == nullptr || two == nullptr) {
       if (one == nullptr) {
-        REQUIRE(side.plugin().connect(side.context(), 0, first.data(), &one) == abi::kSuccess);
+        REQUIRE(side.plugin().connect(side.context(), 0, first.data(), &one) == abi::ncclSuccess);
       }
       if (two == nullptr) {
-        REQUIRE(side.plugin().connect(side.context(), 0, second.data(), &two) == abi::kSuccess);
+        REQUIRE(side.plugin().connect(side.context(), 0, second.data(), &two) == abi::ncclSuccess);
       }
       REQUIRE(!deadline.passed());
     }
@@ -197,7 +198,7 @@ TEST_P(NetSetup, TwoConnectsToOneListenGiveTwoConnections) {
   for (int i = 0; i < 3; ++i) comms.push_back(side.accept(listen_comm));
   // Exactly one accept per connect.
   void* more = nullptr;
-  EXPECT_EQ(side.plugin().accept(listen_comm, &more), abi::kSuccess);
+  EXPECT_EQ(side.plugin().accept(listen_comm, &more), abi::ncclSuccess);
   EXPECT_EQ(more, nullptr);
   std::vector<std::vector<std::byte>> received;
   for (void* comm : comms) {
@@ -219,7 +220,7 @@ TEST_P(NetSetup, AForeignHandleIsRefusedWithAReason) {
   auto refuse = [&](HandleMemory bad, std::string_view reason) {
     take_log();
     void* comm = &side;
-    EXPECT_EQ(side.plugin().connect(side.context(), 0, bad.data(), &comm), abi::kRemoteError);
+    EXPECT_EQ(side.plugin().connect(side.context(), 0, bad.data(), &comm), abi::ncclRemoteError);
     EXPECT_EQ(comm, nullptr);
     auto lines = take_log();
     ASSERT_FALSE(lines.empty());
@@ -243,7 +244,7 @@ TEST_P(NetSetup, AnAbandonedConnectIsForgotten) {
     channel.receive(handle.data(), handle.size());
     channel.receive(next.data(), next.size());
     void* comm = nullptr;
-    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kSuccess);
+    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::ncclSuccess);
     REQUIRE(comm == nullptr);
     handle = next;
     comm = side.connect(handle);
@@ -315,8 +316,8 @@ TEST_P(NetSetup, EveryConnectionChoosesItsOwnTransport) {
   {
     Environment self("TOMBOLO_HOST", "a0");
     Side side(GetParam());
-    abi::PropertiesV12 properties{};
-    ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::kSuccess);
+    abi::ncclNetProperties_v12_t properties{};
+    ASSERT_EQ(side.plugin().get_properties(0, &properties), abi::ncclSuccess);
     EXPECT_EQ(properties.speed, 100'000);
     auto route_to = [&](Peer& peer) {
       HandleMemory handle{};
@@ -366,7 +367,7 @@ TEST_P(NetSetup, AForbiddenFallbackToTcpIsAnErrorThatSaysWhy) {
     channel.receive(handle.data(), handle.size());
     take_log();
     void* comm = nullptr;
-    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::kInvalidUsage);
+    REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &comm) == abi::ncclInvalidUsage);
     REQUIRE(comm == nullptr);
     auto lines = take_log();
     REQUIRE(!lines.empty());

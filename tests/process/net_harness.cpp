@@ -124,7 +124,7 @@ void Peer::kill() {
 }
 
 Side::Side(int abi_version) : plugin_(Client::load(plugin_path(), abi_version)) {
-  REQUIRE(plugin_->init(&context_, 0x70, keep_log) == abi::kSuccess);
+  REQUIRE(plugin_->init(&context_, 0x70, keep_log) == abi::ncclSuccess);
 }
 
 Side::~Side() {
@@ -133,7 +133,7 @@ Side::~Side() {
 
 void* Side::listen(HandleMemory& handle) {
   void* comm = nullptr;
-  REQUIRE(plugin_->listen(context_, 0, handle.data(), &comm) == abi::kSuccess);
+  REQUIRE(plugin_->listen(context_, 0, handle.data(), &comm) == abi::ncclSuccess);
   REQUIRE(comm != nullptr);
   return comm;
 }
@@ -141,7 +141,7 @@ void* Side::listen(HandleMemory& handle) {
 void* Side::connect(HandleMemory& handle) {
   Deadline deadline = Deadline::after(kPatience);
   for (void* comm = nullptr;;) {
-    REQUIRE(plugin_->connect(context_, 0, handle.data(), &comm) == abi::kSuccess);
+    REQUIRE(plugin_->connect(context_, 0, handle.data(), &comm) == abi::ncclSuccess);
     if (comm != nullptr) return comm;
     REQUIRE(!deadline.passed());
   }
@@ -150,7 +150,7 @@ void* Side::connect(HandleMemory& handle) {
 void* Side::accept(void* listen_comm) {
   Deadline deadline = Deadline::after(kPatience);
   for (void* comm = nullptr;;) {
-    REQUIRE(plugin_->accept(listen_comm, &comm) == abi::kSuccess);
+    REQUIRE(plugin_->accept(listen_comm, &comm) == abi::ncclSuccess);
     if (comm != nullptr) return comm;
     REQUIRE(!deadline.passed());
   }
@@ -158,8 +158,8 @@ void* Side::accept(void* listen_comm) {
 
 void* Side::register_memory(void* comm, std::vector<std::byte>& buffer) {
   void* memory = nullptr;
-  REQUIRE(plugin_->register_memory(comm, buffer.data(), buffer.size(), abi::kHostPointer, &memory) ==
-          abi::kSuccess);
+  REQUIRE(plugin_->register_memory(comm, buffer.data(), buffer.size(), abi::NCCL_PTR_HOST, &memory) ==
+          abi::ncclSuccess);
   return memory;
 }
 
@@ -167,7 +167,7 @@ void* Side::send(void* comm, const std::vector<std::byte>& data, void* memory) {
   Deadline deadline = Deadline::after(kPatience);
   for (void* request = nullptr;;) {
     auto* bytes = const_cast<std::byte*>(data.data());
-    REQUIRE(plugin_->send(comm, bytes, data.size(), memory, &request) == abi::kSuccess);
+    REQUIRE(plugin_->send(comm, bytes, data.size(), memory, &request) == abi::ncclSuccess);
     if (request != nullptr) return request;
     REQUIRE(!deadline.passed());
   }
@@ -176,7 +176,7 @@ void* Side::send(void* comm, const std::vector<std::byte>& data, void* memory) {
 void* Side::receive(void* comm, std::vector<std::byte>& buffer, void* memory) {
   Deadline deadline = Deadline::after(kPatience);
   for (void* request = nullptr;;) {
-    REQUIRE(plugin_->receive(comm, buffer.data(), buffer.size(), memory, &request) == abi::kSuccess);
+    REQUIRE(plugin_->receive(comm, buffer.data(), buffer.size(), memory, &request) == abi::ncclSuccess);
     if (request != nullptr) return request;
     REQUIRE(!deadline.passed());
   }
@@ -184,7 +184,7 @@ void* Side::receive(void* comm, std::vector<std::byte>& buffer, void* memory) {
 
 bool Side::poll(void* request, std::size_t& size) {
   int done = -1, bytes = -1;
-  REQUIRE(plugin_->test(request, &done, &bytes) == abi::kSuccess);
+  REQUIRE(plugin_->test(request, &done, &bytes) == abi::ncclSuccess);
   REQUIRE(done == 0 || done == 1);
   if (done == 0) return false;
   REQUIRE(bytes >= 0);
@@ -199,25 +199,25 @@ std::size_t Side::finish(void* request) {
   return size;
 }
 
-abi::Result Side::finish_badly(void* request) {
+abi::ncclResult_t Side::finish_badly(void* request) {
   Deadline deadline = Deadline::after(kPatience);
   for (;;) {
     int done = 0, bytes = 0;
-    abi::Result result = plugin_->test(request, &done, &bytes);
-    if (result != abi::kSuccess) return result;
+    abi::ncclResult_t result = plugin_->test(request, &done, &bytes);
+    if (result != abi::ncclSuccess) return result;
     REQUIRE(done == 0);
     REQUIRE(!deadline.passed());
   }
 }
 
-void keep_log(int level, unsigned long, const char*, int, const char* format, ...) {
+void keep_log(abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
   char text[4096];
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   std::lock_guard guard(log_lock);
-  log_lines.push_back(fmt::format("{} {}", level, text));
+  log_lines.push_back(fmt::format("{} {}", static_cast<int>(level), text));
 }
 
 std::vector<std::string> take_log() {
@@ -242,7 +242,7 @@ void Pair::run(int abi_version, const Body& sender, const Body& receiver) {
     channel.receive(handle.data(), handle.size());
     void* comm = side.connect(handle);
     sender(side, comm, channel);
-    REQUIRE(side.plugin().close_send(comm) == abi::kSuccess);
+    REQUIRE(side.plugin().close_send(comm) == abi::ncclSuccess);
   });
   {
     Side side(abi_version);
@@ -250,9 +250,9 @@ void Pair::run(int abi_version, const Body& sender, const Body& receiver) {
     void* listen_comm = side.listen(handle);
     peer.channel().send(handle.data(), handle.size());
     void* comm = side.accept(listen_comm);
-    REQUIRE(side.plugin().close_listen(listen_comm) == abi::kSuccess);
+    REQUIRE(side.plugin().close_listen(listen_comm) == abi::ncclSuccess);
     receiver(side, comm, peer.channel());
-    REQUIRE(side.plugin().close_receive(comm) == abi::kSuccess);
+    REQUIRE(side.plugin().close_receive(comm) == abi::ncclSuccess);
   }
   peer.join();
 }

@@ -1,5 +1,5 @@
-// Two processes that drive the net plugin as NCCL does: this one and a forked peer, with a channel between
-// them.
+// The harness of the conformance tests: two processes, this one and a forked peer, drive the net plugin as
+// NCCL does, with a channel between them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 
 namespace tombolo::net_plugin::test {
 
-/// Generous, since the tests share a small machine; nothing waits longer.
+/// The deadline of every wait. It is generous, since the tests share a small machine.
 inline constexpr Duration kPatience = std::chrono::seconds(30);
 
 /// Every version of the ABI; the oldest, the middle and the newest where a sanitizer makes each take many
@@ -39,7 +39,7 @@ void require(bool condition, const char* text, const char* file, int line);
 void require_equal(const std::set<std::string>& seen, const std::set<std::string>& wanted, const char* text,
                    const char* file, int line);
 
-/// What NCCL's bootstrap is to NCCL: carries handles, and lets the processes wait for each other.
+/// Stands in for NCCL's bootstrap: carries handles, and lets the processes wait for each other.
 class Channel {
  public:
   explicit Channel(int descriptor) : descriptor_(descriptor) {}
@@ -57,20 +57,20 @@ class Channel {
   int descriptor_;
 };
 
-/// A forked process that runs `body` and must end well. Forks at once: make it before any thread.
+/// A forked process that runs `body` and must succeed. The constructor forks, so make it before any thread.
 class Peer {
  public:
   using Body = std::function<void(Channel&)>;
   explicit Peer(const Body& body);
-  /// Kills what still runs.
+  /// Kills the peer if it still runs.
   ~Peer();
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
   Channel& channel() { return *channel_; }
-  /// Waits for the end; throws unless the peer ended well.
+  /// Waits for the end of the peer; throws unless it succeeded.
   void join();
-  /// Ends it with SIGKILL and reaps it.
+  /// Ends the peer with SIGKILL and reaps it.
   void kill();
 
  private:
@@ -78,9 +78,10 @@ class Peer {
   std::unique_ptr<Channel> channel_;
 };
 
-using HandleMemory = std::array<std::byte, abi::kHandleBytes>;
+using HandleMemory = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 
-/// One process's plugin: loaded, initialised, and finalised at the end. Its calls insist on success.
+/// The plugin in one process: loaded, initialised, and finalised at the end. Its calls throw unless they
+/// succeed.
 class Side {
  public:
   explicit Side(int abi_version);
@@ -92,12 +93,12 @@ class Side {
   void* context() { return context_; }
 
   void* listen(HandleMemory& handle);
-  /// Asks again and again, as NCCL does.
+  /// Calls again until the connection is there, as NCCL does.
   void* connect(HandleMemory& handle);
   void* accept(void* listen_comm);
   void* register_memory(void* comm, std::vector<std::byte>& buffer);
 
-  /// Both post until the plugin takes it.
+  /// Both post again until the plugin accepts the request.
   void* send(void* comm, const std::vector<std::byte>& data, void* memory = nullptr);
   void* receive(void* comm, std::vector<std::byte>& buffer, void* memory = nullptr);
   /// Tests until done; the size that test() reports.
@@ -105,7 +106,7 @@ class Side {
   /// One test; true when done.
   bool poll(void* request, std::size_t& size);
   /// Tests until it fails; the result code.
-  abi::Result finish_badly(void* request);
+  abi::ncclResult_t finish_badly(void* request);
 
  private:
   std::unique_ptr<Client> plugin_;
@@ -115,8 +116,8 @@ class Side {
 /// Lines that the plugin gave to its logger since the last call, "<level> <text>".
 std::vector<std::string> take_log();
 /// A logger like NCCL's, which keeps the lines.
-void keep_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...)
-    __attribute__((format(printf, 5, 6)));
+void keep_log(abi::ncclDebugLogLevel level, unsigned long subsystems, const char* file, int line,
+              const char* format, ...) __attribute__((format(printf, 5, 6)));
 
 /// Bytes that depend on `seed` and position.
 std::vector<std::byte> pattern(std::size_t size, unsigned seed);

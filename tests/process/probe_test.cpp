@@ -1,5 +1,5 @@
-// The probe over the real transports, on loopback: every rank a thread, every host a pair of loopback
-// addresses.
+// Runs the probe over the real transports, on loopback: each rank is a thread, and each host a pair of
+// loopback addresses.
 #include "probe/probe.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace tombolo::probe {
 namespace {
 
-// Hosts of the Holmes setting on loopback addresses; the rate limits are the transport's.
+// The hosts of the Holmes setting on loopback addresses; the transport applies the rate limits.
 class Probe : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -104,7 +104,8 @@ TEST_F(Probe, MeasuresEveryPairOfNicsOfOneFabricAlikeOnAllRanks) {
     EXPECT_EQ(link.from_nic, link.to_nic);
     EXPECT_GT(link.latency_seconds, 0) << name;
     double limit = link.from_nic == "eth0" ? 40e6 / 8 : 400e6 / 8;
-    // Never above what is allowed, but for the bucket's rest; below it by what the machine does besides.
+    // At most the allowed rate and the burst of the bucket; below it by as much as other work slows the
+    // machine.
     EXPECT_LT(link.bytes_per_second, 1.5 * limit) << name;
     EXPECT_GT(link.bytes_per_second, 0) << name;
     EXPECT_TRUE(link.from_nic == "eth0" || link.from_host[0] == link.to_host[0]) << name;

@@ -1,4 +1,4 @@
-// Watching processes from a test, with deadlines.
+// Helpers of tests that watch processes, with deadlines.
 #pragma once
 
 #include <signal.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/temporary_folder.h"
 
 namespace tombolo::tests {
 
@@ -27,7 +28,7 @@ inline bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-/// False also for one that has ended but was not waited for.
+/// False also for a process that has ended but was not waited for.
 inline bool is_running(pid_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -36,34 +37,17 @@ inline bool is_running(pid_t pid) {
   return end != std::string::npos && text.size() > end + 2 && text[end + 2] != 'Z';
 }
 
-/// A folder of this test's own, removed with the object.
-class Folder {
+/// A temporary folder into which processes write their ids as file names.
+class Folder : public TemporaryFolder {
  public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tombolo-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp " + pattern);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
-  /// The process ids that others wrote as file names into this folder.
   std::vector<pid_t> pids() const {
     std::vector<pid_t> all;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path())) {
       std::string name = entry.path().filename().string();
       if (name.find_first_not_of("0123456789") == std::string::npos) all.push_back(std::stoi(name));
     }
     return all;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 }  // namespace tombolo::tests

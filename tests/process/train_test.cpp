@@ -1,4 +1,4 @@
-// tombolo train as a user runs it: one process, several, bad files, interrupts.
+// Runs tombolo train as a user does: in one process and in several, with bad files, and with interrupts.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -125,7 +125,7 @@ TEST_F(Train, ProcessesInAnyLayoutReportTheLossOfOne) {
     std::uint64_t sent = 0;
     const Json traffic = json("traffic");  // must outlive the loop over its part
     for (const Json& link : traffic["links"]) sent += link["bytes"].get<std::uint64_t>();
-    // Every step at least the gradients or the activations of each row cross once.
+    // In every step at least the gradients or the activations of each row cross once.
     EXPECT_GT(sent, 30U * 8 * 32 * 32 * 4) << layout;
   }
 }
@@ -222,7 +222,7 @@ TEST_F(TrainWithAPlan, OneMachineThatThePlanDoesNotNameTrainsWithAWarningOfRankZ
   EXPECT_EQ(finished.output.find("train: warning", at + 25), std::string::npos) << finished.output;
 }
 
-/// Runs it until the test ends it.
+/// A run that lasts until the test ends it.
 pid_t start(const std::string& command) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -232,7 +232,7 @@ pid_t start(const std::string& command) {
   return child;
 }
 
-/// The status with which it ends; nothing where it does not.
+/// The exit status; nothing where it does not end in time.
 std::optional<int> end_of(pid_t child) {
   int status = 0;
   if (eventually([&] { return ::waitpid(child, &status, WNOHANG) == child; })) return status;

@@ -1,5 +1,5 @@
-// UCX between processes, over its tcp on loopback: peers that are killed, and many connections. The peer is
-// this program once more, started anew: a process that has used UCX must not fork.
+// Tests UCX between processes, over its own TCP on loopback: peers that are killed, and many connections. The
+// peer is this program, started once more: a process that has used UCX must not fork.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,6 +11,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/randomized_test.h"
 #include "transport/descriptor.h"
 #include "transport/testing/test_support.h"
 
@@ -70,7 +71,7 @@ bool exchange(std::vector<std::unique_ptr<Connection>>& all, bool sending, bool 
   return left == 0;
 }
 
-/// The other process. Connects, and does what the role says until it is killed.
+/// The main function of the other process: it connects, and plays its role until it is killed.
 int be_peer(const std::string& role, const std::string& endpoint) {
   Router router(ucx_options("left"));
   std::vector<std::unique_ptr<Connection>> all(role == "many" ? kMany : 1);
@@ -95,7 +96,7 @@ int be_peer(const std::string& role, const std::string& endpoint) {
   }
 }
 
-/// The other process, as this one sees it. Killed with the object.
+/// The other process, seen from this one. The destructor kills it.
 class Peer {
  public:
   Peer(const std::string& role, const Listener& listener) {
@@ -173,9 +174,7 @@ TEST_F(UcxProcesses, AKilledPeerFailsWhatWaitsForItByName) {
 }
 
 TEST_F(UcxProcesses, APeerKilledInTheMiddleOfLargeMessagesIsAnErrorAndNoHarm) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 8; ++round) {
     Peer peer("both-ways", *listener_);
     auto connection = accept_one(*listener_);
@@ -190,7 +189,7 @@ TEST_F(UcxProcesses, APeerKilledInTheMiddleOfLargeMessagesIsAnErrorAndNoHarm) {
     peer.kill();
     std::size_t bytes = 0;
     for (Request* request : {requests[0], requests[1]}) {
-      // What was quick enough is done, and right.
+      // Messages that completed before the kill must be right.
       const Outcome outcome = test::finish(*connection, request, bytes);
       EXPECT_NE(outcome, Outcome::kPending);
       if (request == requests[0] && outcome == Outcome::kDone) {

@@ -1,5 +1,5 @@
-// The RDMA transport over real verbs, beyond the contract that every transport keeps: registration, long
-// messages, what happens when the network or the peer fails. Runs inside tests/rdma_vm's machine, or wherever
+// Tests the RDMA transport over real verbs, beyond the contract of all transports: registration, long
+// messages, and failures of the network or the peer. Runs inside tests/rdma_vm's machine, or wherever
 // TOMBOLO_TEST_RDMA names NICs (transport/testing/test_support.h); the faults are made with ip(8), so it
 // needs root there.
 #include <sys/mman.h>
@@ -9,6 +9,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "base/randomized_test.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
@@ -40,7 +41,7 @@ class Verbs : public testing::Test {
     return test::connect_pair(left, *listener);
   }
   static void run(const std::string& command) { ASSERT_EQ(std::system(command.c_str()), 0) << command; }
-  std::mt19937_64 random_{std::random_device{}()};
+  std::mt19937_64 random_{test_seed()};
 };
 
 TEST_F(Verbs, TheRouteNamesTransportAndNics) {
@@ -78,7 +79,7 @@ TEST_F(Verbs, MemoryThatWasUnmappedAndMappedAnewIsNeverReachedThroughAnOldRegist
   ASSERT_NE(place, MAP_FAILED);
   std::vector<std::byte> buffer(kSize);
   for (int turn = 1; turn <= 3; ++turn) {
-    // Other pages at the same address; nobody registered them.
+    // Other pages at the same address, which are not registered.
     ASSERT_EQ(::mmap(place, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
               place);
     const std::span data(static_cast<std::byte*>(place), kSize);
@@ -320,7 +321,7 @@ TEST_F(Verbs, ALinkThatGoesDownWhileDataFlowsIsNamedInBoundedTime) {
   run("ip link set " + nic + " down");
   const Outcome sent = finish(*pair.first, send, bytes, pair.second.get());
   if (sent == Outcome::kDone) {
-    // It had slipped through: the next cannot.
+    // This message was sent before the failure; the next one must fail.
     send = pair.first->post_send(data);
     pair.second->post_receive(buffer);
     ASSERT_EQ(finish(*pair.first, send, bytes, pair.second.get()), Outcome::kFailed);

@@ -1,4 +1,4 @@
-// --cluster, which every command that reads a cluster file takes.
+// The option --cluster of every command that reads a cluster file.
 #pragma once
 
 #include <string>

@@ -1,7 +1,10 @@
 // How a subcommand of `tombolo` hooks in.
 //
-// Each lives in one file of its own, tools/<name>.cpp, which defines `void add_<name>(CommandLine&)`, and has
-// one line in commands.inc:
+// tools/cli/ owns the command line: this interface, the options that several commands share, tables and
+// progress bars.
+//
+// A subcommand is one file, tools/commands/<name>.cpp, which defines `void add_<name>(CommandLine&)`, and one
+// line in tools/cli/commands.inc:
 //
 //   void add_topo(CommandLine& tombolo) {
 //     auto options = std::make_shared<Options>();

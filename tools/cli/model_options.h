@@ -1,4 +1,4 @@
-// --model and the five sizes, which every command that is told a model's shape takes.
+// The options --model and the five sizes, of every command that needs a model's shape.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Every environment variable of every room.
+// The environment variables that Tombolo reads, collected from every room.
 #pragma once
 
 #include <optional>

@@ -23,7 +23,7 @@ std::shared_ptr<const planner::Profile> load_profile(const std::string& path, co
 
 void note_profile(const std::string& path, const topology::ClusterFile& cluster, planner::Plan& plan) {
   const auto add = [&](std::string note) {
-    // A plan that goes on may say so already.
+    // A running plan that is kept may have the note already.
     if (!note.empty() && std::ranges::find(plan.notes, note) == plan.notes.end())
       plan.notes.push_back(std::move(note));
   };

@@ -10,17 +10,18 @@
 
 namespace tombolo::tools {
 
-/// Reads the file, and gives the devices of `cluster` on `hosts` (empty = all) the speeds that it says, for
-/// what weighs devices against each other. Throws kInvalidUsage naming the file and what contradicts the
-/// model or was not measured.
+/// Reads the file, and sets the speeds of the devices of `cluster` on `hosts` (empty = all) to those that it
+/// states, for the parts of planning that weigh devices against each other. Throws kInvalidUsage naming the
+/// file and what contradicts the model or was not measured.
 std::shared_ptr<const planner::Profile> load_profile(const std::string& path, const planner::Model& model,
                                                      const std::vector<std::string>& hosts,
                                                      topology::ClusterFile& cluster);
 
-/// Adds to the plan's notes by which times it was made.
+/// Adds a note to the plan that says from which times it was made.
 void note_profile(const std::string& path, const topology::ClusterFile& cluster, planner::Plan& plan);
 
-/// What-if changes of a device's speed mean nothing where its times are measured. Throws kInvalidUsage.
+/// Throws kInvalidUsage where a what-if changes the speed of a device: with measured times that would change
+/// nothing.
 void refuse_speeds(const std::vector<std::string>& what_if);
 
 }  // namespace tombolo::tools

@@ -11,9 +11,10 @@ namespace tombolo::tools {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kNarrowest = 24;  // of the wrapped column; narrower is worse to read than a long line
+constexpr std::size_t kNarrowest =
+    24;  // width of the wrapped column; a narrower one reads worse than a long line
 
-/// Characters, not bytes, of UTF-8.
+/// Characters of a UTF-8 text, which may have more bytes.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

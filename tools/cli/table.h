@@ -1,4 +1,4 @@
-// Facts as an aligned table.
+// Text tables with aligned columns.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace tombolo::tools {
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
-  /// As many cells as the header has.
+  /// `row` has as many cells as the header.
   void add(std::vector<std::string> row);
   bool empty() const noexcept { return rows_.empty(); }
   /// `width` in characters; 0 = do not wrap.

@@ -1,28 +1,20 @@
-// Commands as a user calls them, inside the test's process.
+// Runs commands as a user calls them, inside the test's process.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "base/format.h"
+#include "base/temporary_folder.h"
 #include "tools/cli/command.h"
 
 namespace tombolo::tools {
 
-/// A folder that is gone at the end, and every command.
+/// Every command, and a folder for its files.
 class CommandTest : public ::testing::Test {
  protected:
-  CommandTest()
-      : folder_(std::filesystem::temp_directory_path() / fmt::format("tombolo-command-{}", ::getpid())) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~CommandTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string file(const char* name) const { return (folder_ / name).string(); }
+  std::string file(const char* name) const { return folder_.file(name); }
 
   /// The exit code; what it printed is in out_ and err_.
   int run(std::vector<std::string> arguments) {
@@ -41,7 +33,7 @@ class CommandTest : public ::testing::Test {
     return code;
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::string out_, err_;
 };
 

@@ -1,4 +1,4 @@
-// What options may hold, in words (CLI11 itself names a number's whole range, with 309 digits).
+// Validators for options. CLI11's own would describe a range of numbers by its ends, with 309 digits.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "collectives/engine/communicator.h"
-#include "probe/pairs.h"
+#include "probe/bootstrap/connectivity.h"
 #include "tools/cli/command.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/pair.h"
@@ -80,7 +80,7 @@ std::string host_name_of_this_process() {
   return name.data();
 }
 
-Check as_check(int rank, const probe::PairResult& pair) {
+Check as_check(int rank, const probe::ConnectivityResult& pair) {
   std::string name = fmt::format("rank {} to {}", rank, pair.peer);
   if (!pair.route) {
     std::string to = pair.peer_host.empty() ? "" : fmt::format("no connection to {}: ", pair.peer_host);
@@ -104,13 +104,13 @@ void print(const Json& check, bool with_advice = false) {
     fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
 }
 
-// By rank: {"rank", "host", "checks", "routes", "ways"}.
+// `ranks`: one object per rank, {"rank", "host", "checks", "routes", "ways"}.
 void print_ranks(const Json& ranks) {
   std::string advice;
   for (const Json& rank : ranks) {
     fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
     for (const Json& check : rank["checks"]) {
-      // Of the machines' checks only what rank 0's own list does not say already.
+      // Rank 0's own checks were printed already; of the others only the ones that are not ok.
       if (rank["rank"] != 0 && check["status"] != "ok") print(check);
     }
     for (const Json& route : rank["routes"]) {
@@ -122,13 +122,14 @@ void print_ranks(const Json& ranks) {
   if (!advice.empty()) fmt::print("\n-> {}\n", advice);
 }
 
-// What the first rank of each host measures to the other hosts, and what is wrong with it.
-std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Options& engine,
+// The first rank of each host measures the ways to the other hosts; returns the measurements and the
+// findings.
+std::vector<Check> check_ways(probe::RendezvousGroup& group, const collectives::Options& engine,
                               const topology::Machine& machine) {
   doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
-  const doctor::Beacon beacon(mine);
+  const doctor::Responder responder(mine);
   std::vector<doctor::HostFacts> all;
-  for (const std::string& text : assembly.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
+  for (const std::string& text : group.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
     all.push_back(doctor::host_facts_from_json(Json::parse(text)));
   std::vector<Check> checks = doctor::judge_hosts(mine, all);
   const auto first_of = [&](const std::string& host) {
@@ -149,27 +150,27 @@ std::vector<Check> check_ways(probe::Assembly& assembly, const collectives::Opti
       }
     }
   }
-  // Beacons stay until nobody asks any more.
-  assembly.gather("measured", "", engine.deadline + std::chrono::seconds(60));
+  // The responders must answer until every host has measured.
+  group.gather("measured", "", engine.deadline + std::chrono::seconds(60));
   return checks;
 }
 
-// One of several ranks: rank 0 prints for all. Nothing here needs a way between two ranks but what is
-// checked.
+// The work of one of several ranks; rank 0 prints for all. It relies on the rendezvous alone, and not on the
+// connections between ranks that it checks.
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
                    const topology::Machine& machine) {
   auto engine = collectives::Options::from_environment();
-  probe::Assembly assembly(engine);
+  probe::RendezvousGroup group(engine);
   std::vector<Check> routes;
-  for (const auto& pair : probe::connect_pairs(assembly, engine))
+  for (const auto& pair : probe::check_connectivity(group, engine))
     routes.push_back(as_check(engine.identity.rank, pair));
-  const std::vector<Check> ways = check_ways(assembly, engine, machine);
+  const std::vector<Check> ways = check_ways(group, engine, machine);
   Json mine{{"rank", engine.identity.rank},
             {"host", engine.router.host.name},
             {"checks", to_json(checks)},
             {"routes", to_json(routes)},
             {"ways", to_json(ways)}};
-  std::vector<std::string> all = assembly.gather("report", mine.dump(), engine.deadline);
+  std::vector<std::string> all = group.gather("report", mine.dump(), engine.deadline);
   if (engine.identity.rank == 0) {
     Json ranks = Json::array();
     for (const std::string& text : all) ranks.push_back(Json::parse(text));
@@ -181,8 +182,8 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
     }
     std::fflush(stdout);
   }
-  // A rank that ends with a failure ends the others under a launcher: not before all is printed.
-  assembly.gather("printed", "", engine.deadline);
+  // A launcher ends all ranks when one ends with a failure, so none may end before all is printed.
+  group.gather("printed", "", engine.deadline);
   return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
 }
 

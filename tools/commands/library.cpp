@@ -78,7 +78,7 @@ std::string models_text(const planner::ModelLibrary& library) {
   return table.text(terminal_width());
 }
 
-/// Of a file of the library: the entry of a name, or all entries without one, as they stand there.
+/// The entry called `name`, or all entries where the name is empty, as they stand in the file.
 template <typename Entries>
 Json entries_of(const char* kind, const Entries& entries, const topology::LibraryNames& names,
                 const std::string& name) {

@@ -1,4 +1,6 @@
 // tombolo plan: cluster file and model to plan file.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +13,7 @@
 #include "base/units.h"
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
+#include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
 #include "tools/cli/command.h"
 #include "tools/cli/model_options.h"
@@ -24,7 +27,7 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr const char* kPlanHelp =
+constexpr const char* kWhatItDoes =
     "Decides which rank holds which layers of a GPT, from what the cluster file says of devices and links,\n"
     "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
     "simulation; the fastest wins.\n"
@@ -32,19 +35,9 @@ constexpr const char* kPlanHelp =
     "For the bundled trainer, a layout is stages x replicas x micro-batch. For Megatron-LM (--framework\n"
     "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, what is\n"
     "recomputed, and whether the optimizer's state is sharded; what is left open is chosen.\n"
-    "\n"
-    "Strategies:\n"
-    "  holmes    clusters, sorted by NIC kind, fill whole pipeline stages, so that gradients stay on fast "
-    "NICs\n"
-    "            and only the pipeline crosses; layers by attained speed\n"
-    "  megatron  ranks in the launcher's order, equal layers: Megatron-LM's default\n"
-    "  pipette   equal stages, ranks placed by what the links between them attain\n"
-    "  flashflex replicas of their own shapes: stages, tensor degrees, layers and rows by speed (for the\n"
-    "            bundled trainer, whose replicas must be alike, it chooses among those)\n"
-    "  auto      the best of these, then changed as long as it gets faster; of up to 6 ranks, and not too "
-    "many\n"
-    "            layers and rows, the best of all layouts\n"
-    "\n"
+    "\n";
+
+constexpr const char* kExamples =
     "Examples:\n"
     "  tombolo plan --cluster cluster.json --batch 32 \\\n"
     "    --model layers=8,hidden=128,heads=4,context=128,vocabulary=256 -o plan.json\n"
@@ -61,11 +54,25 @@ constexpr const char* kPlanHelp =
     "  tombolo plan --cluster now.json --running plan.json --steps-left 5000 -o next.json \\\n"
     "    --model layers=8,hidden=128,heads=4,context=128 --batch 32";
 
+/// The strategies as `--help` lists them.
+std::string strategies_help() {
+  std::string text = "Strategies:\n";
+  for (const planner::Strategy* strategy : planner::strategies()) {
+    text += fmt::format("  {:<10}", strategy->name);
+    for (const char one : strategy->help) {
+      text += one;
+      if (one == '\n') text += std::string(12, ' ');
+    }
+    text += '\n';
+  }
+  return text;
+}
+
 struct PlanOptions {
   std::string cluster, profile;
   ModelOptions model;
   planner::Job job;
-  std::string strategy = "holmes", routing = "per-peer", order;
+  std::string strategy = planner::PlanOptions().strategy, routing = "per-peer", order;
   int ranks = 0;
   double alpha = 1.0;
   int tensor = 0;  // open
@@ -88,7 +95,7 @@ planner::Job job_of(const PlanOptions& options) {
   return job;
 }
 
-/// What may vary, where the framework has it.
+/// Sets the choices that the search may vary: those that the framework offers and the user left open.
 void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
   using planner::Schedule;
   const bool megatron = job.framework == planner::Framework::kMegatron;
@@ -113,11 +120,11 @@ void set_choices(const PlanOptions& options, const planner::Job& job, planner::P
   }
 }
 
-/// What the other strategy would give under the same routing, in one line for people.
+/// One line that compares the plan with one by another strategy under the same routing.
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
-  const bool default_order = options.strategy == planner::Strategy::kMegatron;
-  options.strategy = default_order ? planner::Strategy::kHolmes : planner::Strategy::kMegatron;
+  const bool default_order = options.strategy == "megatron";
+  options.strategy = default_order ? "holmes" : "megatron";
   options.may_leave_out = false;  // these two give every rank a place
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
@@ -136,7 +143,7 @@ int run_plan(const PlanOptions& options) {
   auto cluster = load_cluster(options.cluster);
   planner::Job job = job_of(options);
   planner::PlanOptions plan_options;
-  plan_options.strategy = *planner::strategy_from_name(options.strategy);
+  plan_options.strategy = options.strategy;
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
   set_choices(options, job, plan_options);
@@ -165,7 +172,7 @@ int run_plan(const PlanOptions& options) {
     plan = std::move(next.plan);
   }
   if (!options.what_if.empty()) {
-    const auto scenarios = play(options.what_if, plan, cluster, job, plan_options);
+    const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
     std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
                                : describe_scenarios(plan, scenarios));
     return kExitOk;
@@ -194,7 +201,8 @@ int run_plan(const PlanOptions& options) {
 
 void add_plan(CommandLine& tombolo) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step", kPlanHelp,
+  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step",
+                              fmt::format("{}{}\n{}", kWhatItDoes, strategies_help(), kExamples),
                               [options] { return run_plan(*options); });
   app.add_option("--cluster", options->cluster,
                  "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
@@ -229,8 +237,10 @@ void add_plan(CommandLine& tombolo) {
   app.add_flag("--shard-optimizer,!--no-shard-optimizer", options->shard_optimizer,
                "megatron: each replica keeps its share of the optimizer's state, or all of it; default: "
                "all where that fits");
-  app.add_option("--strategy", options->strategy, "holmes (default), megatron, pipette, flashflex or auto")
-      ->check(CLI::IsMember({"holmes", "megatron", "pipette", "flashflex", "auto"}));
+  const auto names = planner::strategy_names();
+  app.add_option("--strategy", options->strategy,
+                 fmt::format("{}; default: {}", planner::alternatives(names), options->strategy))
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())));
   app.add_option("--routing", options->routing,
                  "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
       ->check(CLI::IsMember({"per-peer", "shared"}));
@@ -239,8 +249,10 @@ void add_plan(CommandLine& tombolo) {
   shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
   app.add_flag(
       "--may-leave-out", options->may_leave_out,
-      "flashflex, auto: leave devices idle where a step is shorter without them; the plan's ranks are "
-      "then those of the others");
+      fmt::format(
+          "{}: leave devices idle where a step is shorter without them; the plan's ranks are then those of "
+          "the others",
+          fmt::join(planner::strategy_names({&planner::StrategyCapabilities::leaves_devices_out}), ", ")));
   app.add_option("--alpha", options->alpha,
                  "holmes: favour faster clusters by a little more than their share")
       ->check(above_zero);
@@ -261,7 +273,7 @@ void add_plan(CommandLine& tombolo) {
       ->capture_default_str()
       ->check(above_zero)
       ->needs(running);
-  // What might be is shown, not written.
+  // --what-if only shows plans, and so excludes the options that write one.
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
   app.add_option("--report", options->report,

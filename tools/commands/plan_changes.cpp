@@ -30,9 +30,9 @@ void add_moving(const planner::Moving& moving, Json& to) {
 
 }  // namespace
 
-std::vector<Scenario> play(const std::vector<std::string>& changes, const planner::Plan& today,
-                           const topology::ClusterFile& cluster, const planner::Job& job,
-                           const planner::PlanOptions& options) {
+std::vector<Scenario> plan_scenarios(const std::vector<std::string>& changes, const planner::Plan& today,
+                                     const topology::ClusterFile& cluster, const planner::Job& job,
+                                     const planner::PlanOptions& options) {
   std::vector<Scenario> scenarios;
   for (const std::string& text : changes) {
     Scenario scenario;
@@ -50,7 +50,7 @@ std::vector<Scenario> play(const std::vector<std::string>& changes, const planne
     try {
       scenario.unchanged_step = planner::simulate(today, changed, {.spans = false}).step_seconds;
     } catch (const Error&) {
-      // It needs a host that is gone.
+      // Today's plan needs a host that the change removes.
     }
     scenarios.push_back(std::move(scenario));
   }

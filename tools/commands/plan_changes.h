@@ -1,4 +1,5 @@
-// What `tombolo plan` says of changes: of the cluster (--what-if), and from a plan that runs (--running).
+// The output of `tombolo plan` about changes: of the cluster (--what-if), and from a running plan
+// (--running).
 #pragma once
 
 #include <string>
@@ -14,15 +15,16 @@ struct Scenario {
   std::string text;     ///< as given
   std::string problem;  ///< why there is no plan; empty where there is one
   planner::Plan plan;
-  double unchanged_step = 0;  ///< of the plan of today on the changed cluster; 0 = it cannot run there
-  planner::Moving moving;     ///< from the plan of today
+  double unchanged_step =
+      0;                   ///< step seconds of today's plan on the changed cluster; 0 = it cannot run there
+  planner::Moving moving;  ///< from today's plan to `plan`
 };
 
-/// Each planned as `options` say. A change that names what is not there throws kInvalidUsage; one after which
-/// nothing fits becomes a scenario with a problem.
-std::vector<Scenario> play(const std::vector<std::string>& changes, const planner::Plan& today,
-                           const topology::ClusterFile& cluster, const planner::Job& job,
-                           const planner::PlanOptions& options);
+/// Plans each change as `options` say. A change that names an unknown host or cluster throws kInvalidUsage;
+/// one after which no plan fits becomes a scenario with a problem.
+std::vector<Scenario> plan_scenarios(const std::vector<std::string>& changes, const planner::Plan& today,
+                                     const topology::ClusterFile& cluster, const planner::Job& job,
+                                     const planner::PlanOptions& options);
 std::string describe_scenarios(const planner::Plan& today, const std::vector<Scenario>& scenarios);
 /// A list of objects: "what_if", and "problem" or "step_seconds", "speedup", "unchanged_step_seconds",
 /// "moved_bytes", "moving_seconds", "checkpoint_bytes".

@@ -1,4 +1,4 @@
-// tombolo plan and tombolo simulate, as a user calls them.
+// Runs tombolo plan and tombolo simulate as a user calls them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -53,7 +53,7 @@ TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
         "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
         "For comparison, strategy megatron"})
     EXPECT_MENTIONS(page, part);
-  // One bar of computing forward per micro-batch, and rank.
+  // One bar of a forward pass per micro-batch and rank.
   std::size_t bars = 0;
   for (auto at = page.find("t-forward\""); at != std::string::npos; at = page.find("t-forward\"", at + 1))
     ++bars;
@@ -91,7 +91,7 @@ TEST_F(PlanCommand, PlaysWhatIf) {
   const Json list = Json::parse(out_);
   ASSERT_EQ(list.size(), 1U);
   EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
-  // Nothing that would be written silently is not.
+  // Options whose file would silently not be written are refused.
   EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
@@ -190,7 +190,7 @@ TEST_F(PlanCommand, BadInputIsNamedAndExitsWithTwo) {
   EXPECT_MENTIONS(err_, "broken.json:2: routing");
 }
 
-// The emitted script itself, with a torchrun that only tells what it was given.
+// Runs the emitted script itself, with a torchrun that only prints its arguments.
 TEST_F(PlanCommand, TheEmittedScriptGivesEveryNodeTheClusterFileAndItsName) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--data", "2", "--emit", "megatron"}), kExitOk) << err_;
   std::ofstream(file("launch.sh")) << out_;
@@ -199,7 +199,7 @@ TEST_F(PlanCommand, TheEmittedScriptGivesEveryNodeTheClusterFileAndItsName) {
   auto launched = [&](const std::string& variables) {
     const std::string command =
         fmt::format("env -u TOMBOLO_HOST -u TOMBOLO_CLUSTER PATH={}:/usr/bin:/bin {} sh {} x.py 2>&1",
-                    folder_.string(), variables, file("launch.sh"));
+                    folder_.path().string(), variables, file("launch.sh"));
     std::FILE* pipe = ::popen(command.c_str(), "r");
     std::string text(1000, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), pipe));

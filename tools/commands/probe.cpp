@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/gather_texts.h"
+#include "probe/bootstrap/control_network.h"
 #include "tools/cli/command.h"
 #include "tools/cli/progress_bar.h"
 #include "tools/launch/launch_flags.h"
@@ -47,7 +48,7 @@ constexpr const char* kProbeHelp =
     "  srun -N 4 --ntasks-per-node 1 tombolo probe --out cluster.json\n"
     "  tombolo probe --emulate two-clusters:hosts=8 --json | jq '.islands, .loads'";
 
-// What rank 0 says to the process that started it, so that this one can draw; no such line is ever printed.
+// Begins the lines by which rank 0 tells its launcher how far the probe is. The launcher hides these lines.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
 
 struct ProbeOptions {
@@ -83,7 +84,7 @@ int start_ranks(const ProbeOptions& options) {
   return launch_and_report(prepared.options, "probe");
 }
 
-/// Doubles only, so that it travels as it is.
+/// Doubles only, so that an all-gather can carry it.
 struct RankSpeeds {
   probe::DeviceSpeed alone, together;
   double gpu = 0;  ///< 1 for a GPU
@@ -111,7 +112,7 @@ Json speed_json(const probe::DeviceSpeed& speed, const char* prefix) {
           {fmt::format("{}_memory_bytes_per_second", prefix), speed.memory_bytes_per_second}};
 }
 
-/// Collective: of every rank.
+/// Collective: the speeds of every rank, by rank.
 std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
                                       const probe::ComputeResult& compute) {
   const RankSpeeds mine{compute.alone, compute.together, compute.gpu ? 1.0 : 0.0};
@@ -129,11 +130,11 @@ int run_as_rank(const ProbeOptions& options) {
          "or "
          "with --emulate holmes");
   }
-  probe::Assembly assembly(engine);
-  auto communicator = collectives::Communicator::create(probe::common_ground(assembly, engine));
+  probe::RendezvousGroup group(engine);
+  auto communicator = collectives::Communicator::create(probe::control_network_options(group, engine));
   probe::LinkProbeOptions links;
   links.seconds_per_pair = options.seconds;
-  // The bar is of the whole run: computing comes after the links' steps, as one more.
+  // The bar covers the whole run: measuring computation counts as one more step after those of the links.
   int done_steps = 0;
   const int steps_after = options.no_compute ? 0 : 1;
   const bool terminal = can_draw_progress();
@@ -193,7 +194,7 @@ int run_as_rank(const ProbeOptions& options) {
                    communicator->members()[r].host, gpu_problems[r]);
     for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
   }
-  // Every rank knows, but one is enough to say so.
+  // Every rank knows of the failure, but only rank 0 returns it: one exit code is enough.
   return communicator->rank() == 0 && !unexplained.empty() ? kExitFailed : kExitOk;
 }
 

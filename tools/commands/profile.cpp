@@ -15,7 +15,7 @@
 #include "tools/cli/table.h"
 #include "tools/cli/validators.h"
 #include "tools/launch/profile_ranks.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 namespace tombolo::tools {
 namespace {
@@ -64,8 +64,8 @@ void print_times(const planner::Profile& profile) {
   fmt::print("{}", table.text(terminal_width()));
 }
 
-/// What the layers attain, counted as the planner counts FLOPs: how far an estimate by the probe's matrix
-/// products would be off.
+/// Prints the FLOP/s that the layers attain, counted as the planner counts them. The difference from the
+/// probe's matrix products is the error of an estimate by those.
 void print_speed(const planner::Profile& profile) {
   for (const auto& one : profile.measurements) {
     if (one.kind != "layer") continue;
@@ -78,14 +78,14 @@ void print_speed(const planner::Profile& profile) {
 int run_profile(const ProfileCommand& options) {
   ProfileRequest request;
   request.model = options.model.resolve();
-  trainer::to_shape(request.model);  // refuses what the trainer has not
+  trainer::to_shape(request.model);  // refuses what the trainer cannot train
   const std::set<int> rows(options.micro_batches.begin(), options.micro_batches.end());
   request.micro_batches.assign(rows.begin(), rows.end());
   request.seconds = options.seconds;
   request.threads = options.threads;
   const auto identity = collectives::Identity::from_environment();
-  const bool chief = identity.rank == 0;
-  if (chief && can_draw_progress())
+  const bool rank_zero = identity.rank == 0;
+  if (rank_zero && can_draw_progress())
     request.progress = [](int done, int total) { draw_progress("profiling", done, total); };
   std::vector<DeviceTimes> all;
   if (identity.size > 1) {
@@ -96,7 +96,7 @@ int run_profile(const ProfileCommand& options) {
   } else {
     all.push_back(profile_here(request, options.ranks, options.device.empty() ? "cpu" : options.device));
   }
-  if (!chief) return kExitOk;
+  if (!rank_zero) return kExitOk;
   std::vector<std::string> warnings;
   const planner::Profile profile = merge_times(request.model, all, warnings);
   for (const std::string& each : warnings) fmt::print(stderr, "tombolo profile: warning: {}\n", each);

@@ -1,4 +1,4 @@
-// tombolo profile, and what plan and simulate make of its times and of a measured run.
+// Runs tombolo profile, and lets plan and simulate use its times and a measured run.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -46,7 +46,7 @@ class ProfileCommandTest : public CommandTest {
       profile.measurements.push_back({device, "layer", 1, rows, {0.01 * rows, 0.02 * rows, 0.001, 1000}});
     std::ofstream(file(name)) << profile.to_json().dump();
   }
-  /// What a run of plan.json would measure, were every pass twice as long as by that profile.
+  /// What a run of plan.json would measure if every pass took twice the profile's time.
   void save_slow_run(const char* name) {
     auto plan = planner::Plan::load(file("plan.json"));
     auto profile = planner::Profile::load(file("layers.json"));

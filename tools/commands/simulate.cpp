@@ -63,7 +63,7 @@ Json to_json(const planner::Plan& plan, const planner::Simulation& simulation) {
           {"links", std::move(links)}};
 }
 
-/// Sets the prediction beside a run, and writes what was asked for.
+/// Compares the prediction with a measured run, and writes the files that were asked for.
 int run_measured(const SimulateOptions& options, const planner::Plan& plan,
                  const topology::ClusterFile& cluster) {
   const auto run = planner::MeasuredRun::load(options.measured);

@@ -96,7 +96,7 @@ std::string matrix_text(const topology::Machine& machine) {
   for (std::size_t i = 0; i < matrix.devices.size(); ++i) {
     std::vector<std::string> row{matrix.devices[i].label};
     row.insert(row.end(), matrix.cells[i].begin(), matrix.cells[i].end());
-    row.push_back(node_of(matrix.devices[i].place.numa_node));
+    row.push_back(node_of(matrix.devices[i].location.numa_node));
     table.add(std::move(row));
   }
   return fmt::format(
@@ -137,8 +137,8 @@ std::string gpus_text(const topology::Machine& machine) {
   return fmt::format("\n{}", table.text(terminal_width()));
 }
 
-/// What can be told about one pair of NICs of two hosts.
-struct Pair {
+/// One pair of NICs of two hosts, and whether they can be expected to reach each other.
+struct NicPair {
   const topology::Nic* here;
   const topology::Host* host;
   const topology::Nic* there;
@@ -146,10 +146,10 @@ struct Pair {
   topology::Reach reach;
 };
 
-/// Every usable NIC of this machine with every NIC of the other hosts, by RDMA where both are of one kind of
-/// it.
-std::vector<Pair> reach_pairs(const topology::Machine& machine, const topology::ClusterFile& others) {
-  std::vector<Pair> pairs;
+/// Pairs every usable NIC of this machine with every NIC of the other hosts; by RDMA where both are of the
+/// same RDMA kind.
+std::vector<NicPair> reach_pairs(const topology::Machine& machine, const topology::ClusterFile& others) {
+  std::vector<NicPair> pairs;
   for (const auto& nic : machine.nics) {
     if (!nic.usable) continue;
     for (const auto& host : others.hosts) {
@@ -164,10 +164,10 @@ std::vector<Pair> reach_pairs(const topology::Machine& machine, const topology::
   return pairs;
 }
 
-std::string reach_text(const std::vector<Pair>& pairs) {
+std::string reach_text(const std::vector<NicPair>& pairs) {
   if (pairs.empty()) return "\nNo NIC of another host to reach: the file names none, or only this host.\n";
   Table table({"FROM", "TO HOST", "NIC", "BY", "REACHES", "WHY"});
-  for (const Pair& pair : pairs) {
+  for (const NicPair& pair : pairs) {
     table.add({pair.here->name, pair.host->name, pair.there->name, std::string(pair.by),
                std::string(topology::chance_name(pair.reach.chance)), pair.reach.why});
   }
@@ -181,11 +181,11 @@ std::string tables_text(const topology::Machine& machine) {
          nics_text(machine) + gpus_text(machine) + matrix_text(machine);
 }
 
-std::string json_text(const topology::Machine& machine, const std::vector<Pair>* pairs) {
+std::string json_text(const topology::Machine& machine, const std::vector<NicPair>* pairs) {
   Json json = to_json(machine);
   if (pairs != nullptr) json["reach"] = Json::array();
   for (std::size_t i = 0; pairs != nullptr && i < pairs->size(); ++i) {
-    const Pair& pair = (*pairs)[i];
+    const NicPair& pair = (*pairs)[i];
     json["reach"].push_back({{"from", pair.here->name},
                              {"to", pair.host->name + "/" + pair.there->name},
                              {"by", pair.by},
@@ -218,7 +218,7 @@ void write_text(const std::string& path, const std::string& text) {
   if (std::fclose(file) != 0 || !wrote) fail_errno(wrote ? errno : error, fmt::format("writing {}", path));
 }
 
-/// Clusters of a file, and what any pair of their NICs attains.
+/// The clusters of a file, and the attained rate between their NICs.
 std::string fleet_text(const topology::ClusterFile& file) {
   Table clusters({"CLUSTER", "HOSTS", "DEVICES OF EACH", "NICS OF EACH"});
   for (const std::string& name : file.clusters()) {
@@ -290,7 +290,7 @@ int run_topo(const TopoOptions& options) {
     file.hosts.back().cluster = options.cluster;
     file.save(options.cluster_out);
   }
-  std::vector<Pair> pairs;
+  std::vector<NicPair> pairs;
   if (others) pairs = reach_pairs(machine, *others);
   std::string text;
   if (format == "json") {

@@ -1,5 +1,5 @@
 // tombolo train: a GPT on the bytes of a file, by one rank or many.
-#include "trainer/train.h"
+#include "trainer/run/train.h"
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -14,13 +14,13 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
-#include "trainer/placement_check.h"
+#include "trainer/run/placement_check.h"
 
 namespace tombolo::tools {
 namespace {
 
 constexpr const char* kTrainHelp =
-    "Trains a GPT-2-shaped model (fp32, CPU) on the raw bytes of a file. Alone it is one process without "
+    "Trains a GPT-2-shaped model (on the CPU) on the raw bytes of a file. Alone it is one process without "
     "any\n"
     "sockets; started by tombolo run, torchrun, srun or mpirun it is a pipeline of stages times replicas, "
     "laid out by\n"
@@ -58,10 +58,10 @@ void catch_interrupts() {
 void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
   const auto total = memory.parameters + memory.gradients + memory.optimizer + memory.activations;
   fmt::print("{}: {} parameters; {} stages x {} replicas, batch {}, micro-batch {}; {} on this rank\n",
-             job.shape.text(), trainer::parameter_count(job.shape), job.layout.pipeline(),
-             job.layout.replicas, job.layout.global_batch, job.layout.micro_batch, format_size(total));
+             job.shape.text(), trainer::parameter_count(job.shape), job.parallel.pipeline(),
+             job.parallel.replicas, job.parallel.global_batch, job.parallel.micro_batch, format_size(total));
   constexpr double kProductSeconds = 0.01;
-  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds).text());
+  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds, job.precision).text());
   std::fflush(stdout);
 }
 
@@ -94,18 +94,19 @@ int run_train(const trainer::TrainOptions& options) {
   catch_interrupts();
   std::unique_ptr<collectives::Communicator> world;
   if (collectives::Identity::from_environment().size > 1) {
-    trainer::resolve(options);  // refuse bad options before anybody is waited for
+    trainer::resolve(options);  // refuse bad options before waiting for other ranks
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
     try {
       if (!options.plan.empty()) check_plan(options.plan, *world, engine.routing);
     } catch (const Error&) {
-      world.reset();  // all ranks come to the same verdict: take leave of them, as this is no rank's own
-                      // failure
+      // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
+      // that this rank failed.
+      world.reset();
       throw;
     }
   }
-  const bool chief = !world || world->rank() == 0;
+  const bool rank_zero = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
   hooks.started = print_start;
   hooks.stepped = ProgressLines(options.steps);
@@ -123,7 +124,7 @@ int run_train(const trainer::TrainOptions& options) {
     }
   }
   if (!result.interrupted) return kExitOk;
-  if (chief) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
+  if (rank_zero) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
   return kExitInterrupted;
 }
 
@@ -158,6 +159,12 @@ void add_train(CommandLine& tombolo) {
                  "Rows per micro-batch, without a plan; 0 = one micro-batch per stage [0]");
   app.add_option("--threads", options->threads, "Threads per rank for matrix products")
       ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--dtype",
+         [options](const std::string& text) { options->precision = *compute::precision_from_name(text); },
+         "What matrix products take: fp32; or bf16, where the processor has AVX512_BF16. All else is fp32 "
+         "[fp32]")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option_function<std::string>(
       "--bucket",
       [options](const std::string& text) { options->bucket_bytes = parse_size(text, "--bucket"); },

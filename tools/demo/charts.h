@@ -11,7 +11,7 @@ namespace tombolo::tools::demo {
 /// Tokens per second: one bar per run.
 std::string draw_tokens(const Report& report);
 
-/// Step time: a bar as measured and a mark as predicted, per run.
+/// Step time per run: a bar for the measured one, and a mark for the predicted one.
 std::string draw_predictions(const Report& report);
 
 /// Bytes per step: one stacked bar per run, by the kind of NIC that carried them.

@@ -1,4 +1,3 @@
-// What a reader needs to know about where the figures came from.
 #include "tools/demo/environment.h"
 
 #include <sys/sysinfo.h>
@@ -25,7 +24,7 @@ std::string processor_name() {
   return "unknown";
 }
 
-// Of the repository that this program was built in; empty for an installed one.
+// The commit of the repository that this program was built in; empty for an installed one.
 std::string commit_of_build() {
   auto git = find_program("git");
   if (!git) return {};

@@ -1,10 +1,11 @@
+// The facts about this machine and build that a report states.
 #pragma once
 
 #include "tools/demo/report.h"
 
 namespace tombolo::tools::demo {
 
-/// This machine and this build; the emulation and the demo's length are left to the caller.
+/// Describes this machine and this build. The caller fills in the emulation and the duration of the demo.
 Environment describe_environment();
 
 }  // namespace tombolo::tools::demo

@@ -1,5 +1,5 @@
-// Ctrl-C in the middle: remembered here, acted on at the next safe place, so that destructors run and nothing
-// is left behind.
+// Handles Ctrl-C: a signal is noted here and acted on at the next call of check(), so that destructors run
+// and nothing is left behind.
 #pragma once
 
 #include <csignal>
@@ -13,8 +13,8 @@ struct Interrupted {
   int exit_code() const noexcept { return 128 + signal_number; }
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process. At most one at a time;
-/// the main thread's.
+/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process. At most one object
+/// exists at a time, in the main thread.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -22,7 +22,7 @@ class InterruptWatch {
   InterruptWatch(const InterruptWatch&) = delete;
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 
-  /// Throws Interrupted when a signal came.
+  /// Throws Interrupted where a signal has come.
   void check() const;
 
  private:

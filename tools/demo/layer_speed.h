@@ -1,4 +1,4 @@
-// How fast this machine computes the demo's layers: what the planner needs besides the links.
+// How fast this machine computes the layers of the demo's model, which the planner needs besides the links.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace tombolo::tools::demo {
 
-/// Times of the layers, on as many ranks at once as have a core to themselves; about `seconds` for each
-/// micro-batch (rows).
+/// Measures the layers on as many ranks at once as there are cores, for about `seconds` for each micro-batch
+/// (rows).
 planner::Profile measure_layers(const std::vector<int>& micro_batches, double seconds);
 
-/// What a layer's forward and backward pass attain together, on one core.
+/// The FLOP/s that a layer's forward and backward pass attain together, on one core.
 double flops_per_second(const planner::Profile& profile, int micro_batch);
 
-/// The cluster with that speed in each device, for whoever has the cluster file and not the profile.
+/// The cluster with that speed in each device, for readers of the cluster file who do not have the profile.
 topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Profile& profile,
                                  int micro_batch);
 

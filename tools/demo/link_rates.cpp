@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kSlowest = Options::kSlowestEthernet, kFastest = Options::kFastestEthernet;
 constexpr int kHalvings = 40;
-constexpr double kPayload = 0.949;  // of a wire's bits, with packets of 1,500 bytes: 1,448 of 1,526
-constexpr double kLatency = 1e-4;   // seconds; what emulated hosts need to wake each other
+constexpr double kPayload = 0.949;  // share of payload on a wire, with packets of 1,500 bytes: 1,448 of 1,526
+constexpr double kLatency = 1e-4;   // seconds; the time that emulated hosts need to wake each other
 
-/// Four hosts of which each reaches each over Ethernet, as the launcher deals them out.
+/// Four hosts in launcher's order, all connected by Ethernet.
 topology::ClusterFile ethernet_only(double bits_per_second, double cores, const planner::Profile& profile) {
   topology::ClusterFile cluster;
   cluster.shared_processor.emplace();
@@ -82,7 +82,7 @@ LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::
     planner::Job job = demo_job();
     job.profile = std::make_shared<const planner::Profile>(profile);
     planner::PlanOptions options;
-    options.strategy = planner::Strategy::kMegatron;
+    options.strategy = "megatron";
     options.routing = "shared";
     options.rank_hosts = {"a0", "b0", "a1", "b1"};
     const planner::Plan plan = planner::make_plan(ethernet_only(kFastest, cores, profile), job, options);

@@ -1,5 +1,5 @@
-// How fast the demo's emulated links are: by how fast this machine computes, so that the demo shows the same
-// on a slow and on a fast one.
+// The rates of the demo's emulated links. They follow from how fast this machine computes, so that the demo
+// shows the same on slow and on fast machines.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tombolo::tools::demo {
 
-/// The setting that the demo takes its proportions from: Holmes (arXiv 2312.03549), 3.6 billion parameters on
+/// The demo takes its proportions from Holmes (arXiv 2312.03549), 3.6 billion parameters on
 /// nodes of 8 A100. Without InfiniBand eight nodes reach 83 TFLOPS per GPU over Ethernet, where four with
 /// InfiniBand reach 197.
 struct HolmesSetting {
@@ -19,22 +19,22 @@ struct HolmesSetting {
 
 struct LinkRates {
   double ethernet = 0, fast = 0;  ///< bits per second, of each direction of a NIC
-  bool given = false;             ///< by --ethernet, and not by the computing speed
+  bool given = false;             ///< chosen by --ethernet, not by the computing speed
   bool at_bound = false;          ///< the wanted rate is beyond what can be emulated; this is the nearest
 
   /// "holmes:fast=...,slow=...", for Spec::from_text().
   std::string emulation() const;
 };
 
-/// The Ethernet rate with which a step of the demo's job in launcher's order, everything over Ethernet, takes
-/// kStepOverComputing times what computing takes of it on `cores` (two digits); or the one given. `profile`
-/// holds the layers' times at the job's micro-batch.
+/// Chooses the Ethernet rate (two digits) with which a step of the demo's job, with ranks in launcher's order
+/// and everything over Ethernet, takes kStepOverComputing times the time that it computes on `cores`; or
+/// takes the one given. `profile` holds the layers' times at the job's micro-batch.
 LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::optional<double> given);
 
 /// Seconds that a step of the demo's job computes when its four ranks share `cores`.
 double computing_seconds(const planner::Profile& profile, double cores);
 
-/// For the page and the screen: what the rates follow from.
+/// A text for the page and the screen that says from what the rates follow.
 std::string describe(const LinkRates& rates);
 
 }  // namespace tombolo::tools::demo

@@ -1,4 +1,4 @@
-// What the user asked the demo for.
+// The options of the demo.
 #pragma once
 
 #include <optional>
@@ -9,41 +9,41 @@
 
 namespace tombolo::tools::demo {
 
-/// How the compared steps are shared out: in rounds, because a machine changes its speed from one moment to
-/// the next.
+/// How the compared steps are divided into rounds. Rounds alternate between the runs because a machine
+/// changes its speed from one moment to the next.
 struct Rounds {
   int rounds = 1;
-  int steps = 2;    ///< of each run in each round
-  int warm_up = 1;  ///< of them, those that do not count: the first ones open connections and warm caches
+  int steps = 2;    ///< steps of each run in each round
+  int warm_up = 1;  ///< the first of these steps open connections and warm caches, and do not count
 };
 
 struct Options {
   std::string data;  ///< file of text; empty = the King James Bible of Debian's package bible-kjv
   std::string out = "build/demo";
-  std::optional<int>
-      compare_steps;  ///< of each of the three runs, all rounds together; absent = what the time allows
-  std::optional<int> steps;  ///< of the long run; likewise
-  /// Rates of Ethernet that can be emulated; bits per second.
+  /// Steps of each of the three runs, all rounds together; absent = as many as the time allows.
+  std::optional<int> compare_steps;
+  std::optional<int> steps;  ///< steps of the long run; absent = as many as the time allows
+  /// Range of Ethernet rates that can be emulated; bits per second.
   static constexpr double kSlowestEthernet = 1e5, kFastestEthernet = 5e10;
-  std::optional<double> ethernet;       ///< bits per second; absent = by the computing speed
+  std::optional<double> ethernet;       ///< bits per second; absent = from the computing speed
   std::optional<double> seconds_limit;  ///< for everything; see limit()
   std::string emulation_mode = "auto";
   bool more_plans = false;  ///< also hold the predictions for five other plans against measurement
   bool json = false;
 
   double limit() const noexcept { return seconds_limit.value_or(more_plans ? 1800 : 600); }
-  /// `seconds`: what one step in each of the three ways takes together, as predicted.
+  /// `seconds`: the predicted sum of one step of each of the three runs.
   Rounds rounds(double seconds) const;
-  /// Steps of the long run, of which each takes `seconds`.
+  /// The number of steps of the long run if each takes `seconds`.
   int long_run(double seconds) const;
   /// Throws kInvalidUsage naming the option.
   void check() const;
 };
 
-/// Rows of the micro-batches of all plans that are compared.
+/// The micro-batches, in rows, of all plans that are compared.
 std::vector<int> micro_batches(const Options& options);
 
-/// What is trained, the same in all runs.
+/// The training job, the same in all runs.
 planner::Job demo_job();
 
 }  // namespace tombolo::tools::demo

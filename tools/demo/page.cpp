@@ -1,4 +1,4 @@
-// report.html: one file that needs nothing but itself.
+// Writes report.html, a page that needs no other file.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,10 +1,10 @@
-// Shades for rates: one logarithmic scale for all drawings of a page.
+// One logarithmic scale of shades for the rates in all drawings of a page.
 #pragma once
 
 namespace tombolo::tools::demo {
 
-/// Equal ratios, from the slowest rate of a page on, to its fastest or to ten times the slowest: whichever is
-/// more, so that rates which are nearly alike look alike. Bytes per second.
+/// Shades of equal ratios, from the slowest rate of a page to its fastest, or to ten times the slowest if
+/// that is more, so that rates which are nearly alike look alike. Bytes per second.
 class RateScale {
  public:
   static constexpr int kShades = 7;
@@ -19,7 +19,7 @@ class RateScale {
 
  private:
   double slowest_;
-  double decades_;  ///< of the whole scale
+  double decades_;  ///< length of the whole scale
 };
 
 }  // namespace tombolo::tools::demo

@@ -199,7 +199,7 @@ Json Report::to_chrome_trace() const {
     if (spans.empty()) return;
     ++process;
     events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
-    // Two rows per rank, because the viewers nest what overlaps in one, and transfers overlap computing.
+    // Two rows per rank: viewers nest bars that overlap in one row, and transfers overlap computing.
     for (std::size_t row = 0; row < 2 * run.plan.ranks.size(); ++row) {
       const auto& place = run.plan.ranks[row / 2];
       auto title = fmt::format("rank {} on {}, stage {}, replica {}: {}", row / 2, place.host, place.stage,

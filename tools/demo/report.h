@@ -1,5 +1,5 @@
-// What the demo found out: plain data, filled in by the steps, turned into report.json, report.html and
-// trace.json.
+// The results of the demo: plain data that the steps fill in, from which report.json, report.html and
+// trace.json are written.
 #pragma once
 
 #include <memory>
@@ -20,20 +20,20 @@ namespace tombolo::tools::demo {
 struct LinkUse {
   std::string from_host, from_nic, to_host, to_nic;
   topology::NicKind kind = topology::NicKind::kTcp;
-  double bytes = 0;           ///< in the whole run
+  double bytes = 0;           ///< bytes of the whole run
   double bytes_per_step = 0;  ///< bytes / steps of the run
 };
 
 /// One of the compared ways to train the same steps.
 struct Run {
   std::string name;   ///< "one-communicator", "per-peer", "holmes": for scripts
-  std::string title;  ///< for people
+  std::string title;  ///< for the page and the screen
   planner::Plan plan;
-  planner::Simulation predicted;         ///< of several rounds' predictions the middle one
+  planner::Simulation predicted;         ///< the median of the rounds' predictions
   std::vector<double> predicted_rounds;  ///< by round, predicted step seconds
   double measured_step_seconds = 0;      ///< median of steady_seconds
   double tokens_per_second = 0;          ///< tokens of a step / measured_step_seconds
-  std::vector<double> step_seconds;      ///< every step, the warm-up too; of the last of several rounds
+  std::vector<double> step_seconds;      ///< every step of the last round, with the warm-up
   std::vector<double> steady_seconds;    ///< the steps after the warm-up, of all rounds
   std::vector<double> round_seconds;     ///< by round, the median of its steps after the warm-up
   std::vector<double> loss;              ///< by step
@@ -58,16 +58,16 @@ struct Environment {
 
 struct Report {
   topology::ClusterFile cluster;  ///< as probed
-  std::string data;               ///< where the text came from, for people
+  std::string data;               ///< where the text came from
   double data_bytes = 0;
   std::shared_ptr<const planner::Profile> profile;  ///< times of the layers, as measured before planning
-  std::string products;          ///< which kernels multiply matrices, and how fast, for people
-  double flops_per_second = 0;   ///< of a rank's layers with a core to itself
-  double cores = 0;              ///< that all ranks share
-  double computing_seconds = 0;  ///< of a step, by the profile, when all share the cores
-  LinkRates rates;               ///< of the emulated links
-  int warm_up_steps = 0;         ///< of each round of each run, not counted
-  std::vector<Run> runs;         ///< three, in the order they are told
+  std::string products;                             ///< text: which kernels multiply matrices, and how fast
+  double flops_per_second = 0;   ///< attained by the layers of a rank that has a core to itself
+  double cores = 0;              ///< number of cores that all ranks share
+  double computing_seconds = 0;  ///< computing time of a step by the profile, when all ranks share the cores
+  LinkRates rates;               ///< rates of the emulated links
+  int warm_up_steps = 0;         ///< steps at the begin of each round that do not count
+  std::vector<Run> runs;         ///< the three, in the order of the report
   std::vector<Run> more;         ///< other plans of the same job (--more-plans); may be empty
   std::vector<double> loss;      ///< by step, of the long run
   double train_seconds = 0;      ///< of the long run
@@ -76,7 +76,7 @@ struct Report {
   std::vector<std::string> files;  ///< names of all that the demo writes into its folder
 
   static constexpr double kLossTolerance = 1e-4;
-  /// What the setting is built to show on an idle machine.
+  /// What the demo is built to show on an idle machine.
   static constexpr double kExpectedSpeedup = 1.4, kExpectedSpeedupFromPlacement = 1.1;
   static constexpr double kPredictionTolerance = 0.10;
 
@@ -85,12 +85,12 @@ struct Report {
   double speedup_from_placement() const noexcept;
   /// The largest difference of any two runs' losses at the same step.
   double largest_loss_difference() const noexcept;
-  /// The same as a sentence's end: "are equal to the last bit", "differ by at most 2.0e-06", ...
+  /// The same as the end of a sentence: "are equal to the last bit", "differ by at most 2.0e-06", ...
   std::string loss_agreement() const;
   /// The largest |prediction_error|.
   double largest_prediction_error() const noexcept;
-  /// Of all runs and other plans: whether the predicted order, fastest first, is the measured one; two count
-  /// as equal where the medians of their steps differ by less than `tie`.
+  /// Whether the predicted order of all runs and other plans, fastest first, is the measured one. Two of them
+  /// count as equal where the medians of their steps differ by less than `tie`.
   bool order_as_predicted(double tie = 0.02) const;
   /// A sentence for each figure that is not as expected, and a last one on what that may mean; empty where
   /// all are.

@@ -11,7 +11,7 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Invented figures, for the look and the arithmetic only; the demo itself fills a report from measurements.
+// Invented figures, to test the page and the arithmetic; the demo itself fills a report with measurements.
 Report made_up_report() {
   Report report;
   report.cluster.emulated = true;

@@ -30,7 +30,7 @@ constexpr std::array<File, 10> kFiles{{{"report.html", "the page to look at"},
                                        {"train.log", "the long run, step by step"},
                                        {"model.bin", "its weights, in llm.c's format"}}};
 
-/// What an earlier demo wrote here, by its own account.
+/// The files that an earlier demo wrote here, as its report.json lists them.
 std::set<std::string> marked_files(const std::string& report) {
   std::error_code ignored;
   if (!fs::exists(report, ignored)) return {};
@@ -41,7 +41,7 @@ std::set<std::string> marked_files(const std::string& report) {
     for (const Json& name : parsed.at("files")) names.insert(name.get<std::string>());
     return names;
   } catch (const Json::exception&) {
-    return {};  // somebody else's
+    return {};  // not a report of the demo
   }
 }
 

@@ -1,4 +1,4 @@
-// The files that the demo leaves: all at the end, none when it fails or is interrupted.
+// The files that the demo writes: all at its end, and none when it fails or is interrupted.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ class Results {
  public:
   /// Makes the folder where it is missing, and removes results of an earlier demo from it, so that none are
   /// mistaken for this one's: those that the earlier report.json lists as its own. Throws kInvalidUsage when
-  /// it cannot be written to, or holds a file of one of our names that no such report lists.
+  /// it cannot be written to, or holds a file of one of the demo's names that no such report lists.
   explicit Results(const std::string& folder);
-  /// Where write() did not come to its end, removes what it wrote, and the folder if this made it.
+  /// Where write() has not completed, removes the files that it wrote, and the folder if this object made it.
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
   /// Report, page, trace, cluster file, plans, log and weights. Throws kSystem.
   void write(const Report& report, const Session& session);
-  /// Lines for people: what lies where.
+  /// A text that lists the files.
   std::string listing() const;
   /// Names of all files, for Report::files.
   static std::vector<std::string> names();

@@ -1,5 +1,5 @@
-// What the demo shows while it works: numbered steps with the time since the start, and a progress line that
-// is rewritten on a terminal and thinned out elsewhere.
+// The demo's output while it works: numbered steps with the time since the start, and a progress line that is
+// rewritten on a terminal and printed less often elsewhere.
 #pragma once
 
 #include <cstdio>

@@ -33,8 +33,8 @@ void run_ranks(const Session& session, const RankProgram& program) {
   launch_options.rank_hosts = program.rank_hosts;
   launch_options.cluster = program.cluster;
   launch_options.environment = program.environment;
-  // With traffic both ways through a token bucket bbr attained 73 to 100 % of the rate, as it happened to
-  // begin; cubic 87 to 100, and nearly always more than 96.
+  // With traffic both ways through a token bucket, bbr attained 73 to 100 % of the rate, depending on how it
+  // began; cubic attained 87 to 100 %, and nearly always more than 96 %.
   if (std::getenv("TOMBOLO_TCP_CONGESTION") == nullptr)
     launch_options.environment.emplace_back("TOMBOLO_TCP_CONGESTION", "cubic");
   launch_options.output = Output::kSilent;
@@ -43,7 +43,8 @@ void run_ranks(const Session& session, const RankProgram& program) {
   LaunchResult result = launch(launch_options);
   if (result.exit_code == 0) return;
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
-    // A rank may also have ended so by itself; then it is named and this is not an interrupt.
+    // A rank may also have ended with such a code by itself; then the result names it, and this is no
+    // interrupt.
     if (result.exit_code == 128 + signal_number && result.failed_rank < 0) throw Interrupted{signal_number};
   }
   if (session.deadline.passed()) out_of_time(session, program.what);

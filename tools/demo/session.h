@@ -1,4 +1,4 @@
-// What all steps of the demo share, and how they start ranks.
+// The state that all steps of the demo share, and the functions by which they start ranks.
 #pragma once
 
 #include <functional>
@@ -17,29 +17,30 @@
 
 namespace tombolo::tools::demo {
 
-/// Everything is borrowed for the demo's life. One thread.
+/// All members are borrowed for the duration of the demo. Used by one thread.
 struct Session {
   const Options& options;
   Screen& screen;
   const InterruptWatch& interrupts;
   const emulation::Emulation& emulation;
-  Deadline deadline;  ///< of --seconds-limit
+  Deadline deadline;  ///< from --seconds-limit
 
-  /// Where files of this run lie; gone with the emulation.
+  /// Path of a file of this run; files are removed with the emulation.
   std::string file(std::string_view name) const;
 };
 
 struct RankProgram {
   std::string what;                    ///< "probing the links", for errors
-  std::vector<std::string> arguments;  ///< of this program, without its name
+  std::vector<std::string> arguments;  ///< without the program's name
   std::vector<std::string> rank_hosts;
-  std::optional<topology::ClusterFile> cluster;  ///< what the ranks see; default: the emulation's own
+  std::optional<topology::ClusterFile>
+      cluster;  ///< the cluster file that ranks get; absent = the emulation's own
   std::vector<std::pair<std::string, std::string>> environment;  ///< added for every rank
   std::function<void(int rank, std::string_view line)> on_line;  ///< may be empty
 };
 
 /// Runs `tombolo <arguments>` as one rank per entry of rank_hosts and waits for the end. Throws Interrupted;
-/// kTimeout when --seconds-limit passed; kSystem with the failed rank's last words.
+/// kTimeout when --seconds-limit passed; kSystem with the failed rank's last lines.
 void run_ranks(const Session& session, const RankProgram& program);
 
 /// Runs `tombolo <arguments>` on one host and returns its standard output. Throws as run_ranks does.

@@ -10,8 +10,8 @@
 namespace tombolo::tools::demo {
 namespace {
 
-/// What the host's own detection says of an interface. On loopback the hosts have none of their own, and a
-/// name that fits would be this machine's.
+/// The description of an interface by the host's own detection. On loopback the hosts have no interfaces of
+/// their own, and an interface of the same name would be this machine's.
 std::string as_found(const Session& session, const Json& machine, const std::string& name) {
   if (session.emulation.mode() == emulation::Mode::kLoopback) return "an address on loopback";
   for (const auto& nic : machine.at("nics")) {

@@ -10,10 +10,11 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Long enough for TCP to settle; what a token bucket gives away after a pause the probe leaves out.
+// Long enough for TCP to settle. The probe itself leaves out the burst that a token bucket lets pass after a
+// pause.
 constexpr const char* kSecondsPerMeasurement = "0.5";
 
-// How `tombolo probe` tells the process that started it how far it is.
+// The lines by which `tombolo probe` tells the process that started it how far it is.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
 
 }  // namespace

@@ -13,17 +13,18 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Of 0.001, 0.002, 0.003, 0.005 and 0.006 this ended lowest over 200 steps (2.19, the mean of the last ten).
+// Among 0.001, 0.002, 0.003, 0.005 and 0.006 this gave the lowest loss after 200 steps (2.19, the mean of the
+// last ten).
 constexpr const char* kLearningRate = "0.001";
 constexpr const char* kWarmup = "20";
 constexpr int kSampleBytes = 400;
-// Of measuring layers in turns with the steps, for each size of micro-batch.
+// Time for measuring layers between the steps, for each size of micro-batch.
 constexpr double kSecondsEach = 0.4;
 
 struct Training {
   const Run& run;
   std::string what;
-  std::string name;  ///< of the files
+  std::string name;  ///< prefix of the files
   int steps = 0;
   std::vector<std::string> more;
 };
@@ -80,7 +81,7 @@ Trained train(const Session& session, const std::vector<std::string>& rank_hosts
     fail(Cause::kInternal, "{}: {} steps were asked for, but the log has {}", training.what, training.steps,
          trained.log.loss.size());
   }
-  trained.sample = printable(sample);
+  trained.sample = only_ascii(sample);
   return trained;
 }
 
@@ -105,15 +106,15 @@ void read_traffic(const std::string& path, Run& run) {
   });
 }
 
-/// The run whose tokens per second are the most.
+/// The run with the most tokens per second.
 const Run& fastest(const Report& report) {
   return *std::max_element(report.runs.begin(), report.runs.end(), [](const Run& a, const Run& b) {
     return a.tokens_per_second < b.tokens_per_second;
   });
 }
 
-/// Trains a round's steps by the run's plan and fills in what was measured; steps of earlier rounds count
-/// too.
+/// Trains the steps of one round by the run's plan, and fills in the measurements of this and of earlier
+/// rounds.
 void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              const Report& report, int steps, Run& run) {
   const std::string timeline = session.file(run.name + ".timeline");
@@ -138,8 +139,8 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
 
 constexpr int kWarmUpSteps = 8;
 
-/// Trains a few steps by one plan, and corrects the layers' times by them: how much longer passes take among
-/// the other ranks than layers by themselves, and what sending takes of the processor.
+/// Trains a few steps by one plan, and corrects the layers' times by them: passes take longer beside other
+/// ranks than layers do by themselves, and sending takes processor time.
 std::shared_ptr<const planner::Profile> warm_up(const Session& session,
                                                 const std::vector<std::string>& rank_hosts,
                                                 const std::string& text, const Report& report, const Run& by,
@@ -159,7 +160,7 @@ std::vector<Run*> all_runs(Report& report) {
   return all;
 }
 
-/// The prediction of the rounds whose step is the median.
+/// The prediction whose step time is the median over the rounds.
 planner::Simulation middle_of(std::vector<planner::Simulation> all) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>((all.size() - 1) / 2);
   std::nth_element(all.begin(), middle, all.end(),

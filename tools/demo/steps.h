@@ -1,5 +1,7 @@
-// The demo's steps. Each shows what it does on the session's screen and throws on failure: Interrupted, or
-// tombolo::Error naming what failed.
+// The steps of the demo. Each shows its progress on the session's screen, and throws on failure: Interrupted,
+// or tombolo::Error naming what failed.
+//
+// tools/demo/ owns `tombolo demo`: its steps, its report and the page with its drawings.
 #pragma once
 
 #include <string>
@@ -12,8 +14,8 @@
 
 namespace tombolo::tools::demo {
 
-/// How fast this machine multiplies matrices and computes the model's layers, and how fast links are to be
-/// for that: fills in report.products, profile, cores, computing_seconds and rates.
+/// Measures how fast this machine multiplies matrices and computes the model's layers, and chooses the rates
+/// of the links by that: fills in report.products, profile, cores, computing_seconds and rates.
 void measure_computing(const Options& options, Screen& screen, Report& report);
 
 /// Runs the detection inside every host and shows what it found.

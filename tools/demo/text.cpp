@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Far less would be learnt by heart in 200 steps instead of being generalised from.
+// In 200 steps the model would learn a much shorter text by heart.
 constexpr std::uint64_t kSmallestText = 16 * kKiB;
 
 Text from_file(const std::string& path) {

@@ -1,4 +1,4 @@
-// What the model reads.
+// The text that the demo trains on.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace tombolo::tools::demo {
 
 struct Text {
   std::string path;    ///< a file
-  std::string source;  ///< for people
+  std::string source;  ///< where it came from, for the report
   double bytes = 0;
 };
 

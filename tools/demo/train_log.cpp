@@ -36,7 +36,7 @@ std::vector<planner::Span> parse_timeline(std::string_view text, const std::stri
     planner::Span span;
     span.rank = static_cast<int>(event.field("pid").integer(0, 1 << 20));
     span.name = category == "reduce" ? "all-reduce" : event.field("name").text();
-    // What a step does besides its passes is the optimizer's: clearing, the norm, the update.
+    // Bars other than passes belong to the optimizer: clearing gradients, their norm, the update.
     if (category == "compute" && span.name != "forward" && span.name != "backward") span.name = "optimizer";
     if (auto batch = event.field("args").optional("micro_batch"))
       span.micro_batch = static_cast<int>(batch->integer(0, 1 << 20));
@@ -55,11 +55,10 @@ std::vector<planner::Span> parse_timeline(std::string_view text, const std::stri
   return spans;
 }
 
-std::string printable(std::string_view text) {
+std::string only_ascii(std::string_view text) {
   std::string out;
   for (char c : text) {
     auto byte = static_cast<unsigned char>(c);
-    // The model's vocabulary is bytes: what it writes need not be UTF-8, and JSON must be.
     out += c == '\n' || (byte >= 0x20 && byte < 0x7f) ? c : '?';
   }
   return out;

@@ -1,4 +1,4 @@
-// Reading what `tombolo train` writes.
+// Reads the files that `tombolo train` writes.
 #pragma once
 
 #include <string>
@@ -21,8 +21,9 @@ TrainLog parse_train_log(std::string_view text, const std::string& source);
 /// from the earliest bar's begin. Throws kInvalidUsage.
 std::vector<planner::Span> parse_timeline(std::string_view text, const std::string& source);
 
-/// Bytes that no terminal or page should see, and those of broken UTF-8, become '?'.
-std::string printable(std::string_view text);
+/// `text` with every byte but printable ASCII and line ends replaced by '?': for a sample, whose bytes need
+/// not be UTF-8.
+std::string only_ascii(std::string_view text);
 
 /// The whole of a file. Throws kSystem.
 std::string read_file(const std::string& path);

@@ -48,7 +48,7 @@ TEST(TrainLog, TurnsATraceIntoBarsFromTheFirstOnesBeginAndLeavesOutWaiting) {
 }
 
 TEST(TrainLog, KeepsWhatATerminalMayShow) {
-  EXPECT_EQ(printable("And\nthe \x1b[31m\xff"), "And\nthe ?[31m?");
+  EXPECT_EQ(only_ascii("And\nthe \x1b[31m\xff"), "And\nthe ?[31m?");
 }
 
 TEST(DemoOptions, NameTheOneThatCannotBe) {

@@ -1,4 +1,7 @@
-// What can be wrong with a machine, one check each.
+// Checks of one machine, each of one thing that can be wrong.
+//
+// tools/doctor/ owns `tombolo doctor`: the checks of this machine (this header), and those between two hosts
+// (pair.h).
 #pragma once
 
 #include <cstdint>
@@ -32,14 +35,14 @@ struct Facts {
   std::uint64_t locked_memory_limit = 0;  ///< bytes; UINT64_MAX = unlimited
   std::uint64_t open_files_limit = 0;
   std::string why_no_namespaces;  ///< empty where they are permitted
-  /// Empty when the library could be loaded, else the loader's words.
+  /// Empty when the library could be loaded, else the loader's error.
   std::function<std::string(const std::string& library)> load;
-  std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured,
-  std::string why_no_products;                    ///< and this says why
+  std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured
+  std::string why_no_products;                    ///< the reason why it could not
   std::string plugin;  ///< path of libnccl-net-tombolo.so; empty when there is none
 };
 
-/// This machine's.
+/// The facts of this machine.
 Facts gather_facts();
 
 std::vector<Check> check_nics(const Facts& facts);
@@ -49,10 +52,11 @@ std::vector<Check> check_processor(const Facts& facts);
 std::vector<Check> check_libraries(const Facts& facts);
 std::vector<Check> check_all(const Facts& facts);
 
-/// A cluster file: readable, names this machine, and its NICs are here.
+/// Checks that a cluster file can be read, names this machine, and lists NICs that are here.
 std::vector<Check> check_cluster_file(const std::string& path, const Facts& facts,
                                       const std::string& host_name);
-/// The way to another machine: its address, the NIC the kernel would take, the packet size that gets through.
+/// Checks the way to another machine: its address, the NIC that the kernel would take, the packet size that
+/// gets through.
 std::vector<Check> check_peer(const std::string& host, const Facts& facts);
 
 }  // namespace tombolo::doctor

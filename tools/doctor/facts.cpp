@@ -28,7 +28,7 @@ std::string try_load(const std::string& library) {
   return {};
 }
 
-// Beside this program as built or installed, else where the loader looks.
+// Looks beside this program, as built or as installed, and then where the loader looks.
 std::string find_plugin() {
   constexpr std::string_view kName = "libnccl-net-tombolo.so";
   std::filesystem::path folder = std::filesystem::path(tools::own_program()).parent_path();

@@ -1,4 +1,4 @@
-// What is loaded at run time, and whether it can be.
+// Checks whether the libraries that are loaded at run time can be loaded.
 #include <algorithm>
 
 #include "base/format.h"
@@ -10,7 +10,7 @@ namespace {
 struct Library {
   const char* name;
   const char* file;
-  const char* without;  // what is missing when it is
+  const char* without;  // what does not work without it
 };
 
 constexpr Library kLibraries[] = {
@@ -22,7 +22,7 @@ constexpr Library kLibraries[] = {
 
 std::vector<Check> check_libraries(const Facts& facts) {
   std::vector<Check> checks;
-  // An RDMA device whose interface is used for TCP for want of the library counts too.
+  // This also counts an RDMA device whose interface is used for TCP because the library is missing.
   bool rdma = std::any_of(facts.machine.nics.begin(), facts.machine.nics.end(), [](const auto& nic) {
     return (topology::is_rdma(nic.kind) || !nic.rdma_device.empty()) && !nic.emulated;
   });
@@ -48,7 +48,7 @@ std::vector<Check> check_libraries(const Facts& facts) {
   for (const auto& [name, file] :
        {std::pair{"NVML", "libnvidia-ml.so.1"}, std::pair{"NCCL", "libnccl.so.2"}}) {
     std::string refused = facts.load(file);
-    // Without a GPU nothing is missing without them.
+    // A machine without a GPU does not need them.
     checks.push_back({name, refused.empty() || !gpus ? Status::kOk : Status::kWarning,
                       refused.empty() ? fmt::format("{} loads", file)
                       : gpus          ? refused

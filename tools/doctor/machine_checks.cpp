@@ -1,4 +1,4 @@
-// NICs, limits, the kernel's settings.
+// Checks of NICs, limits and the kernel's settings.
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -13,10 +13,11 @@ namespace tombolo::doctor {
 namespace {
 
 constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
-// Buffers that are registered with an RDMA NIC are locked: gradients and staging take hundreds of MiB per
-// rank.
+// Buffers that are registered with an RDMA NIC are locked in memory: gradients and staging buffers take
+// hundreds of MiB per rank.
 constexpr std::uint64_t kLockedEnough = 2 * kGiB;
-// Streams times peers times connections; 4096 serves a few hundred peers.
+// A process needs a descriptor for each stream of each connection to each peer; 4096 serve a few hundred
+// peers.
 constexpr std::uint64_t kFilesEnough = 4096;
 // One stream at 10 Gbit/s over 10 ms has 12.5 MB under way.
 constexpr std::uint64_t kBufferEnough = 8 * kMiB;
@@ -55,7 +56,7 @@ std::string names(const std::vector<const topology::Nic*>& nics) {
 }
 
 Check mtu_check(const std::vector<const topology::Nic*>& usable) {
-  // NICs of one kind and rate are meant to do the same; where their packet sizes differ, one was forgotten.
+  // NICs of one kind and rate are meant to serve alike. Where their MTUs differ, one was probably forgotten.
   for (const auto* left : usable) {
     for (const auto* right : usable) {
       if (left->kind == right->kind && left->rate_bits_per_second == right->rate_bits_per_second &&

@@ -24,15 +24,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using transport::tcp::SocketAddress;
+using transport::bootstrap::SocketAddress;
 
-// A connection over half the world takes 0.3 s, and a lost SYN a second more.
+// Connecting takes 0.3 s between opposite sides of the earth, and a lost SYN adds a second.
 constexpr Duration kConnectPatience = seconds(4);
 constexpr Duration kAnswerPatience = seconds(3);
 constexpr int kRoundTrips = 20;
 // Some hundred segments, so that loss shows; a second at 10 Mbit/s.
 constexpr std::size_t kBulkBytes = std::size_t{1} << 20;
-// Less than this acknowledged: hardly a full packet got through.
 constexpr int kPacketTries = 3;
 constexpr Duration kPacketPatience = milliseconds(300);
 constexpr int kHeadersV4 = 28, kHeadersV6 = 48;  // IP and UDP
@@ -92,16 +91,16 @@ Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFact
   int error = 0;
   Descriptor socket;
   try {
-    socket = transport::tcp::start_connect(
+    socket = transport::bootstrap::start_connect(
         mine.name, mine.address,
         SocketAddress::parse(theirs.address, static_cast<std::uint16_t>(theirs.tcp_port)));
     if (!wait_for(socket.get(), POLLOUT, Deadline::after(kConnectPatience))) {
       error = ETIMEDOUT;
     } else {
-      error = transport::tcp::pending_error(socket.get());
+      error = transport::bootstrap::pending_error(socket.get());
     }
   } catch (const Error& failure) {
-    // Where the kernel knows at once, it says so while connecting starts.
+    // An error that the kernel finds at once is reported while connecting starts.
     way.error = failure.what();
     way.reach =
         way.error.find("nreachable") != std::string::npos || way.error.find("No route") != std::string::npos
@@ -122,7 +121,7 @@ double seconds_of_day() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The round trip whose answer came fastest says most of the clock: the other end read it within that time.
+/// The fastest round trip bounds the clock difference best: the other end read its clock within that time.
 void measure_clock(int socket, Way& way) {
   way.round_trip = 0;
   for (int i = 0; i < kRoundTrips; ++i) {
@@ -147,7 +146,7 @@ void measure_bulk(int socket, Way& way) {
   transport::store_little_endian(&request[1], static_cast<std::uint32_t>(kBulkBytes));
   tcp_info info{};
   socklen_t size = sizeof info;
-  // As long as bytes are acknowledged it is slow, and not stuck.
+  // A transfer whose bytes are still acknowledged is slow, but not stuck.
   std::uint64_t acknowledged = 0;
   bool moving = true, done = false;
   std::span<const std::byte> rest(request);
@@ -175,7 +174,7 @@ void measure_bulk(int socket, Way& way) {
   way.path_mtu = static_cast<int>(info.tcpi_pmtu);
 }
 
-/// Whether a packet of so many bytes, headers included, is answered; nothing may cut it into pieces.
+/// Whether a packet of `bytes`, headers included, is answered. It must not be fragmented.
 bool packet_arrives(int socket, int bytes, int headers) {
   std::vector<std::byte> packet(static_cast<std::size_t>(bytes - headers));
   for (int i = 0; i < kPacketTries; ++i) {
@@ -186,7 +185,7 @@ bool packet_arrives(int socket, int bytes, int headers) {
       const ssize_t got = recv(socket, answer.data(), answer.size(), MSG_DONTWAIT);
       if (got == 4 && transport::load_little_endian<std::uint32_t>(answer.data()) == packet.size())
         return true;
-      if (got < 0 && errno != EAGAIN && errno != EINTR) break;  // a filter's word, say
+      if (got < 0 && errno != EAGAIN && errno != EINTR) break;  // an ICMP error, such as a filter's
     }
   }
   return false;
@@ -204,7 +203,7 @@ void measure_packets(const HostFacts::NicFacts& mine, const HostFacts::NicFacts&
              v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &probe, sizeof probe);
   if (bind(socket.get(), from.get(), from.length) != 0 || connect(socket.get(), to.get(), to.length) != 0)
     return;
-  // Where no small packet is answered either, nothing is known: a filter for UDP.
+  // If not even a small packet is answered, a filter drops UDP and nothing can be said of sizes.
   if (!packet_arrives(socket.get(), headers + 64, headers)) return;
   std::vector<int> sizes{std::min(mine.mtu, 65'000), 9000, 1500, 1450, 1400, 1280, 576};
   for (const int bytes : sizes) {
@@ -262,7 +261,7 @@ HostFacts own_host_facts(int rank, const topology::Host& host, const topology::M
     one.fabric = nic.fabric;
     one.address = *address;
     one.emulated = nic.emulated;
-    // A cluster file need not say: the kernel does.
+    // The kernel's MTU is preferred to the cluster file's, which need not state one.
     const auto here = std::ranges::find(machine.nics, nic.name, &topology::Nic::name);
     one.mtu = here != machine.nics.end() ? here->mtu : nic.mtu;
     one.rate_bits_per_second = nic.rate_bits_per_second;

@@ -1,5 +1,5 @@
-// Two hosts as each other sees them: what every rank tells of its machine, what it measures on the way to
-// another, and what follows from both.
+// Checks between two hosts: the facts that every rank sends of its machine, what it measures on the way to
+// another host, and the findings that follow from both.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace tombolo::doctor {
 
-/// What one rank tells all others.
+/// The facts that each rank sends to all others.
 struct HostFacts {
   int rank = 0;
-  std::string host;     ///< as Tombolo calls it
+  std::string host;     ///< its name in Tombolo
   std::string machine;  ///< equal for processes that share a kernel and a network namespace
   std::string version;
   struct NicFacts {
     std::string name, kind, fabric, address;
     bool emulated = false;
-    int mtu = 0;                             ///< as the kernel has it now; 0 = unknown
+    int mtu = 0;                             ///< the kernel's current value; 0 = unknown
     std::uint64_t rate_bits_per_second = 0;  ///< 0 = unknown
-    std::vector<std::string> gid_types;      ///< of its GIDs, each type once
-    int tcp_port = 0, udp_port = 0;          ///< where it answers
+    std::vector<std::string> gid_types;      ///< types of its GIDs, each once
+    int tcp_port = 0, udp_port = 0;          ///< ports of the responder
   };
   std::vector<NicFacts> nics;
-  std::map<std::string, std::string> settings;  ///< of kernel, by name; those that could be read
+  std::map<std::string, std::string> settings;  ///< kernel settings that could be read, by name
 };
 
 /// The settings that HostFacts carries.
@@ -49,47 +49,47 @@ struct Way {
   std::string error;         ///< the kernel's words, where it did not connect
   double round_trip = 0;     ///< seconds, the least seen
   double clock_ahead = 0;    ///< seconds that the peer's clock is ahead
-  double clock_error = 0;    ///< at most so many seconds wrong
-  bool bulk_arrived = true;  ///< more bytes than one packet takes
+  double clock_error = 0;    ///< largest error of clock_ahead, seconds
+  bool bulk_arrived = true;  ///< a transfer of more bytes than one packet holds got through
   std::uint64_t bulk_acknowledged = 0;
-  std::uint64_t segments = 0, retransmitted = 0;  ///< of that
-  int path_mtu = 0;                               ///< bytes, as TCP has it; 0 = unknown
-  /// Packets of so many bytes that must not be fragmented: the longest that was answered, and the shortest
-  /// that was not. 0 = none such.
+  std::uint64_t segments = 0, retransmitted = 0;  ///< TCP segments of that transfer
+  int path_mtu = 0;                               ///< bytes, as TCP found it; 0 = unknown
+  /// Sizes, in bytes, of packets that must not be fragmented: the longest that was answered, and the shortest
+  /// that was not. 0 = none.
   int packet_arrived = 0, packet_lost = 0;
 };
 
 nlohmann::json to_json(const HostFacts& facts);
 HostFacts host_facts_from_json(const nlohmann::json& json);
 
-/// Findings between one host and another, by one way. Pure. All is well where it is empty.
+/// Findings of one way between two hosts; empty where all is well. Pure.
 std::vector<Check> judge_way(const HostFacts& mine, const HostFacts& theirs, const Way& way);
-/// What does not depend on a way: versions, names, settings of my own kernel. Pure.
+/// Findings that do not depend on a way: versions, host names, settings of this host's kernel. Pure.
 std::vector<Check> judge_hosts(const HostFacts& mine, const std::vector<HostFacts>& all);
 /// One line of what was measured, for people.
 Check describe_way(const HostFacts& theirs, const Way& way);
 
-/// Answers others' measurements while it lives, on one thread.
-class Beacon {
+/// Answers the measurements of other hosts while it lives, on one thread.
+class Responder {
  public:
-  /// Opens a TCP and a UDP port at the address of every NIC, and writes them there. NICs whose address cannot
-  /// be bound keep port 0.
-  explicit Beacon(HostFacts& facts);
-  ~Beacon();
-  Beacon(const Beacon&) = delete;
-  Beacon& operator=(const Beacon&) = delete;
+  /// Opens a TCP and a UDP port at the address of every NIC, and writes the ports into `facts`. NICs whose
+  /// address cannot be bound keep port 0.
+  explicit Responder(HostFacts& facts);
+  ~Responder();
+  Responder(const Responder&) = delete;
+  Responder& operator=(const Responder&) = delete;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-/// Of this process; without ports.
+/// The facts of this process, without ports.
 HostFacts own_host_facts(int rank, const topology::Host& host, const topology::Machine& machine,
                          const std::filesystem::path& root = "/");
 
-/// From every NIC of mine to every one of theirs of the same fabric, at the same time. Takes some seconds
-/// where packets vanish.
+/// Measures from every NIC of `mine` to every NIC of `theirs` on the same fabric, all at the same time. Takes
+/// some seconds where packets are dropped silently.
 std::vector<Way> measure_ways(const HostFacts& mine, const HostFacts& theirs);
 
 }  // namespace tombolo::doctor

@@ -13,9 +13,9 @@ namespace {
 // As transport/tcp chooses: one stream on short paths, eight beyond this round trip.
 constexpr double kLongRoundTrip = 5e-3;
 constexpr int kStreamsWhenLong = 8;
-// Below this, logs and traces of two hosts can be read side by side.
+// Clocks that differ by less let logs and traces of two hosts be read side by side. Seconds.
 constexpr double kClocksApart = 0.1;
-// Of a bulk of about 700 segments: fewer may be chance.
+// Fewer retransmissions than this, of about 700 segments of a bulk, may be chance.
 constexpr std::uint64_t kRetransmittedToJudge = 4;
 // A path whose estimate is below this share of its NICs' rate is held back by loss.
 constexpr double kHeldBack = 0.5;
@@ -31,7 +31,7 @@ std::optional<std::string> setting_of(const HostFacts& facts, const std::string&
   return found->second;
 }
 
-/// The third number of tcp_rmem and tcp_wmem.
+/// The last number of a setting: the maximum in tcp_rmem and tcp_wmem.
 std::uint64_t most_of(const HostFacts& facts, const std::string& name) {
   std::istringstream words(setting_of(facts, name).value_or(""));
   std::uint64_t last = 0;

@@ -1,4 +1,4 @@
-// What follows from two hosts' facts and one way between them.
+// Tests the findings from two hosts' facts and one way between them.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -49,7 +49,7 @@ Way healthy() {
 
 class Pair : public testing::Test {
  protected:
-  /// The only finding; its name, or "none", or "several".
+  /// The name of the only finding, or "none", or "several".
   Check only() {
     const auto findings = judge_way(mine_, theirs_, way_);
     if (findings.empty()) return {"none", Status::kOk, {}, {}};
@@ -166,12 +166,12 @@ TEST_F(Pair, FactsGoThroughJson) {
   EXPECT_EQ(again.nics.at(0).address, "10.0.0.1");
 }
 
-TEST(Beacon, IsMeasuredOverLoopback) {
+TEST(Responder, IsMeasuredOverLoopback) {
   HostFacts mine = host(0, "a0"), theirs = host(1, "b0");
   mine.nics[0].address = "127.0.0.1";
   theirs.nics[0].address = "127.0.0.2";
   mine.nics[0].mtu = theirs.nics[0].mtu = 65536;
-  Beacon beacon(theirs);
+  Responder responder(theirs);
   ASSERT_GT(theirs.nics[0].tcp_port, 0);
   const auto ways = measure_ways(mine, theirs);
   ASSERT_EQ(ways.size(), 1u);
@@ -180,7 +180,7 @@ TEST(Beacon, IsMeasuredOverLoopback) {
   EXPECT_GT(ways[0].round_trip, 0);
   EXPECT_LT(std::abs(ways[0].clock_ahead), ways[0].clock_error + 0.01);
   EXPECT_EQ(ways[0].packet_arrived, 65'000);
-  theirs.nics[0].tcp_port = 1;  // nobody's
+  theirs.nics[0].tcp_port = 1;  // a port on which nothing listens
   EXPECT_EQ(measure_ways(mine, theirs).at(0).reach, Way::Reach::kRefused);
 }
 

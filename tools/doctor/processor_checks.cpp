@@ -1,11 +1,12 @@
-// What the processor computes by.
+// Checks which instruction set the kernels use, and how fast they are.
 #include "base/format.h"
 #include "tools/doctor/checks.h"
 
 namespace tombolo::doctor {
 namespace {
 
-// Well-blocked products reach 80 to 95 % of a core's units; below this something is wrong.
+// Matrix products that are blocked well reach 80 to 95 % of a core's peak; less than this share points to a
+// problem.
 constexpr double kLeastShare = 0.5;
 
 }  // namespace

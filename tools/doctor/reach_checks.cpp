@@ -1,4 +1,4 @@
-// The cluster file, and the way to another machine.
+// Checks of the cluster file, and of the way to another machine.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -84,7 +84,7 @@ std::vector<Check> check_peer(const std::string& host, const Facts& facts) {
   }
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
   std::string peer = numeric(list->ai_addr, list->ai_addrlen);
-  // Connecting a datagram socket sends nothing, but makes the kernel choose the way.
+  // Connecting a datagram socket sends nothing, but makes the kernel choose the route.
   Descriptor socket(::socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket || ::connect(socket.get(), list->ai_addr, list->ai_addrlen) != 0) {
     return {{"peer " + host, Status::kFailed, fmt::format("no route to {}: {}", peer, errno_text(errno)),

@@ -24,10 +24,10 @@ std::uint64_t default_queue_bytes(const LineOptions& options) noexcept {
 DelayLine::DelayLine(const LineOptions& options)
     : options_(options),
       queue_bytes_(options.queue_bytes != 0 ? options.queue_bytes : default_queue_bytes(options)),
-      // What waits, what is on the line, and as much again for a relay that is late: another 20 ms.
+      // Bytes that wait, bytes on the line, and another 20 ms of bytes for a relay that is late.
       capacity_(static_cast<std::size_t>(bytes_in(options, options.delay + kLeastQueue)) + queue_bytes_ +
                 8 * kMostFrame),
-      store_(new std::byte[capacity_]),  // not initialised: pages that are never reached cost nothing
+      store_(new std::byte[capacity_]),  // not initialised: pages that are never touched cost no memory
       random_(options.seed),
       spare_(kMostFrame) {
   until_loss_ = draw_gap();
@@ -46,7 +46,7 @@ Duration DelayLine::per_byte(double bytes) const noexcept {
 bool DelayLine::has_room() const noexcept {
   if (entries_.empty()) return true;
   const std::size_t tail = entries_.front().at;
-  // Equal only when empty, which was asked already.
+  // The two are equal only when the store is empty, which was tested above.
   return head_ > tail ? capacity_ - head_ >= kMostFrame : tail - head_ > kMostFrame;
 }
 
@@ -89,7 +89,8 @@ void DelayLine::enter(std::size_t frame_bytes, TimePoint now) {
     keep(frame_bytes, segments, free_ + options_.delay);
     return;
   }
-  // The runs between the lost ones. The frame moves aside, since they go where it lies.
+  // Keeps the runs between lost segments. The frame is copied away first, since the runs are written where it
+  // lies.
   std::vector<std::byte> whole(frame.begin(), frame.end());
   std::vector<std::byte> piece;
   for (std::size_t first = 0; first < fit;) {

@@ -1,4 +1,4 @@
-// One direction of an emulated long line: frames go in as they arrive and come out when a line of that rate,
+// One direction of an emulated long line: frames go in as they arrive, and come out when a line of that rate,
 // length and loss would deliver them. Time is an argument.
 #pragma once
 
@@ -19,39 +19,39 @@ namespace tombolo::emulation {
 struct LineOptions {
   double bits_per_second = 0;     ///< of Ethernet frames, as tbf counts them
   Duration delay{};               ///< one way
-  double loss = 0;                ///< probability that one packet is lost, each on its own
-  std::uint64_t queue_bytes = 0;  ///< what waits for the line at most; 0 = default_queue_bytes()
-  std::uint64_t seed = 0;         ///< of the losses
+  double loss = 0;                ///< probability that a packet is lost, independent of the others
+  std::uint64_t queue_bytes = 0;  ///< most bytes that may wait for the line; 0 = default_queue_bytes()
+  std::uint64_t seed = 0;         ///< seed of the losses
 };
 
-/// What a router would have before such a line: the bytes that fit a round trip, at least 20 ms' worth, and
-/// room for two super-packets.
+/// The queue that a router would have before such a line: the bytes of a round trip, but of at least 20 ms,
+/// and room for two super-packets.
 std::uint64_t default_queue_bytes(const LineOptions& options) noexcept;
 
-/// Packets as on the wire: a super-packet counts as its segments.
+/// Counts packets as on the wire: each segment of a super-packet is one.
 struct LineCounters {
   std::uint64_t packets = 0, bytes = 0;  ///< delivered; bytes of Ethernet frames
-  std::uint64_t lost = 0;                ///< by chance, as asked
-  std::uint64_t overflowed = 0;          ///< found the queue full
-  std::uint64_t cut = 0;                 ///< came, or were under way, while the line was cut
+  std::uint64_t lost = 0;                ///< dropped at random, by LineOptions::loss
+  std::uint64_t overflowed = 0;          ///< dropped because the queue was full
+  std::uint64_t cut = 0;                 ///< dropped because they came, or were on the line, while it was cut
 };
 
 class DelayLine {
  public:
   explicit DelayLine(const LineOptions& options);
 
-  /// Where the next frame is to be put, kMostFrame bytes; then enter() says how long it was. Never empty:
-  /// what finds no room is counted as overflowed by enter().
+  /// Room for the next frame, kMostFrame bytes; afterwards enter() says how long the frame was. Never empty:
+  /// a frame for which there is no room is counted as overflowed by enter().
   std::span<std::byte> space() noexcept;
   void enter(std::size_t frame_bytes, TimePoint now);
 
-  /// The time at which the next frame comes out; nothing where none is under way.
+  /// The time at which the next frame comes out; nothing where none is on the line.
   std::optional<TimePoint> next() const noexcept;
   /// The frame that is out by `now`, or nothing. It stays until pop().
   std::span<const std::byte> front(TimePoint now) const noexcept;
   void pop() noexcept;
 
-  /// While cut, what enters is dropped; what was under way is dropped at once.
+  /// While the line is cut, frames that enter are dropped. Cutting drops the frames on the line.
   void cut(bool cut) noexcept;
   const LineCounters& counters() const noexcept { return counters_; }
 
@@ -75,13 +75,13 @@ class DelayLine {
   std::unique_ptr<std::byte[]> store_;  ///< a ring; every frame lies in one piece
   std::size_t head_ = 0;                ///< where the next frame goes
   std::deque<Entry> entries_;
-  TimePoint free_{};  ///< when the line has sent what waits for it
+  TimePoint free_{};  ///< when the line will have sent all that waits for it
   bool cut_ = false;
-  bool overflow_ = false;  ///< space() had none left
+  bool overflow_ = false;  ///< space() found no room
   std::mt19937_64 random_;
   std::uint64_t until_loss_ = 0;
   LineCounters counters_;
-  std::vector<std::byte> spare_;  ///< a frame without room, or one that is being cut
+  std::vector<std::byte> spare_;  ///< holds a frame without room, or one that is being cut
 };
 
 }  // namespace tombolo::emulation

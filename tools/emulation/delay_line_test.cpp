@@ -47,7 +47,7 @@ TEST(DelayLine, DropsWhatFindsItsQueueFull) {
   DelayLine line({kRate, milliseconds(50), 0, 200'000, 1});
   for (int i = 0; i < 300; ++i) enter(line, 1000, TimePoint{});
   EXPECT_EQ(line.counters().overflowed, 100U);
-  // What is on the line already does not count: 100 ms later as much fits as was sent meanwhile.
+  // Bytes on the line do not count: 100 ms later as many fit as were sent in that time.
   for (int i = 0; i < 300; ++i) enter(line, 1000, TimePoint{} + milliseconds(100));
   EXPECT_EQ(line.counters().overflowed, 100U + 200U);
 }

@@ -2,8 +2,8 @@
 // root (a user namespace is made where needed). Where namespaces are not permitted, each host becomes a set
 // of loopback addresses and the rates are applied in the transport.
 //
-// A holder process owns everything; it ends with the process that started it, and with it end the namespaces,
-// however either was killed.
+// A holder process owns everything. It ends with the process that started it, however that one ends, and the
+// namespaces end with the holder.
 #pragma once
 
 #include <sys/types.h>
@@ -37,8 +37,8 @@ struct StartOptions {
 /// "auto", "namespaces" or "loopback" to StartOptions::mode. Throws kInvalidUsage.
 std::optional<Mode> parse_mode(std::string_view text);
 
-/// Empty where this process may make network namespaces, else why not, for people. Tries it in a child; about
-/// 10 ms.
+/// Empty where this process may make network namespaces, else the reason why not. Tries it in a child, which
+/// takes about 10 ms.
 std::string why_no_namespaces();
 
 /// A TCP port that is free on a numeric IPv4 address of this process's network, or -1. `seed` spreads
@@ -58,7 +58,7 @@ class Emulation {
 
   Mode mode() const noexcept;
   const Spec& spec() const noexcept;
-  /// One line for people: what is emulated, how, and why not better.
+  /// One line that says what is emulated and how, and on loopback why not with namespaces.
   const std::string& description() const noexcept;
   /// Hosts, NICs with addresses, declared kinds and rates; no links (those are for the probe to measure).
   const topology::ClusterFile& cluster() const noexcept;

@@ -24,19 +24,20 @@ namespace tombolo::emulation {
 namespace {
 
 constexpr auto kToolDeadline = std::chrono::seconds(20);
-constexpr int kControl = 3;  // the holder's descriptors, moved here so that all others can be closed
+// Numbers of the holder's descriptors; all others are closed.
+constexpr int kControl = 3;
 constexpr int kStatus = 4;
 constexpr int kSignals = 5;
 constexpr int kHub = 6;
-constexpr int kHigh = 200;  // from here on while numbers are given
+constexpr int kHigh = 200;  // descriptors lie from here on while they are renumbered
 
 bool write_file(const char* path, const std::string& text) {
   Descriptor file(::open(path, O_WRONLY | O_CLOEXEC));
   return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Real root stays itself: inside a user namespace it would lose its power over other users' files, which
-// ranks may have to write. Everybody else becomes root of a user namespace. True where one was made.
+// Real root makes no user namespace: inside one it could no longer write other users' files, which ranks may
+// have to write. Every other user becomes root of a new user namespace. Returns true where one was made.
 bool leave_network_namespace() {
   if (::geteuid() == 0 && ::unshare(CLONE_NEWNET) == 0) return false;
   std::string uid_map = fmt::format("0 {} 1", ::geteuid());
@@ -58,8 +59,8 @@ bool leave_network_namespace() {
   return true;
 }
 
-// Moves a descriptor to a number of our choice, by way of one that is free for sure.
-void place_at(int number, int descriptor) {
+// Moves a descriptor to `number`, by way of a number above kHigh, which is free.
+void move_to(int number, int descriptor) {
   Descriptor high(::fcntl(descriptor, F_DUPFD_CLOEXEC, kHigh));
   if (!high || ::dup3(high.get(), number, O_CLOEXEC) < 0) fail_errno(errno, "placing a descriptor");
 }
@@ -67,7 +68,7 @@ void place_at(int number, int descriptor) {
 void keep_namespace_open(int as) {
   int file = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (file < 0) fail_errno(errno, "opening /proc/self/ns/net");
-  place_at(as, file);
+  move_to(as, file);
   if (file != as) ::close(file);
 }
 
@@ -100,7 +101,7 @@ std::vector<std::size_t> relayed_links(const Spec& spec) {
   return links;
 }
 
-// Of the links' relays, in their order: the two TAP devices of each, made in the hub.
+// The two TAP devices of each relayed link, in the order of the links; made in the hub.
 using Taps = std::vector<std::array<Descriptor, 2>>;
 
 Taps make_taps(const Spec& spec) {
@@ -160,7 +161,7 @@ std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
     }
     relays.push_back({child, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)))});
     if (!relays.back().ended) fail_errno(errno, "pidfd_open");
-    ::close(relay_descriptor(r));  // or the relay would not see its owner go
+    ::close(relay_descriptor(r));  // else the relay would not notice that its owner has ended
   }
   return relays;
 }
@@ -172,23 +173,23 @@ void say(char kind, const std::string& text) {
 
 [[noreturn]] void hold(const Spec& spec, bool namespaces, const std::string& directory, pid_t parent,
                        int control, int status, const std::vector<int>& relay_orders) {
-  // A group of its own: a terminal's Ctrl-C is for the launcher to handle, not to pull the network from under
-  // it.
+  // A process group of its own: Ctrl-C in a terminal must reach the launcher alone, which still needs the
+  // network.
   ::setpgid(0, 0);
-  // First all out of the way, since each may be where another one goes.
-  std::vector<std::pair<int, int>> places{{control, kControl}, {status, kStatus}};
+  // First move all above kHigh, since each may have a number that another one needs.
+  std::vector<std::pair<int, int>> moves{{control, kControl}, {status, kStatus}};
   for (std::size_t r = 0; r < relay_orders.size(); ++r) {
-    places.emplace_back(relay_orders[r], relay_descriptor(r));
+    moves.emplace_back(relay_orders[r], relay_descriptor(r));
   }
-  for (auto& [from, to] : places) from = ::fcntl(from, F_DUPFD_CLOEXEC, kHigh);
+  for (auto& [from, to] : moves) from = ::fcntl(from, F_DUPFD_CLOEXEC, kHigh);
   ::syscall(SYS_close_range, kControl, kHigh - 1, 0);
-  for (auto& [from, to] : places) ::dup3(from, to, O_CLOEXEC);
+  for (auto& [from, to] : moves) ::dup3(from, to, O_CLOEXEC);
   ::syscall(SYS_close_range, kHigh, ~0U, 0);
   sigset_t stop;
   ::sigemptyset(&stop);
   for (int each : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&stop, each);
   ::sigprocmask(SIG_BLOCK, &stop, nullptr);
-  ::dup3(::signalfd(-1, &stop, SFD_CLOEXEC), kSignals, O_CLOEXEC);  // likewise
+  ::dup3(::signalfd(-1, &stop, SFD_CLOEXEC), kSignals, O_CLOEXEC);
   tools::die_with_parent(parent, SIGTERM);
 
   bool built = false;
@@ -205,7 +206,8 @@ void say(char kind, const std::string& text) {
   }
   if (built) {
     std::vector<pollfd> wait{{kControl, POLLIN, 0}, {kSignals, POLLIN, 0}};
-    // Without its link the network is not what was asked for: better none.
+    // When a relay ends, its link is gone and the network is no longer what was asked for: the holder ends
+    // too.
     for (const Relay& relay : relays) wait.push_back({relay.ended.get(), POLLIN, 0});
     while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {
     }
@@ -253,7 +255,7 @@ Holder start_holder(const Spec& spec, bool namespaces, const std::string& direct
   }
   status.write.reset();
   Holder holder{child, false, std::move(control.write), std::move(status.read), std::move(relays)};
-  // Bounded: every tool in there has a deadline, and a holder that dies ends the pipe.
+  // This wait is bounded: every tool that the holder runs has a deadline, and the pipe ends with the holder.
   std::string answer = read_status(holder.alive.get());
   if (answer.empty() || answer[0] == 'e') {
     stop_holder(holder);

@@ -1,4 +1,4 @@
-// The process that owns an emulation: it makes the namespaces and then only waits for its parent's end.
+// The process that owns an emulation. It makes the namespaces and then only waits for its parent's end.
 #pragma once
 
 #include <sys/types.h>
@@ -16,22 +16,22 @@ constexpr int namespace_descriptor(std::size_t host_index) noexcept {
   return 10 + static_cast<int>(host_index);
 }
 
-/// Under which the holder keeps the end on which the relay of its i-th relayed link takes orders.
+/// Number under which the holder keeps the end on which the relay of its i-th relayed link takes orders.
 constexpr int relay_descriptor(std::size_t relay_index) noexcept {
   return 100 + static_cast<int>(relay_index);
 }
 
 struct Holder {
   pid_t pid = -1;
-  bool user_namespace = false;     ///< it made one, which must be entered first
+  bool user_namespace = false;     ///< it made a user namespace, which must be entered first
   Descriptor control;              ///< closing it ends the holder
   Descriptor alive;                ///< end of file when it has ended
-  std::vector<Descriptor> relays;  ///< by link, for orders to its relay; none where it has no relay
+  std::vector<Descriptor> relays;  ///< by link: for orders to its relay; empty where it has none
 };
 
 /// Forks the holder, and returns once the network is built. `directory` is removed when the holder ends in
-/// any way but SIGKILL. Without `namespaces` it only does that. Throws kUnsupported with what refused and
-/// why.
+/// any way but SIGKILL. Without `namespaces` that is all the holder does. Throws kUnsupported with what
+/// refused and why.
 Holder start_holder(const Spec& spec, bool namespaces, const std::string& directory);
 
 /// Closes `control`, waits for the end; kills after 5 s.

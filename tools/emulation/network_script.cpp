@@ -7,20 +7,20 @@
 namespace tombolo::emulation {
 namespace {
 
-// Below this rate packets are kept to 16 KiB, so that the bucket can be small: what it holds passes at once
-// after a pause, at 100 Mbit/s 21 ms of 256 KiB and 5 ms of 64 KiB. Smaller, and timers that fire late on
-// busy cores cost rate: with 20 KiB the demo's steps took longer than the probed rates allow. Above it the
-// cost of smaller packets would show.
+// Below this rate packets are limited to 16 KiB, so that the bucket can be small. What a bucket holds passes
+// at once after a pause: at 100 Mbit/s, 256 KiB are 21 ms of traffic, and 64 KiB are 5 ms. With a still
+// smaller bucket, timers that fire late on busy cores cost rate: with 20 KiB the demo's steps took longer
+// than the probed rates allow. Above this rate the cost of smaller packets would show.
 constexpr double kSlowRate = 5e8;
 constexpr unsigned kSlowPacket = 16 * 1024;
 constexpr unsigned kSlowBurst = 64 * 1024;
-// veth passes packets of 64 KiB whole, and the bucket must be larger than one.
+// veth passes packets of up to 64 KiB whole, and the bucket must be larger than one packet.
 constexpr unsigned kFastBurst = 256 * 1024;
-// Packets that wait until the relay gets the processor; its own queue is what limits.
+// Packets that may wait until the relay gets the processor. The limit that counts is the relay's own queue.
 constexpr int kRelayQueue = 5000;
 
 std::string shape(const std::string& interface, double bits_per_second) {
-  // 50 ms of queue: what does not fit is dropped, as a switch would.
+  // A queue of 50 ms; packets that do not fit are dropped, as by a switch.
   return fmt::format("qdisc replace dev {} root tbf rate {:.0f}bit burst {} latency 50ms\n", interface,
                      bits_per_second, burst_bytes(bits_per_second));
 }
@@ -33,7 +33,7 @@ std::string limit_packets(const std::string& interface, double bits_per_second) 
 }  // namespace
 
 unsigned burst_bytes(double bits_per_second) noexcept {
-  // At least a millisecond's worth: a timer that fires late must not cost rate.
+  // At least a millisecond of traffic: a timer that fires late must not cost rate.
   const auto millisecond = static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9));
   return std::max(bits_per_second <= kSlowRate ? kSlowBurst : kFastBurst, millisecond);
 }
@@ -60,7 +60,7 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
     for (std::size_t n = 0; n < host.nics.size(); ++n) {
       const NicSpec& nic = host.nics[n];
       if (!nic.behind.empty()) {
-        // Its frames pass the other's bucket, and have a MAC address of their own.
+        // Its frames pass the token bucket of the NIC that it is behind, and have a MAC address of their own.
         ip += fmt::format("link add link {0} name {1} type macvlan mode bridge\naddr add {2}/24 dev {1}\n",
                           nic.behind, nic.name, spec.address(h, n, false));
         ip += fmt::format("link set dev {} up\n", nic.name);
@@ -73,7 +73,7 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
           fmt::format("link set dev {} addrgenmode none master {} up\n", port, bridge(nic.segment));
       ip += fmt::format("link set dev {} addrgenmode none\n", nic.name);
       ip += fmt::format("addr add {}/24 dev {}\n", spec.address(h, n, false), nic.name);
-      // Also where the rate is that of a link behind the NIC.
+      // Packets are limited also where not the NIC but a link behind it is shaped.
       if (!nic.shaped) ip += limit_packets(nic.name, nic.bits_per_second);
       if (nic.shaped) {
         script.hub_ip += limit_packets(port, nic.bits_per_second);

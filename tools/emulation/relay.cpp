@@ -18,12 +18,12 @@
 namespace tombolo::emulation {
 namespace {
 
-/// Frames taken or given in a row before the other side gets its turn.
+/// At most so many frames are taken or given before the other side has its turn.
 constexpr int kBatch = 64;
 
 struct RelaySide {
   const Descriptor& tap;
-  DelayLine line;  ///< of what came in here
+  DelayLine line;  ///< carries the frames that came in on this side
 };
 
 /// True where frames were taken.
@@ -42,7 +42,7 @@ bool give_frames(DelayLine& line, const Descriptor& to) {
   for (int given = 0; given < kBatch; ++given) {
     auto frame = line.front(now);
     if (frame.empty()) return given > 0;
-    // A device that is down refuses it: the packet is lost, as on a wire that is pulled.
+    // A device that is down refuses the frame: the packet is lost, as with a pulled cable.
     [[maybe_unused]] ssize_t put = ::write(to.get(), frame.data(), frame.size());
     line.pop();
   }
@@ -58,7 +58,7 @@ double processor_time() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// False when there is nobody left to give orders.
+/// Carries out one order, if there is one. False when the owner of the emulation has ended.
 bool obey(const Descriptor& orders, std::array<RelaySide, 2>& sides) {
   RelayOrder order{};
   ssize_t got = ::recv(orders.get(), &order, sizeof order, MSG_DONTWAIT);
@@ -71,7 +71,7 @@ bool obey(const Descriptor& orders, std::array<RelaySide, 2>& sides) {
   return ::send(orders.get(), &report, sizeof report, MSG_NOSIGNAL) == sizeof report;
 }
 
-/// Sleeps until a frame or an order comes, or one under way has arrived.
+/// Sleeps until a frame or an order comes, or until a frame on the line is due.
 void rest(const Descriptor& orders, const std::array<RelaySide, 2>& sides, bool& ordered) {
   std::array<pollfd, 3> wait{
       {{sides[0].tap.get(), POLLIN, 0}, {sides[1].tap.get(), POLLIN, 0}, {orders.get(), POLLIN, 0}}};
@@ -84,7 +84,7 @@ void rest(const Descriptor& orders, const std::array<RelaySide, 2>& sides, bool&
     auto left = std::max(Duration::zero(), *due - Clock::steady().now()).count();
     limit = {left / 1'000'000'000, left % 1'000'000'000};
   }
-  // The kernel's timer slack, 50 us, lets what comes out in one go.
+  // The kernel's timer slack of 50 us makes frames that are due at nearly the same time come out together.
   ::ppoll(wait.data(), wait.size(), due ? &limit : nullptr, nullptr);
   ordered = wait[2].revents != 0;
 }
@@ -117,7 +117,7 @@ void run_relay(const Descriptor& first, const Descriptor& second, const Descript
   back.seed = options.seed + 1;
   std::array<RelaySide, 2> sides{{{first, DelayLine(options)}, {second, DelayLine(back)}}};
   bool ordered = false;
-  // Now and then also where it never rests.
+  // Orders are looked for also when there is no rest, though less often.
   for (unsigned turn = 0;; ++turn) {
     if ((ordered || turn % 64 == 0) && !obey(orders, sides)) return;
     bool moved = take_frames(sides[0]);

@@ -1,6 +1,6 @@
-// Ethernet frames as a TAP device with offloads hands them over: behind a virtio header, and a TCP sender's
-// packets often many in one ("super-packet"), which its receiver's kernel, or a NIC, would cut. To lose one
-// packet of those, the relay must cut for itself. Pure.
+// Ethernet frames as a TAP device with offloads hands them over: each behind a virtio header, and often with
+// many TCP segments in one frame (a super-packet, as of TSO), which otherwise a NIC or the receiver's kernel
+// would cut. To lose one segment of such a frame, the relay must cut it itself. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline constexpr std::size_t kFrameHeader = 10;
 /// Room for the largest frame with its header: 64 KiB of IP, Ethernet, a VLAN tag.
 inline constexpr std::size_t kMostFrame = kFrameHeader + 18 + 65535;
 
-/// What of a frame matters on a wire. A frame that is no super-packet is one segment.
+/// The segments of a frame, as a wire would carry them. A frame that is no super-packet is one segment.
 struct Segments {
   std::size_t count = 1;
   std::size_t headers = 0;        ///< bytes of Ethernet, IP and TCP headers, which every segment repeats
@@ -25,7 +25,7 @@ struct Segments {
   std::size_t wire_bytes(std::size_t first, std::size_t last) const noexcept;
 };
 
-/// Reads a frame with its virtio header. What is not an IPv4 TCP super-packet counts as one segment.
+/// Reads a frame with its virtio header. Any frame but an IPv4 TCP super-packet counts as one segment.
 Segments segments_of(std::span<const std::byte> frame) noexcept;
 
 /// Appends a frame, with its virtio header, that holds only the segments [first, last): lengths, sequence

@@ -1,4 +1,5 @@
-// What is to be emulated: hosts, their NICs, the switches they hang on, and the slow links between switches.
+// Describes what is to be emulated: hosts, their NICs, the switches that these are connected to, and the slow
+// links between switches.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ struct NicSpec {
   std::string name;  ///< interface name inside the host, at most 15 characters
   topology::NicKind kind = topology::NicKind::kTcp;
   std::string fabric;          ///< as topology::Nic::fabric; empty = the fabric that all TCP NICs share
-  std::string segment;         ///< the switch it hangs on; NICs of one fabric sit on joined segments
+  std::string segment;         ///< the switch it is connected to; NICs of one fabric are on joined segments
   double bits_per_second = 0;  ///< of each direction
   bool shaped = true;          ///< false: the rate is only declared, and the machine's speed is the limit
   /// An earlier NIC of the host whose port, segment and rate it shares; empty = its own.
@@ -27,7 +28,7 @@ struct NicSpec {
 struct HostSpec {
   std::string name;
   std::string cluster;
-  int devices = 1;  ///< ranks it takes
+  int devices = 1;  ///< ranks that run on it
   std::vector<NicSpec> nics;
 };
 
@@ -35,12 +36,12 @@ struct HostSpec {
 struct LinkSpec {
   std::string first, second;
   double bits_per_second = 0;     ///< of each direction
-  Duration round_trip{};          ///< that it adds, half of it each way
-  double loss = 0;                ///< probability that a packet is lost, each direction on its own
-  std::uint64_t queue_bytes = 0;  ///< what waits for it at most, per direction; 0 = default_queue_bytes()
-  bool cuttable = false;          ///< carried by a relay also where it has neither, to be cut and restored
+  Duration round_trip{};          ///< added by the link, half of it each way
+  double loss = 0;                ///< probability that a packet is lost, in each direction
+  std::uint64_t queue_bytes = 0;  ///< most bytes that may wait, per direction; 0 = default_queue_bytes()
+  bool cuttable = false;  ///< carried by a relay even without round trip and loss, so that it can be cut
 
-  /// Token buckets delay and lose nothing; the rest takes a relay, which can be given orders.
+  /// True where a relay carries the link, because token buckets neither delay nor lose packets.
   bool relayed() const noexcept { return cuttable || round_trip > Duration::zero() || loss > 0; }
 };
 
@@ -64,7 +65,7 @@ struct Spec {
   int devices() const noexcept;
   /// Throws kInvalidUsage listing the hosts there are.
   const HostSpec& host(std::string_view host_name) const;
-  /// A fabric on which each of these hosts has a NIC: ranks find each other there. Throws kInvalidUsage.
+  /// A fabric on which each of these hosts has a NIC, where ranks find each other. Throws kInvalidUsage.
   std::string common_fabric(const std::vector<std::string>& host_names) const;
   /// Numeric IPv4 address of a NIC: 10.77.f.h in namespaces, 127.77.f.h on loopback (f = fabric, h = host +
   /// 1).

@@ -1,4 +1,4 @@
-// The flags of every command that starts ranks: run, probe, perf.
+// The flags that all commands share which start ranks: run, probe and perf.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ struct LaunchFlags {
   bool any() const noexcept { return ranks > 0 || !emulate.empty(); }
 };
 
-/// An emulation that may be there, and what launch() needs; the emulation must outlive the launch.
+/// What launch() needs. The emulation, where there is one, must outlive the launch.
 struct PreparedLaunch {
   std::unique_ptr<emulation::Emulation> emulation;
   LaunchOptions options;

@@ -1,4 +1,7 @@
-// Starts local ranks, optionally on the hosts of an emulation, and sees them to their end.
+// Starts local ranks, optionally on the hosts of an emulation, and waits for their end.
+//
+// tools/launch/ owns what runs a job's ranks on this machine: the launcher, the order of ranks on hosts, the
+// flags that commands share, and the measurement of layers on all ranks at once.
 #pragma once
 
 #include <functional>
@@ -44,23 +47,24 @@ struct LaunchOptions {
 };
 
 struct LaunchResult {
-  /// 0; else that of the first rank that failed (128 + N for signal N); 124 after the timeout; 130 and 143
-  /// after SIGINT and SIGTERM to this process.
+  /// 0; else the exit code of the first rank that failed (128 + N for signal N); 124 after the timeout; 130
+  /// and 143 after SIGINT and SIGTERM to this process.
   int exit_code = 0;
-  int failed_rank = -1;  ///< the first that failed
+  int failed_rank = -1;  ///< the first rank that failed
   std::string message;   ///< for people: which rank, host, how, and its last lines; empty for 0
   std::vector<std::string> last_lines;  ///< of the failed rank, at most 10
 };
 
 /// Blocks until every rank has ended; nothing of them is left afterwards. A closed standard output does not
-/// end them. While it runs, SIGINT, SIGTERM and
-/// SIGHUP to this process are passed on to the ranks; a second one kills them. Call it from the main thread.
-/// Throws kInvalidUsage (no ranks, a host that does not exist) and kSystem (the program cannot be started).
+/// end them. While it runs, SIGINT, SIGTERM and SIGHUP to this process are passed on to the ranks; a second
+/// one kills them. Call it from the main thread. Throws kInvalidUsage (no ranks, a host that does not exist)
+/// and kSystem (the program cannot be started).
 LaunchResult launch(const LaunchOptions& options);
 
-/// The order in which launchers hand out ranks: "block" (a0 a1 b0 b1), "interleaved" (a0 b0 a1 b1: what a
-/// launcher that knows nothing of clusters may give) or the hosts' names, one per rank, with commas. With
-/// more ranks than devices, block gives each host an equal run of ranks. Throws kInvalidUsage. Pure.
+/// The host of each rank. `order` is the order in which launchers hand out ranks: "block" (a0 a1 b0 b1),
+/// "interleaved" (a0 b0 a1 b1: what a launcher that knows nothing of clusters may give) or the hosts' names,
+/// one per rank, with commas. With more ranks than devices, block gives each host an equal run of ranks.
+/// Throws kInvalidUsage. Pure.
 std::vector<std::string> map_ranks(std::string_view order, const std::vector<topology::Host>& hosts,
                                    int ranks);
 

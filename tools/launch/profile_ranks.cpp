@@ -13,16 +13,16 @@
 #include "base/median.h"
 #include "collectives/engine/communicator.h"
 #include "compute/cores.h"
-#include "probe/assembly.h"
+#include "probe/bootstrap/rendezvous_group.h"
 #include "topology/files/cluster_file.h"
-#include "trainer/layer_times.h"
+#include "trainer/run/layer_times.h"
 
 namespace tombolo::tools {
 namespace {
 
 using planner::Profile;
 
-// What one measurement may take besides its budget, with a model that fills the memory.
+// A measurement may take this long in addition to its budget, for a model that fills the memory.
 constexpr auto kPatience = std::chrono::minutes(10);
 constexpr double kMostDifference = 1.25;
 
@@ -79,8 +79,8 @@ DeviceTimes parse_times(const std::string& text, int rank) {
   return times;
 }
 
-/// This rank's device in the cluster file, by its place among the ranks of its host. Detection names GPUs
-/// only; on a host without a list of devices a rank computes on a core.
+/// The name of this rank's device in the cluster file; `local` is the rank's number on its host. Detection
+/// lists GPUs only; on a host without a list of devices a rank computes on a core.
 std::string device_name(const topology::Host& host, std::size_t local) {
   if (local >= host.devices.size()) return "cpu";
   const topology::Device& device = host.devices[local];
@@ -149,9 +149,9 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   const auto engine = collectives::Options::from_environment();
   const topology::Host& host = engine.router.host;
   const int rank = engine.identity.rank, size = engine.identity.size;
-  probe::Assembly assembly(engine);
+  probe::RendezvousGroup group(engine);
   const bool turns = shares_processor(host.name);
-  const auto all = assembly.gather("hosts", host.name, kPatience);
+  const auto all = group.gather("hosts", host.name, kPatience);
   const auto local = std::count(all.begin(), all.begin() + rank, host.name);
   const std::string name = device.empty() ? device_name(host, static_cast<std::size_t>(local)) : device;
 
@@ -161,7 +161,7 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   for (const int rows : request.micro_batches) {
     for (int turn = 0; turn < (turns ? size : 1); ++turn) {
       if (request.progress) request.progress(done++, total);
-      assembly.gather(fmt::format("rows {} turn {}", rows, turn), "ready", kPatience);
+      group.gather(fmt::format("rows {} turn {}", rows, turn), "ready", kPatience);
       if (turns && turn != rank) continue;
       for (auto& one : measure_rows(request, rows, {})) {
         one.device = name;
@@ -169,7 +169,7 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
       }
     }
   }
-  const auto texts = assembly.gather("times", to_json(mine).dump(), kPatience);
+  const auto texts = group.gather("times", to_json(mine).dump(), kPatience);
   if (request.progress) request.progress(total, total);
   std::vector<DeviceTimes> result;
   for (int other = 0; other < size; ++other)

@@ -1,4 +1,4 @@
-// Measuring layer times on the ranks of this machine, or of a job, and making one profile of them.
+// Measures layer times on ranks of this machine or of a job, and merges them into one profile.
 #pragma once
 
 #include <functional>
@@ -18,29 +18,29 @@ struct ProfileRequest {
   std::function<void(int done, int total)> progress;  ///< micro-batches; may be empty
 };
 
-/// What one device took.
+/// The measured times of one device.
 struct DeviceTimes {
   std::string host, device;
-  std::vector<planner::Profile::Measurement> measurements;  ///< their `device` is the one above
+  std::vector<planner::Profile::Measurement> measurements;  ///< all of `device`
 };
 
 /// `ranks` threads of this process measure at once, each as a rank of its own; medians over them. Throws
-/// kInvalidUsage where they are more than the processors that this process may use, and as
+/// kInvalidUsage where the ranks are more than the processors that this process may use, and as
 /// trainer::time_layers does.
 DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::string& device);
 
-/// Collective over the ranks that a launcher started (collectives::Options::from_environment()): those of a
-/// host measure at once, but where the cluster file says that hosts share a processor all take turns, since
-/// the simulator shares it out itself. `device`: name for all; empty = as the cluster file names them. By
-/// rank, the same on every rank.
+/// Collective over the ranks that a launcher started (collectives::Options::from_environment()). The ranks of
+/// a host measure at once; but where the cluster file says that hosts share a processor, all ranks take
+/// turns, since the simulator itself divides the processor among them. `device`: name for all; empty = as the
+/// cluster file names them. The result has one entry per rank and is the same on every rank.
 std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::string& device);
 
 /// The median of every time, by device, kind and rows, in the order of first mention.
 std::vector<planner::Profile::Measurement> median_times(
     const std::vector<planner::Profile::Measurement>& all);
 
-/// One profile of all: of devices of one name the median, but where two differ by more than a quarter the
-/// slower, with a sentence in `warnings`.
+/// Merges all into one profile. Devices of one name get the median; where two differ by more than a quarter,
+/// the slower one counts and `warnings` gets a sentence.
 planner::Profile merge_times(const planner::Model& model, const std::vector<DeviceTimes>& all,
                              std::vector<std::string>& warnings);
 

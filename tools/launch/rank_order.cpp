@@ -16,30 +16,31 @@ std::vector<std::string> block(const std::vector<topology::Host>& hosts, int ran
   int count = static_cast<int>(hosts.size());
   std::vector<std::string> order;
   for (int h = 0; h < count; ++h) {
-    // More ranks than devices: equal runs, the first hosts one more where it does not divide.
+    // With more ranks than devices each host gets an equal run, and the first hosts one more where that does
+    // not divide.
     int here = ranks <= devices ? devices_of(hosts[h]) : ranks / count + (h < ranks % count ? 1 : 0);
     for (int i = 0; i < here && static_cast<int>(order.size()) < ranks; ++i) order.push_back(hosts[h].name);
   }
   return order;
 }
 
-// One device of each cluster in turn.
+// One device of each cluster in turn: a0 b0 a1 b1.
 std::vector<std::string> interleaved(const std::vector<topology::Host>& hosts, int ranks) {
   std::vector<std::string> clusters;
   for (const auto& host : hosts) {
     if (std::find(clusters.begin(), clusters.end(), host.cluster) == clusters.end())
       clusters.push_back(host.cluster);
   }
-  std::vector<std::vector<std::string>> places(clusters.size());
+  std::vector<std::vector<std::string>> devices(clusters.size());
   for (const auto& host : hosts) {
     auto at = std::find(clusters.begin(), clusters.end(), host.cluster) - clusters.begin();
-    for (int d = 0; d < devices_of(host); ++d) places[static_cast<std::size_t>(at)].push_back(host.name);
+    for (int d = 0; d < devices_of(host); ++d) devices[static_cast<std::size_t>(at)].push_back(host.name);
   }
   std::vector<std::string> cycle;
   std::size_t longest = 0;
-  for (const auto& each : places) longest = std::max(longest, each.size());
+  for (const auto& each : devices) longest = std::max(longest, each.size());
   for (std::size_t i = 0; i < longest; ++i) {
-    for (const auto& each : places) {
+    for (const auto& each : devices) {
       if (i < each.size()) cycle.push_back(each[i]);
     }
   }

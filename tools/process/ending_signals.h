@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGHUP as something to poll(2) for; SIGPIPE as something to do without.
+// Turns SIGINT, SIGTERM and SIGHUP into a descriptor for poll(2), and ignores SIGPIPE.
 #pragma once
 
 #include <signal.h>
@@ -7,8 +7,9 @@
 
 namespace tombolo::tools {
 
-/// Blocks them for the calling thread as long as it lives, and reads them from a descriptor instead. They
-/// must be blocked in the process's other threads too, or these get them.
+/// While it lives, the three signals are blocked for the calling thread and are read from a descriptor
+/// instead. They must be blocked in the other threads of the process too, since a signal goes to any thread
+/// that does not block it.
 class EndingSignals {
  public:
   /// Throws kSystem.
@@ -17,11 +18,11 @@ class EndingSignals {
   EndingSignals(const EndingSignals&) = delete;
   EndingSignals& operator=(const EndingSignals&) = delete;
 
-  /// Readable when one has come.
+  /// Readable when a signal has come.
   int handle() const noexcept { return handle_.get(); }
-  /// The next one, or 0.
+  /// The number of the next signal, or 0.
   int next() const noexcept;
-  /// The thread's mask before, for children.
+  /// The thread's signal mask before, for children.
   const sigset_t& before() const noexcept { return before_; }
 
  private:
@@ -29,15 +30,16 @@ class EndingSignals {
   Descriptor handle_;
 };
 
-/// Ignores SIGPIPE in this process as long as it lives: a reader of our output that goes away (`tombolo run
-/// ... | head`) must show as an error of write(2), not end us and with us all ranks.
+/// Ignores SIGPIPE in this process while it lives. When the reader of our output ends (`tombolo run ... |
+/// head`), write(2) must return an error; the signal would end this process, and all ranks with it.
 class IgnoredPipeSignal {
  public:
   IgnoredPipeSignal() noexcept;
   ~IgnoredPipeSignal() { restore(); }
   IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
   IgnoredPipeSignal& operator=(const IgnoredPipeSignal&) = delete;
-  /// What was before; in a child before exec, which would pass the ignoring on.
+  /// Restores the previous handler. To be called in a child before exec, which would otherwise inherit the
+  /// ignoring.
   void restore() const noexcept;
 
  private:

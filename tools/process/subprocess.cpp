@@ -17,9 +17,9 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr int kExecFailed = 127;  // as shells say it
+constexpr int kExecFailed = 127;  // the exit code that shells use
 
-// Appends what is there; false at the end of the file.
+// Reads once and appends; false at the end of the file.
 bool drain(int fd, std::string& into) {
   std::array<char, 4096> buffer;
   ssize_t got = ::read(fd, buffer.data(), buffer.size());

@@ -1,4 +1,5 @@
-// Small programs run to their end, and the few process primitives that the launcher and the emulation share.
+// Runs small programs to their end. tools/process/ owns these and the other process primitives that the
+// launcher and the emulation share.
 #pragma once
 
 #include <sys/types.h>
@@ -20,8 +21,8 @@ struct Pipe {
 /// Both ends close-on-exec. Throws kSystem.
 Pipe make_pipe();
 
-/// The program's file: `name` itself when it has a '/', else looked up in PATH and then in the sbin folders,
-/// which ordinary users' PATHs lack.
+/// The path of a program: `name` itself when it has a '/', else found in PATH or in the sbin folders, which
+/// ordinary users' PATHs lack.
 std::optional<std::string> find_program(std::string_view name);
 
 struct Finished {
@@ -34,11 +35,12 @@ struct Finished {
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input, Duration deadline,
                      const std::function<int()>& in_child = {});
 
-/// In a forked child: ask the kernel to send `signal_number` to it when its parent ends; ends the child when
-/// `parent` is gone already. Must be repeated after a change of user namespace, which clears it.
+/// To be called in a forked child: asks the kernel to send `signal_number` to it when its parent ends; ends
+/// the child when `parent` has ended already. Must be repeated after a change of user namespace, which clears
+/// it.
 void die_with_parent(pid_t parent, int signal_number) noexcept;
 
-/// wait(2) status to an exit code: 128 + N for signal N.
+/// The exit code for a status of wait(2): 128 + N for signal N.
 int exit_code_of(int status) noexcept;
 
 }  // namespace tombolo::tools

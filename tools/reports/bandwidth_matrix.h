@@ -1,4 +1,4 @@
-// Measured links as tables for people: one per kind of NIC and fabric.
+// Measured links as text tables, one per kind of NIC and fabric.
 #pragma once
 
 #include <string>

@@ -35,7 +35,7 @@ std::string error_text(double predicted, double measured) {
   return percent == 0 ? "0 %" : fmt::format("{:+d} %", percent);
 }
 
-/// The mean over the stage's replicas.
+/// Seconds of a stage: the mean over its replicas.
 RankSeconds of_stage(const Plan& plan, int stage, const std::vector<RankSeconds>& ranks) {
   RankSeconds sum;
   double count = 0;
@@ -73,7 +73,7 @@ std::vector<Compared> comparisons(const Plan& plan, const MeasuredRun& run, cons
   return lines;
 }
 
-/// Bytes of one link and step.
+/// Bytes per step of one link.
 struct ComparedLink {
   planner::LinkBytes link;
   double predicted = 0, measured = 0;
@@ -111,7 +111,7 @@ std::string correction_text(const planner::Correction& one) {
                      where, one.forward, one.backward, one.update);
 }
 
-/// A line for each device, and one on sending where a profile says what that takes.
+/// One line per device, and one on sending where the profile states its cost.
 std::vector<std::string> correction_lines(const Calibration& calibration) {
   std::vector<std::string> lines;
   for (const auto& one : calibration.corrections) lines.push_back(correction_text(one));
@@ -143,7 +143,7 @@ const std::vector<std::string> kComparedHead{"per step", "predicted",  "measured
                                              "error",    "calibrated", "error"};
 const std::vector<std::string> kLinksHead{"from", "to", "predicted", "measured", "error"};
 
-/// What each rank computes, predicted over measured over calibrated.
+/// A drawing with a row per rank: seconds computed as predicted, as measured and as calibrated.
 std::string draw_ranks(const Plan& plan, const MeasuredRun& run, const Calibration& calibration) {
   constexpr double kWidth = 900, kLeft = 240, kRight = 90, kBar = 13, kGap = 10;
   constexpr std::size_t kMost = 32;

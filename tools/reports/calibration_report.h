@@ -1,4 +1,4 @@
-// Predicted against measured, as text, JSON and a page.
+// A prediction compared with a measured run, as text, JSON and a page.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace tombolo::tools {
 
-/// The step, what each stage computes, bytes per link, and by how much each device was off. `calibration` is
-/// of this plan and this run; so for all three.
+/// The step, what each stage computes, bytes per link, and by how much each device was off. `calibration` was
+/// made of this plan and this run; likewise for the other two functions.
 std::string describe_calibration(const planner::Plan& plan, const planner::MeasuredRun& run,
                                  const planner::Calibration& calibration);
 

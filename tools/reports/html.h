@@ -1,4 +1,6 @@
-// What the self-contained pages are put together from.
+// Building blocks of the HTML pages, which need no other file and no network.
+//
+// tools/reports/ owns how plans, simulations, probes and calibrations are shown: text, JSON and pages.
 #pragma once
 
 #include <string>
@@ -12,16 +14,16 @@ namespace tombolo::tools {
 /// A whole page with the style sheet inside; `body` is HTML.
 std::string html_page(const std::string& title, const std::string& body);
 std::string html_section(const std::string& title, const std::string& body);
-/// A figure in large and what it means.
+/// A figure in large type, with its meaning below.
 std::string html_tile(const std::string& value, const std::string& text);
 std::string html_note(const std::string& text);
 /// Colours (variables of the style sheet, without the dashes) and what they stand for.
 std::string html_legend(const std::vector<std::pair<std::string, std::string>>& entries);
-/// Texts, not HTML. Columns from `numbers` on are set to the right.
+/// Cells are texts, not HTML. Columns from number `numbers` on are right-aligned.
 std::string html_table(const std::vector<std::string>& head,
                        const std::vector<std::vector<std::string>>& rows, std::size_t numbers);
 
-/// "InfiniBand", "RoCE", "iWARP", "Ethernet": as people say it.
+/// "InfiniBand", "RoCE", "iWARP" or "Ethernet".
 std::string kind_title(topology::NicKind kind);
 
 }  // namespace tombolo::tools

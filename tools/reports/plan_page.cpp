@@ -23,7 +23,8 @@ constexpr std::size_t kMostLanes = 64;
 constexpr double kMemoryWidth = 900, kMemoryLeft = 190, kMemoryRight = 150, kMemoryTop = 6, kMemoryBar = 15,
                  kMemoryLane = 24;
 
-/// Ranks that the drawings show: one of each place, or where these are too many those of the first replica.
+/// Ranks that the drawings show: one of each stage of each replica, or where these are too many those of the
+/// first replica.
 std::vector<std::size_t> shown_ranks(const Plan& plan) {
   std::vector<std::size_t> ranks = first_ranks(plan);
   if (ranks.size() > kMostLanes)
@@ -55,7 +56,7 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
     const auto& place = plan.ranks[ranks[i]];
     const RankMemory& memory = plan.prediction.memory[ranks[i]];
     const double y = kMemoryTop + kMemoryLane * static_cast<double>(i);
-    svg.text(kMemoryLeft - 12, y + 12, place_name(plan, ranks[i]), "name end");
+    svg.text(kMemoryLeft - 12, y + 12, group_name(plan, ranks[i]), "name end");
     const std::array<std::pair<const char*, std::uint64_t>, 5> parts{{{"parameters", memory.parameters},
                                                                       {"gradients", memory.gradients},
                                                                       {"optimizer", memory.optimizer},

@@ -10,8 +10,8 @@
 namespace tombolo::tools {
 
 /// Predictions, why this plan, stages, the timeline, memory per rank, traffic per link. `simulation` is of
-/// this plan, with spans. Of many ranks the timeline and the memory show the first replica's, and say so.
-/// `comparison` is text for people on what else was tried; may be empty.
+/// this plan, with spans. With many ranks the timeline and the memory show the first replica only, and say
+/// so. `comparison` is a text on other plans that were tried; may be empty.
 std::string plan_page(const planner::Plan& plan, const topology::ClusterFile& cluster,
                       const planner::Simulation& simulation, const std::string& comparison);
 

@@ -24,18 +24,18 @@ std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
   return "-";
 }
 
-/// "9 (0-8)", and of several model chunks each.
-std::string layers_text(const Plan& plan, int place, int replica) {
+/// "9 (0-8)": the number of layers and which; with several model chunks, those of each.
+std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
   std::vector<std::string> chunks;
   for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + place, replica);
+    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + pipeline_stage, replica);
     chunks.push_back(
         fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
   }
   return fmt::format("{}", fmt::join(chunks, " + "));
 }
 
-/// Of replicas that are alike a stage is one row; others have rows of their own.
+/// Replicas that are alike share one row per stage; others have rows of their own.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
   const bool alike = plan.uniform();
   Table table({alike ? "stage" : "replica.stage", "layers", "cluster", "gradients over", "pipeline over",
@@ -64,7 +64,7 @@ std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) 
   return table.text(terminal_width());
 }
 
-/// "micro-batches of 2 rows (4 per replica)", or of replicas that differ each one's.
+/// "micro-batches of 2 rows (4 per replica)"; where replicas differ, those of each.
 std::string batches_text(const Plan& plan) {
   const auto& first = plan.pipelines.front();
   if (std::ranges::all_of(plan.pipelines, [&](const auto& one) {

@@ -1,4 +1,4 @@
-// Plans and their simulations, for people.
+// Plans and their simulations as text.
 #pragma once
 
 #include <string>

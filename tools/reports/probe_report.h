@@ -1,4 +1,4 @@
-// What tombolo probe says of islands and of links under load, for people and as JSON. Pure.
+// The results of tombolo probe on islands and on links under load, as text and as JSON. Pure.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace tombolo::tools {
 std::string describe_structure(const topology::ClusterFile& cluster, const probe::ProbedLinks& measured,
                                const std::vector<std::string>& differences);
 
-/// The same: adds "islands", "differences" and "loads" to `json`.
+/// The same as JSON: adds "islands", "differences" and "loads" to `json`.
 void add_structure(Json& json, const topology::ClusterFile& cluster, const probe::ProbedLinks& measured,
                    const std::vector<std::string>& differences);
 

@@ -1,4 +1,4 @@
-// The style sheet of the pages.
+// The style sheet of the HTML pages.
 #pragma once
 
 namespace tombolo::tools {

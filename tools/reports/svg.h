@@ -19,13 +19,13 @@ std::vector<double> ticks(double top, int count);
 
 /// "1.2 k", "350", "2.1 M": three significant digits at most.
 std::string short_number(double value);
-/// Decimal bytes, as network people count: "1.6 MB".
+/// Bytes in powers of ten: "1.6 MB".
 std::string short_bytes(double bytes);
 
 /// Collects the elements of one drawing. Units are pixels of the view box.
 class Svg {
  public:
-  /// `label` is read to people who cannot see it.
+  /// `label` is the description for screen readers.
   Svg(double width, double height, std::string_view label);
 
   void line(double x1, double y1, double x2, double y2, std::string_view style_class);

@@ -33,7 +33,7 @@ std::vector<std::size_t> first_ranks(const planner::Plan& plan) {
   return first;
 }
 
-std::string place_name(const planner::Plan& plan, std::size_t rank) {
+std::string group_name(const planner::Plan& plan, std::size_t rank) {
   const planner::RankPlace& place = plan.ranks[rank];
   const auto shares = [&](const planner::RankPlace& other) {
     return other.stage == place.stage && other.replica == place.replica;
@@ -65,7 +65,7 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size
   for (std::size_t lane = 0; lane < ranks.size(); ++lane) {
     const auto& place = plan.ranks[ranks[lane]];
     double y = kTimelineTop + static_cast<double>(lane) * kTimelineLane;
-    svg.text(kTimelineLeft - 12, y + 11, place_name(plan, ranks[lane]), "name end");
+    svg.text(kTimelineLeft - 12, y + 11, group_name(plan, ranks[lane]), "name end");
     svg.text(kTimelineLeft - 12, y + 25, fmt::format("stage {}, replica {}", place.stage, place.replica),
              "tick end");
   }

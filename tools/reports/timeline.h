@@ -1,4 +1,4 @@
-// One step, rank by rank.
+// Drawings of the timeline of one training step.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace tombolo::tools {
 
-/// Not computing.
+/// True for a transfer over the network, false for computing.
 bool is_transfer(const planner::Span& span) noexcept;
 
-/// Of the ranks that share a place's layers the first: these have the spans.
+/// The first rank of each tensor-parallel group; only these have spans.
 std::vector<std::size_t> first_ranks(const planner::Plan& plan);
 
-/// "rank 3 on a1"; where `rank` is the first of several that share layers "ranks 4-7 on a1".
-std::string place_name(const planner::Plan& plan, std::size_t rank);
+/// "rank 3 on a1"; where `rank` is the first of a tensor-parallel group "ranks 4-7 on a1".
+std::string group_name(const planner::Plan& plan, std::size_t rank);
 
-/// One step on a scale of `seconds`: of each of these `ranks` a row of computing and a row of network.
-/// `label` is read to people who cannot see it.
+/// Draws one step on a scale of `seconds`, with a row of computing and a row of network for each of `ranks`.
+/// `label` is the description for screen readers.
 std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size_t>& ranks,
                           const std::vector<planner::Span>& spans, double seconds, const std::string& label);
 

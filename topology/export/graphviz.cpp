@@ -82,7 +82,7 @@ class Picture {
   explicit Picture(const Machine& machine) : machine_(machine) {}
 
   std::string draw() {
-    // What is not hardware and not used only crowds the picture.
+    // NICs that are neither hardware nor used would only crowd the picture.
     forest_ = pci_forest(machine_, [](const Nic& nic) { return nic.usable || !nic.pci_path.empty(); });
     line("graph machine {");
     line(

@@ -8,7 +8,7 @@
 namespace tombolo::topology {
 
 /// A graph for `dot`: NUMA nodes with their host bridges, PCIe switches, GPUs and NICs, NVLinks, and the
-/// fabrics that usable NICs lie on. NICs that are not used are there when they are hardware, dashed.
+/// fabrics that usable NICs lie on. NICs that are not used are drawn dashed where they are hardware.
 std::string graphviz(const Machine& machine);
 
 }  // namespace tombolo::topology

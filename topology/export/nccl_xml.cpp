@@ -100,7 +100,7 @@ Element function_element(const Machine& machine, const std::string& address, con
   element.set_known("device", facts.device);
   element.set_known("subsystem_vendor", facts.subsystem_vendor);
   element.set_known("subsystem_device", facts.subsystem_device);
-  const PciLink link = pci_link(function);  // empty and 0 mean to NCCL that nobody knows
+  const PciLink link = pci_link(function);  // NCCL takes empty and 0 for unknown
   element.set("link_speed", link.speed);
   element.set("link_width", std::to_string(link.width));
   for (std::size_t gpu : function.gpus) element.inner.push_back(gpu_element(machine, gpu));

@@ -7,15 +7,15 @@ namespace {
 
 using FunctionsByPath = std::map<std::string, const PciFunction*>;
 
-/// "16.0 GT/s PCIe" as a number.
+/// The number of "16.0 GT/s PCIe".
 double transfers_of(const std::string& text) {
   double speed = 0;
   std::from_chars(text.data(), text.data() + text.size(), speed);
   return speed;
 }
 
-/// The place of a device; null where it has no PCI function here.
-PciNode* place_in(PciForest& forest, const FunctionsByPath& functions, const std::string& path) {
+/// The node of a device, made where it is new; null where the device has no PCI function here.
+PciNode* node_of(PciForest& forest, const FunctionsByPath& functions, const std::string& path) {
   std::vector<const PciFunction*> steps;  // the device first
   for (auto found = functions.find(path); found != functions.end();
        found = functions.find(found->first.substr(0, found->first.rfind('/')))) {
@@ -42,15 +42,15 @@ PciForest pci_forest(const Machine& machine, const std::function<bool(const Nic&
   for (const PciFunction& function : machine.pci) functions[function.path] = &function;
   PciForest forest;
   for (std::size_t i = 0; i < machine.gpus.size(); ++i) {
-    PciNode* place = place_in(forest, functions, machine.gpus[i].pci_path);
-    (place != nullptr ? place->gpus : forest.gpus).push_back(i);
+    PciNode* node = node_of(forest, functions, machine.gpus[i].pci_path);
+    (node != nullptr ? node->gpus : forest.gpus).push_back(i);
   }
   for (std::size_t i = 0; i < machine.nics.size(); ++i) {
     if (!takes(machine.nics[i])) continue;
-    PciNode* place = place_in(forest, functions, machine.nics[i].pci_path);
-    (place != nullptr ? place->nics : forest.nics).push_back(i);
+    PciNode* node = node_of(forest, functions, machine.nics[i].pci_path);
+    (node != nullptr ? node->nics : forest.nics).push_back(i);
   }
-  for (const NumaNode& node : machine.nodes) forest.roots[node.id];
+  for (const NumaNode& numa : machine.nodes) forest.roots[numa.id];
   if (forest.roots.empty()) forest.roots[0];
   return forest;
 }

@@ -1,4 +1,5 @@
-// The GPUs and NICs of a machine below their processors, with each PCIe switch as one thing.
+// The PCI trees of a machine: its GPUs and NICs below their processors, with each PCIe switch as one node.
+// The folder export/ owns what is written about a machine: JSON, Graphviz, NCCL's topology file.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +12,26 @@
 
 namespace tombolo::topology {
 
-/// A PCI function with what is below it. Pointers are into the machine that it was made of.
+/// A PCI function with what is below it. Pointers are into the Machine that it was made from.
 struct PciNode {
   const PciFunction* facts = nullptr;
-  const PciFunction* port_above = nullptr;  ///< what it is plugged into; null on a host bridge itself
+  const PciFunction* port_above = nullptr;  ///< the port above it; null below a host bridge
   std::map<std::string, PciNode> below;     ///< by address
-  std::vector<std::size_t> gpus, nics;      ///< indices into the machine's
+  std::vector<std::size_t> gpus, nics;      ///< indices into Machine::gpus and nics
 };
 
 struct PciForest {
-  /// By NUMA node (-1: unknown), then by address. Of a switch only the upper port is there, as in NCCL's own
-  /// view: of every two steps from a device upward one is taken.
+  /// By NUMA node (-1: unknown), then by address. Only the upstream port of a switch is a node, as in NCCL's
+  /// own view: of every two steps from a device upward one is taken.
   std::map<int, std::map<std::string, PciNode>> roots;
   std::vector<std::size_t> gpus, nics;  ///< those without a PCI function here
 };
 
-/// With all GPUs, and those NICs that `takes`.
+/// The forest of all GPUs, and of the NICs for which `takes` is true.
 PciForest pci_forest(const Machine& machine, const std::function<bool(const Nic&)>& takes);
 
-/// What a function and the port above it both can do, empty and 0 where unknown: "16.0 GT/s PCIe" and lanes.
+/// The speed ("16.0 GT/s PCIe") and the lanes that a function and the port above it both support; empty and 0
+/// where unknown.
 struct PciLink {
   std::string speed;
   int width = 0;

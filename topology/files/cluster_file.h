@@ -1,5 +1,6 @@
-// The cluster file: who is there, how they are connected, what each link really gives. Every other room reads
-// it. Its JSON format is documented in docs/cluster-file.md.
+// The cluster file: the hosts with their NICs and devices, how they are connected, and what each link
+// attains. Every other room reads it. docs/cluster-file.md documents its JSON format. The folder files/ owns
+// the files that people and programs write about clusters: cluster file, fleet file, library.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ namespace tombolo::topology {
 
 struct Host {
   std::string name;
-  std::string cluster;          ///< name of the island it belongs to, "A"
+  std::string cluster;          ///< name of the cluster it belongs to, "A"
   std::vector<Nic> nics;        ///< usable ones, best kind first
   std::vector<Device> devices;  ///< one per rank that the host takes
   /// Attained between two devices of the host, one direction (NVLink, PCIe, shared memory); 0 = unknown
@@ -34,8 +35,8 @@ struct Link {
 };
 
 /// What any two NICs on a fabric attain, one direction, where no link says otherwise; never more than either
-/// NIC's nominal rate. With clusters only from NICs of the one to NICs of the other, which goes before an
-/// entry without.
+/// NIC's nominal rate. An entry with clusters holds from NICs of the one to NICs of the other only, and goes
+/// before an entry without.
 struct FabricDefault {
   std::string fabric;                    ///< empty = the one that all plain Ethernet shares
   std::string from_cluster, to_cluster;  ///< both or neither
@@ -52,7 +53,7 @@ struct NicName {
 /// What transfers from any of `from` to any of `to` attain all together, one direction: an uplink, or a port
 /// that several NICs are behind.
 struct SharedLink {
-  std::string name;  ///< unique, for people
+  std::string name;  ///< unique; shown to the user
   std::vector<NicName> from, to;
   double bytes_per_second = 0;
 
@@ -61,8 +62,8 @@ struct SharedLink {
                std::string_view to_nic) const noexcept;
 };
 
-/// Hosts that in truth share processors (an emulation): `cores` cores serve all devices of `hosts`, and a
-/// device alone attains at most one core's speed.
+/// Hosts that really share one machine's processors (an emulation): `cores` cores serve all devices of
+/// `hosts`, and a device alone attains at most one core's speed.
 struct SharedProcessor {
   std::vector<std::string> hosts;
   double cores = 0;
@@ -73,7 +74,7 @@ struct ClusterFile {
 
   std::string source = "the cluster file";  ///< its path, for messages; not written
   bool emulated = false;
-  std::string note;  ///< for people; "emulated on one machine" and the like
+  std::string note;  ///< shown to the user: "emulated on one machine"
   std::vector<Host> hosts;
   std::vector<Link> links;
   std::vector<FabricDefault> fabrics;
@@ -93,7 +94,7 @@ struct ClusterFile {
   void save(const std::string& path) const;
 
   const Host* find_host(std::string_view name) const noexcept;
-  /// Island names in order of first appearance.
+  /// Cluster names in order of first appearance.
   std::vector<std::string> clusters() const;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tombolo::topology {
 
-/// A name that can be part of "host/nic" in a link and of a log line.
+/// A name that can be part of "host/nic" in a link, and of a log line: no blanks, no control characters.
 std::string name_of(const JsonCursor& cursor, bool slash_allowed);
 /// Bytes per second, attained between two ends.
 double bandwidth_of(const JsonCursor& cursor);
@@ -22,7 +22,7 @@ double memory_speed_of(const JsonCursor& cursor);
 /// Seconds, one way.
 double latency_of(const JsonCursor& cursor);
 NicKind kind_of(const JsonCursor& cursor);
-/// Gbit/s, as bits per second.
+/// A rate that is written in Gbit/s, as bits per second.
 std::uint64_t rate_of(const JsonCursor& cursor);
 
 /// The end of a message about a name that is not known: "; did you mean ...?" or "; known: ...".

@@ -19,11 +19,11 @@ constexpr int kFleetVersion = 1;
 constexpr std::int64_t kHostsOfCluster = 1 << 16;
 constexpr std::int64_t kNicsOfEntry = 64;
 constexpr std::int64_t kDevicesOfEntry = 1024;
-// Of the whole fleet: a slip of the keyboard must not fill the memory.
+// Limits of the whole fleet: a typing error must not fill the memory.
 constexpr std::int64_t kNicsOfFleet = 1 << 17;
 constexpr std::int64_t kDevicesOfFleet = 1 << 18;
 
-/// What one pair of NICs attains; given, or a share of a rate.
+/// What one pair of NICs attains: as the file gives it, or the usual share of a rate.
 struct Speed {
   double bytes_per_second = 0;
   double latency_seconds = 0;
@@ -32,15 +32,15 @@ struct Speed {
 struct Cluster {
   std::string name;
   std::vector<std::string> hosts;
-  std::vector<Nic> nics;        // of each host
-  std::vector<Device> devices;  // of each host
+  std::vector<Nic> nics;        // every host has these
+  std::vector<Device> devices;  // every host has these
   double device_bytes_per_second = 0;
   std::map<NicKind, Speed> inside;           // between two hosts
   std::map<NicKind, std::uint64_t> fastest;  // nominal, bits per second
 };
 
-/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What is left open follows from `rate`
-/// (bits per second) and the library's share for `kind`. Nothing faster than `rate` is believed.
+/// Reads "rate_gbps" or "bytes_per_second", and "latency_seconds". What the file leaves out follows from
+/// `rate` (bits per second) and the library's share for `kind`. A speed above `rate` is rejected.
 Speed speed_of(const JsonCursor& cursor, NicKind kind, std::uint64_t rate, const Library& library) {
   const UsualShare& usual = library.share(kind);
   const double nominal = static_cast<double>(rate) / 8;
@@ -76,7 +76,7 @@ std::vector<std::string> hosts_of(const JsonCursor& cursor, const std::string& c
   return names;
 }
 
-/// Adds the devices of one entry; returns what joins two of them, bytes per second.
+/// Adds the devices of one entry; returns the bytes per second between two of them.
 double add_devices(const JsonCursor& cursor, const Library& library, std::vector<Device>& devices) {
   cursor.only({"name", "count", "dtype", "flops_per_second", "memory_bytes", "memory_bytes_per_second"});
   const LibraryDevice& known = library.device(cursor.field("name"));
@@ -120,7 +120,7 @@ std::string_view short_kind(NicKind kind) {
   return "eth";
 }
 
-/// `preferred`: the kind that the cluster's fabric is of.
+/// `preferred`: the kind of the cluster's fabric.
 void add_nics(const JsonCursor& cursor, const Library& library, std::optional<NicKind> preferred,
               std::vector<Nic>& nics) {
   cursor.only({"name", "count", "kind", "rate_gbps", "rdma_device"});
@@ -164,7 +164,7 @@ void add_nics(const JsonCursor& cursor, const Library& library, std::optional<Ni
   }
 }
 
-/// One object, or a list of them.
+/// The elements of a list, or one object by itself.
 std::vector<JsonCursor> one_or_more(const JsonCursor& cursor) {
   return cursor.is_object() ? std::vector{cursor} : cursor.elements();
 }
@@ -214,14 +214,14 @@ Cluster cluster_of(const JsonCursor& cursor, const Library& library) {
   return cluster;
 }
 
-/// What joins two clusters, one direction.
+/// The link between two clusters, one direction.
 struct Between {
   std::size_t from, to;
   NicKind kind;
   Speed speed;
 };
 
-/// Which clusters are joined, for each kind of NIC or for any.
+/// Which clusters are joined (union-find), for each kind of NIC or for any.
 class Joined {
  public:
   explicit Joined(std::size_t size) : first_(size) {
@@ -279,7 +279,7 @@ Between between_of(const JsonCursor& cursor, const std::vector<Cluster>& cluster
   return between;
 }
 
-/// Both directions of each entry, unless another entry gives the way back.
+/// Makes both directions of each entry, unless another entry gives the opposite one.
 std::vector<Between> all_between(const JsonCursor& root, const std::vector<Cluster>& clusters,
                                  const Indices& indices, const Library& library) {
   std::vector<Between> all;

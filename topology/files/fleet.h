@@ -1,5 +1,5 @@
-// The fleet file: clusters by the names of what is in them, expanded through the library into a cluster file
-// to plan with. Its JSON format is documented in docs/fleet-file.md.
+// The fleet file: describes clusters by the names of their devices and NICs. The library expands it into a
+// cluster file to plan with. docs/fleet-file.md documents its JSON format.
 #pragma once
 
 #include "base/json.h"

@@ -1,5 +1,5 @@
-// What is publicly known of common devices and NICs: the files library/devices.json and library/nics.json,
-// whose fields docs/library.md describes.
+// The library of common devices and NICs with their published figures: the files library/devices.json and
+// library/nics.json, whose fields docs/library.md describes.
 #pragma once
 
 #include <array>
@@ -33,13 +33,13 @@ struct LibraryDevice {
   double attained_share = 1;  ///< of a peak, by large matrix products
 
   static constexpr std::array<std::string_view, 5> kDtypes{"fp32", "tf32", "bf16", "fp16", "fp8"};
-  /// The type of value in which it is trained unless somebody says otherwise: bf16, else fp16, else fp32.
+  /// The data type that training uses by default: bf16, else fp16, else fp32.
   std::string_view usual_dtype() const;
-  /// Peak; 0 where the device does not have the type. Throws nothing on a type that is not known.
+  /// Peak FLOP/s; 0 where the device does not have the type, or where no such type is known.
   double peak(std::string_view dtype) const;
 };
 
-/// A common NIC, one port of it.
+/// One port of a common NIC.
 struct LibraryNic {
   JsonCursor at;
   std::string name;
@@ -48,7 +48,7 @@ struct LibraryNic {
   std::string rdma_device{};  ///< how the driver names its devices, before the number; empty: plain TCP
 };
 
-/// What is usually left of a nominal rate.
+/// The share of a nominal rate that is usually attained.
 struct UsualShare {
   double share = 1;
   double latency_seconds = 0;  ///< NICs: one way, a small message
@@ -67,7 +67,7 @@ struct Library {
   static Library parse(const JsonDocument& devices, const JsonDocument& nics);
 
   const UsualShare& share(NicKind kind) const { return nic_shares[static_cast<std::size_t>(kind)]; }
-  /// What a name in `at` stands for. Throws kInvalidUsage at that place with the nearest name.
+  /// What a name in `at` stands for. Throws kInvalidUsage at `at` with the nearest name.
   const LibraryDevice& device(const JsonCursor& at) const;
   const LibraryNic& nic(const JsonCursor& at) const;
 };

@@ -12,7 +12,7 @@
 
 namespace tombolo::topology {
 
-/// Letter case, blanks and signs do not count ("A100 80g" is "a100-80G"), but '.' and '+' do.
+/// Names are compared without letter case, blanks and signs ("A100 80g" is "a100-80G"), except '.' and '+'.
 class LibraryNames {
  public:
   /// Reads "name" and "aliases" of the next entry; returns the name. Throws kInvalidUsage where an earlier
@@ -36,7 +36,7 @@ class LibraryNames {
 };
 
 /// Path of a file of the library: in the folder of TOMBOLO_LIBRARY, else beside the running program where it
-/// was installed or built. Throws kInvalidUsage naming the places where it is not.
+/// was installed or built. Throws kInvalidUsage naming the paths that were tried.
 std::string library_file(std::string_view name);
 
 /// A file's root, its version checked and the text of "note" read over. Throws kInvalidUsage.

@@ -5,7 +5,8 @@
 namespace tombolo::topology {
 namespace {
 
-// Of a key's 64 bits: more clusters than a cluster file of the largest size that is read can hold.
+// Bits of a 64-bit key for a cluster: no cluster file below the largest size that is read can hold more
+// clusters.
 constexpr std::uint64_t kClusterBits = 22;
 constexpr std::uint32_t kAnyCluster = (1U << kClusterBits) - 1;
 
@@ -58,7 +59,7 @@ void LinkTable::add_links() {
     const auto from_host = host_index(link.from_host), to_host = host_index(link.to_host);
     const auto from_nic = from_host ? nic_index(*from_host, link.from_nic) : std::nullopt;
     const auto to_nic = to_host ? nic_index(*to_host, link.to_nic) : std::nullopt;
-    if (!from_nic || !to_nic) continue;  // made by hand, not read from a file
+    if (!from_nic || !to_nic) continue;  // a ClusterFile made in memory is not checked
     const std::size_t from = flat(*from_host, *from_nic), to = flat(*to_host, *to_nic);
     links_[pair_key(from, to)] = &link;
     if (from_host == to_host) continue;

@@ -30,8 +30,8 @@ class LinkTable {
   std::optional<Attained> find(std::string_view from_host, std::string_view from_nic,
                                std::string_view to_host, std::string_view to_nic) const;
 
-  /// The most that any pair attains from, or to, this NIC and another host's, bytes per second; 0 = unknown.
-  /// What the NIC itself can do at least.
+  /// The most that any pair attains from (egress) or to (ingress) this NIC, with a NIC of another host, in
+  /// bytes per second; 0 = unknown. The NIC itself can do at least that.
   double egress(int host, int nic) const { return egress_[flat(host, nic)]; }
   double ingress(int host, int nic) const { return ingress_[flat(host, nic)]; }
 
@@ -42,7 +42,7 @@ class LinkTable {
 
  private:
   class Numbers;
-  // A NIC's place among all NICs of all hosts.
+  // A NIC's index among all NICs of all hosts.
   std::size_t flat(int host, int nic) const {
     return first_nic_[static_cast<std::size_t>(host)] + static_cast<std::size_t>(nic);
   }
@@ -56,7 +56,7 @@ class LinkTable {
   std::unordered_map<std::string_view, int> hosts_;
   std::vector<std::size_t> first_nic_;                    // by host
   std::vector<std::uint32_t> fabric_, cluster_of_;        // by NIC: numbers for the names
-  std::unordered_map<std::uint64_t, const Link*> links_;  // by both NICs' places
+  std::unordered_map<std::uint64_t, const Link*> links_;  // by both NICs' indices
   std::unordered_map<std::uint64_t, const FabricDefault*> defaults_;
   std::vector<double> egress_, ingress_;  // by NIC
 };

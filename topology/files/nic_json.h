@@ -1,4 +1,4 @@
-// A NIC and a device as the cluster file writes them, for all JSON that this room writes.
+// A NIC and a device as the cluster file writes them, for all JSON of this room.
 #pragma once
 
 #include "base/json.h"

@@ -48,7 +48,7 @@ Json device_json(const Device& device) {
 
 namespace {
 
-/// Whether one entry with a count may stand for both.
+/// Whether one entry with a count can describe both.
 bool same(const Device& a, const Device& b) {
   return a.pci_path.empty() && a == b;
 }

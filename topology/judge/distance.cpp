@@ -8,8 +8,8 @@
 namespace tombolo::topology {
 namespace {
 
-/// Whether a NIC is hardware of its own in the matrix.
-bool has_place(const Nic& nic) {
+/// Whether the matrix has a row for a NIC.
+bool is_hardware(const Nic& nic) {
   return !nic.pci_path.empty() && nic.role != NicRole::kVlan && nic.role != NicRole::kContainerBridge;
 }
 
@@ -33,7 +33,7 @@ std::string_view distance_name(Distance distance) noexcept {
   return "-";
 }
 
-std::optional<Distance> distance(const Place& a, const Place& b, int numa_nodes) {
+std::optional<Distance> distance(const DeviceLocation& a, const DeviceLocation& b, int numa_nodes) {
   const auto left = pci_steps(a.pci_path), right = pci_steps(b.pci_path);
   if (left.empty() || right.empty()) return std::nullopt;
   const std::string bridge = host_bridge(a.pci_path);
@@ -80,7 +80,8 @@ DistanceMatrix distance_matrix(const Machine& machine) {
   }
   for (std::size_t i = 0; i < machine.nics.size(); ++i) {
     const Nic& nic = machine.nics[i];
-    if (has_place(nic)) matrix.devices.push_back({nic.name, {nic.pci_path, nic.numa_node}, std::nullopt, i});
+    if (is_hardware(nic))
+      matrix.devices.push_back({nic.name, {nic.pci_path, nic.numa_node}, std::nullopt, i});
   }
   for (const auto& row : matrix.devices) {
     auto& cells = matrix.cells.emplace_back();
@@ -96,7 +97,7 @@ DistanceMatrix distance_matrix(const Machine& machine) {
         }
       }
       // Two ports of one PCI function are not one device, but nothing is between them.
-      auto found = distance(row.place, column.place, machine.numa_nodes);
+      auto found = distance(row.location, column.location, machine.numa_nodes);
       cells.emplace_back(found ? distance_name(*found) : "-");
     }
   }

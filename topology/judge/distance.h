@@ -1,4 +1,6 @@
-// How far two devices of one machine are from each other, in the words of `nvidia-smi topo -m`.
+// How far two devices of one machine are from each other, in the words of `nvidia-smi topo -m`. The folder
+// judge/ owns conclusions from what system/ read: which NICs are used, distances inside a machine, which NICs
+// can reach each other. Its files are pure.
 #pragma once
 
 #include <optional>
@@ -23,28 +25,28 @@ enum class Distance {
 std::string_view distance_name(Distance distance) noexcept;
 
 /// Where a device is: its folder in /sys, and its NUMA node.
-struct Place {
+struct DeviceLocation {
   std::string pci_path;
   std::optional<int> numa_node;
 };
 
 /// Nothing where a device has no PCI path. Two host bridges of which a node is unknown count as kSys, or as
 /// kNode on a machine of one NUMA node. Pure.
-std::optional<Distance> distance(const Place& a, const Place& b, int numa_nodes);
+std::optional<Distance> distance(const DeviceLocation& a, const DeviceLocation& b, int numa_nodes);
 
-/// Links of NVLink between two GPUs: direct ones, and through switches as many as both have to them.
+/// NVLinks between two GPUs: the direct ones, and through switches as many as both GPUs have to switches.
 int nvlinks_between(const Gpu& a, const Gpu& b);
 
-/// All GPUs, then all NICs with hardware (not what lies upon them: VLANs, bridges).
+/// All GPUs, then all NICs that are hardware (VLANs and bridges upon them are left out).
 struct DistanceMatrix {
   struct Device {
     std::string label;  ///< "GPU0", "ib0"
-    Place place;
+    DeviceLocation location;
     std::optional<std::size_t> gpu;  ///< index into Machine::gpus
     std::optional<std::size_t> nic;  ///< index into Machine::nics
   };
   std::vector<Device> devices;
-  std::vector<std::vector<std::string>> cells;  ///< "X", "PIX", "NV18", ...; "-" where a place is unknown
+  std::vector<std::vector<std::string>> cells;  ///< "X", "PIX", "NV18", ...; "-" where a location is unknown
 };
 DistanceMatrix distance_matrix(const Machine& machine);
 

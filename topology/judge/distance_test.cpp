@@ -56,11 +56,11 @@ TEST_F(Distances, CountNvlinksDirectAndThroughSwitches) {
 }
 
 TEST(Distance, OfFunctionsAndOfUnknownPlaces) {
-  const Place first{"/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0", 0};
-  const Place second{"/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1", 0};
+  const DeviceLocation first{"/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0", 0};
+  const DeviceLocation second{"/sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.1", 0};
   EXPECT_EQ(distance(first, second, 2), Distance::kPix) << "two functions of one card";
-  const Place in_guest{"/sys/devices/pci0000:00/0000:00:05.0", std::nullopt};
-  const Place beside{"/sys/devices/pci0000:00/0000:00:06.0", std::nullopt};
+  const DeviceLocation in_guest{"/sys/devices/pci0000:00/0000:00:05.0", std::nullopt};
+  const DeviceLocation beside{"/sys/devices/pci0000:00/0000:00:06.0", std::nullopt};
   EXPECT_EQ(distance(in_guest, beside, 1), Distance::kPhb);
   EXPECT_EQ(distance(in_guest, {"/sys/devices/pci0000:00/0000:00:05.1", std::nullopt}, 1), Distance::kPix);
   EXPECT_EQ(distance(first, in_guest, 1), Distance::kNode) << "there is only one node";

@@ -35,7 +35,7 @@ std::vector<std::string> global_addresses(const Nic& nic) {
   return all;
 }
 
-/// One way by IP: from a NIC to an address of another.
+/// By IP in one direction: from a NIC to an address of another.
 Reach one_way(const Nic& from, const Nic& to, const std::string& address) {
   if (auto network = covering(from.networks, address))
     return {Chance::kYes, fmt::format("{} is in {}, the network of {}", address, *network, from.name)};
@@ -47,7 +47,7 @@ Reach one_way(const Nic& from, const Nic& to, const std::string& address) {
   return {Chance::kNo, fmt::format("{} has no route to {} of {}", from.name, address, to.name)};
 }
 
-/// By IP, both ways: the best family decides, and of a family the worse way.
+/// By IP in both directions. The best address family decides, and within a family the worse direction.
 Reach by_ip(const Nic& from, const Nic& to) {
   const auto here = global_addresses(from), there = global_addresses(to);
   if (here.empty() || there.empty()) {
@@ -77,10 +77,9 @@ Reach by_infiniband(const Nic& from, const Nic& to) {
             fmt::format("InfiniBand subnets {} and {}: nothing passes without an InfiniBand router", here,
                         there)};
   if (here == kDefaultSubnetPrefix)
-    return {Chance::kLikely,
-            fmt::format("both have the InfiniBand prefix {}, which is what subnets have that "
-                        "nobody numbered",
-                        here)};
+    return {Chance::kLikely, fmt::format("both have the InfiniBand prefix {}, the default, which separate "
+                                         "subnets may share",
+                                         here)};
   return {Chance::kYes, fmt::format("both in InfiniBand subnet {}", here)};
 }
 

@@ -12,8 +12,8 @@ namespace tombolo::topology {
 /// Best first.
 enum class Chance {
   kYes,      ///< one network by all that is known
-  kLikely,   ///< a router has a route, or two networks bear one number that everybody uses
-  kUnknown,  ///< one side tells too little
+  kLikely,   ///< a router has a route, or both networks have a number that is a common default
+  kUnknown,  ///< too little is known of one side
   kNo        ///< what is known speaks against it
 };
 /// "yes", "likely", "unknown", "no".
@@ -21,18 +21,18 @@ std::string_view chance_name(Chance chance) noexcept;
 
 struct Reach {
   Chance chance = Chance::kUnknown;
-  std::string why;  ///< for people: "both in 10.2.0.0/24"
+  std::string why;  ///< to be shown: "both in 10.2.0.0/24"
 };
 
-/// `rdma`: whether it is asked for RDMA between NICs of one kind (InfiniBand by the subnets' prefixes, RoCE
-/// and iWARP by version and IP), else for IP. Pure. Only what firewalls, switches and policy routes do not
-/// change is judged: `tombolo probe` and `tombolo doctor` try it.
+/// `rdma`: judges RDMA between NICs of one kind (InfiniBand by the subnets' prefixes, RoCE and iWARP by
+/// version and IP); else judges IP. Firewalls, switches and policy routes are not known here: `tombolo probe`
+/// and `tombolo doctor` try the connection itself.
 Reach judge_reach(const Nic& from, const Nic& to, bool rdma);
 
-/// Of the same kind of RDMA: by it, else by IP.
+/// Judges RDMA where both NICs are of one RDMA kind, else IP.
 Reach judge_reach(const Nic& from, const Nic& to);
 
-/// The prefix that a subnet has to which nobody gave another.
+/// The prefix of an InfiniBand subnet whose administrator set none.
 inline constexpr std::string_view kDefaultSubnetPrefix = "fe80:0000:0000:0000";
 
 }  // namespace tombolo::topology

@@ -69,7 +69,7 @@ TEST(Reaching, InfiniBandByTheSubnetsPrefix) {
   const std::string eight = "fe80:0000:0000:0008", nine = "fe80:0000:0000:0009", usual(kDefaultSubnetPrefix);
   expect_reach(port("a", eight), port("b", eight), Chance::kYes, eight);
   expect_reach(port("a", eight), port("b", nine), Chance::kNo, "InfiniBand router");
-  expect_reach(port("a", usual), port("b", usual), Chance::kLikely, "nobody numbered");
+  expect_reach(port("a", usual), port("b", usual), Chance::kLikely, "the default");
   expect_reach(port("a", usual), port("b", ""), Chance::kUnknown, "b has no GID");
 }
 

@@ -68,7 +68,7 @@ std::string down_reason(const Interface& interface) {
   }
 }
 
-/// Nothing here depends on what else there is but for bonds and bridges.
+/// Judges an interface by itself; the others matter for bonds and bridges only.
 Verdict judge_interface(const Interface& interface, const std::vector<Interface>& all) {
   const Nic& nic = interface.nic;
   std::string what = interface.what.empty() ? std::string(nic_role_name(nic.role)) : interface.what;
@@ -119,7 +119,7 @@ Verdict judge_interface(const Interface& interface, const std::vector<Interface>
     more = ", " + what;
   if (is_vrf(find_interface(all, interface.master))) more += fmt::format(", in VRF {}", interface.master);
   if (interface.wireless) more = ", wireless: slow and unsteady";
-  return {true, praise(nic) + more};
+  return {true, offer_text(nic) + more};
 }
 
 /// What an interface lies on: a VLAN's lower one, a bridge's or bond's member, the function below a synthetic
@@ -133,8 +133,8 @@ const Interface* hardware_below(const Interface& interface, const std::vector<In
   return nullptr;
 }
 
-/// VLANs and bridges do not tell a speed of their own on every kernel, and have no place of their own. A VLAN
-/// may lie on a bond: what is below it is completed first.
+/// VLANs and bridges do not tell a speed of their own on every kernel, and have no PCI function or NUMA node:
+/// they get those of the hardware below. A VLAN may lie on a bond, hence two rounds.
 void inherit(std::vector<Interface>& all) {
   for (int round = 0; round < 2; ++round) {
     for (auto& interface : all) {
@@ -150,7 +150,8 @@ void inherit(std::vector<Interface>& all) {
   }
 }
 
-/// With nothing better, a veth or a tunnel is what there is (a container, an emulated host); then loopback.
+/// Where no NIC is usable, takes veths and tunnels (a container, an emulated host); where there are none,
+/// loopback.
 void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
   if (std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.usable; })) return;
   auto try_roles = [&](auto fits, std::string_view why) {
@@ -179,8 +180,8 @@ void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
 }
 
 /// A RoCE or iWARP NIC is an Ethernet NIC too. Beside a plain one it is taken to be on a network of its own,
-/// as in training clusters; as the only way out of the host it is on the network that everybody shares.
-void share_only_way(std::vector<Nic>& nics) {
+/// as in training clusters. Where the host has no plain one, it is on the fabric that all hosts share.
+void share_fabric_of_sole_nics(std::vector<Nic>& nics) {
   bool plain =
       std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.usable && nic.fabric.empty(); });
   if (plain) return;
@@ -210,7 +211,7 @@ std::vector<Nic> judge(std::vector<Interface> interfaces, std::vector<RdmaPort> 
   judge_ipoib(nics, interfaces);
   set_functions_aside(nics, physical_functions);
   promote(nics, interfaces);
-  share_only_way(nics);
+  share_fabric_of_sole_nics(nics);
   return nics;
 }
 

@@ -8,9 +8,9 @@
 
 namespace tombolo::topology {
 
-/// Joins each RDMA port with the interface on it and decides `usable` and `reason` for every NIC. What is
-/// virtual is left aside unless nothing better is there, then it is used (containers and emulations have
-/// nothing else), and last of all loopback. Pure.
+/// Joins each RDMA port with the interface on it and decides `usable` and `reason` for every NIC. Virtual
+/// interfaces are used only where there is nothing better, as in containers and emulations, and loopback only
+/// where there is nothing else. Pure.
 std::vector<Nic> judge(std::vector<Interface> interfaces, std::vector<RdmaPort> ports);
 
 }  // namespace tombolo::topology

@@ -10,7 +10,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// Those of the port's GIDs that are the interface's own; all where the kernel does not tell whose they are.
+/// The GIDs of the port that belong to the interface; all where the kernel does not tell whose they are.
 std::vector<Gid> gids_of(const RdmaPort& port, const std::string& interface) {
   std::vector<Gid> own;
   for (const Gid& gid : port.nic.gids) {
@@ -44,7 +44,7 @@ void join_port(Nic& nic, const RdmaPort& on, bool addresses_known) {
     if (port.kind != NicKind::kRoce) break;
     nic.roce_v1 |= gid.type != "RoCE v2";
     nic.roce_v2 |= gid.type == "RoCE v2";
-    // A recording without /proc/net tells the addresses all the same.
+    // A recording without /proc/net still has the addresses in the GIDs.
     if (auto address = v4_of_gid(gid.value);
         address && !addresses_known &&
         std::find(nic.addresses.begin(), nic.addresses.end(), *address) == nic.addresses.end()) {
@@ -62,7 +62,7 @@ void join_port(Nic& nic, const RdmaPort& on, bool addresses_known) {
   if (!nic.numa_node) nic.numa_node = port.numa_node;
 }
 
-/// The port does not work, the interface on it does. Which device it is stays known.
+/// The port does not work, but the interface on it does. The RDMA device's name is kept.
 void fall_back_to_tcp(Nic& nic, const RdmaPort& port, const Interface& interface) {
   nic.kind = NicKind::kTcp;
   nic.roce_v1 = nic.roce_v2 = false;
@@ -109,7 +109,7 @@ void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
   }
   if (nic.role == NicRole::kBond) more += fmt::format(", bond of {}", fmt::join(interface->members, " and "));
   if (nic.role == NicRole::kVlan) more += fmt::format(", VLAN on {}", interface->lower);
-  nic.reason = praise(nic) + more;
+  nic.reason = offer_text(nic) + more;
 }
 
 /// The interface that stands for the port: the bond where the kernel names only its first member.
@@ -141,7 +141,7 @@ const Interface* find_interface(const std::vector<Interface>& all, const std::st
   return found != all.end() ? &*found : nullptr;
 }
 
-std::string praise(const Nic& nic) {
+std::string offer_text(const Nic& nic) {
   std::string kind;
   switch (nic.kind) {
     case NicKind::kInfiniBand:
@@ -168,16 +168,16 @@ void add_port(std::vector<Nic>& nics, RdmaPort port, const std::vector<Interface
     port.interface = main;
   }
   auto nic = std::find_if(nics.begin(), nics.end(), [&](const Nic& one) { return one.name == main; });
-  const bool spoken = !port.nic.fabric.empty(), here = nic != nics.end();
+  const bool supported = !port.nic.fabric.empty(), here = nic != nics.end();
   if (!here || !nic->rdma_device.empty()) {
     nics.push_back(port.nic);
     judge_port(nics.back(), port, nullptr);
     // Two devices below one bond that is not their card's own.
-    if (here && spoken && nics.back().kind != NicKind::kInfiniBand && port.problem.empty())
+    if (here && supported && nics.back().kind != NicKind::kInfiniBand && port.problem.empty())
       nics.back().reason = fmt::format("its interface {} has an RDMA device already", main);
     return;
   }
-  if (!spoken) {  // a device that Tombolo does not speak to: the interface stays TCP
+  if (!supported) {  // the interface stays TCP
     nic->reason += fmt::format(" ({} is {})", port.nic.rdma_device, port.problem);
     return;
   }

@@ -21,7 +21,8 @@ void name_by_nvml(std::vector<Gpu>& gpus, bool bus_hidden) {
     auto found = std::find_if(gpus.begin(), gpus.end(),
                               [&](const Gpu& gpu) { return address_of(gpu) == known.pci_address; });
     if (found == gpus.end()) {
-      if (!bus_hidden) continue;  // on the bus of another machine's recording, or hot-unplugged
+      if (!bus_hidden)
+        continue;  // NVML knows a GPU that the tree lacks: the tree is a recording, or the GPU was unplugged
       Gpu gpu;
       gpu.kind = DeviceKind::kGpu;
       found = gpus.insert(gpus.end(), std::move(gpu));

@@ -30,7 +30,7 @@ bool ask(int socket, const std::string& name, unsigned long request, ifreq& answ
 
 /// Mbit/s by ETHTOOL_GLINKSETTINGS; 0 where unknown.
 std::uint32_t link_speed(int socket, const std::string& name) {
-  // The answer's masks have a length that the kernel tells on the first call (negated) and wants on the
+  // The kernel returns the length of the answer's masks (negated) on the first call and expects it on the
   // second.
   constexpr std::size_t kMaskWords = 3 * 127;
   alignas(ethtool_link_settings) std::array<std::byte, sizeof(ethtool_link_settings) + 4 * kMaskWords> room{};
@@ -58,7 +58,7 @@ std::string text_of(const sockaddr* address, const std::string& interface) {
   return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? std::string(text.data()) + "%" + interface : text.data();
 }
 
-/// IPv4, global IPv6, link-local IPv6.
+/// The order of addresses: IPv4, global IPv6, link-local IPv6.
 int preference(const std::string& address) {
   if (address.find(':') == std::string::npos) return 0;
   return address.find('%') == std::string::npos ? 1 : 2;

@@ -1,4 +1,5 @@
-// Interfaces as the kernel tells them to this process, whatever /sys shows.
+// Interfaces as the kernel reports them to this process, whose network namespace may differ from that of
+// /sys.
 #pragma once
 
 #include <map>
@@ -25,7 +26,7 @@ class KernelInterfaces {
   bool has_hardware_address(const std::string& name, const std::string& address) const;
   /// IPv4 first, then global IPv6, then link-local IPv6 with its scope ("fe80::1%eth0").
   std::vector<std::string> addresses(const std::string& name) const;
-  /// As the driver names itself; empty where it does not.
+  /// The driver's name for itself; empty where it gives none.
   std::string driver(const std::string& name) const;
   /// Fills in whether it is enabled and up, and its MTU.
   void read_state(Interface& interface) const;

@@ -1,4 +1,4 @@
-// Which NUMA node each device is near to, by hwloc.
+// Which NUMA node each device is near, by hwloc.
 #pragma once
 
 #include <map>

@@ -10,8 +10,8 @@
 namespace tombolo::topology {
 namespace {
 
-// NVML's binary interface, which is stable within a suffix (_v2, _v3); its header belongs to the CUDA
-// toolkit, which a machine that only runs does not have.
+// NVML's binary interface, which is stable within a suffix (_v2, _v3). Its header belongs to the CUDA
+// toolkit, which machines without a compiler do not have.
 using Handle = void*;
 struct Memory {
   unsigned long long total, free, used;
@@ -53,7 +53,7 @@ struct Nvml {
   }
 };
 
-/// Text in a buffer that may lack its end.
+/// The text in a buffer that may lack the terminating zero.
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& buffer) {
   return std::string(buffer.begin(), std::find(buffer.begin(), buffer.end(), '\0'));
@@ -70,7 +70,7 @@ std::vector<NvLinks> links_of(const Nvml& nvml, Handle handle) {
     unsigned type = kRemoteIsGpu;
     if (nvml.link_peer_type != nullptr && nvml.link_peer_type(handle, link, &type) != kSuccess)
       type = kRemoteIsGpu;
-    // A guest does not see the switches: then the other end has no address, and is one.
+    // A guest does not see the switches: an other end without an address is a switch.
     std::string address = pci_address_from_nvml(text_of(peer.bus_id));
     if (!is_pci_address(address)) address.clear();
     const bool to_switch = type != kRemoteIsGpu || address.empty();
@@ -89,7 +89,7 @@ std::string pci_address_from_nvml(const std::string& bus_id) {
   std::string address = bus_id;
   std::transform(address.begin(), address.end(), address.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  // The domain has eight digits there and four here.
+  // NVML writes the domain with eight digits, /sys with four.
   auto colon = address.find(':');
   if (colon == 8 && address.starts_with("0000")) address.erase(0, 4);
   return address;

@@ -27,7 +27,7 @@ int number_of(const std::string& text) {
   return status == std::errc{} && value >= 0 && value < 4096 ? value : 0;
 }
 
-/// A mask of the kernel, and so safe to pass on.
+/// Whether the text is a mask as the kernel writes it, which is safe to pass on.
 bool is_mask(const std::string& text) {
   return !text.empty() && text.size() < 4096 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isxdigit(c) != 0 || c == ',';

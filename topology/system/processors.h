@@ -1,4 +1,4 @@
-// The processors: their NUMA nodes, and what NCCL wants to know of their make.
+// The processors: their NUMA nodes, and the vendor, family and model that NCCL's topology file needs.
 #pragma once
 
 #include <string>

@@ -116,7 +116,7 @@ std::string_view foreign_device(std::string_view driver) {
   return {};
 }
 
-/// Decides what the port speaks. False with a problem where Tombolo has no word for it.
+/// Decides the port's kind. False, with a problem, where Tombolo does not support it.
 bool classify(const SysTree& tree, const std::string& device, const std::string& folder, RdmaPort& port) {
   std::string node_type = after_colon(tree.text(device + "/node_type").value_or(""));
   auto link_layer = tree.text(folder + "/link_layer");
@@ -135,7 +135,8 @@ bool classify(const SysTree& tree, const std::string& device, const std::string&
         node_type);
     return false;
   }
-  if (link_layer == "InfiniBand" && port.nic.driver != "mana") {  // whose early ports said so, without GIDs
+  if (link_layer == "InfiniBand" &&
+      port.nic.driver != "mana") {  // MANA's early ports claimed to be InfiniBand, without GIDs
     port.nic.kind = NicKind::kInfiniBand;
     return true;
   }
@@ -186,7 +187,7 @@ void judge_gids(RdmaPort& port) {
 }
 
 /// The subnet prefix tells InfiniBand subnets apart; RoCE v2 and iWARP are routed, so all of a kind are taken
-/// to be one until a cluster file knows better (docs/topology.md).
+/// to be one fabric unless a cluster file says otherwise (docs/topology.md).
 std::string fabric_of(const Nic& nic) {
   if (nic.kind == NicKind::kInfiniBand) {
     return nic.gids.empty() ? "infiniband" : fmt::format("infiniband-{}", subnet_prefix(nic));
@@ -255,9 +256,9 @@ std::vector<RdmaPort> read_rdma_ports(const SysTree& tree, bool live) {
       const bool iwarp = after_colon(tree.text(device + "/node_type").value_or("")) == kIwarpNode;
       port.nic.gids = read_gids(tree, folder, iwarp);
       port.interface_of_gid = read_interfaces_of_gids(tree, folder, port.nic.gids);
-      const bool spoken = classify(tree, device, folder, port);
+      const bool supported = classify(tree, device, folder, port);
       port.interface = interface_of(tree, device, folder, port);
-      if (spoken) port.nic.fabric = nic_kind_name(port.nic.kind);
+      if (supported) port.nic.fabric = nic_kind_name(port.nic.kind);
       read_state(tree, folder, port);
       all.push_back(std::move(port));
     }

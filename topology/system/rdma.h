@@ -10,11 +10,12 @@
 
 namespace tombolo::topology {
 
-/// One port of an RDMA device. `nic` has its kind, rate, state, GIDs and place, and is named "device/port".
+/// One port of an RDMA device. `nic` has its kind, rate, state, GIDs and PCI function, and is named
+/// "device/port".
 struct RdmaPort {
   Nic nic;
   std::string interface;  ///< the network interface on the same port; empty where there is none
-  /// By a GID's index the interface whose address it is: a RoCE port's VLANs have GIDs of their own.
+  /// The interface whose address a GID is, by the GID's index: a RoCE port's VLANs have GIDs of their own.
   std::map<int, std::string> interface_of_gid;
   std::string physical_function;  ///< of a virtual function, where it is seen: its PCI address
   std::string problem;            ///< why it cannot be used, with what to do; empty where it can

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMostRoutes = 64;
 constexpr unsigned kRouteUp = 0x1, kRouteGateway = 0x2, kRouteReject = 0x200, kRouteLocal = 0x80000000;
 
-/// 4 or 16 bytes in the order of the wire; 0 bytes for what is no address.
+/// An address of 4 or 16 bytes in network order; `bits` is 0 where a text is no address.
 struct Bytes {
   std::array<unsigned char, 16> value{};
   int bits = 0;
@@ -84,7 +84,7 @@ std::string ip_text(const Bytes& bytes) {
   return text.data();
 }
 
-/// Link-local, multicast and loopback ranges say nothing of what is reached.
+/// Link-local, multicast and loopback ranges say nothing of what an interface reaches.
 bool is_plain(const Bytes& bytes) {
   const auto& value = bytes.value;
   if (bytes.bits == 32) return value[0] < 224 && value[0] != 127 && !(value[0] == 169 && value[1] == 254);
@@ -165,8 +165,8 @@ std::string owner_among(const std::string& address, const std::map<std::string, 
   return owner;
 }
 
-/// Whose network an address lies in; clouds give out addresses without a network, which the default route's
-/// interface has.
+/// The interface in whose network an address lies. Clouds assign addresses without a network; those belong to
+/// the default route's interface.
 std::string owner_of(const std::string& address, const std::map<std::string, IpFacts>& all) {
   std::string owner = owner_among(address, all, &IpFacts::networks);
   return owner.empty() ? owner_among(address, all, &IpFacts::routes) : owner;

@@ -1,4 +1,5 @@
-// What IP tells of the networks behind an interface, from /proc/net of this machine or of a recorded tree.
+// The IP networks, routes and addresses of each interface, from /proc/net of this machine or of a recorded
+// tree.
 #pragma once
 
 #include <map>
@@ -18,8 +19,8 @@ struct IpFacts {
   std::vector<std::string> addresses;  ///< without prefix length
 };
 
-/// By interface. Of IPv4's routing tables only the main one is there. `*addresses_known`: whether the tree
-/// tells addresses (a live machine's are better asked of the kernel).
+/// Facts by interface. Of IPv4's routing tables only the main one is read. `*addresses_known`: whether the
+/// tree has addresses (for a live machine the kernel is asked instead).
 std::map<std::string, IpFacts> read_ip_facts(const SysTree& tree, bool* addresses_known);
 
 /// Whether an address ("10.2.0.10") lies in a prefix ("10.2.0.0/24"); false for texts of another shape.

@@ -1,4 +1,6 @@
-// Small files below a root that may be this machine's "/" or a recorded tree, and that may hold anything.
+// Reads small files below a root: this machine's "/" or a recorded tree, which may hold anything. The folder
+// system/ owns what this machine's kernel and libraries tell (/sys, /proc, netlink, libibverbs, NVML, hwloc),
+// without judging it.
 #pragma once
 
 #include <cstdint>

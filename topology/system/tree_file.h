@@ -1,5 +1,4 @@
-// A recorded /sys as one text file: what a bug report can carry, and what tests of machines that nobody here
-// has read.
+// A recorded /sys as one text file, which a bug report can carry, and which tests read in place of a machine.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Whatever a tree holds, detection answers with facts that everything else can work with.
+// Detection on damaged trees: its answer must be facts that all other parts can work with.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -39,7 +39,7 @@ class Damaged : public ::testing::Test {
 
   std::size_t below(std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_); }
 
-  /// A text or link target that stood elsewhere, or is nonsense.
+  /// A text or link target from elsewhere in the tree, or a senseless one.
   std::string other_value(const Lines& lines) {
     static const Lines kOdd{"",
                             "-1",

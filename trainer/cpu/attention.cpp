@@ -72,7 +72,7 @@ void attention_backward(float* qkv_gradient, float* scratch, const float* gradie
       for (std::size_t first = last_block;; first -= kBlock) {
         const std::size_t block = std::min(kBlock, tokens - first);
         const std::size_t seen = first + block;
-        // What is there already.
+        // The sum that the blocks before have left there.
         const compute::Epilogue added_value{.matrix = first == last_block ? nullptr : value_gradient,
                                             .matrix_stride = stride};
         const compute::Epilogue added_key{.matrix = first == last_block ? nullptr : key_gradient,

@@ -1,5 +1,5 @@
-// One stage on the CPU: arenas for parameters, gradients, optimizer moments and activations, and the two
-// passes.
+#include "trainer/cpu/cpu_stage.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,6 @@
 #include "trainer/cpu/arena.h"
 #include "trainer/cpu/kernels.h"
 #include "trainer/cpu/layer.h"
-#include "trainer/stage_compute.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -26,10 +25,10 @@ cpu::AttentionShape attention_shape(const StageOptions& options) {
   return shape;
 }
 
-/// Activations of one micro-batch in flight.
-struct Slot {
-  Slot(Carver& carver, const StageOptions& options, const StageParameters& parameters,
-       const cpu::AttentionShape& shape) {
+/// What forward keeps of one micro-batch for backward.
+struct MicroBatchActivations {
+  MicroBatchActivations(Carver& carver, const StageOptions& options, const StageParameters& parameters,
+                        const cpu::AttentionShape& shape) {
     const std::size_t tokens = shape.rows * shape.context;
     for (int layer = 0; layer < options.layers; ++layer) layers.emplace_back(carver, shape);
     if (!parameters.last()) return;
@@ -49,14 +48,14 @@ struct Buffers {
       : carver(base), scratch(carver, shape) {
     const std::size_t boundary = shape.rows * shape.context * shape.width();
     for (int index = 0; index < options.in_flight; ++index)
-      slots.emplace_back(carver, options, parameters, shape);
+      activations.emplace_back(carver, options, parameters, shape);
     for (int index = 0; index <= options.in_flight; ++index) inputs.push_back(carver.take(boundary));
     for (int index = 0; index < StageCompute::kGradientBuffers && options.training; ++index)
       gradients.push_back(carver.take(boundary));
   }
   Carver carver;
   cpu::LayerScratch scratch;
-  std::vector<Slot> slots;
+  std::vector<MicroBatchActivations> activations;
   std::vector<float*> inputs, gradients;
 };
 
@@ -72,6 +71,7 @@ class CpuStage final : public StageCompute {
         layout_(options.shape, options.first_layer, options.layers),
         shape_(attention_shape(options)),
         kernels_(cpu::kernels(compute::instruction_set())),
+        multiply_(compute::multiply_of(options.precision)),
         parameters_(layout_.size(), "parameters"),
         gradients_(options.training ? layout_.size() : 0, "gradients"),
         moments_(options.training ? 2 * layout_.size() : 0, "optimizer state"),
@@ -95,7 +95,7 @@ class CpuStage final : public StageCompute {
     return {of(buffers_.inputs, micro_batch), boundary()};
   }
   std::span<const float> output(int micro_batch) const noexcept override {
-    return {of(buffers_.slots, micro_batch).layers.back().out, boundary()};
+    return {of(buffers_.activations, micro_batch).layers.back().out, boundary()};
   }
   std::span<float> boundary_gradient(int micro_batch) noexcept override {
     return {of(buffers_.gradients, micro_batch), boundary()};
@@ -104,31 +104,31 @@ class CpuStage final : public StageCompute {
   double forward(int micro_batch, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
                  const Progress& progress) override {
     const compute::MultiplyThreads threads(options_.threads);
-    const Slot& slot = of(buffers_.slots, micro_batch);
+    const MicroBatchActivations& kept = of(buffers_.activations, micro_batch);
     float* in = of(buffers_.inputs, micro_batch);
     if (layout_.first())
       kernels_.embed(in, tokens.data(), tensor(parameters_, Tensor::kTokenEmbedding),
                      tensor(parameters_, Tensor::kPositionEmbedding), this->tokens(), shape_.context,
                      width());
     const float* stream = in;
-    for (std::size_t layer = 0; layer < slot.layers.size(); ++layer) {
-      cpu::layer_forward(slot.layers[layer], stream, weights_[layer], shape_, kernels_);
-      stream = slot.layers[layer].out;
+    for (std::size_t layer = 0; layer < kept.layers.size(); ++layer) {
+      cpu::layer_forward(kept.layers[layer], stream, weights_[layer], shape_, kernels_, multiply_);
+      stream = kept.layers[layer].out;
       if (progress) progress();
     }
-    return layout_.last() ? head(slot, stream, targets) : 0.0;
+    return layout_.last() ? head(kept, stream, targets) : 0.0;
   }
 
   void backward(int micro_batch, std::span<const std::int32_t> tokens, const Progress& progress,
                 const GradientsFinal& gradients_final) override {
     const compute::MultiplyThreads threads(options_.threads);
-    const Slot& slot = of(buffers_.slots, micro_batch);
+    const MicroBatchActivations& kept = of(buffers_.activations, micro_batch);
     float* gradient = of(buffers_.gradients, micro_batch);
-    if (layout_.last()) head_backward(slot, gradient);
-    for (std::size_t layer = slot.layers.size(); layer-- > 0;) {
-      const float* in = layer > 0 ? slot.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
-      cpu::layer_backward(gradient, weight_gradients_[layer], slot.layers[layer], in, weights_[layer],
-                          buffers_.scratch, shape_, kernels_);
+    if (layout_.last()) head_backward(kept, gradient);
+    for (std::size_t layer = kept.layers.size(); layer-- > 0;) {
+      const float* in = layer > 0 ? kept.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
+      cpu::layer_backward(gradient, weight_gradients_[layer], kept.layers[layer], in, weights_[layer],
+                          buffers_.scratch, shape_, kernels_, multiply_);
       if (gradients_final)
         gradients_final(layout_.layer_begin(options_.first_layer + static_cast<int>(layer)));
       if (progress) progress();
@@ -144,7 +144,7 @@ class CpuStage final : public StageCompute {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
     const std::size_t token =
         static_cast<std::size_t>(row) * shape_.context + static_cast<std::size_t>(position);
-    return {of(buffers_.slots, micro_batch).scores + token * vocabulary, vocabulary};
+    return {of(buffers_.activations, micro_batch).scores + token * vocabulary, vocabulary};
   }
 
   void clear_gradients() noexcept override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
@@ -171,30 +171,30 @@ class CpuStage final : public StageCompute {
   float* tensor(const Arena& arena, Tensor which) const { return arena.data() + layout_.find(which).offset; }
 
   /// Final norm and output projection; with targets, scores become the loss's gradient.
-  double head(const Slot& slot, const float* stream, std::span<const std::int32_t> targets) {
+  double head(const MicroBatchActivations& kept, const float* stream, std::span<const std::int32_t> targets) {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
-    kernels_.norm(slot.normal, slot.mean, slot.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),
+    kernels_.norm(kept.normal, kept.mean, kept.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),
                   tensor(parameters_, Tensor::kFinalNormBias), tokens(), width());
-    compute::multiply(slot.scores, vocabulary, {slot.normal, width()},
-                      {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary,
-                      width());
+    multiply_(kept.scores, vocabulary, {kept.normal, width()},
+              {tensor(parameters_, Tensor::kTokenEmbedding), width(), true}, tokens(), vocabulary, width(),
+              {});
     if (targets.empty()) return 0;
-    return kernels_.cross_entropy(slot.scores, targets.data(), tokens(), vocabulary,
+    return kernels_.cross_entropy(kept.scores, targets.data(), tokens(), vocabulary,
                                   static_cast<float>(options_.loss_scale));
   }
 
-  void head_backward(const Slot& slot, float* gradient) {
+  void head_backward(const MicroBatchActivations& kept, float* gradient) {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
-    compute::multiply(tensor(gradients_, Tensor::kTokenEmbedding), width(), {slot.scores, vocabulary, true},
-                      {slot.normal, width()}, vocabulary, width(), tokens(),
-                      {.matrix = tensor(gradients_, Tensor::kTokenEmbedding), .matrix_stride = width()});
+    multiply_(tensor(gradients_, Tensor::kTokenEmbedding), width(), {kept.scores, vocabulary, true},
+              {kept.normal, width()}, vocabulary, width(), tokens(),
+              {.matrix = tensor(gradients_, Tensor::kTokenEmbedding), .matrix_stride = width()});
     float* normal_gradient = buffers_.scratch.narrow;
-    compute::multiply(normal_gradient, width(), {slot.scores, vocabulary},
-                      {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary);
+    multiply_(normal_gradient, width(), {kept.scores, vocabulary},
+              {tensor(parameters_, Tensor::kTokenEmbedding), width()}, tokens(), width(), vocabulary, {});
     std::fill_n(gradient, boundary(), 0.0F);
     kernels_.norm_backward(gradient, tensor(gradients_, Tensor::kFinalNormWeight),
                            tensor(gradients_, Tensor::kFinalNormBias), normal_gradient,
-                           slot.layers.back().out, slot.mean, slot.inverse,
+                           kept.layers.back().out, kept.mean, kept.inverse,
                            tensor(parameters_, Tensor::kFinalNormWeight), tokens(), width());
   }
 
@@ -202,6 +202,7 @@ class CpuStage final : public StageCompute {
   StageParameters layout_;
   cpu::AttentionShape shape_;
   const cpu::Kernels& kernels_;
+  decltype(&compute::multiply) multiply_;
   Arena parameters_, gradients_, moments_, activations_;
   Buffers buffers_;
   std::vector<cpu::LayerTensors> weights_, weight_gradients_;
@@ -211,6 +212,7 @@ class CpuStage final : public StageCompute {
 
 std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options) {
   options.shape.check();
+  compute::check_precision(options.precision);
   if (options.rows < 1 || options.in_flight < 1 || options.layers < 1 || options.first_layer < 0 ||
       options.first_layer + options.layers > options.shape.layers || options.threads < 1)
     fail(Cause::kInvalidUsage, "stage: {} rows, {} in flight, layers {}+{} of {}, {} threads", options.rows,

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "trainer/optimizer.h"
+#include "trainer/model/optimizer.h"
 
 namespace tombolo::compute {
 enum class InstructionSet;
@@ -58,7 +58,7 @@ struct Kernels {
                 std::size_t count, const AdamWStep& step, float decay);
 };
 
-/// Those for an instruction set that this machine has.
+/// The kernels for an instruction set that this machine has.
 const Kernels& kernels(compute::InstructionSet set) noexcept;
 
 extern const Kernels kBaselineKernels;

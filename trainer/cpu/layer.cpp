@@ -5,22 +5,22 @@
 namespace tombolo::trainer::cpu {
 namespace {
 
-using compute::multiply;
+using Multiply = decltype(&compute::multiply);
 
 /// out = in weight^T + bias + residual, the weight being outputs x inputs; the residual may be null.
-void linear(float* out, const float* in, const float* weight, const float* bias, const float* residual,
-            std::size_t tokens, std::size_t inputs, std::size_t outputs) noexcept {
+void linear(Multiply multiply, float* out, const float* in, const float* weight, const float* bias,
+            const float* residual, std::size_t tokens, std::size_t inputs, std::size_t outputs) noexcept {
   multiply(out, outputs, {in, inputs}, {weight, inputs, true}, tokens, outputs, inputs,
            {.matrix = residual, .matrix_stride = outputs, .row = bias});
 }
 
 /// in_gradient = gradient weight; weight_gradient += gradient^T in.
-void linear_backward(float* in_gradient, float* weight_gradient, const float* gradient, const float* in,
-                     const float* weight, std::size_t tokens, std::size_t inputs,
+void linear_backward(Multiply multiply, float* in_gradient, float* weight_gradient, const float* gradient,
+                     const float* in, const float* weight, std::size_t tokens, std::size_t inputs,
                      std::size_t outputs) noexcept {
   multiply(weight_gradient, inputs, {gradient, outputs, true}, {in, inputs}, outputs, inputs, tokens,
            {.matrix = weight_gradient, .matrix_stride = inputs});
-  multiply(in_gradient, inputs, {gradient, outputs}, {weight, inputs}, tokens, inputs, outputs);
+  multiply(in_gradient, inputs, {gradient, outputs}, {weight, inputs}, tokens, inputs, outputs, {});
 }
 
 }  // namespace
@@ -67,47 +67,47 @@ LayerScratch::LayerScratch(Carver& carver, const AttentionShape& shape) {
 }
 
 void layer_forward(const LayerActivations& kept, const float* in, const LayerTensors& parameters,
-                   const AttentionShape& shape, const Kernels& kernels) noexcept {
+                   const AttentionShape& shape, const Kernels& kernels, Multiply multiply) noexcept {
   const std::size_t tokens = shape.rows * shape.context;
   const std::size_t width = shape.width();
   kernels.norm(kept.normal1, kept.mean1, kept.inverse1, in, parameters.norm1_weight, parameters.norm1_bias,
                tokens, width);
-  linear(kept.qkv, kept.normal1, parameters.qkv_weight, parameters.qkv_bias, nullptr, tokens, width,
+  linear(multiply, kept.qkv, kept.normal1, parameters.qkv_weight, parameters.qkv_bias, nullptr, tokens, width,
          3 * width);
   attention(kept.attended, kept.probabilities, kept.qkv, shape, kernels);
-  linear(kept.middle, kept.attended, parameters.projection_weight, parameters.projection_bias, in, tokens,
-         width, width);
+  linear(multiply, kept.middle, kept.attended, parameters.projection_weight, parameters.projection_bias, in,
+         tokens, width, width);
   kernels.norm(kept.normal2, kept.mean2, kept.inverse2, kept.middle, parameters.norm2_weight,
                parameters.norm2_bias, tokens, width);
-  linear(kept.mlp, kept.normal2, parameters.mlp_weight, parameters.mlp_bias, nullptr, tokens, width,
+  linear(multiply, kept.mlp, kept.normal2, parameters.mlp_weight, parameters.mlp_bias, nullptr, tokens, width,
          4 * width);
   kernels.gelu(kept.activated, kept.mlp, tokens * 4 * width);
-  linear(kept.out, kept.activated, parameters.mlp_projection_weight, parameters.mlp_projection_bias,
+  linear(multiply, kept.out, kept.activated, parameters.mlp_projection_weight, parameters.mlp_projection_bias,
          kept.middle, tokens, 4 * width, width);
 }
 
 void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,
                     const float* in, const LayerTensors& parameters, const LayerScratch& scratch,
-                    const AttentionShape& shape, const Kernels& kernels) noexcept {
+                    const AttentionShape& shape, const Kernels& kernels, Multiply multiply) noexcept {
   const std::size_t tokens = shape.rows * shape.context;
   const std::size_t width = shape.width();
   kernels.sum_rows(gradients.mlp_projection_bias, gradient, tokens, width);
-  linear_backward(scratch.wide, gradients.mlp_projection_weight, gradient, kept.activated,
+  linear_backward(multiply, scratch.wide, gradients.mlp_projection_weight, gradient, kept.activated,
                   parameters.mlp_projection_weight, tokens, 4 * width, width);
   kernels.gelu_backward(scratch.wide, kept.mlp, gradients.mlp_bias, tokens, 4 * width);
-  linear_backward(scratch.narrow, gradients.mlp_weight, scratch.wide, kept.normal2, parameters.mlp_weight,
-                  tokens, width, 4 * width);
+  linear_backward(multiply, scratch.narrow, gradients.mlp_weight, scratch.wide, kept.normal2,
+                  parameters.mlp_weight, tokens, width, 4 * width);
   kernels.norm_backward(gradient, gradients.norm2_weight, gradients.norm2_bias, scratch.narrow, kept.middle,
                         kept.mean2, kept.inverse2, parameters.norm2_weight, tokens, width);
   kernels.sum_rows(gradients.projection_bias, gradient, tokens, width);
-  linear_backward(scratch.narrow, gradients.projection_weight, gradient, kept.attended,
+  linear_backward(multiply, scratch.narrow, gradients.projection_weight, gradient, kept.attended,
                   parameters.projection_weight, tokens, width, width);
   float* qkv_gradient = scratch.wide;
   attention_backward(qkv_gradient, scratch.scores, scratch.narrow, kept.qkv, kept.probabilities, shape,
                      kernels);
   kernels.sum_rows(gradients.qkv_bias, qkv_gradient, tokens, 3 * width);
-  linear_backward(scratch.narrow, gradients.qkv_weight, qkv_gradient, kept.normal1, parameters.qkv_weight,
-                  tokens, width, 3 * width);
+  linear_backward(multiply, scratch.narrow, gradients.qkv_weight, qkv_gradient, kept.normal1,
+                  parameters.qkv_weight, tokens, width, 3 * width);
   kernels.norm_backward(gradient, gradients.norm1_weight, gradients.norm1_bias, scratch.narrow, in,
                         kept.mean1, kept.inverse1, parameters.norm1_weight, tokens, width);
 }

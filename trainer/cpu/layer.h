@@ -3,10 +3,11 @@
 
 #include <cstddef>
 
+#include "compute/gemm.h"
 #include "trainer/cpu/arena.h"
 #include "trainer/cpu/attention.h"
 #include "trainer/cpu/kernels.h"
-#include "trainer/layout.h"
+#include "trainer/model/stage_parameters.h"
 
 namespace tombolo::trainer::cpu {
 
@@ -36,12 +37,15 @@ struct LayerScratch {
   float* scores;
 };
 
+/// `multiply` makes the products of the linear layers: compute::multiply, or one of less precision.
 void layer_forward(const LayerActivations& kept, const float* in, const LayerTensors& parameters,
-                   const AttentionShape& shape, const Kernels& kernels) noexcept;
+                   const AttentionShape& shape, const Kernels& kernels,
+                   decltype(&compute::multiply) multiply) noexcept;
 
-/// `gradient`, by the block's output, becomes that by its input.
+/// `gradient` comes in as the loss's gradient by the block's output and leaves as that by its input.
 void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,
                     const float* in, const LayerTensors& parameters, const LayerScratch& scratch,
-                    const AttentionShape& shape, const Kernels& kernels) noexcept;
+                    const AttentionShape& shape, const Kernels& kernels,
+                    decltype(&compute::multiply) multiply) noexcept;
 
 }  // namespace tombolo::trainer::cpu

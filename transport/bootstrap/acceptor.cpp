@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 using std::chrono::seconds;
@@ -22,12 +22,30 @@ constexpr Duration kMostPatience = seconds(600);
 // honest one tries again.
 constexpr std::size_t kMostHalfOpen = 256;
 // Without descriptors, until accepting is tried again.
-constexpr Duration kDeafFor = std::chrono::milliseconds(100);
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
 
 Duration patience_of(const Hello& hello) {
   return std::min<Duration>(std::chrono::milliseconds(hello.patience_ms), kMostPatience);
+}
+
+Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
+  const Hello& hello = stream.hello;
+  Route route;
+  route.transport = carrier_name(hello.carrier);
+  route.kind = hello.kind;
+  route.emulated = hello.emulated;
+  route.local_nic = acceptor.endpoint().offers[stream.offer].nic;
+  route.peer_nic = hello.nic;
+  route.peer_host = hello.host;
+  route.peer_address = peer_text(stream.socket.get());
+  route.reason = "chosen by the connecting end";
+  if (stream.tls) {
+    route.transport += "+tls";
+    route.reason += fmt::format("; {}, {}", acceptor.local()->tls->description(), stream.tls->cipher());
+  }
+  return route;
 }
 
 Acceptor::Acceptor(std::shared_ptr<const Local> local, Endpoint self)
@@ -65,7 +83,7 @@ void Acceptor::open_connection(const Nonce& connection, const std::shared_ptr<In
 void Acceptor::close_connection(const Nonce& connection) noexcept {
   const std::lock_guard lock(mutex_);
   connections_.erase(connection);
-  asked_until_ = local_->clock->now() + local_->options.idle_timeout;
+  asked_until_ = local_->clock->now() + local_->idle_timeout;
 }
 
 bool Acceptor::may_be_asked() {
@@ -75,7 +93,7 @@ bool Acceptor::may_be_asked() {
 
 void Acceptor::progress() {
   const std::lock_guard lock(mutex_);
-  if (deaf_until_ != TimePoint{} && local_->clock->now() >= deaf_until_) listen_again();
+  if (paused_until_ != TimePoint{} && local_->clock->now() >= paused_until_) resume_accepting();
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -105,7 +123,7 @@ void Acceptor::take_new(std::size_t offer) {
         local_->log.warning("accept on NIC {} ({}) failed: {} (errno {})", endpoint_.offers[offer].nic,
                             endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
       }
-      deaf_until_ = local_->clock->now() + kDeafFor;
+      paused_until_ = local_->clock->now() + kAcceptPause;
       for (const Descriptor& one : sockets_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.get(), nullptr);
       return;
     }
@@ -125,8 +143,8 @@ void Acceptor::take_new(std::size_t offer) {
   }
 }
 
-void Acceptor::listen_again() {
-  deaf_until_ = TimePoint{};
+void Acceptor::resume_accepting() {
+  paused_until_ = TimePoint{};
   for (std::size_t offer = 0; offer < sockets_.size(); ++offer) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -174,7 +192,7 @@ bool Acceptor::refuse(HalfOpen& half, HandshakeStatus status, std::string_view w
 bool Acceptor::refuse_tls(HalfOpen& half) {
   return refuse(half, HandshakeStatus::kTlsOff,
                 fmt::format("it asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
-                            name_of(local_->options.tls.use)));
+                            name_of(local_->tls_use())));
 }
 
 /// Finds out by the first byte whether the stream comes with TLS, and brings that about. True while all goes
@@ -242,10 +260,10 @@ bool Acceptor::advance_hello(HalfOpen& half) {
     return refuse(half, HandshakeStatus::kTlsWanted,
                   fmt::format("it comes without TLS (by {}), TOMBOLO_TLS is {} here: set it to the same on "
                               "every rank",
-                              carrier_name(hello.carrier), name_of(local_->options.tls.use)));
+                              carrier_name(hello.carrier), name_of(local_->tls_use())));
   }
   half.until = local_->clock->now() + patience_of(half.hello);
-  if (half.hello.carrier != Carrier::kTcp && !local_->backend_of(half.hello.carrier)) {
+  if (local_->backend_of(half.hello.carrier) == nullptr) {
     return refuse(
         half, HandshakeStatus::kNoCarrier,
         fmt::format("it asks for {}, which this process cannot use", carrier_name(half.hello.carrier)));
@@ -325,8 +343,9 @@ void Acceptor::trust(HalfOpen& half) {
     give_verdict(half, HandshakeStatus::kOk);
     return;
   }
-  prepare_stream(half.socket.get(), *local_, half.hello.streams);
-  local_->congestion->begin(half.socket.get(), endpoint_.offers[half.offer].nic);
+  set_stream_options(half.socket.get(), local_->idle_timeout);
+  local_->backend_of(half.hello.carrier)
+      ->prepare_stream(half.socket.get(), endpoint_.offers[half.offer].nic, half.hello.streams);
   if (give_verdict(half, HandshakeStatus::kOk)) {
     inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
                 std::move(half.tls)});
@@ -340,4 +359,4 @@ void Acceptor::expire() {
   });
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

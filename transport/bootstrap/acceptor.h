@@ -8,15 +8,15 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/bootstrap/caretaker.h"
+#include "transport/bootstrap/background_progress.h"
+#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/exchange.h"
-#include "transport/bootstrap/farewell.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/inbox.h"
 #include "transport/bootstrap/local.h"
 #include "transport/endpoint.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// One per router; shared by its listeners and its connections, and kept by them, since a connection whose
 /// streams broke is found again through it. Whoever waits for a stream calls progress(), and moves
@@ -26,6 +26,7 @@ class Acceptor {
   /// Binds the address of each of `self`'s offers. Throws kSystem naming NIC and address.
   Acceptor(std::shared_ptr<const Local> local, Endpoint self);
 
+  const std::shared_ptr<const Local>& local() const noexcept { return local_; }
   /// With the ports. Its `listener` is 0.
   const Endpoint& endpoint() const noexcept { return endpoint_; }
   /// The port on the NIC with that address; 0 = none.
@@ -40,10 +41,10 @@ class Acceptor {
   void close_connection(const Nonce& connection) noexcept;
 
   /// Looks after connections whose owners make no calls.
-  Caretaker& caretaker() noexcept { return caretaker_; }
+  BackgroundProgress& background_progress() noexcept { return background_progress_; }
 
   /// Where closed connections leave their sockets.
-  Farewell& farewell() noexcept { return farewell_; }
+  ClosingSockets& closing_sockets() noexcept { return closing_sockets_; }
 
   void progress();
   /// Readable while progress() has something to do.
@@ -70,7 +71,7 @@ class Acceptor {
 
   void take_new(std::size_t offer);
   void make_room();
-  void listen_again();
+  void resume_accepting();
   void expire();
   /// True while the handshake goes on; false once it is over, well or not.
   bool advance(HalfOpen& half);
@@ -97,15 +98,19 @@ class Acceptor {
   std::map<Nonce, std::weak_ptr<Inbox>> connections_;
   TimePoint asked_until_{};  // for a connection that was closed
   int accept_error_ = 0;     // the last one that was logged
-  TimePoint deaf_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
-  Farewell farewell_{local_->options.idle_timeout};
-  Caretaker caretaker_{[this] {
+  TimePoint
+      paused_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
+  ClosingSockets closing_sockets_{local_->idle_timeout};
+  BackgroundProgress background_progress_{[this] {
     progress();
-    return farewell_.progress() || may_be_asked();
+    return closing_sockets_.progress() || may_be_asked();
   }};  // ends first
 };
 
-/// How long an honest stranger is waited for.
+/// How long an honest peer is waited for that has said hello.
 Duration patience_of(const Hello& hello);
 
-}  // namespace tombolo::transport::tcp
+/// The route of a connection whose first stream, or control channel, that is.
+Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream);
+
+}  // namespace tombolo::transport::bootstrap

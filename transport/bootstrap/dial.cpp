@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // Between two attempts: the peer may just be starting.
@@ -96,12 +96,12 @@ void Dial::check_reply() {
     return differ(fmt::format(
         "TOMBOLO_TLS={} asks for TLS here, and the peer's TOMBOLO_TLS does not: set it to the same on every "
         "rank",
-        name_of(local_->options.tls.use)));
+        name_of(local_->tls_use())));
   }
   if (reply_.status == HandshakeStatus::kTlsWanted) {
     return differ(
         fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
-                    name_of(local_->options.tls.use)));
+                    name_of(local_->tls_use())));
   }
   // Whoever that is, he is not trusted.
   if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
@@ -177,8 +177,8 @@ Dial::State Dial::poll() {
         std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
     hello_ = greeting_.encode();
     writer_.set(hello_);
-    prepare_stream(socket, *local_, streams_);
-    local_->congestion->begin(socket, target_->nic);
+    set_stream_options(socket, local_->idle_timeout);
+    local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
     state_ = State::kHello;
     if (target_->tls) {
       tls_ = local_->tls->begin(socket, true);
@@ -284,4 +284,4 @@ Duration Dial::append_wait_handles(std::vector<pollfd>& handles, TimePoint now) 
   return Duration::max();
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -13,7 +13,7 @@
 #include "transport/bootstrap/local.h"
 #include "transport/bootstrap/socket.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// Where a stream goes, and what it says of itself.
 struct Target {
@@ -43,8 +43,8 @@ class Dial {
   /// Moves as far as it can without blocking, up to kConnected until greet() was called. Throws for what
   /// cannot succeed later: another secret, another version, no Tombolo at all, no such carrier.
   State poll();
-  /// Says hello on a connected stream. `hello` is without nonce; its host and nic are filled in. `streams` as
-  /// for prepare_stream().
+  /// Says hello on a connected stream, for a carrier that this process can use. `hello` is without nonce; its
+  /// host and nic are filled in. `streams` as for Backend::prepare_stream().
   void greet(Hello hello, std::size_t streams);
 
   /// An attempt that the peer's kernel does not answer for so long is begun again.
@@ -96,4 +96,4 @@ class Dial {
   std::string last_trouble_;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

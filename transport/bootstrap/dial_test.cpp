@@ -7,7 +7,9 @@
 #include <atomic>
 #include <thread>
 
-namespace tombolo::transport::tcp {
+#include "transport/tcp/backend.h"
+
+namespace tombolo::transport::bootstrap {
 namespace {
 
 /// Takes every connection and resets it, as fast as it can.
@@ -44,7 +46,8 @@ TEST(Dial, IsTurnedAwayByWhoEndsEveryAttempt) {
   const Clock& clock = Clock::steady();
   auto local = std::make_shared<Local>();
   local->clock = &clock;
-  local->congestion = std::make_shared<Congestion>(CongestionRules{}, Log{});
+  local->idle_timeout = std::chrono::seconds(10);
+  local->backends = {std::make_shared<tcp::TcpBackend>(TcpOptions{}, std::vector<NicLimit>{}, Log{})};
   auto target = std::make_shared<Target>();
   target->local_address = "127.0.0.1";
   target->peer = SocketAddress::parse("127.0.0.1", doorman.port());
@@ -58,4 +61,4 @@ TEST(Dial, IsTurnedAwayByWhoEndsEveryAttempt) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

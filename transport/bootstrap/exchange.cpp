@@ -4,7 +4,7 @@
 
 #include <cerrno>
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 Step MessageReader::read(const StreamIo& from, std::size_t wanted) {
   while (bytes_.size() < wanted) {
@@ -45,4 +45,4 @@ Step MessageWriter::write(const StreamIo& to) {
   return Step::kDone;
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -8,7 +8,7 @@
 #include "transport/bootstrap/step.h"
 #include "transport/bootstrap/stream_io.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// Fills up to a wanted size; keeps what came so far. Never reads beyond, since payload may follow.
 class MessageReader {
@@ -39,4 +39,4 @@ class MessageWriter {
   int error_ = 0;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

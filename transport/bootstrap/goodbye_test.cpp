@@ -6,22 +6,22 @@
 
 #include "base/error.h"
 
-namespace tombolo::transport {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 TEST(Goodbye, ComesBackAsItWasSaid) {
-  const Goodbye sent{Goodbye::Why::kTooLarge, 1, 2, 5, 3, 4, "why"};
+  const Goodbye sent{GoodbyeReason::kTooLarge, 1, 2, 5, 3, 4, "why"};
   const auto bytes = sent.encode();
   ASSERT_EQ(bytes.size(), Goodbye::kBytes);
   const Goodbye got = Goodbye::decode(bytes);
-  EXPECT_EQ(got.why, sent.why);
+  EXPECT_EQ(got.reason, sent.reason);
   EXPECT_EQ(got.sent, 1u);
   EXPECT_EQ(got.written, 2u);
   EXPECT_EQ(got.received, 5u);
   EXPECT_EQ(got.size, 3u);
   EXPECT_EQ(got.capacity, 4u);
   EXPECT_EQ(got.text, "why");
-  const Goodbye long_winded{Goodbye::Why::kFailed, 0, 0, 0, 0, 0, std::string(5000, 'x')};
+  const Goodbye long_winded{GoodbyeReason::kFailed, 0, 0, 0, 0, 0, std::string(5000, 'x')};
   ASSERT_EQ(long_winded.encode().size(), Goodbye::kBytes);
   EXPECT_EQ(Goodbye::decode(long_winded.encode()).text, std::string(200, 'x'));
 }
@@ -45,4 +45,4 @@ TEST(Goodbye, HostileBytesAreNamed) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport
+}  // namespace tombolo::transport::bootstrap

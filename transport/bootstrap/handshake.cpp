@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "transport/bytes.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4f424d54;  // "TMBO" in the bytes' order
@@ -102,9 +102,9 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   hello.reply_port = reader.number<std::uint16_t>();
   hello.host = reader.padded_text(kHostWidth);
   hello.nic = reader.padded_text(kNicWidth);
-  if (hello.streams == 0 || hello.streams > kMostStreams || hello.stream >= hello.streams) {
+  if (hello.streams == 0 || hello.streams > Hello::kMostStreams || hello.stream >= hello.streams) {
     fail(Cause::kRemote, "hello claims stream {} of {} (at most {} are allowed)", hello.stream, hello.streams,
-         kMostStreams);
+         Hello::kMostStreams);
   }
   if (kind > static_cast<std::uint8_t>(topology::NicKind::kTcp)) {
     fail(Cause::kRemote, "hello names unknown NIC kind {}", kind);
@@ -175,4 +175,4 @@ Mac finish_mac(const Secret& secret, std::span<const std::byte> hello, std::span
   return mac_of(secret, "connecting end", hello, reply, binding);
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

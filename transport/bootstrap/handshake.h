@@ -21,9 +21,8 @@
 #include "topology/nic.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
-#include "transport/tcp/wire.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 inline constexpr std::uint16_t kProtocolVersion = 5;
 
@@ -59,6 +58,8 @@ struct Preamble {
 
 struct Hello {
   static constexpr std::size_t kBytes = 192;
+  /// Streams of a connection are numbered below this.
+  static constexpr std::uint16_t kMostStreams = 64;
   Nonce connection{};  ///< random, the same on all streams of one connection
   Nonce nonce{};
   std::uint16_t stream = 0, streams = 1;
@@ -109,4 +110,4 @@ Mac reply_mac(const Secret& secret, std::span<const std::byte> hello, std::span<
 Mac finish_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply,
                std::span<const std::byte> binding = {});
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

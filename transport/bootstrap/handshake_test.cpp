@@ -14,7 +14,7 @@
 #include "transport/bytes.h"
 #include "transport/testing/test_support.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
@@ -245,7 +245,7 @@ TEST_F(Handshake, HonestPeersThatAreDroppedInAFloodTryAgainAndAllGetIn) {
     ASSERT_EQ(test::finish(*connection, receive, bytes), Outcome::kDone);
     EXPECT_EQ(got[connection->label()], connection->label() * 3);
   }
-  // All at once: each end's farewell waits for the other.
+  // All at once: each end's closing waits for the other.
   mine.clear();
 }
 
@@ -429,4 +429,4 @@ TEST(Descriptors, AreAllClosedAgain) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

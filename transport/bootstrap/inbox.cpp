@@ -4,19 +4,19 @@
 
 #include <cstdint>
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
-void Inbox::put(Trusted stream) {
+void Inbox::put(AuthenticatedStream stream) {
   const std::lock_guard lock(mutex_);
   streams_.push_back(std::move(stream));
   waiting_.store(streams_.size(), std::memory_order_release);
   if (event_) eventfd_write(event_.get(), 1);
 }
 
-std::optional<Trusted> Inbox::take() {
+std::optional<AuthenticatedStream> Inbox::take() {
   const std::lock_guard lock(mutex_);
   if (streams_.empty()) return std::nullopt;
-  Trusted first = std::move(streams_.front());
+  AuthenticatedStream first = std::move(streams_.front());
   streams_.pop_front();
   waiting_.store(streams_.size(), std::memory_order_release);
   if (streams_.empty() && event_) {
@@ -32,4 +32,4 @@ int Inbox::wait_handle() {
   return event_.get();
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

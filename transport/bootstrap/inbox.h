@@ -14,10 +14,10 @@
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/descriptor.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// A stream whose other end holds the secret.
-struct Trusted {
+struct AuthenticatedStream {
   Descriptor socket;
   Hello hello;
   std::size_t offer = 0;           ///< the NIC it came in on: index into the acceptor's offers
@@ -28,8 +28,8 @@ struct Trusted {
 /// Thread-safe.
 class Inbox {
  public:
-  void put(Trusted stream);
-  std::optional<Trusted> take();
+  void put(AuthenticatedStream stream);
+  std::optional<AuthenticatedStream> take();
   /// Cheap: whether take() would give something.
   bool empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
   /// Readable while something waits. Made at the first call, since most inboxes are never waited for.
@@ -38,9 +38,9 @@ class Inbox {
 
  private:
   std::mutex mutex_;
-  std::deque<Trusted> streams_;
+  std::deque<AuthenticatedStream> streams_;
   std::atomic<std::size_t> waiting_{0};
   Descriptor event_;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -1,53 +1,39 @@
-// Accepts connections on all NICs of this process, and trusts only those that hold the secret.
+// Accepts connections on all NICs of this process from peers that hold the secret, and has the backend of the
+// agreed carrier make each.
 #pragma once
 
 #include <list>
-#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/bootstrap/acceptor.h"
-#include "transport/bootstrap/local.h"
-#include "transport/tcp/connection.h"
 #include "transport/transport.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
-class TcpListener final : public Listener {
+class AuthenticatingListener final : public Listener {
  public:
-  TcpListener(std::shared_ptr<const Local> local, std::shared_ptr<Acceptor> acceptor);
+  explicit AuthenticatingListener(std::shared_ptr<Acceptor> acceptor);
 
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
   std::unique_ptr<Connection> accept() override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
  private:
-  /// Streams of one connection, until all are there.
-  struct Group {
-    std::vector<Trusted> streams;
-    std::size_t missing = 0;
-    TimePoint until;
-  };
-  /// On its way from an agreed link to a connection.
-  struct Establishing {
+  /// A connection that its backend is still making.
+  struct SetUp {
     std::unique_ptr<Connecting> connecting;
     std::string peer;
   };
 
-  void gather(Trusted stream);
-  void expire();
-  void establish(Trusted stream, const std::shared_ptr<Backend>& backend);
-  std::unique_ptr<Connection> established();
-  std::unique_ptr<Connection> finish(Group group);
-  Route route_of(const Trusted& stream) const;
+  void begin(AuthenticatedStream stream);
+  std::unique_ptr<Connection> next_ready();
 
-  std::shared_ptr<const Local> local_;
   std::shared_ptr<Acceptor> acceptor_;
   std::shared_ptr<Inbox> inbox_;
   Endpoint endpoint_;
-  std::map<Nonce, Group> groups_;
-  std::list<Group> complete_;
-  std::list<Establishing> establishing_;
+  std::list<SetUp> set_ups_;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
@@ -160,9 +160,8 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
   return socket;
 }
 
-void set_stream_options(int socket, Duration idle_timeout, int backlog) {
+void set_stream_options(int socket, Duration idle_timeout) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "set TCP_NODELAY");
-  if (backlog > 0) set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, backlog, "set TCP_NOTSENT_LOWAT");
   // Nothing unacknowledged and nobody talking: keepalive asks. Half of the time silent, then three questions.
   // TCP_USER_TIMEOUT is left alone: it would also end connections to a live host whose process reads nothing
   // for a while, and it overrides keepalive's count. unanswered_for() covers unacknowledged bytes.
@@ -173,6 +172,10 @@ void set_stream_options(int socket, Duration idle_timeout, int backlog) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, static_cast<int>(std::clamp(idle / 6, 1L, 32767L)),
              "set TCP_KEEPINTVL");
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3, "set TCP_KEEPCNT");
+}
+
+void limit_unsent(int socket, int bytes) {
+  set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "set TCP_NOTSENT_LOWAT");
 }
 
 void acknowledge_in_pairs(int socket) noexcept {
@@ -225,4 +228,4 @@ bool is_over(int socket) noexcept {
   return !tcp_info_of(socket, info) || info.tcpi_state == kClosed;
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "transport/descriptor.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -50,9 +50,11 @@ Descriptor listen_on(const std::string& nic, const std::string& address, std::ui
 /// may (a refusal) is reported through the socket.
 Descriptor start_connect(const std::string& nic, const std::string& local, const SocketAddress& peer);
 
-/// Options of a connected stream: no delay; a vanished host noticed within `idle_timeout`; with `backlog` > 0
-/// at most so many bytes wait unsent in the kernel, so that the choice of stream stays fresh.
-void set_stream_options(int socket, Duration idle_timeout, int backlog);
+/// Options of a connected stream: no delay; a vanished host noticed within `idle_timeout`.
+void set_stream_options(int socket, Duration idle_timeout);
+
+/// At most so many bytes wait unsent in the kernel, so that a choice between streams is made late.
+void limit_unsent(int socket, int bytes);
 
 /// A kernel answers each small segment at once with an acknowledgement of its own, which costs 2 us on
 /// loopback, unless data soon goes the other way; and NCCL's connections carry data one way only. This makes
@@ -83,4 +85,4 @@ Duration unanswered_for(int socket) noexcept;
 /// recv(), which goes on to return 0, nor in what the kernel counts as unacknowledged.)
 bool is_over(int socket) noexcept;
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -6,14 +6,14 @@
 
 #include <array>
 
-#include "transport/bootstrap/socket_pair.h"
+#include "transport/testing/socket_pair.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 /// Segments without data that the receiver of so many small messages sends, when each is read as it comes.
 unsigned bare_acknowledgements(int messages, bool in_pairs) {
-  const auto [near, far] = tcp_pair();
+  const auto [near, far] = test::tcp_pair();
   const int one = 1;
   EXPECT_EQ(setsockopt(near.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one), 0);
   std::array<char, 4096> buffer{};
@@ -38,4 +38,4 @@ TEST(Socket, SmallMessagesAreAcknowledgedInPairsWhereThatIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -1,8 +1,8 @@
 #pragma once
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// How far something went that must not block.
 enum class Step { kDone, kAgain, kEnded, kError };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

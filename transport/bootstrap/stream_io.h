@@ -11,7 +11,7 @@
 
 #include "transport/bootstrap/tls_stream.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 /// A view: whoever made it owns socket and session. Calls neither block nor raise signals.
 struct StreamIo {
@@ -55,4 +55,4 @@ struct StreamIo {
   bool buffered() const noexcept { return tls != nullptr && tls->buffered(); }
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

@@ -13,7 +13,21 @@
 #include "base/error.h"
 #include "transport/bootstrap/tls_stream.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport {
+
+std::string_view name_of(TlsUse use) noexcept {
+  switch (use) {
+    case TlsUse::kOff:
+      return "off";
+    case TlsUse::kBetweenClusters:
+      return "between-clusters";
+    case TlsUse::kOn:
+      return "on";
+  }
+  return "?";
+}
+
+namespace bootstrap {
 namespace {
 
 // `openssl speed -bytes 16384 -evp ...` on one core of an EPYC with AES and AVX-512: 4.66 GB/s with
@@ -69,18 +83,6 @@ void stay_in_memory() noexcept {
 }
 
 }  // namespace
-
-std::string_view name_of(TlsUse use) noexcept {
-  switch (use) {
-    case TlsUse::kOff:
-      return "off";
-    case TlsUse::kBetweenClusters:
-      return "between-clusters";
-    case TlsUse::kOn:
-      return "on";
-  }
-  return "?";
-}
 
 Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hint)
     : options_(options), secret_(secret), secret_hint_(std::move(secret_hint)) {
@@ -175,4 +177,5 @@ std::string Tls::description() const {
   return by_certificate() ? "TLS 1.3 by certificates" : "TLS 1.3 by the shared secret";
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace bootstrap
+}  // namespace tombolo::transport

@@ -20,12 +20,12 @@
 #include <string_view>
 
 #include "transport/bootstrap/secret.h"
-#include "transport/tcp/options.h"
+#include "transport/bootstrap/tls_options.h"
 
 struct ssl_ctx_st;
 struct bio_method_st;
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 class TlsStream;
 
@@ -34,9 +34,6 @@ inline constexpr std::byte kTlsHandshakeByte{0x16}, kTlsAlertByte{0x15};
 
 /// OpenSSL's mark of sessions that belong together.
 inline constexpr std::array<unsigned char, 3> kTlsSessions{'T', 'm', 'b'};
-
-/// "off", "between-clusters", "on".
-std::string_view name_of(TlsUse use) noexcept;
 
 /// Immutable once made; any thread. The first one in a process keeps the library that holds it in memory for
 /// good: OpenSSL cannot be unloaded.
@@ -69,4 +66,4 @@ class Tls : public std::enable_shared_from_this<Tls> {
   bio_method_st* method_ = nullptr;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

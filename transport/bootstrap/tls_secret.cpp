@@ -12,7 +12,7 @@
 #include "transport/bootstrap/tls.h"
 #include "transport/bootstrap/tls_stream.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 // The identity of a key: these letters, then a random number.
@@ -100,4 +100,4 @@ void Tls::use_secret() {
   SSL_CTX_set_psk_find_session_callback(context_, find_key);
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

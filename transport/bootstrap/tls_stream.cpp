@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "transport/bootstrap/tls.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 void name_key(std::array<unsigned char, 32>& identity);  // tls_secret.cpp
 
@@ -352,4 +352,4 @@ void TlsStream::close(std::span<const std::byte> last) noexcept {
   flush();
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

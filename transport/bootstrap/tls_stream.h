@@ -18,7 +18,7 @@ struct bio_st;
 struct bio_method_st;
 struct ssl_ctx_st;
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 
 class Tls;
 
@@ -111,4 +111,4 @@ class TlsStream {
   bool settings_differ_ = false;
 };
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

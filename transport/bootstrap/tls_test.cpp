@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/tcp/sender.h"
@@ -18,13 +19,13 @@
 #include "transport/testing/certificates.h"
 #include "transport/testing/test_support.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::bootstrap {
 namespace {
 
 using std::chrono::seconds;
-using test_certificates::Folder;
-using test_certificates::Identity;
-using test_certificates::make_identity;
+using test::certificates::Folder;
+using test::certificates::Identity;
+using test::certificates::make_identity;
 
 TlsOptions by_secret(TlsUse use = TlsUse::kOn) {
   TlsOptions options;
@@ -38,8 +39,7 @@ class TlsHandshake : public testing::Test {
   RouterOptions options_of(const std::string& host, const TlsOptions& tls, int streams = 1) {
     TcpOptions tcp;
     tcp.streams = streams;
-    tcp.tls = tls;
-    RouterOptions options = test::router_options(host, tcp);
+    RouterOptions options = test::router_options(host, tcp, tls);
     options.log = log_.of(host);
     return options;
   }
@@ -206,11 +206,12 @@ TEST_F(TlsHandshake, NothingThatIsSaidIsReadOnTheWay) {
     listen(right);
     std::mutex lock;
     std::string seen[2];
-    AlteringProxy proxy(listener_->endpoint().offers[0].port,
-                        [&](std::size_t, bool forward, std::uint64_t, std::span<std::byte> bytes) {
-                          const std::lock_guard guard(lock);
-                          seen[forward].append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                        });
+    test::AlteringProxy proxy(listener_->endpoint().offers[0].port,
+                              [&](std::size_t, bool forward, std::uint64_t, std::span<std::byte> bytes) {
+                                const std::lock_guard guard(lock);
+                                seen[forward].append(reinterpret_cast<const char*>(bytes.data()),
+                                                     bytes.size());
+                              });
     ASSERT_EQ(connect(left, proxy.in_front_of(listener_->endpoint())), "");
     const std::string_view words = "the weights of the model";
     std::vector<std::byte> buffer(words.size());
@@ -235,13 +236,13 @@ TEST_F(TlsHandshake, AlteredCiphertextBreaksTheStreamAndEveryByteIsRight) {
   // Counted from the end of the ClientHello: an altered one looks like one by another secret.
   constexpr std::uint64_t kAt[] = {30, 150, 3000, 40'000, 900'000};
   std::uint64_t begin = 0;
-  AlteringProxy proxy(listener_->endpoint().offers[0].port, [&](std::size_t stream, bool forward,
-                                                                std::uint64_t offset,
-                                                                std::span<std::byte> bytes) {
+  test::AlteringProxy proxy(listener_->endpoint().offers[0].port, [&](std::size_t stream, bool forward,
+                                                                      std::uint64_t offset,
+                                                                      std::span<std::byte> bytes) {
     if (!forward || stream >= std::size(kAt)) return;
     if (offset == 0)
       begin = 5 + 256 * std::to_integer<std::uint64_t>(bytes[3]) + std::to_integer<std::uint64_t>(bytes[4]);
-    flip_bit(begin + kAt[stream], offset, bytes);
+    test::flip_bit(begin + kAt[stream], offset, bytes);
   });
   ASSERT_EQ(connect(options_of("left", by_secret()), proxy.in_front_of(listener_->endpoint())), "") << log();
   converse(6);
@@ -288,7 +289,7 @@ TEST_F(TlsCertificates, OfAnotherAuthorityAreRefusedAtBothEnds) {
   expect_in(log(), "right: dropped a connection");
   // One that trusts the listener's authority too: then it is the listener that refuses.
   TlsOptions both = folder_.options("left", stranger, other_authority_);
-  std::unique_ptr<std::FILE, test_certificates::Free> file(std::fopen(both.authority.c_str(), "a"));
+  std::unique_ptr<std::FILE, test::certificates::Free> file(std::fopen(both.authority.c_str(), "a"));
   PEM_write_X509(file.get(), authority_.certificate.get());
   file.reset();
   expect_in(connect(options_of("left", both)), "the peer does not know the authority that signed this end's");
@@ -444,9 +445,7 @@ TEST_F(TlsStreams, KnowTheSameBindingAndCipher) {
 }
 
 TEST_F(TlsStreams, CarryRandomPiecesBothWaysThroughSmallSocketsAndManyKeys) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (std::size_t i = 0; i < 2; ++i) {
     const int small = 20'000;
     setsockopt(sockets_[i].get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
@@ -500,7 +499,7 @@ TEST_F(TlsStreams, CarryRandomPiecesBothWaysThroughSmallSocketsAndManyKeys) {
 TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
   const int small = 20'000;
   setsockopt(sockets_[0].get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-  Sender sender({});
+  tcp::Sender sender({});
   sender.join(0, StreamIo(sockets_[0].get(), ends_[0].get()), 0);
   RequestPool pool(true);
   std::vector<std::byte> data(30'000, std::byte{7});
@@ -509,7 +508,7 @@ TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
     requests.push_back(pool.take(data.data(), data.size()));
     sender.post(requests.back());
   }
-  Sender::Result result;
+  tcp::Sender::Result result;
   for (int i = 0; i < 10 && !result.blocked; ++i) result = sender.flush(0, SIZE_MAX, 0);
   ASSERT_TRUE(result.blocked);
   ASSERT_TRUE(ends_[0]->pending());
@@ -520,7 +519,7 @@ TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
   EXPECT_FALSE(sender.takes_more(0));
   std::vector<std::byte> buffer(400'000);
   std::size_t got = 0;
-  const std::size_t wanted = 10 * (data.size() + kHeaderBytes);
+  const std::size_t wanted = 10 * (data.size() + tcp::kHeaderBytes);
   for (auto deadline = test::soon(); got < wanted;) {
     ASSERT_FALSE(deadline.passed());
     EXPECT_TRUE(sender.owes() || !ends_[0]->pending());
@@ -560,4 +559,4 @@ TEST_F(TlsStreams, TellAnAlteredRecordAfterWhatCameBefore) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::bootstrap

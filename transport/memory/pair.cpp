@@ -45,7 +45,7 @@ struct Shared {
   std::array<End, 2> ends;
 };
 
-class PairConnection final : public Connection {
+class PairConnection final : public HostMemoryConnection {
  public:
   PairConnection(std::shared_ptr<Shared> shared, std::size_t side, std::uint64_t label,
                  const std::shared_ptr<Meters>& meters)

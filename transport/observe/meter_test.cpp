@@ -5,6 +5,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/observe/meters.h"
 #include "transport/testing/test_support.h"
 
@@ -22,12 +23,12 @@ MeterSubject subject(const std::string& nic, const std::string& peer) {
   return one;
 }
 
-test::Pair metered_pair(const test::Backend& backend, const std::shared_ptr<Meters>& meters) {
+test::Pair metered_pair(const test::TestedBackend& backend, const std::shared_ptr<Meters>& meters) {
   if (backend.memory) return memory::make_pair(7, meters);
   auto options_of = [&](const std::string& host) {
     RouterOptions options =
-        test::router_options(backend.shm == test::Backend::Shm::kNo ? host : "both", backend.tcp);
-    options.shm_fetch = backend.shm != test::Backend::Shm::kRing;
+        test::router_options(backend.shm == test::TestedBackend::Shm::kNo ? host : "both", backend.tcp);
+    options.shm_fetch = backend.shm != test::TestedBackend::Shm::kRing;
     options.meters = meters;
     return options;
   };
@@ -46,21 +47,22 @@ TcpOptions tcp_streams(int count) {
   return options;
 }
 
-class MetersOfEveryTransport : public testing::TestWithParam<test::Backend> {};
+class MetersOfEveryTransport : public testing::TestWithParam<test::TestedBackend> {};
 
-INSTANTIATE_TEST_SUITE_P(All, MetersOfEveryTransport,
-                         testing::Values(test::Backend{"memory", true, {}},
-                                         test::Backend{"tcp_1_stream", false, tcp_streams(1)},
-                                         test::Backend{"tcp_4_streams", false, tcp_streams(4)},
-                                         test::Backend{"shm_fetch", false, {}, test::Backend::Shm::kFetch},
-                                         test::Backend{"shm_ring", false, {}, test::Backend::Shm::kRing}),
-                         [](const auto& backend) { return backend.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, MetersOfEveryTransport,
+    testing::Values(test::TestedBackend{"memory", true, {}},
+                    test::TestedBackend{"tcp_1_stream", false, tcp_streams(1)},
+                    test::TestedBackend{"tcp_4_streams", false, tcp_streams(4)},
+                    test::TestedBackend{"shm_fetch", false, {}, test::TestedBackend::Shm::kFetch},
+                    test::TestedBackend{"shm_ring", false, {}, test::TestedBackend::Shm::kRing}),
+    [](const auto& backend) { return backend.param.name; });
 
 TEST_P(MetersOfEveryTransport, CountWhatIsMovedAndKeepItAfterTheConnectionIsGone) {
   auto meters = std::make_shared<Meters>();
   {
     auto [left, right] = metered_pair(GetParam(), meters);
-    std::mt19937_64 random(1);
+    std::mt19937_64 random(test_seed(1));
     std::uint64_t sent = 0;
     for (std::size_t size : {0u, 1u, 9'999u, 300'000u, 64u}) {
       auto data = test::random_data(random, size);

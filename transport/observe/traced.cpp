@@ -15,6 +15,10 @@ class TracedConnection final : public Connection {
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override {
     return real_->register_memory(buffer, kind);
   }
+  std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                           std::uint64_t offset) override {
+    return real_->register_dma_buf(range, file, offset);
+  }
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override {
     const TimePoint now = Clock::steady().now();
     return note(real_->post_send(data, memory), TraceKind::kSend, now);

@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "transport/rdma/area.h"
-#include "transport/rdma/card.h"
-#include "transport/rdma/lane.h"
+#include "transport/rdma/nic_pair.h"
 #include "transport/rdma/options.h"
+#include "transport/rdma/set_up_message.h"
 
 namespace tombolo::transport::rdma {
 
 struct Agreed {
   AreasPointer areas;
-  std::vector<std::unique_ptr<Lane>> lanes;  ///< after the areas: destroyed before them
-  std::vector<QueuePair*> queue_pairs;       ///< the control pair, then payload pairs lane by lane in turn
-  std::vector<LaneFacts> peer_lanes;
+  std::vector<std::unique_ptr<NicPair>> nic_pairs;  ///< after the areas: destroyed before them
+  std::vector<QueuePair*> queue_pairs;  ///< the control pair, then payload pairs NIC pair by NIC pair in turn
+  std::vector<NicPairFacts> peer_nic_pairs;
   std::uint64_t peer_area = 0;
   std::size_t eager_bytes = 0;
   RdmaOptions options;  ///< resolved: timeout is set

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "transport/rdma/card.h"
+#include "transport/rdma/set_up_message.h"
 #include "transport/request_pool.h"
 
 namespace tombolo::transport::rdma {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/rdma/establishing.h"
+#include "transport/rdma/connection_set_up.h"
 #include "transport/rdma/gid.h"
 #include "transport/rdma/timeouts.h"
 
@@ -22,10 +22,10 @@ bool may_carry(const topology::Nic& nic) {
 }  // namespace
 
 RdmaBackend::RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout,
-                         const Clock& clock, Log log)
-    : options_(options), idle_timeout_(idle_timeout), clock_(&clock), log_(std::move(log)) {
+                         Log log)
+    : options_(options), log_(std::move(log)) {
   if (options_.timeout == 0)
-    options_.timeout = exponent_within(std::min(idle_timeout_, kLongestSilence), options_.retries);
+    options_.timeout = exponent_within(std::min(idle_timeout, kLongestSilence), options_.retries);
   for (const topology::Nic& nic : host.nics) {
     if (nic.kind == topology::NicKind::kIwarp && !nic.emulated)
       problems_[nic.name] = "no rdma over iWARP in this build";
@@ -92,9 +92,9 @@ Port RdmaBackend::make_port(const Usable& usable, const std::string& address) co
   return port;
 }
 
-std::unique_ptr<Connecting> RdmaBackend::establish(Link link) {
-  return std::make_unique<Establishing>(
-      Linked{std::move(link), idle_timeout_, clock_, log_},
+std::unique_ptr<Connecting> RdmaBackend::set_up(bootstrap::ControlChannel channel) {
+  return std::make_unique<ConnectionSetUp>(
+      std::move(channel),
       [self = shared_from_this()](const std::string& address) { return self->port_at(address); }, options_);
 }
 

@@ -10,20 +10,20 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "topology/files/cluster_file.h"
-#include "transport/backend.h"
-#include "transport/rdma/lane.h"
+#include "transport/bootstrap/control_channel.h"
+#include "transport/rdma/nic_pair.h"
 #include "transport/rdma/options.h"
 
 namespace tombolo::transport::rdma {
 
-class RdmaBackend final : public Backend, public std::enable_shared_from_this<RdmaBackend> {
+class RdmaBackend final : public bootstrap::ControlChannelBackend,
+                          public std::enable_shared_from_this<RdmaBackend> {
  public:
   /// Opens the devices of the host's RDMA NICs; those that cannot be used are remembered with the reason.
   /// `idle_timeout` as in TcpOptions.
-  RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout,
-              const Clock& clock, Log log);
+  RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
-  std::unique_ptr<Connecting> establish(Link link) override;
+  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
 
   /// Empty where RDMA can go over the NIC.
   std::string why_not(const std::string& nic) const;
@@ -40,8 +40,6 @@ class RdmaBackend final : public Backend, public std::enable_shared_from_this<Rd
   Port make_port(const Usable& usable, const std::string& address) const;
 
   RdmaOptions options_;
-  Duration idle_timeout_;
-  const Clock* clock_;
   Log log_;
   std::vector<Usable> nics_;
   std::map<std::string, std::string> problems_;  // by NIC

@@ -18,15 +18,15 @@ constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 }  // namespace
 
-RdmaConnection::RdmaConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "rdma"),
+RdmaConnection::RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "rdma"),
       agreed_(std::move(agreed)),
-      peer_(socket(), linked_.clock) {
+      peer_(socket(), channel_.clock) {
   for (const QueuePair* pair : agreed_.queue_pairs) {
-    const Lane& lane = *agreed_.lanes[pair->lane];
-    const PortFacts& peer = agreed_.peer_lanes[pair->lane].port;
-    StreamMeter& stream = meter_->add_stream(lane.port().facts.nic, peer.nic);
-    stream.path_mtu.set(std::uint64_t{128} << std::min(lane.port().facts.mtu, peer.mtu));
+    const NicPair& nic_pair = *agreed_.nic_pairs[pair->nic_pair];
+    const PortFacts& peer = agreed_.peer_nic_pairs[pair->nic_pair].port;
+    StreamMeter& stream = meter_->add_stream(nic_pair.port().facts.nic, peer.nic);
+    stream.path_mtu.set(std::uint64_t{128} << std::min(nic_pair.port().facts.mtu, peer.mtu));
     streams_.push_back(&stream);
   }
   meter_->decided_streams.set(streams_.size());
@@ -35,9 +35,9 @@ RdmaConnection::RdmaConnection(Linked linked, Agreed agreed)
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) free_slots_.push_back(slot);
   constexpr std::uint64_t kMost = 1U << 30;
   longest_ = kMost;
-  for (std::size_t i = 0; i < agreed_.lanes.size(); ++i) {
+  for (std::size_t i = 0; i < agreed_.nic_pairs.size(); ++i) {
     longest_ = std::min<std::uint64_t>(
-        {longest_, agreed_.lanes[i]->port().facts.longest, agreed_.peer_lanes[i].port.longest});
+        {longest_, agreed_.nic_pairs[i]->port().facts.longest, agreed_.peer_nic_pairs[i].port.longest});
   }
 }
 
@@ -49,7 +49,7 @@ RdmaConnection::~RdmaConnection() {
     const TimePoint until = now() + kFlushTime;
     while (free_slots_.size() < kSlots && now() < until) {
       ibv_wc completion{};
-      if (ibv_poll_cq(agreed_.lanes[0]->queue(), 1, &completion) <= 0) {
+      if (ibv_poll_cq(agreed_.nic_pairs[0]->queue(), 1, &completion) <= 0) {
         std::this_thread::yield();
         continue;
       }
@@ -57,7 +57,7 @@ RdmaConnection::~RdmaConnection() {
       const WorkId work = WorkId::unpack(completion.wr_id);
       if (work.kind == WorkId::Kind::kSlotSend) free_slots_.push_back(work.slot);
     }
-    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+    peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
   }
   peer_.shut();
 }
@@ -69,7 +69,7 @@ std::unique_ptr<Memory> RdmaConnection::register_memory(std::span<std::byte> buf
          description_, buffer.size());
   }
   std::vector<std::shared_ptr<Device>> devices;
-  for (const auto& lane : agreed_.lanes) devices.push_back(lane->port().device);
+  for (const auto& nic_pair : agreed_.nic_pairs) devices.push_back(nic_pair->port().device);
   return std::make_unique<RdmaMemory>(std::move(devices), buffer);
 }
 
@@ -84,7 +84,7 @@ std::unique_ptr<Memory> RdmaConnection::register_dma_buf(std::span<std::byte> ra
          description_, range.size(), agreed_.eager_bytes);
   }
   std::vector<std::shared_ptr<Device>> devices;
-  for (const auto& lane : agreed_.lanes) devices.push_back(lane->port().device);
+  for (const auto& nic_pair : agreed_.nic_pairs) devices.push_back(nic_pair->port().device);
   return std::make_unique<RdmaMemory>(std::move(devices), range, file, offset);
 }
 
@@ -97,9 +97,9 @@ Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
 bool RdmaConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
-    for (auto& lane : agreed_.lanes) lane->disarm();
+    for (auto& nic_pair : agreed_.nic_pairs) nic_pair->disarm();
     look_at_devices();
-    look_at_link();
+    look_at_channel();
     if (error_) return true;
   }
   bool moved = poll_all();
@@ -111,7 +111,7 @@ bool RdmaConnection::progress() noexcept {
     close_when_drained();
   } else if (count_turn(moved)) {
     look_at_devices();
-    look_at_link();
+    look_at_channel();
     if (error_) return moved;
     if (const std::string why = stalled(); !why.empty()) fail_with(Cause::kTimeout, why);
   }
@@ -124,12 +124,12 @@ bool RdmaConnection::poll_all() noexcept {
     if (!error_) handle(one);
   }
   early_.clear();
-  for (std::size_t i = 0; i < agreed_.lanes.size() && !error_; ++i) {
+  for (std::size_t i = 0; i < agreed_.nic_pairs.size() && !error_; ++i) {
     std::array<ibv_wc, kBatch> completions;
-    const int count = ibv_poll_cq(agreed_.lanes[i]->queue(), kBatch, completions.data());
+    const int count = ibv_poll_cq(agreed_.nic_pairs[i]->queue(), kBatch, completions.data());
     if (count < 0) {
       fail_with(Cause::kSystem, fmt::format("RDMA device {} refuses to tell its completions",
-                                            agreed_.lanes[i]->device().name()));
+                                            agreed_.nic_pairs[i]->device().name()));
       return true;
     }
     moved |= count > 0;
@@ -164,57 +164,60 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
   }
 }
 
-/// A queue pair is of no use any more. Why, the peer may have said over the link, or the device by an event.
+/// A queue pair is of no use any more. Why, the peer may have said over the control channel, or the device by
+/// an event.
 void RdmaConnection::broken(const ibv_wc& completion) noexcept {
   look_at_devices();
   if (error_) return;
-  look_at_link();
+  look_at_channel();
   if (error_) return;
   const WorkId work = WorkId::unpack(completion.wr_id);
-  const Lane& lane = *agreed_.lanes[agreed_.queue_pairs[work.queue_pair]->lane];
+  const NicPair& nic_pair = *agreed_.nic_pairs[agreed_.queue_pairs[work.queue_pair]->nic_pair];
   const std::string where =
-      fmt::format("queue pair {} of RDMA device {}", work.queue_pair, lane.device().name());
-  const std::string trouble = lane.device().trouble(lane.port().number);
+      fmt::format("queue pair {} of RDMA device {}", work.queue_pair, nic_pair.device().name());
+  const std::string trouble = nic_pair.device().trouble(nic_pair.port().number);
   if (closing()) {
     peer_.give_up();
     return;
   }
   if (completion.status == IBV_WC_RETRY_EXC_ERR) {
-    fail_with(Cause::kTimeout,
-              fmt::format("{}: the peer's NIC ({}) acknowledged nothing, {} tries of at least {} each{}",
-                          where, agreed_.peer_lanes[agreed_.queue_pairs[work.queue_pair]->lane].port.nic,
-                          agreed_.options.retries + 1,
-                          format_seconds(to_seconds(ack_timeout(agreed_.options.timeout))), trouble));
+    fail_with(
+        Cause::kTimeout,
+        fmt::format("{}: the peer's NIC ({}) acknowledged nothing, {} tries of at least {} each{}", where,
+                    agreed_.peer_nic_pairs[agreed_.queue_pairs[work.queue_pair]->nic_pair].port.nic,
+                    agreed_.options.retries + 1,
+                    format_seconds(to_seconds(ack_timeout(agreed_.options.timeout))), trouble));
     return;
   }
   const bool remote = completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_OP_ERR ||
                       completion.status == IBV_WC_REM_INV_REQ_ERR ||
                       completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
-  fail_with(
-      remote ? Cause::kRemote : Cause::kSystem,
-      fmt::format("{}: {} (vendor's code {}){}", where,
-                  lane.device().verbs().wc_status_str(completion.status), completion.vendor_err, trouble));
+  fail_with(remote ? Cause::kRemote : Cause::kSystem,
+            fmt::format("{}: {} (vendor's code {}){}", where,
+                        nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err,
+                        trouble));
 }
 
 void RdmaConnection::look_at_devices() noexcept {
-  for (auto& lane : agreed_.lanes) {
-    lane->device().look();
-    if (lane->device().lost()) {
-      fail_with(Cause::kSystem, fmt::format("RDMA device {} reported a fatal error", lane->device().name()));
+  for (auto& nic_pair : agreed_.nic_pairs) {
+    nic_pair->device().look();
+    if (nic_pair->device().lost()) {
+      fail_with(Cause::kSystem,
+                fmt::format("RDMA device {} reported a fatal error", nic_pair->device().name()));
       return;
     }
-    for (const auto& pair : lane->queue_pairs()) {
+    for (const auto& pair : nic_pair->queue_pairs()) {
       const int fatal = pair->events.fatal.load(std::memory_order_relaxed);
       if (fatal < 0) continue;
       fail_with(Cause::kSystem,
-                fmt::format("RDMA device {}: {}", lane->device().name(),
-                            lane->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal))));
+                fmt::format("RDMA device {}: {}", nic_pair->device().name(),
+                            nic_pair->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal))));
       return;
     }
   }
 }
 
-void RdmaConnection::look_at_link() noexcept {
+void RdmaConnection::look_at_channel() noexcept {
   if (const std::string nonsense = peer_.look(); !nonsense.empty()) malformed(nonsense);
 }
 
@@ -225,7 +228,7 @@ void RdmaConnection::close_when_drained() noexcept {
     // A process that died says no numbers: what is in the completion queues was all.
     while (!error_ && poll_all()) {
     }
-  } else if (goodbye->why == Goodbye::Why::kClosed &&
+  } else if (goodbye->reason == bootstrap::GoodbyeReason::kClosed &&
              (small_received_ < goodbye->sent || large_received_ < goodbye->written) && peer_.patient()) {
     return;
   }
@@ -245,9 +248,9 @@ void RdmaConnection::finish_received(std::uint64_t end) noexcept {
     if (PostedRequest* request = outgoing_.find(sequence)) finish_send(sequence, *request);
 }
 
-Goodbye RdmaConnection::goodbye_for(Goodbye::Why why, std::uint64_t size,
-                                    std::uint64_t capacity) const noexcept {
-  return {why, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
+bootstrap::Goodbye RdmaConnection::goodbye_for(bootstrap::GoodbyeReason reason, std::uint64_t size,
+                                               std::uint64_t capacity) const noexcept {
+  return {reason, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
 }
 
 void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
@@ -255,16 +258,17 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
   fail_with(Cause::kRemote,
             fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes", sequence,
                         size, capacity),
-            goodbye_for(Goodbye::Why::kTooLarge, size, capacity));
+            goodbye_for(bootstrap::GoodbyeReason::kTooLarge, size, capacity));
 }
 
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+void RdmaConnection::fail_with(Cause cause, std::string_view what,
+                               const bootstrap::Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   meter_->live_streams.set(0);
@@ -279,7 +283,7 @@ void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye
 void RdmaConnection::end_payload() noexcept {
   for (std::size_t i = 1; i < agreed_.queue_pairs.size(); ++i) {
     QueuePair& pair = *agreed_.queue_pairs[i];
-    agreed_.lanes[pair.lane]->destroy(pair);
+    agreed_.nic_pairs[pair.nic_pair]->destroy(pair);
   }
   for (Outgoing& out : sending_) deregister(out.own);
   for (Incoming& in : receiving_) deregister(in.own);
@@ -296,8 +300,8 @@ bool RdmaConnection::register_for(const std::byte* data, std::size_t size, const
            static_cast<const void*>(data));
     }
     const std::span range(const_cast<std::byte*>(data), size);
-    for (std::size_t i = 0; i < agreed_.lanes.size(); ++i)
-      own[i] = agreed_.lanes[i]->device().add(range, access);
+    for (std::size_t i = 0; i < agreed_.nic_pairs.size(); ++i)
+      own[i] = agreed_.nic_pairs[i]->device().add(range, access);
     return true;
   } catch (const Error& error) {
     deregister(own);
@@ -307,8 +311,8 @@ bool RdmaConnection::register_for(const std::byte* data, std::size_t size, const
 }
 
 void RdmaConnection::deregister(Registrations& own) noexcept {
-  for (std::size_t i = 0; i < agreed_.lanes.size(); ++i) {
-    if (own[i] != nullptr) agreed_.lanes[i]->device().remove(own[i]);
+  for (std::size_t i = 0; i < agreed_.nic_pairs.size(); ++i) {
+    if (own[i] != nullptr) agreed_.nic_pairs[i]->device().remove(own[i]);
     own[i] = nullptr;
   }
 }
@@ -317,18 +321,18 @@ void RdmaConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   fall_asleep();
   bool look_again = error_.has_value() || closing();
   if (!look_again) {
-    for (const auto& lane : agreed_.lanes) {
-      lane->arm();
+    for (const auto& nic_pair : agreed_.nic_pairs) {
+      nic_pair->arm();
       // What came before it was armed wakes nobody.
       std::array<ibv_wc, kBatch> completions;
-      const int count = ibv_poll_cq(lane->queue(), kBatch, completions.data());
+      const int count = ibv_poll_cq(nic_pair->queue(), kBatch, completions.data());
       for (int i = 0; i < count; ++i) early_.push_back(completions[static_cast<std::size_t>(i)]);
-      handles.push_back({lane->descriptor(), POLLIN, 0});
-      handles.push_back({lane->device().events(), POLLIN, 0});
+      handles.push_back({nic_pair->descriptor(), POLLIN, 0});
+      handles.push_back({nic_pair->device().events(), POLLIN, 0});
     }
     look_again = !early_.empty();
   }
-  handles.push_back(link_handle(look_again));
+  handles.push_back(channel_handle(look_again));
 }
 
 }  // namespace tombolo::transport::rdma

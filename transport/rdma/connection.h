@@ -4,7 +4,7 @@
 //
 // Nothing here relies on the order in which different queue pairs complete: a large message is whole when
 // each of its parts has been announced by immediate data, on whatever queue pair. And nothing can overflow:
-// see lane.h and Credits.
+// see nic_pair.h and Credits.
 #pragma once
 
 #include <array>
@@ -12,17 +12,17 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/bootstrap/linked_connection.h"
-#include "transport/bootstrap/peer_link.h"
+#include "transport/bootstrap/channel_connection.h"
+#include "transport/bootstrap/peer_watch.h"
 #include "transport/rdma/agreed.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/records.h"
 
 namespace tombolo::transport::rdma {
 
-class RdmaConnection final : public LinkedConnection {
+class RdmaConnection final : public bootstrap::ChannelConnection {
  public:
-  RdmaConnection(Linked linked, Agreed agreed);
+  RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed);
   ~RdmaConnection() override;
 
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
@@ -76,12 +76,13 @@ class RdmaConnection final : public LinkedConnection {
   bool poll_all() noexcept;
   void handle(const ibv_wc& completion) noexcept;
   void broken(const ibv_wc& completion) noexcept;
-  void look_at_link() noexcept;
+  void look_at_channel() noexcept;
   void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
-  Goodbye goodbye_for(Goodbye::Why why, std::uint64_t size = 0, std::uint64_t capacity = 0) const noexcept;
-  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
+  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason, std::uint64_t size = 0,
+                                 std::uint64_t capacity = 0) const noexcept;
+  void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
   void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
   void end_payload() noexcept;
@@ -118,7 +119,7 @@ class RdmaConnection final : public LinkedConnection {
   void malformed(std::string_view what) noexcept;
 
   Agreed agreed_;
-  PeerLink peer_;
+  bootstrap::PeerWatch peer_;
   std::array<Outgoing, kWindow> sending_{};
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives

@@ -6,14 +6,14 @@
 #include <span>
 #include <vector>
 
-#include "transport/rdma/card.h"
 #include "transport/rdma/device.h"
+#include "transport/rdma/set_up_message.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::rdma {
 
-/// By lane.
-using Registrations = std::array<ibv_mr*, kMostLanes>;
+/// By NIC pair.
+using Registrations = std::array<ibv_mr*, kMostNicPairs>;
 
 /// What register_memory() gives. Keeps the devices open; the registrations end with it.
 class RdmaMemory final : public Memory {

@@ -51,7 +51,8 @@ bool RdmaConnection::tell_receives() noexcept {
       advert.address = reinterpret_cast<std::uint64_t>(request->data);
       advert.capacity = request->size;
       const Registrations& keys = registrations_of(in.memory, in.own);
-      for (std::size_t lane = 0; lane < agreed_.lanes.size(); ++lane) advert.keys[lane] = keys[lane]->rkey;
+      for (std::size_t nic_pair = 0; nic_pair < agreed_.nic_pairs.size(); ++nic_pair)
+        advert.keys[nic_pair] = keys[nic_pair]->rkey;
       advert.write(std::span(payload).subspan(count * Advert::kBytes).first<Advert::kBytes>());
       ++count;
     }

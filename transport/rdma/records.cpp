@@ -44,7 +44,7 @@ void Advert::write(std::span<std::byte, kBytes> to) const noexcept {
   store_little_endian(&to[0], sequence);
   store_little_endian(&to[8], address);
   store_little_endian(&to[16], capacity);
-  for (std::size_t i = 0; i < kMostLanes; ++i) store_little_endian(&to[24 + 4 * i], keys[i]);
+  for (std::size_t i = 0; i < kMostNicPairs; ++i) store_little_endian(&to[24 + 4 * i], keys[i]);
 }
 
 Advert Advert::read(std::span<const std::byte, kBytes> from) noexcept {
@@ -52,7 +52,7 @@ Advert Advert::read(std::span<const std::byte, kBytes> from) noexcept {
   advert.sequence = load_little_endian<std::uint64_t>(&from[0]);
   advert.address = load_little_endian<std::uint64_t>(&from[8]);
   advert.capacity = load_little_endian<std::uint64_t>(&from[16]);
-  for (std::size_t i = 0; i < kMostLanes; ++i)
+  for (std::size_t i = 0; i < kMostNicPairs; ++i)
     advert.keys[i] = load_little_endian<std::uint32_t>(&from[24 + 4 * i]);
   return advert;
 }

@@ -33,9 +33,9 @@ struct Header {
 
 /// A posted receive, told to the sender: where message `sequence` may be written.
 struct Advert {
-  static constexpr std::size_t kBytes = 24 + 4 * kMostLanes;
+  static constexpr std::size_t kBytes = 24 + 4 * kMostNicPairs;
   std::uint64_t sequence = UINT64_MAX, address = 0, capacity = 0;
-  std::array<std::uint32_t, kMostLanes> keys{};
+  std::array<std::uint32_t, kMostNicPairs> keys{};
 
   void write(std::span<std::byte, kBytes> to) const noexcept;
   static Advert read(std::span<const std::byte, kBytes> from) noexcept;

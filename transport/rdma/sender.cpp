@@ -99,7 +99,7 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
   const std::size_t at = sequence % kWindow;
   const std::size_t index = next_pair_;
   QueuePair& pair = *agreed_.queue_pairs[index];
-  const Lane& lane = *agreed_.lanes[pair.lane];
+  const NicPair& nic_pair = *agreed_.nic_pairs[pair.nic_pair];
   const std::size_t begin = out.next_part * out.part_bytes;
   const std::size_t size = std::min(out.part_bytes, request.size - begin);
   while (out.part_offset < size) {
@@ -111,7 +111,7 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
 
     ibv_sge source{reinterpret_cast<std::uint64_t>(request.data + begin + out.part_offset),
                    static_cast<std::uint32_t>(length),
-                   registrations_of(out.memory, out.own)[pair.lane]->lkey};
+                   registrations_of(out.memory, out.own)[pair.nic_pair]->lkey};
     ibv_send_wr piece{};
     piece.wr_id = WorkId{WorkId::Kind::kPiece, static_cast<std::uint8_t>(index),
                          static_cast<std::uint16_t>(entries), static_cast<std::uint32_t>(at)}
@@ -123,24 +123,24 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
     const PartMark mark{static_cast<std::uint16_t>(sequence), static_cast<std::uint16_t>(out.parts)};
     piece.imm_data = htonl(mark.pack());
     piece.wr.rdma.remote_addr = advert.address + begin + out.part_offset;
-    piece.wr.rdma.rkey = advert.keys[pair.lane];
+    piece.wr.rdma.rkey = advert.keys[pair.nic_pair];
 
     // The message's size goes before the mark on the same queue pair, which keeps the order.
     std::uint64_t& total = agreed_.areas->closed.totals[at];
     total = request.size;
-    ibv_sge total_source{reinterpret_cast<std::uint64_t>(&total), sizeof total, lane.closed_key()};
+    ibv_sge total_source{reinterpret_cast<std::uint64_t>(&total), sizeof total, nic_pair.closed_key()};
     ibv_send_wr telling{};
     telling.next = &piece;
     telling.sg_list = &total_source;
     telling.num_sge = 1;
     telling.opcode = IBV_WR_RDMA_WRITE;
     telling.wr.rdma.remote_addr = agreed_.peer_area + offsetof(OpenArea, totals) + at * sizeof(std::uint64_t);
-    telling.wr.rdma.rkey = agreed_.peer_lanes[pair.lane].key;
+    telling.wr.rdma.rkey = agreed_.peer_nic_pairs[pair.nic_pair].key;
 
     ibv_send_wr* refused = nullptr;
     if (const int error = ibv_post_send(pair.pair, tells_total ? &telling : &piece, &refused); error != 0) {
       fail_with(Cause::kSystem, fmt::format("post a write of {} bytes to RDMA device {}: {}", length,
-                                            lane.device().name(), errno_text(error)));
+                                            nic_pair.device().name(), errno_text(error)));
       return false;
     }
     pair.send_room -= entries;
@@ -176,7 +176,8 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   if (!payload.empty()) std::memcpy(memory.data() + kHeaderBytes, payload.data(), payload.size());
 
   ibv_sge source{reinterpret_cast<std::uint64_t>(memory.data()),
-                 static_cast<std::uint32_t>(kHeaderBytes + payload.size()), agreed_.lanes[0]->closed_key()};
+                 static_cast<std::uint32_t>(kHeaderBytes + payload.size()),
+                 agreed_.nic_pairs[0]->closed_key()};
   ibv_send_wr request{};
   request.wr_id = WorkId{WorkId::Kind::kSlotSend, 0, 1, slot}.pack();
   request.sg_list = &source;
@@ -186,7 +187,7 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(control().pair, &request, &refused); error != 0) {
     fail_with(Cause::kSystem, fmt::format("post a send to RDMA device {}: {}",
-                                          agreed_.lanes[0]->device().name(), errno_text(error)));
+                                          agreed_.nic_pairs[0]->device().name(), errno_text(error)));
     return false;
   }
   --control().send_room;

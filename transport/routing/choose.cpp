@@ -150,7 +150,7 @@ std::string join(const std::vector<std::string>& reasons, std::size_t most) {
 
 /// The pair over which the two ends of a way agree: its own where the kernel would take it, else the best
 /// that it would.
-const Candidate& link_of(const Candidate& way, const std::vector<Candidate>& all) {
+const Candidate& channel_pair_of(const Candidate& way, const std::vector<Candidate>& all) {
   const Candidate* best = &way;
   if (way.on_route) return way;
   for (const Candidate& one : all) {
@@ -316,9 +316,9 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
     const bool rdma_nics =
         one->carrier == Carrier::kRdma || (one->carrier == Carrier::kUcx && topology::is_rdma(one->kind));
     if (rdma_nics) {
-      const Candidate& link = link_of(*one, all);
-      choice.link_local = link.local;
-      choice.link_peer = link.peer;
+      const Candidate& channel = channel_pair_of(*one, all);
+      choice.channel_local = channel.local;
+      choice.channel_peer = channel.peer;
     }
     // Inside a host all NICs are one memory.
     if (rdma_nics || (one->carrier == Carrier::kTcp && !where.same_host)) {

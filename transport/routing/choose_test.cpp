@@ -127,7 +127,7 @@ TEST(Choose, RdmaIsTakenWhereBothEndsHaveItAndTcpStandsBy) {
     EXPECT_EQ(choices[0].carrier, Carrier::kRdma);
     EXPECT_EQ(choices[0].kind, kind);
     EXPECT_EQ(choices[0].local, 0u);
-    EXPECT_EQ(choices[0].link_local, 0u) << "the ends agree over the NIC itself";
+    EXPECT_EQ(choices[0].channel_local, 0u) << "the ends agree over the NIC itself";
     EXPECT_TRUE(choices[0].more.empty());
     EXPECT_EQ(choices[1].carrier, Carrier::kTcp);
   }
@@ -258,8 +258,8 @@ TEST(Choose, WhereTheKernelHasNoWayToTheRdmaNicTheEndsAgreeOverAnotherPair) {
   Choice choice = choose(verbs_host("a1", 1), verbs_host("a2", 2), {}, only_ethernet).front();
   EXPECT_EQ(choice.carrier, Carrier::kRdma);
   EXPECT_EQ(choice.local, 0u);
-  EXPECT_EQ(choice.link_local, 1u);
-  EXPECT_EQ(choice.link_peer, 1u);
+  EXPECT_EQ(choice.channel_local, 1u);
+  EXPECT_EQ(choice.channel_peer, 1u);
 }
 
 TEST(Choose, SeveralRdmaNicsOfOneRateCarryAConnectionTogether) {

@@ -150,10 +150,13 @@ Policy Policy::from_environment() {
   policy.require_rdma = kRequire.choice() == "rdma";
   policy.transports = split(kTransports.text());
   for (const auto& name : policy.transports) {
-    if (name != "tcp" && name != "shm" && name != "rdma" && name != "ucx") {
-      fail(Cause::kInvalidUsage, "{}='{}': there is no transport '{}'; this build has: tcp, shm, rdma, ucx",
-           kTransports.name, kTransports.text(), name);
-    }
+    const auto is_named = [&](Carrier carrier) { return carrier_name(carrier) == name; };
+    if (std::ranges::any_of(kAllCarriers, is_named)) continue;
+    std::string known;
+    for (const Carrier carrier : kAllCarriers)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", carrier_name(carrier));
+    fail(Cause::kInvalidUsage, "{}='{}': there is no transport '{}'; this build has: {}", kTransports.name,
+         kTransports.text(), name, known);
   }
   return policy;
 }
@@ -185,13 +188,18 @@ TcpOptions TcpOptions::from_environment() {
   // Throws now, not when first used.
   [[maybe_unused]] const tcp::CongestionRules checked(options.congestion, kCongestion.name);
   for (auto& [nic, rate] : rates_by_nic(kPacing)) options.pacing.push_back({std::move(nic), rate});
+  return options;
+}
+
+TlsOptions TlsOptions::from_environment() {
+  TlsOptions options;
   const std::string tls = kTls.choice();
-  options.tls.use = tls == "on"                 ? TlsUse::kOn
-                    : tls == "between-clusters" ? TlsUse::kBetweenClusters
-                                                : TlsUse::kOff;
-  options.tls.certificate = kTlsCertificate.text();
-  options.tls.key = kTlsKey.text();
-  options.tls.authority = kTlsAuthority.text();
+  options.use = tls == "on"                 ? TlsUse::kOn
+                : tls == "between-clusters" ? TlsUse::kBetweenClusters
+                                            : TlsUse::kOff;
+  options.certificate = kTlsCertificate.text();
+  options.key = kTlsKey.text();
+  options.authority = kTlsAuthority.text();
   return options;
 }
 
@@ -203,7 +211,7 @@ RdmaOptions RdmaOptions::from_environment() {
     return static_cast<int>(value);
   };
   RdmaOptions options;
-  options.queue_pairs = within(kRdmaPairs, 1, static_cast<int>(rdma::kMostPairsPerLane));
+  options.queue_pairs = within(kRdmaPairs, 1, static_cast<int>(rdma::kMostQueuePairsPerNicPair));
   options.eager_bytes = kRdmaEager.size();
   if (options.eager_bytes > rdma::kMostEager) {
     fail(Cause::kInvalidUsage, "{}={}: expected at most {}", kRdmaEager.name, kRdmaEager.text(),
@@ -217,14 +225,19 @@ RdmaOptions RdmaOptions::from_environment() {
   return options;
 }
 
-bool shm_fetch_from_environment() {
-  return kShmFetch.choice() == "on";
-}
-
-std::vector<NicLimit> nic_limits_from_environment() {
-  std::vector<NicLimit> limits;
-  for (auto& [nic, rate] : rates_by_nic(kNicLimits)) limits.push_back({std::move(nic), rate});
-  return limits;
+RouterOptions RouterOptions::from_environment(const topology::ClusterFile* cluster) {
+  RouterOptions options;
+  options.policy = Policy::from_environment();
+  if (cluster != nullptr) {
+    options.policy.unreachable = cluster->unreachable;
+    options.policy.require_rdma |= cluster->require == "rdma";
+  }
+  options.tcp = TcpOptions::from_environment();
+  options.tls = TlsOptions::from_environment();
+  options.shm_fetch = kShmFetch.choice() == "on";
+  options.rdma = RdmaOptions::from_environment();
+  for (auto& [nic, rate] : rates_by_nic(kNicLimits)) options.limits.push_back({std::move(nic), rate});
+  return options;
 }
 
 const std::vector<const Parameter*>& transport_parameters() {

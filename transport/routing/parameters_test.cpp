@@ -30,7 +30,7 @@ std::string refusal(Call call) {
 
 TEST(NicLimits, AreReadAsBitsPerSecond) {
   Environment set("TOMBOLO_NIC_LIMITS", "eth0=100M,fast0=2.5G");
-  auto limits = nic_limits_from_environment();
+  auto limits = RouterOptions::from_environment().limits;
   ASSERT_EQ(limits.size(), 2u);
   EXPECT_EQ(limits[0].nic, "eth0");
   EXPECT_DOUBLE_EQ(limits[0].bytes_per_second, 12.5e6);
@@ -42,7 +42,7 @@ TEST(NicLimits, NonsenseIsNamed) {
   for (const char* wrong :
        {"eth0", "eth0=", "=5M", "eth0=fast", "eth0=-1M", "eth0=0", "eth0=5MB", "eth0=nan"}) {
     Environment set("TOMBOLO_NIC_LIMITS", wrong);
-    std::string text = refusal([] { nic_limits_from_environment(); });
+    std::string text = refusal([] { RouterOptions::from_environment(); });
     EXPECT_NE(text.find("TOMBOLO_NIC_LIMITS"), std::string::npos) << wrong << ": " << text;
     EXPECT_NE(text.find(wrong), std::string::npos) << text;
   }
@@ -73,16 +73,16 @@ TEST(TcpOptions, ComeFromTheEnvironment) {
 }
 
 TEST(TlsOptions, ComeFromTheEnvironment) {
-  EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOff);
+  EXPECT_EQ(TlsOptions::from_environment().use, TlsUse::kOff);
   {
     Environment use("TOMBOLO_TLS", "on");
-    EXPECT_EQ(TcpOptions::from_environment().tls.use, TlsUse::kOn);
+    EXPECT_EQ(TlsOptions::from_environment().use, TlsUse::kOn);
   }
   Environment use("TOMBOLO_TLS", "between-clusters");
   Environment certificate("TOMBOLO_TLS_CERTIFICATE", "/rank.crt");
   Environment key("TOMBOLO_TLS_KEY", "/rank.key");
   Environment authority("TOMBOLO_TLS_AUTHORITY", "/authority.crt");
-  const TlsOptions tls = TcpOptions::from_environment().tls;
+  const TlsOptions tls = TlsOptions::from_environment();
   EXPECT_EQ(tls.use, TlsUse::kBetweenClusters);
   EXPECT_EQ(tls.certificate, "/rank.crt");
   EXPECT_EQ(tls.key, "/rank.key");

@@ -8,14 +8,12 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "transport/bootstrap/acceptor.h"
-#include "transport/bootstrap/connecting.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/bootstrap/local.h"
+#include "transport/bootstrap/way.h"
 #include "transport/observe/report/reporting.h"
 #include "transport/observe/traced.h"
-#include "transport/rdma/backend.h"
-#include "transport/shm/backend.h"
-#include "transport/ucx/backend.h"
+#include "transport/routing/backends.h"
 
 namespace tombolo::transport {
 namespace {
@@ -72,40 +70,15 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
 
 /// Whether the kernel would send to the peer's address by this NIC. Without any route: no.
 bool leaves_by(const Offer& local, const Offer& peer) {
-  const auto source = tcp::source_towards(tcp::SocketAddress::parse(peer.address, peer.port));
-  return source && tcp::same_address(*source, tcp::SocketAddress::parse(local.address, 0));
-}
-
-/// UCX where it was asked for, or may be needed. Loaded at once where it was asked for or rdma cannot use all
-/// NICs, else with the first peer that wants it. Returns why it cannot be used though it is wanted.
-std::string add_ucx(const RouterOptions& given, const rdma::RdmaBackend* rdma, tcp::Local& local) {
-  // Its own limits are kept by tcp alone.
-  if (!allowed(given.policy, Carrier::kUcx) || !given.limits.empty()) return {};
-  const bool asked = named(given.policy, Carrier::kUcx);
-  if (!asked && !ucx::worth_loading(given.host)) return {};
-  const bool without_tcp = allowed(given.policy, Carrier::kTcp) || given.policy.require_rdma;
-  auto backend = std::make_shared<ucx::UcxBackend>(given.host, given.ucx, without_tcp,
-                                                   local.options.idle_timeout, *given.clock, given.log);
-  const bool needed = std::ranges::any_of(given.host.nics, [&](const topology::Nic& nic) {
-    return topology::is_rdma(nic.kind) && !nic.emulated &&
-           (rdma == nullptr || !rdma->why_not(nic.name).empty());
-  });
-  if (asked || needed) {
-    if (std::string problem = backend->why_not(); !problem.empty()) {
-      given.log.info("no ucx: {}", problem);
-      return problem;
-    }
-  }
-  local.backends.push_back(std::move(backend));
-  return {};
+  const auto source = bootstrap::source_towards(bootstrap::SocketAddress::parse(peer.address, peer.port));
+  return source && bootstrap::same_address(*source, bootstrap::SocketAddress::parse(local.address, 0));
 }
 
 /// Tries one way after the other, best first, and says why one was left for the next.
 class BestConnecting final : public Connecting {
  public:
-  BestConnecting(std::shared_ptr<const tcp::Local> local, std::shared_ptr<tcp::Acceptor> acceptor,
-                 std::vector<tcp::Way> ways)
-      : local_(std::move(local)), acceptor_(std::move(acceptor)), ways_(std::move(ways)) {
+  BestConnecting(std::shared_ptr<bootstrap::Acceptor> acceptor, std::vector<bootstrap::Way> ways)
+      : acceptor_(std::move(acceptor)), ways_(std::move(ways)) {
     start();
   }
 
@@ -124,20 +97,17 @@ class BestConnecting final : public Connecting {
 
  private:
   void start() {
+    const bootstrap::Local& local = *acceptor_->local();
     for (;;) {
-      const tcp::Way& way = ways_[at_];
+      const bootstrap::Way& way = ways_[at_];
       const Route& route = way.route;
       const std::string& peer = way.options.peer_name;
-      local_->log.info("to {}{}{}: {}{}, {} ({}) -> {} ({}): {}", peer, peer.empty() ? "" : " on ",
-                       route.peer_host.empty() ? "a peer" : route.peer_host, route.transport, as_kind(route),
-                       route.local_nic, way.from.address, route.peer_nic.empty() ? "?" : route.peer_nic,
-                       way.to.address, route.reason);
+      local.log.info("to {}{}{}: {}{}, {} ({}) -> {} ({}): {}", peer, peer.empty() ? "" : " on ",
+                     route.peer_host.empty() ? "a peer" : route.peer_host, route.transport, as_kind(route),
+                     route.local_nic, way.from.address, route.peer_nic.empty() ? "?" : route.peer_nic,
+                     way.to.address, route.reason);
       try {
-        if (way.carrier == Carrier::kTcp) {
-          connecting_ = std::make_unique<tcp::TcpConnecting>(local_, acceptor_, way);
-        } else {
-          connecting_ = std::make_unique<tcp::LinkConnecting>(local_, way, local_->backend_of(way.carrier));
-        }
+        connecting_ = local.backend_of(way.carrier)->connect(acceptor_, way);
         return;
       } catch (const Error& error) {
         turn_to_next(error, false);
@@ -149,15 +119,14 @@ class BestConnecting final : public Connecting {
     // Where time is up there is none for another try.
     if (at_ + 1 == ways_.size() || error.cause() == Cause::kTimeout)
       throw Error(error.cause(), error.what() + tried_);
-    tcp::Way& next = ways_[++at_];
+    bootstrap::Way& next = ways_[++at_];
     tried_ += fmt::format("; {} was tried first: {}", ways_[at_ - 1].route.transport, error.what());
     next.route.reason += tried_;
     if (start_it) start();
   }
 
-  std::shared_ptr<const tcp::Local> local_;
-  std::shared_ptr<tcp::Acceptor> acceptor_;
-  std::vector<tcp::Way> ways_;
+  std::shared_ptr<bootstrap::Acceptor> acceptor_;
+  std::vector<bootstrap::Way> ways_;
   std::size_t at_ = 0;
   std::string tried_;  // all that failed
   std::unique_ptr<Connecting> connecting_;
@@ -167,12 +136,12 @@ class BestConnecting final : public Connecting {
 
 struct Router::State {
   RouterOptions options;
-  std::shared_ptr<const tcp::Local> local;
-  Endpoint self;                            // without ports
-  std::shared_ptr<tcp::Acceptor> acceptor;  // from the first need on
+  std::shared_ptr<const bootstrap::Local> local;
+  Endpoint self;                                  // without ports
+  std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
-  const std::shared_ptr<tcp::Acceptor>& open_doors() {
-    if (!acceptor) acceptor = std::make_shared<tcp::Acceptor>(local, self);
+  const std::shared_ptr<bootstrap::Acceptor>& listening() {
+    if (!acceptor) acceptor = std::make_shared<bootstrap::Acceptor>(local, self);
     return acceptor;
   }
 };
@@ -180,50 +149,22 @@ struct Router::State {
 Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
   const RouterOptions& given = state_->options;
-  auto local = std::make_shared<tcp::Local>();
+  auto local = std::make_shared<bootstrap::Local>();
   local->host = given.host.name;
   local->secret = given.secret;
   local->secret_hint = given.secret_hint;
-  local->options = given.tcp;
   local->cluster = fabric_hash(given.host.cluster);
-  if (given.tcp.tls.use != TlsUse::kOff)
-    local->tls = std::make_shared<tcp::Tls>(given.tcp.tls, given.secret, given.secret_hint);
-  if (local->options.idle_timeout <= Duration::zero()) {
-    local->options.idle_timeout = TcpOptions::from_environment().idle_timeout;
-  }
-  if (local->options.replay_bytes == 0) local->options.replay_bytes = tcp::kDefaultReplay;
-  if (local->options.streams < 0 || local->options.streams > tcp::kMostStreams ||
-      local->options.chunk_bytes > tcp::kLongestChunk) {
-    fail(Cause::kInvalidUsage,
-         "TCP options: {} streams (0 to {} are allowed), chunks of {} bytes (at most {})",
-         local->options.streams, tcp::kMostStreams, local->options.chunk_bytes, tcp::kLongestChunk);
-  }
-  for (const NicLimit& limit : given.limits) {
-    if (!(limit.bytes_per_second > 0)) {
-      fail(Cause::kInvalidUsage, "limit of NIC {}: {} bytes/s, expected more than 0", limit.nic,
-           limit.bytes_per_second);
-    }
-    local->limits[limit.nic] = std::make_shared<tcp::NicRateLimit>(limit.bytes_per_second);
-  }
-  local->congestion = std::make_shared<tcp::Congestion>(
-      tcp::CongestionRules(given.tcp.congestion, "TOMBOLO_TCP_CONGESTION"), given.log);
-  for (const TcpOptions::Pace& pace : given.tcp.pacing)
-    local->pacing[pace.nic] = std::make_shared<tcp::NicPacing>(pace.bytes_per_second);
+  local->idle_timeout = given.tcp.idle_timeout > Duration::zero()
+                            ? given.tcp.idle_timeout
+                            : TcpOptions::from_environment().idle_timeout;
+  if (given.tls.use != TlsUse::kOff)
+    local->tls = std::make_shared<bootstrap::Tls>(given.tls, given.secret, given.secret_hint);
+  Backends backends = make_backends(given, local->idle_timeout);
+  local->backends = std::move(backends.usable);
   local->meters = given.meters ? given.meters : Meters::of_process();
   if (!given.meters) report::start(given.host.name, given.log);
   local->log = given.log;
   local->clock = given.clock;
-  if (allowed(given.policy, Carrier::kShm)) {
-    local->backends.push_back(std::make_shared<shm::ShmBackend>(given.shm_fetch, local->options.idle_timeout,
-                                                                *given.clock, given.log));
-  }
-  std::shared_ptr<rdma::RdmaBackend> rdma;
-  if (allowed(given.policy, Carrier::kRdma)) {
-    rdma = std::make_shared<rdma::RdmaBackend>(given.host, given.rdma, local->options.idle_timeout,
-                                               *given.clock, given.log);
-    if (rdma->any()) local->backends.push_back(rdma);
-  }
-  const std::string ucx_problem = add_ucx(given, rdma.get(), *local);
   state_->local = std::move(local);
 
   Endpoint& self = state_->self;
@@ -232,13 +173,8 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   self.offers = offers_of(given.host, given.log);
   for (Offer& offer : self.offers) {
     if (!topology::is_rdma(offer.kind) || offer.emulated) continue;
-    const bool limited =
-        std::ranges::any_of(given.limits, [&](const NicLimit& one) { return one.nic == offer.nic; });
-    offer.rdma_problem = limited ? "TOMBOLO_NIC_LIMITS limits it, which only tcp can keep"
-                         : rdma  ? rdma->why_not(offer.nic)
-                                 : "TOMBOLO_TRANSPORTS does not allow rdma";
+    offer.rdma_problem = backends.rdma_problems.at(offer.nic);
     offer.rdma = offer.rdma_problem.empty();
-    if (!offer.rdma && !limited && !ucx_problem.empty()) offer.rdma_problem += "; nor ucx: " + ucx_problem;
   }
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
@@ -257,36 +193,37 @@ std::unique_ptr<Listener> Router::listen() {
     fail(Cause::kUnsupported, "listen on host {}: none of its {} NICs is usable and has an address",
          state_->self.host, state_->options.host.nics.size());
   }
-  return traced(std::make_unique<tcp::TcpListener>(state_->local, state_->open_doors()),
+  return traced(std::make_unique<bootstrap::AuthenticatingListener>(state_->listening()),
                 state_->local->meters->tracer());
 }
 
 std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectOptions& options) {
   const RouterOptions& given = state_->options;
-  const tcp::Local& local = *state_->local;
+  const bootstrap::Local& local = *state_->local;
   const std::uint32_t cluster = peer.cluster_id != 0 ? peer.cluster_id : fabric_hash(peer.cluster);
-  std::vector<tcp::Way> ways;
+  std::vector<bootstrap::Way> ways;
   std::string not_used;
   for (Choice& choice : choose(state_->self, peer, given.policy, leaves_by)) {
     if (!local.may_carry(choice.carrier, cluster)) {
       not_used += fmt::format(
           "; {} is not used: TOMBOLO_TLS={} has what leaves the cluster encrypted, which only "
           "tcp is",
-          carrier_name(choice.carrier), tcp::name_of(given.tcp.tls.use));
+          carrier_name(choice.carrier), name_of(given.tls.use));
       continue;
     }
     const auto& mine = state_->self.offers;
-    tcp::Way way{mine[choice.link_local],
-                 peer.offers[choice.link_peer],
-                 {},
-                 options,
-                 peer.listener,
-                 local.wants_tls(choice.carrier, cluster),
-                 choice.carrier,
-                 {}};
+    bootstrap::Way way{mine[choice.channel_local],
+                       peer.offers[choice.channel_peer],
+                       {},
+                       options,
+                       peer.listener,
+                       local.wants_tls(choice.carrier, cluster),
+                       choice.carrier,
+                       {}};
     if (choice.carrier != Carrier::kShm) {
-      way.lanes.emplace_back(mine[choice.local], peer.offers[choice.peer]);
-      for (const auto& [here, there] : choice.more) way.lanes.emplace_back(mine[here], peer.offers[there]);
+      way.nic_pairs.emplace_back(mine[choice.local], peer.offers[choice.peer]);
+      for (const auto& [here, there] : choice.more)
+        way.nic_pairs.emplace_back(mine[here], peer.offers[there]);
     }
     way.route.transport = carrier_name(choice.carrier);
     way.route.kind = choice.kind;
@@ -299,7 +236,7 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
     if (way.tls) {
       way.route.transport += "+tls";
       way.route.reason +=
-          fmt::format("; {} (TOMBOLO_TLS={})", local.tls->description(), tcp::name_of(given.tcp.tls.use));
+          fmt::format("; {} (TOMBOLO_TLS={})", local.tls->description(), name_of(given.tls.use));
     }
     ways.push_back(std::move(way));
   }
@@ -307,7 +244,7 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
     fail(Cause::kUnsupported, "no way to {}: {}", peer.host.empty() ? "the peer" : "host " + peer.host,
          std::string_view(not_used).substr(2));
   }
-  return traced(std::make_unique<BestConnecting>(state_->local, state_->open_doors(), std::move(ways)),
+  return traced(std::make_unique<BestConnecting>(state_->listening(), std::move(ways)),
                 state_->local->meters->tracer());
 }
 

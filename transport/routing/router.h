@@ -14,6 +14,7 @@
 #include "base/parameter.h"
 #include "topology/files/cluster_file.h"
 #include "transport/bootstrap/secret.h"
+#include "transport/bootstrap/tls_options.h"
 #include "transport/observe/meters.h"
 #include "transport/rdma/options.h"
 #include "transport/tcp/options.h"
@@ -49,7 +50,7 @@ struct Choice {
   std::size_t local = 0, peer = 0;
   std::string reason;
   /// The pair over which the two ends agree by TCP: the same, unless the kernel has no way there.
-  std::size_t link_local = 0, link_peer = 0;
+  std::size_t channel_local = 0, channel_peer = 0;
   /// rdma: further pairs that can carry it together with the first, each NIC in one.
   std::vector<std::pair<std::size_t, std::size_t>> more = {};
 };
@@ -67,13 +68,6 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
 /// can use. Nothing where there is none.
 std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints);
 
-/// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
-/// per second through one NIC of this process, each direction on its own.
-struct NicLimit {
-  std::string nic;
-  double bytes_per_second = 0;
-};
-
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
   Secret secret;
@@ -81,6 +75,7 @@ struct RouterOptions {
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
   Policy policy;
   TcpOptions tcp;
+  TlsOptions tls = {};
   /// Large messages inside a host are copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
   bool shm_fetch = true;
   RdmaOptions rdma;
@@ -90,6 +85,10 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
+
+  /// All that transport_parameters() say, and what the cluster file says of fabrics and of RDMA (null:
+  /// nothing). Host, secret and log are the caller's.
+  static RouterOptions from_environment(const topology::ClusterFile* cluster = nullptr);
 };
 
 /// Makes listeners and connections. Use from one thread; what it makes may move to other threads one by one.
@@ -109,12 +108,6 @@ class Router {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-/// Reads TOMBOLO_SHM_FETCH.
-bool shm_fetch_from_environment();
-
-/// Reads TOMBOLO_NIC_LIMITS.
-std::vector<NicLimit> nic_limits_from_environment();
 
 const std::vector<const Parameter*>& transport_parameters();
 

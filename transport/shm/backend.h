@@ -3,25 +3,19 @@
 
 #include <memory>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "transport/backend.h"
+#include "transport/bootstrap/control_channel.h"
 
 namespace tombolo::transport::shm {
 
-class ShmBackend final : public Backend {
+class ShmBackend final : public bootstrap::ControlChannelBackend {
  public:
-  /// `fetch`: large messages may be read from the sender's memory. `idle_timeout` as in TcpOptions.
-  ShmBackend(bool fetch, Duration idle_timeout, const Clock& clock, Log log)
-      : fetch_(fetch), idle_timeout_(idle_timeout), clock_(&clock), log_(std::move(log)) {}
+  /// `fetch`: large messages may be read from the sender's memory.
+  explicit ShmBackend(bool fetch) : fetch_(fetch) {}
   Carrier carrier() const noexcept override { return Carrier::kShm; }
-  std::unique_ptr<Connecting> establish(Link link) override;
+  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
 
  private:
   bool fetch_;
-  Duration idle_timeout_;
-  const Clock* clock_;
-  Log log_;
 };
 
 }  // namespace tombolo::transport::shm

@@ -22,7 +22,11 @@ std::uint32_t pieces_of(std::size_t size) noexcept {
   return static_cast<std::uint32_t>((size + kFetchPiece - 1) / kFetchPiece);
 }
 
-enum : std::uint16_t { kClosed = 0, kTooLarge = 1, kMalformed = 2, kOther = 3 };
+using bootstrap::GoodbyeReason;
+
+Record goodbye_record(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0) noexcept {
+  return {0, RecordType::kGoodbye, static_cast<std::uint16_t>(reason), 0, size, capacity};
+}
 
 }  // namespace
 
@@ -35,11 +39,11 @@ bool fetchable(std::span<const std::byte> data) noexcept {
   return process_vm_readv(getpid(), &mine, 1, ends.data(), ends.size(), 0) == std::ssize(got);
 }
 
-ShmConnection::ShmConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "shm"),
+ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "shm"),
       agreed_(std::move(agreed)),
-      out_(agreed_.mapping->rings[linked_.link.connecting ? 0 : 1]),
-      in_(agreed_.mapping->rings[linked_.link.connecting ? 1 : 0]),
+      out_(agreed_.mapping->rings[channel_.connecting ? 0 : 1]),
+      in_(agreed_.mapping->rings[channel_.connecting ? 1 : 0]),
       writer_(out_),
       reader_(in_) {}
 
@@ -47,7 +51,7 @@ ShmConnection::~ShmConnection() {
   withdraw();
   // First: what the peer fetches from here on is not what was sent.
   out_.writer_closed.store(1, std::memory_order_seq_cst);
-  if (!error_) writer_.write({0, RecordType::kGoodbye, kClosed, 0, 0, 0}, nullptr);
+  if (!error_) writer_.write(goodbye_record(GoodbyeReason::kClosed), nullptr);
   shutdown(socket(), SHUT_RDWR);
 }
 
@@ -76,7 +80,7 @@ bool ShmConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
-    look_at_link();  // the wake-ups there
+    look_at_channel();  // the wake-ups there
     if (error_) return true;
   }
   bool moved = next_ < outgoing_.posted() && send_all();
@@ -86,9 +90,10 @@ bool ShmConnection::progress() noexcept {
   }
   if (!error_) moved |= receive_all();
   if (!count_turn(moved) || error_) return moved;
-  look_at_link();
+  look_at_channel();
   if (error_) return moved;
-  if (const std::string why = stalled(); !why.empty()) fail_with(Cause::kTimeout, why, kOther);
+  if (const std::string why = stalled(); !why.empty())
+    fail_with(Cause::kTimeout, why, GoodbyeReason::kTimeout);
   return moved;
 }
 
@@ -142,14 +147,10 @@ bool ShmConnection::receive_all() noexcept {
     if (!found) break;
     const Record& record = *found;
     if (record.type == RecordType::kGoodbye) {
-      fail_with(Cause::kRemote,
-                record.reason == kTooLarge
-                    ? fmt::format(
-                          "the peer closed it: a message of {} bytes, but the receive posted for it takes {}",
-                          record.total, record.address)
-                : record.reason == kClosed ? "the peer closed the connection"
-                                           : "the peer closed it after a failure of its own",
-                kOther);
+      fail_with(
+          Cause::kRemote,
+          bootstrap::peer_closed(static_cast<GoodbyeReason>(record.reason), record.total, record.address),
+          GoodbyeReason::kFailed);
       return moved;
     }
     if (incoming_.empty()) break;  // no receive for it yet
@@ -165,15 +166,15 @@ bool ShmConnection::receive_all() noexcept {
       fail_with(Cause::kRemote,
                 fmt::format("the peer wrote a record that makes no sense (type {}, length {}, total {})",
                             static_cast<int>(record.type), record.length, record.total),
-                kMalformed);
+                GoodbyeReason::kMalformed);
       return moved;
     }
     if (record.total > request.size) {
-      writer_.write({0, RecordType::kGoodbye, kTooLarge, 0, record.total, request.size}, nullptr);
+      writer_.write(goodbye_record(GoodbyeReason::kTooLarge, record.total, request.size), nullptr);
       fail_with(Cause::kRemote,
                 fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
                             incoming_.oldest(), record.total, request.size),
-                kTooLarge);
+                GoodbyeReason::kTooLarge);
       return moved;
     }
     if (record.type == RecordType::kFetch) {
@@ -231,11 +232,11 @@ ShmConnection::Fetched ShmConnection::fetch(const Record& record, PostedRequest&
   if (complete || !moved) {
     // A sender that closed meanwhile may have reused the memory; and a dead one's number may be another
     // process's. One that took a piece may have died with it.
-    look_at_link();
+    look_at_channel();
     if (error_) return Fetched::kNothing;
-    if (link_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
+    if (channel_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
       fail_with(Cause::kRemote, "the peer vanished or closed the connection in the middle of a message",
-                kOther);
+                GoodbyeReason::kFailed);
       return Fetched::kNothing;
     }
   }
@@ -281,14 +282,15 @@ bool ShmConnection::help_fetching() noexcept {
 }
 
 void ShmConnection::copy_failed(int error, std::string_view verb, std::size_t bytes) noexcept {
-  look_at_link();
+  look_at_channel();
   if (error_) return;
-  if (error == ESRCH || link_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
+  if (error == ESRCH || channel_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
     fail_with(Cause::kRemote, "the peer vanished or closed the connection in the middle of a message",
-              kOther);
+              GoodbyeReason::kFailed);
   } else {
     fail_with(Cause::kSystem,
-              fmt::format("{} {} bytes of the peer's memory: {}", verb, bytes, errno_text(error)), kOther);
+              fmt::format("{} {} bytes of the peer's memory: {}", verb, bytes, errno_text(error)),
+              GoodbyeReason::kFailed);
   }
 }
 
@@ -301,7 +303,7 @@ void ShmConnection::withdraw() noexcept {
   shared.message.store(0, std::memory_order_relaxed);
   const auto taken = static_cast<std::uint32_t>(
       shared.taken.exchange((fetched_mine_ + 1) << 32 | UINT32_MAX, std::memory_order_acq_rel));
-  const auto deadline = Deadline::after(linked_.idle_timeout, *linked_.clock);
+  const auto deadline = Deadline::after(channel_.idle_timeout, *channel_.clock);
   while (pieces_ + (shared.written.load(std::memory_order_acquire) - written_) < taken &&
          !deadline.passed()) {
     std::byte any;
@@ -316,11 +318,11 @@ void ShmConnection::wake_peer() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (out_.reader_sleeps.load(std::memory_order_relaxed) == 0 || out_.reader_sleeps.exchange(0) == 0) return;
   const std::byte wake{1};
-  // A full link has a wake-up in it already.
+  // A full control channel has a wake-up in it already.
   [[maybe_unused]] const auto sent = send(socket(), &wake, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void ShmConnection::look_at_link() noexcept {
+void ShmConnection::look_at_channel() noexcept {
   std::array<std::byte, 256> wakes;
   for (;;) {
     const ssize_t got = recv(socket(), wakes.data(), wakes.size(), MSG_DONTWAIT);
@@ -328,23 +330,24 @@ void ShmConnection::look_at_link() noexcept {
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))) return;
     break;
   }
-  link_ended_ = true;
+  channel_ended_ = true;
   // What it wrote before its end is still to be delivered, goodbye included.
   if (!reader_.has_any()) {
     fail_with(Cause::kRemote,
-              "the peer vanished: its end was closed without a goodbye (did its process die?)", kOther);
+              "the peer vanished: its end was closed without a goodbye (did its process die?)",
+              GoodbyeReason::kFailed);
   }
 }
 
-void ShmConnection::fail_with(Cause cause, std::string_view what, std::uint16_t reason) noexcept {
+void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept {
   if (error_) return;
   withdraw();
   // A peer may fetch its last message and close between two looks: that message has arrived.
   if (!outgoing_.empty()) notice_fetched();
   set_error(cause, what);
   out_.writer_closed.store(1, std::memory_order_seq_cst);
-  if (reason != kTooLarge) writer_.write({0, RecordType::kGoodbye, reason, 0, 0, 0}, nullptr);
-  // Also wakes whoever polls: an ended link is always ready.
+  if (reason != GoodbyeReason::kTooLarge) writer_.write(goodbye_record(reason), nullptr);
+  // Also wakes whoever polls: an ended control channel is always ready.
   shutdown(socket(), SHUT_RDWR);
 }
 
@@ -355,9 +358,10 @@ void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool can_receive = reader_.has_any() && !incoming_.empty();
   const bool can_finish = out_.fetched.load(std::memory_order_acquire) > fetched_seen_;
   const bool has_room = next_ < outgoing_.posted() && writer_.has_room_for(kLongestRecord);
-  // What is there already wakes nobody any more: then the link, which can always be written, ends the sleep.
+  // What is there already wakes nobody any more: then the control channel, which can always be written, ends
+  // the sleep.
   const bool look_again = error_ || can_receive || can_finish || has_room;
-  handles.push_back(link_handle(look_again));
+  handles.push_back(channel_handle(look_again));
 }
 
 }  // namespace tombolo::transport::shm

@@ -5,7 +5,8 @@
 #include <array>
 #include <string_view>
 
-#include "transport/bootstrap/linked_connection.h"
+#include "transport/bootstrap/channel_connection.h"
+#include "transport/bootstrap/goodbye.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 
@@ -22,9 +23,9 @@ struct Agreed {
 /// CUDA does for its pinned host memory.
 bool fetchable(std::span<const std::byte> data) noexcept;
 
-class ShmConnection final : public LinkedConnection {
+class ShmConnection final : public bootstrap::ChannelConnection {
  public:
-  ShmConnection(Linked linked, Agreed agreed);
+  ShmConnection(bootstrap::ControlChannel channel, Agreed agreed);
   ~ShmConnection() override;
 
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
@@ -44,11 +45,11 @@ class ShmConnection final : public LinkedConnection {
   void copy_failed(int error, std::string_view verb, std::size_t bytes) noexcept;
   void withdraw() noexcept;
   void finish_receive(PostedRequest& request) noexcept {
-    LinkedConnection::finish_receive(incoming_.oldest(), request, request.moved);
+    ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
   }
   void wake_peer() noexcept;
-  void look_at_link() noexcept;
-  void fail_with(Cause cause, std::string_view what, std::uint16_t reason) noexcept;
+  void look_at_channel() noexcept;
+  void fail_with(Cause cause, std::string_view what, bootstrap::GoodbyeReason reason) noexcept;
 
   Agreed agreed_;
   Ring& out_;
@@ -64,7 +65,7 @@ class ShmConnection final : public LinkedConnection {
   bool fetching_ = false;           // one is under way
   std::uint32_t pieces_ = 0;        // of it, by this end
   std::uint64_t written_ = 0;       // by the peer, before it
-  bool link_ended_ = false;
+  bool channel_ended_ = false;
 };
 
 }  // namespace tombolo::transport::shm

@@ -45,7 +45,7 @@ struct Ring {
   alignas(kLine) std::atomic<std::uint64_t> taken;
   /// Large messages whose bytes the reader has fetched from the writer's memory, ever.
   alignas(kLine) std::atomic<std::uint64_t> fetched;
-  /// The reader sleeps until it is woken through the link.
+  /// The reader sleeps until it is woken through the control channel.
   alignas(kLine) std::atomic<std::uint32_t> reader_sleeps;
   /// The writer has closed: what it has not sent by the ring is gone.
   alignas(kLine) std::atomic<std::uint32_t> writer_closed;

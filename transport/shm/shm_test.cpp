@@ -19,7 +19,8 @@ namespace tombolo::transport::shm {
 namespace {
 
 test::Pair connected(bool fetch) {
-  test::Backend backend{"Shm", false, {}, fetch ? test::Backend::Shm::kFetch : test::Backend::Shm::kRing};
+  test::TestedBackend backend{
+      "Shm", false, {}, fetch ? test::TestedBackend::Shm::kFetch : test::TestedBackend::Shm::kRing};
   return test::make_connected(backend);
 }
 
@@ -90,7 +91,7 @@ TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
 // Both ends in one process, so that their turns can be told apart.
 TEST(ShmPieces, ASenderThatWaitsCopiesAsMuchAsTheReceiver) {
   auto pair = connected(true);
-  std::mt19937_64 random(5);
+  std::mt19937_64 random(test_seed(5));
   const auto data = test::random_data(random, 40 * 512 * 1024 + 77);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
   Request* receive = pair.second->post_receive(got);
@@ -110,8 +111,7 @@ TEST(ShmPieces, ASenderThatWaitsCopiesAsMuchAsTheReceiver) {
 }
 
 TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
+  const unsigned seed = test_seed();
   auto pair = connected(true);
   auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
     std::mt19937_64 out(send_seed), in(receive_seed);
@@ -240,9 +240,7 @@ TEST(ShmFetch, MemoryThatTheKernelDoesNotLetOthersReadIsToldFromOrdinaryMemory) 
 }
 
 TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   auto ring = std::make_unique<Ring>();
   RingWriter writer(*ring);
   RingReader reader(*ring);
@@ -266,9 +264,7 @@ TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
 }
 
 TEST(ShmRing, WhatAnEarlierLapLeftIsNoRecord) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   auto ring = std::make_unique<Ring>();
   RingWriter writer(*ring);
   RingReader reader(*ring);

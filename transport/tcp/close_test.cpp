@@ -6,7 +6,8 @@
 #include <random>
 #include <thread>
 
-#include "transport/bootstrap/farewell.h"
+#include "base/randomized_test.h"
+#include "transport/bootstrap/closing_sockets.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_support.h"
 
@@ -68,7 +69,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentToReceivesThatArePostedOneByOneAft
   Router right(test::router_options("right", tcp));
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(*left, *listener);
-  std::mt19937_64 random(11);
+  std::mt19937_64 random(test_seed(11));
   std::vector<std::vector<std::byte>> messages;
   // As many as the kernels take of a peer that reads nothing; some acknowledgements fall due.
   for (int i = 0; i < 20; ++i) messages.push_back(test::random_data(random, 8000));
@@ -95,7 +96,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   Router left(test::router_options("left", tcp)), right(test::router_options("right", tcp));
   auto listener = right.listen();
   auto [near, far] = test::connect_pair(left, *listener);
-  std::mt19937_64 random(12);
+  std::mt19937_64 random(test_seed(12));
   const auto text = test::random_data(random, 30'000);
   // Until the kernels take no more: the last message is not done then.
   std::size_t bytes = 0;
@@ -112,7 +113,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   --sent;  // the one that was not done
   ASSERT_GT(sent, 20);
   near.reset();
-  for (const auto until = Deadline::after(2 * Farewell::kShortest); !until.passed();)
+  for (const auto until = Deadline::after(2 * bootstrap::ClosingSockets::kShortest); !until.passed();)
     std::this_thread::sleep_for(milliseconds(10));
   std::vector<std::byte> got(text.size());
   for (int i = 0; i < sent; ++i) {
@@ -128,7 +129,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
 TEST_P(Closing, DeliversWhatCameBeforeAnUnfinishedFrame) {
   constexpr std::uint64_t kMessages = 6;
   Router right(test::router_options("right", streams(1)));
-  RawPeer peer(right, 1);
+  test::RawPeer peer(right, 1);
   for (std::uint64_t i = 0; i < kMessages; ++i) {
     FrameHeader header{FrameType::kChunk, GoodbyeReason::kClosed, 100, i, 100, 0};
     header.flags = kUrgentFlag;
@@ -155,7 +156,7 @@ TEST_P(Closing, DeliversWhatCameBeforeAnUnfinishedFrame) {
 
 TEST_P(Closing, WithoutAGoodbyeIsCalledVanished) {
   Router right(test::router_options("right", streams(1)));
-  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  test::RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
   std::vector<std::byte> buffer(10);
   Request* first = peer.connection->post_receive(buffer);
   Request* receive = peer.connection->post_receive(buffer);
@@ -170,7 +171,7 @@ TEST_P(Closing, WithoutAGoodbyeIsCalledVanished) {
 
 TEST_P(Closing, InTheMiddleOfAMessageFailsItsReceive) {
   Router right(test::router_options("right", streams(1)));
-  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  test::RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
   std::vector<std::byte> buffer(1000);
   Request* receive = peer.connection->post_receive(buffer);
   peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 1000, 0, 1000, 0}, 500);
@@ -183,7 +184,7 @@ TEST_P(Closing, WithAResetWaitsForThePeerToComeBackUntilTheDeadline) {
   TcpOptions options = streams(1);
   options.idle_timeout = seconds(1);
   Router right(test::router_options("right", options));
-  RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
+  test::RawPeer peer(right, static_cast<std::uint16_t>(GetParam()));
   std::vector<std::byte> buffer(1000);
   Request* receive = peer.connection->post_receive(buffer);
   // Reset, not closed.
@@ -217,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, Closing, testing::Values(1, 4));
 
 TEST(Malformed, FramesFailTheConnectionAndThePeerIsTold) {
   Router right(test::router_options("right", streams(1)));
-  RawPeer peer(right);
+  test::RawPeer peer(right);
   std::vector<std::byte> buffer(1000);
   Request* receive = peer.connection->post_receive(buffer);
   peer.say(0, {FrameType::kChunk, GoodbyeReason::kClosed, 500, 0, 1000, 500}, 500);
@@ -241,11 +242,11 @@ class Silence : public testing::TestWithParam<int> {
     options.tcp.idle_timeout = seconds(2);
     options.clock = &clock_;
     router_ = std::make_unique<Router>(options);
-    peer_ = std::make_unique<RawPeer>(*router_, static_cast<std::uint16_t>(GetParam()));
+    peer_ = std::make_unique<test::RawPeer>(*router_, static_cast<std::uint16_t>(GetParam()));
   }
   FakeClock clock_;
   std::unique_ptr<Router> router_;
-  std::unique_ptr<RawPeer> peer_;
+  std::unique_ptr<test::RawPeer> peer_;
 };
 
 TEST_P(Silence, AWaitingReceiveAloneNeverFailsWhileThePeersHostAnswers) {

@@ -32,32 +32,29 @@ constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 constexpr double kUnknownRate = 10e9 / 8;
 constexpr double kRoomForRequests = 16.0 * static_cast<double>(kMiB);
 
-SenderOptions sender_options(const Established& from) {
+SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   SenderOptions options;
-  const std::size_t streams = from.streams.size();
-  options.chunk = chunk_of(from.local->options, streams);
+  options.chunk = settings.chunk_of(streams);
   if (streams > 1) options.backlog = std::min(kBacklogPerStream, options.chunk);
-  options.replay_bytes = std::min(options.replay_bytes, from.local->options.replay_bytes);
-  options.checksums = from.local->options.checksums;
+  options.replay_bytes = std::min(options.replay_bytes, settings.options.replay_bytes);
+  options.checksums = settings.options.checksums;
   return options;
 }
 
 }  // namespace
 
 TcpConnection::TcpConnection(Established from)
-    : local_(std::move(from.local)),
+    : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
-      inbox_(std::make_shared<Inbox>()),
+      local_(acceptor_->local()),
+      inbox_(std::make_shared<bootstrap::Inbox>()),
       connecting_(from.connecting),
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
       description_(describe(route_.transport, route_, from.peer_name)),
-      idle_timeout_(local_->options.idle_timeout),
+      idle_timeout_(local_->idle_timeout),
       clock_(local_->clock),
-      sender_([&] {
-        from.local = local_;
-        return sender_options(from);
-      }()),
+      sender_(sender_options(*settings_, from.streams.size())),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
   grow(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -83,32 +80,30 @@ TcpConnection::TcpConnection(Established from)
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
   if (connecting_) controls_.resize(targets_.size());
   // On a long path a request that waits for its acknowledgement takes a round trip.
-  const Duration round_trip = path_length(streams_[0].socket.get());
+  const Duration round_trip = bootstrap::path_length(streams_[0].socket.get());
   acks_in_pairs_ = round_trip < kLongPath;
   if (!acks_in_pairs_) {
     // Twice what is under way on the path, with room for a request that is being copied.
     const double rate = from.bytes_per_second > 0 ? from.bytes_per_second : kUnknownRate;
     const double under_way = 2 * rate * to_seconds(round_trip) + kRoomForRequests;
     sender_.copy_everything(
-        static_cast<std::size_t>(std::min(under_way, static_cast<double>(local_->options.replay_bytes))));
+        static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
   }
   timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
-  if (acceptor_) {
-    acceptor_->open_connection(hello_.connection, inbox_);
-    acceptor_->caretaker().add(this);
-  }
+  acceptor_->open_connection(hello_.connection, inbox_);
+  acceptor_->background_progress().add(this);
 }
 
 TcpConnection::~TcpConnection() {
-  if (acceptor_) acceptor_->caretaker().remove(this);
+  acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
-  if (acceptor_) acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection);
   if (!error_) leave();
   // For what is left to say to the peer, and to answer it.
-  if (acceptor_) acceptor_->caretaker().wake();
+  acceptor_->background_progress().wake();
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
@@ -142,7 +137,7 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
     // Behind what was held back there may have been words for this end, and nothing may follow them.
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
       if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
-    if (!error_ && !receiver_.finals().empty()) take_finals();
+    if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
   }
   return request;
 }
@@ -191,7 +186,7 @@ bool TcpConnection::advance() noexcept {
   return moved;
 }
 
-std::size_t TcpConnection::home_of(const std::shared_ptr<const Target>& target) {
+std::size_t TcpConnection::home_of(const std::shared_ptr<const bootstrap::Target>& target) {
   auto known = std::ranges::find(targets_, target);
   const auto index = static_cast<std::size_t>(known - targets_.begin());
   if (known == targets_.end()) targets_.push_back(target);
@@ -206,11 +201,11 @@ void TcpConnection::grow(std::size_t streams) {
   if (first) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) fail_errno(errno, "epoll_create1");
   // From now on streams share the work, in pieces that do not hold the others up.
-  const std::size_t chunk = chunk_of(local_->options, streams);
+  const std::size_t chunk = settings_->chunk_of(streams);
   sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
   for (std::size_t i = 0; i < streams; ++i) {
     if (!streams_[i].live) continue;
-    prepare_stream(streams_[i].socket.get(), *local_, streams);
+    settings_->limit_buffers(streams_[i].socket.get(), streams);
     if (first) watch(i);
   }
 }
@@ -239,7 +234,7 @@ void TcpConnection::look_for_events() noexcept {
 
 bool TcpConnection::ack_due() const noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live && !streams_[i].deaf && receiver_.ack_due(i)) return true;
+    if (streams_[i].live && !streams_[i].peer_half_closed && receiver_.ack_due(i)) return true;
   return false;
 }
 
@@ -252,7 +247,7 @@ bool TcpConnection::send_all() noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
-    if (stream.deaf) {
+    if (stream.peer_half_closed) {
       if (sender_.waiting() || sender_.unwritten()) lose(i, EPIPE);
       if (error_) return moved;
       continue;
@@ -296,7 +291,7 @@ bool TcpConnection::send_all() noexcept {
     if (result.blocked) stream.out = false;
     if (result.error != 0) {
       if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
-        stream.deaf = true;
+        stream.peer_half_closed = true;
         continue;
       }
       // Reads what the peer sent before: its goodbye may be among it.
@@ -346,7 +341,7 @@ bool TcpConnection::receive_all() noexcept {
       moved_ |= result.read != result.idle;
       stream.meter->received_bytes.add(result.read);
       if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
-        acknowledge_in_pairs(stream.socket.get());
+        bootstrap::acknowledge_in_pairs(stream.socket.get());
     }
     if (result.drained && !stream.hang_up) stream.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {
@@ -355,7 +350,7 @@ bool TcpConnection::receive_all() noexcept {
     }
     if (!take_acks(i)) return moved;
     if (result.read != 0) count(i);
-    if (!receiver_.finals().empty()) take_finals();
+    if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
     if (error_ || !stream.live) continue;
     if (result.error != 0) {
       lose(i, result.error);

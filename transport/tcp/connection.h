@@ -22,6 +22,7 @@
 #include "transport/tcp/rate_limit.h"
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/sender.h"
+#include "transport/tcp/settings.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::tcp {
@@ -33,28 +34,25 @@ struct EstablishedStream {
   std::shared_ptr<NicRateLimit> limit;  ///< may be null
   /// Connecting end: where to make it anew. Accepting end: where to ask whether the peer is still there.
   /// Null: nowhere.
-  std::shared_ptr<const Target> target;
-  std::unique_ptr<TlsStream> tls = {};  ///< null: plain
+  std::shared_ptr<const bootstrap::Target> target;
+  std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
 };
 
 /// What the handshake hands over.
 struct Established {
-  std::shared_ptr<const Local> local;
-  std::shared_ptr<Acceptor> acceptor;  ///< may be null at the connecting end
-  bool connecting = false;             ///< this end makes streams; the other waits for them
-  Hello hello;                         ///< with which the streams came
+  std::shared_ptr<const TcpSettings> settings;
+  std::shared_ptr<bootstrap::Acceptor> acceptor;
+  bool connecting = false;  ///< this end makes streams; the other waits for them
+  bootstrap::Hello hello;   ///< with which the streams came
   Route route;
   std::string peer_name;        ///< "rank 3"; may be empty
   double bytes_per_second = 0;  ///< that the NICs promise together; 0 = unknown
   /// Connecting end: streams to make besides, in the background; whether they succeed or not.
-  std::vector<std::shared_ptr<const Target>> wanted;
+  std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
   std::vector<EstablishedStream> streams;
 };
 
-/// Of a stream that was accepted.
-EstablishedStream accepted_stream(const Local& local, const Acceptor& acceptor, Trusted stream);
-
-class TcpConnection final : public Connection, private Ward {
+class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
   explicit TcpConnection(Established established);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has what was reported as sent.
@@ -96,29 +94,29 @@ class TcpConnection final : public Connection, private Ward {
 
   struct Stream {
     Descriptor socket;
-    std::unique_ptr<TlsStream> tls;  // null: plain
-    StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
+    std::unique_ptr<bootstrap::TlsStream> tls;  // null: plain
+    bootstrap::StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
     bool live = false;
     bool in = true, out = true;  // readiness, with several streams
     bool hang_up = false;        // keep reading until the end is seen
     unsigned small_reads = 0;
-    bool deaf = false;  // the peer closed after it had said all, which is not yet delivered
+    bool peer_half_closed = false;  // the peer closed after it had said all, which is not yet delivered
     std::string local_nic, peer_nic;
     std::shared_ptr<NicRateLimit> limit;
 
     std::uint32_t epoch = 0;
     /// How many chunks earlier epochs brought: told until the peer shows that it knows.
-    struct Final {
+    struct EpochSummary {
       std::uint32_t first_epoch, last_epoch, count;
     };
-    std::vector<Final> finals;
+    std::vector<EpochSummary> epoch_summaries;
     // Pairs of NICs (indices into targets_): where it belongs, where it is, and where it is tried next.
     std::size_t home = 0, at = 0, next = 0;
-    std::unique_ptr<Dial> dial;  // making it anew, or asking
-    TimePoint dial_after{};      // not before
-    TimePoint dial_since{};      // when `dial` was begun
-    TimePoint home_since{};      // at its own NICs
-    unsigned home_breaks = 0;    // times in a row that their path soon fell silent
+    std::unique_ptr<bootstrap::Dial> dial;  // making it anew, or asking
+    TimePoint dial_after{};                 // not before
+    TimePoint dial_since{};                 // when `dial` was begun
+    TimePoint home_since{};                 // at its own NICs
+    unsigned home_breaks = 0;               // times in a row that their path soon fell silent
     std::uint32_t next_epoch = 1;
     unsigned failures = 0;     // in a row
     std::string trouble;       // why it broke last
@@ -145,10 +143,10 @@ class TcpConnection final : public Connection, private Ward {
   void look_for_events() noexcept;
   void watch(std::size_t index);
   void grow(std::size_t streams);
-  std::size_t home_of(const std::shared_ptr<const Target>& target);
+  std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
   // connection_idle.cpp
-  Duration care() noexcept override;
+  Duration progress_in_background() noexcept override;
   /// Looks after what does not move by itself; throttled by the clock.
   void check_idle() noexcept;
 
@@ -156,15 +154,15 @@ class TcpConnection final : public Connection, private Ward {
   void look_at_streams(TimePoint now) noexcept;
   static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
   /// Connecting end: so many more, made in the background.
-  void want_streams(std::size_t lane, std::size_t more) noexcept;
+  void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
   void pace(Stream& stream) noexcept;
 
   // connection_repair.cpp
   void lose(std::size_t index, int error_number) noexcept;
-  void take_over(std::size_t index, Descriptor socket, std::unique_ptr<TlsStream> tls,
+  void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  static void note_final(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
-  void take_finals() noexcept;
+  static void note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
+  void take_epoch_summaries() noexcept;
   /// What is to be told of broken streams goes out with the next send_all(), once for all that break
   /// together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
@@ -182,11 +180,11 @@ class TcpConnection final : public Connection, private Ward {
   void attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept;
   static Duration home_again(const Stream& stream) noexcept;
   static void drop_dial(Stream& stream) noexcept;
-  void note_attempt(const Dial& dial, std::size_t target) noexcept;
+  void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
   bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
   /// Something the peer has to say is needed to go on.
-  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unsettled() || sender_.crowded(); }
+  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Something is to be done soon that no movement brings about.
   bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }
@@ -202,11 +200,12 @@ class TcpConnection final : public Connection, private Ward {
   void flush_out() noexcept;
   void leave() noexcept;
 
-  std::shared_ptr<const Local> local_;
-  std::shared_ptr<Acceptor> acceptor_;
-  std::shared_ptr<Inbox> inbox_;
+  std::shared_ptr<const TcpSettings> settings_;
+  std::shared_ptr<bootstrap::Acceptor> acceptor_;
+  std::shared_ptr<const bootstrap::Local> local_;  // the acceptor's
+  std::shared_ptr<bootstrap::Inbox> inbox_;
   bool connecting_;
-  Hello hello_;
+  bootstrap::Hello hello_;
   Route route_;
   std::string description_;
   Duration idle_timeout_;
@@ -214,7 +213,7 @@ class TcpConnection final : public Connection, private Ward {
 
   std::vector<Stream> streams_;
   /// Connecting end: where streams can be made. Accepting end: where it can be asked for the peer; the first.
-  std::vector<std::shared_ptr<const Target>> targets_;
+  std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
   std::vector<PathControl> controls_;  // connecting end: by target
   TimePoint last_look_{};
   std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
@@ -241,7 +240,7 @@ class TcpConnection final : public Connection, private Ward {
   Duration ping_after_{};
   std::optional<TimePoint> alone_since_;  // no stream is live
   bool dialing_ = false;
-  std::unique_ptr<Dial> asking_;
+  std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};
   std::string trouble_;    // why the latest to break did
   std::string last_dial_;  // why it could not be made anew

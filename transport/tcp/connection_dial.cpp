@@ -45,7 +45,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
         const bool final = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(stream, now, error.what());
         if (final) {
-          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther,
+          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
                     {});
         }
       }
@@ -58,7 +58,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       Cause::kRemote,
       fmt::format("the peer vanished: {}, and its address now refuses connections (did its process die?)",
                   trouble_),
-      GoodbyeReason::kOther, {});
+      GoodbyeReason::kFailed, {});
 }
 
 void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept {
@@ -91,7 +91,7 @@ void TcpConnection::drop_dial(Stream& stream) noexcept {
   stream.dial.reset();
 }
 
-void TcpConnection::note_attempt(const Dial& dial, std::size_t target) noexcept {
+void TcpConnection::note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << target % 64;
   refusing_ = dial.refused() ? refusing_ | bit : refusing_ & ~bit;
   turned_away_ = dial.turned_away() ? turned_away_ + 1 : 0;
@@ -109,22 +109,21 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
         stream.next = (stream.at + 1) % targets_.size();
       }
     }
-    stream.dial =
-        std::make_unique<Dial>(local_, targets_[stream.next], Deadline::after(idle_timeout_, *clock_));
+    stream.dial = std::make_unique<bootstrap::Dial>(local_, targets_[stream.next],
+                                                    Deadline::after(idle_timeout_, *clock_));
     // Longer each time: the path may just be that long.
     stream.dial->limit_attempts(kAttempt * (1U << std::min(stream.failures, 3U)));
     stream.dial_since = now;
-    Hello hello = hello_;
-    hello.purpose = Purpose::kRejoin;
+    bootstrap::Hello hello = hello_;
+    hello.purpose = bootstrap::Purpose::kRejoin;
     hello.stream = static_cast<std::uint16_t>(index);
     hello.streams = static_cast<std::uint16_t>(streams_.size());
     hello.epoch = stream.next_epoch;
     // Of the NIC that it leaves by.
-    hello.reply_port =
-        acceptor_ ? acceptor_->port_of(targets_[stream.next]->local_address) : std::uint16_t{0};
+    hello.reply_port = acceptor_->port_of(targets_[stream.next]->local_address);
     stream.dial->greet(std::move(hello), streams_.size());
   }
-  if (stream.dial->poll() == Dial::State::kReady) {
+  if (stream.dial->poll() == bootstrap::Dial::State::kReady) {
     const std::uint32_t epoch = stream.dial->epoch();
     const std::size_t at = stream.next;
     Descriptor socket = stream.dial->take_socket();
@@ -134,7 +133,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     if (error_) return;
     stream.at = at;
     stream.local_nic = targets_[at]->nic;
-    stream.limit = local_->limit_of(stream.local_nic);
+    stream.limit = settings_->limit_of(stream.local_nic);
     stream.next_epoch = epoch + 1;
     stream.dial_after = now + home_again(stream);
     take_over(index, std::move(socket), std::move(tls), epoch);
@@ -151,14 +150,15 @@ void TcpConnection::ask(TimePoint now) noexcept {
   try {
     if (!asking_) {
       if (now < ask_after_) return;
-      asking_ = std::make_unique<Dial>(local_, targets_[0], Deadline::after(idle_timeout_, *clock_));
+      asking_ =
+          std::make_unique<bootstrap::Dial>(local_, targets_[0], Deadline::after(idle_timeout_, *clock_));
       asking_->limit_attempts(kAttempt);
-      Hello hello = hello_;
-      hello.purpose = Purpose::kAsk;
+      bootstrap::Hello hello = hello_;
+      hello.purpose = bootstrap::Purpose::kAsk;
       hello.stream = 0;
       asking_->greet(std::move(hello), 1);
     }
-    if (asking_->poll() == Dial::State::kReady) {
+    if (asking_->poll() == bootstrap::Dial::State::kReady) {
       // It lives, and will make its streams anew.
       asking_.reset();
       ask_after_ = now + kAskAgain;
@@ -175,7 +175,8 @@ void TcpConnection::ask(TimePoint now) noexcept {
     ask_after_ = now + kAskAgain;
     last_dial_ = error.what();
     if (error.cause() == Cause::kRemote) {
-      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kOther, {});
+      fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
+                {});
     }
   }
 }

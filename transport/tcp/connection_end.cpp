@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "transport/bootstrap/farewell.h"
+#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/socket.h"
 #include "transport/tcp/connection.h"
 
@@ -19,28 +19,6 @@ constexpr int kStalledFactor = 10;
 constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
-
-EstablishedStream accepted_stream(const Local& local, const Acceptor& acceptor, Trusted stream) {
-  EstablishedStream made;
-  const Offer& offer = acceptor.endpoint().offers[stream.offer];
-  made.local_nic = offer.nic;
-  made.peer_nic = stream.hello.nic;
-  made.limit = local.limit_of(offer.nic);
-  if (auto peer = stream.hello.reply_port != 0 ? address_of_peer(stream.socket.get(), stream.hello.reply_port)
-                                               : std::nullopt) {
-    auto target = std::make_shared<Target>();
-    target->nic = offer.nic;
-    target->local_address = offer.address;
-    target->peer = *peer;
-    target->tls = stream.tls != nullptr;
-    target->description = fmt::format("ask host {} at {} (NIC {} {})", stream.hello.host, to_text(*peer),
-                                      offer.nic, offer.address);
-    made.target = std::move(target);
-  }
-  made.socket = std::move(stream.socket);
-  made.tls = std::move(stream.tls);
-  return made;
-}
 
 void TcpConnection::note_end(std::size_t index) noexcept {
   streams_[index].ended = true;
@@ -70,28 +48,9 @@ void TcpConnection::check_fault() noexcept {
           GoodbyeReason::kMalformed, {});
       return;
     case Receiver::Fault::kPeerFailed:
-      switch (header.reason) {
-        case GoodbyeReason::kTooLarge:
-          fail_with(Cause::kRemote,
-                    fmt::format(
-                        "the peer closed it: message {} has {} bytes, but the receive posted for it takes {} "
-                        "bytes",
-                        header.sequence, header.total, header.offset),
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kMalformed:
-          fail_with(Cause::kRemote, "the peer closed it: it could not make sense of the bytes it received",
-                    GoodbyeReason::kOther, {});
-          return;
-        case GoodbyeReason::kTimeout:
-          fail_with(Cause::kRemote, "the peer closed it: no progress for too long", GoodbyeReason::kOther,
-                    {});
-          return;
-        default:
-          fail_with(Cause::kRemote, "the peer closed it after a failure of its own", GoodbyeReason::kOther,
-                    {});
-          return;
-      }
+      fail_with(Cause::kRemote, bootstrap::peer_closed(header.reason, header.total, header.offset),
+                GoodbyeReason::kFailed, {});
+      return;
   }
 }
 
@@ -103,7 +62,7 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
   if (now - last_moved_ < idle_timeout_ || alone_since_) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
-    if (stream.live) silent = std::min(silent, unanswered_for(stream.socket.get()));
+    if (stream.live) silent = std::min(silent, bootstrap::unanswered_for(stream.socket.get()));
   if (silent >= idle_timeout_) {
     fail_with(
         Cause::kTimeout,
@@ -149,7 +108,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     stream.dial.reset();
     if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  if (acceptor_) acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection);
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
@@ -183,8 +142,7 @@ void TcpConnection::flush_out() noexcept {
 void TcpConnection::leave() noexcept {
   HeaderBytes goodbye;
   encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
-  Farewell own(idle_timeout_);
-  Farewell& farewell = acceptor_ ? acceptor_->farewell() : own;
+  bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
@@ -195,7 +153,7 @@ void TcpConnection::leave() noexcept {
     } else if (!sender_.mid_frame(i)) {
       last_words = goodbye;
     }
-    farewell.add(std::move(stream.socket), last_words);
+    closing.add(std::move(stream.socket), last_words);
   }
 }
 

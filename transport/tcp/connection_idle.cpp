@@ -55,11 +55,11 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
     if (error_ || (may_receive && reads)) events |= POLLIN;
     if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
-    if (!stream.deaf && sender_.has_work(i) && may_send) events |= POLLOUT;
+    if (!stream.peer_half_closed && sender_.has_work(i) && may_send) events |= POLLOUT;
     if (events != 0) handles.push_back({stream.socket.get(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
-  if (acceptor_ && !connecting_ && !error_) {
+  if (!connecting_ && !error_) {
     handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
   }
@@ -74,29 +74,31 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   handles.push_back({timer_.get(), POLLIN, 0});
 }
 
-Duration TcpConnection::care() noexcept {
-  if (taken_.exchange(true, std::memory_order_acquire)) return Caretaker::kSoon;  // its owner is there
-  Duration again = Caretaker::kIdle;
+Duration TcpConnection::progress_in_background() noexcept {
+  if (taken_.exchange(true, std::memory_order_acquire))
+    return bootstrap::BackgroundProgress::kSoon;  // its owner is there
+  Duration again = bootstrap::BackgroundProgress::kIdle;
   if (calls_ != calls_seen_) {
     calls_seen_ = calls_;
-    again = Caretaker::kSoon;
+    again = bootstrap::BackgroundProgress::kSoon;
   } else if (!error_) {
-    bool wanted = sender_.unwritten() || sender_.unsettled() || fresh_send_ || ack_due() ||
+    bool wanted = sender_.unwritten() || sender_.unresolved() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {
       if (!stream.live) continue;
-      wanted =
-          wanted || (!stream.deaf && sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
+      wanted = wanted || (!stream.peer_half_closed &&
+                          sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
       pollfd broken{stream.socket.get(), POLLRDHUP, 0};
       wanted = wanted || ::poll(&broken, 1, 0) > 0;
     }
     // Bytes in the kernel that the peer's host does not take: the path may be dead.
-    wanted = wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
-                          return stream.live && unanswered_for(stream.socket.get()) > Duration::zero();
-                        }));
+    wanted =
+        wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
+                     return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();
+                   }));
     if (wanted) {
       advance();
-      again = busy_repairing() ? kRepairEvery : Caretaker::kSoon;
+      again = busy_repairing() ? kRepairEvery : bootstrap::BackgroundProgress::kSoon;
     }
   }
   taken_.store(false, std::memory_order_release);

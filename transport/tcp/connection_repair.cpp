@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/tcp/accepting.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -38,7 +39,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live) return;
   // What the peer sent before is in the kernel still, and counts.
-  while (error_number != Receiver::kDamaged && error_number != TlsStream::kAltered) {
+  while (error_number != Receiver::kDamaged && error_number != bootstrap::TlsStream::kAltered) {
     auto result = receiver_.read(index, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
     if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
@@ -46,7 +47,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   }
   if (!take_acks(index)) return;
   goodbye_ |= receiver_.said_goodbye(index);
-  note_final(stream, stream.epoch, receiver_.lose(index));
+  note_epoch(stream, stream.epoch, receiver_.lose(index));
   sender_.lose(index);
   stream.live = false;
   stream.suspect = false;
@@ -87,7 +88,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
     stream.trouble = trouble_ = stream.ended        ? "the peer's end was closed without a goodbye"
                                 : error_number == 0 ? "the peer gave it up"
                                 : error_number == Receiver::kDamaged ? "a checksum did not match"
-                                : error_number == TlsStream::kAltered && stream.tls
+                                : error_number == bootstrap::TlsStream::kAltered && stream.tls
                                     ? stream.tls->trouble() + ": it was altered on its way"
                                     : errno_text(error_number);
     // With the last one goes the connection, or it comes back: either is said then.
@@ -101,7 +102,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   dialing_ = connecting_;
   if (live_ == 0) {
     if (goodbye_) {
-      fail_with(Cause::kRemote, "the peer closed the connection", GoodbyeReason::kClosed, {});
+      fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
       return;
     }
     alone_since_ = clock_->now();
@@ -109,31 +110,31 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
     refusing_ = 0;
     turned_away_ = 0;
   }
-  if (!receiver_.finals().empty()) take_finals();
+  if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
   announce_soon();
 }
 
-void TcpConnection::note_final(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
+void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
   // A chunk in this epoch shows that the peer knows of all before.
-  if (count != 0) stream.finals.clear();
+  if (count != 0) stream.epoch_summaries.clear();
   // However often a stream breaks on which nothing comes this way, it is one word.
-  if (count == 0 && !stream.finals.empty() && stream.finals.back().count == 0) {
-    stream.finals.back().last_epoch = epoch;
+  if (count == 0 && !stream.epoch_summaries.empty() && stream.epoch_summaries.back().count == 0) {
+    stream.epoch_summaries.back().last_epoch = epoch;
   } else {
-    stream.finals.push_back({epoch, epoch, count});
+    stream.epoch_summaries.push_back({epoch, epoch, count});
   }
 }
 
-void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<TlsStream> tls,
+void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
   // Epochs that the peer may have begun, but this end did not: nothing came in them.
-  for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_final(stream, skipped, 0);
+  for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_epoch(stream, skipped, 0);
   stream.epoch = epoch;
   stream.socket = std::move(socket);
   stream.tls = std::move(tls);
   stream.live = stream.in = stream.out = true;
-  stream.hang_up = stream.deaf = stream.ended = stream.suspect = false;
+  stream.hang_up = stream.peer_half_closed = stream.ended = stream.suspect = false;
   stream.silent_since = clock_->now();
   if (!away(stream)) stream.home_since = stream.silent_since;
   stream.dial.reset();
@@ -172,10 +173,10 @@ bool TcpConnection::take_acks(std::size_t index) noexcept {
   return false;
 }
 
-void TcpConnection::take_finals() noexcept {
-  const std::vector<Receiver::Final> finals = receiver_.finals();
-  receiver_.finals().clear();
-  for (const Receiver::Final& said : finals) {
+void TcpConnection::take_epoch_summaries() noexcept {
+  const std::vector<Receiver::EpochSummary> epoch_summaries = receiver_.epoch_summaries();
+  receiver_.epoch_summaries().clear();
+  for (const Receiver::EpochSummary& said : epoch_summaries) {
     if (error_) return;
     // One that this end has not taken in yet: nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
@@ -183,7 +184,7 @@ void TcpConnection::take_finals() noexcept {
     if (stream.live && stream.epoch >= said.first_epoch && stream.epoch <= said.last_epoch)
       lose(said.stream, 0);
     if (error_) return;
-    if (!sender_.settle(said.stream, said.first_epoch, said.last_epoch, said.count)) {
+    if (!sender_.resolve_epoch(said.stream, said.first_epoch, said.last_epoch, said.count)) {
       fail_with(Cause::kRemote,
                 fmt::format("the peer says that stream {} brought {} chunks, more than were sent",
                             said.stream, said.count),
@@ -199,10 +200,10 @@ void TcpConnection::announce() noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     // A chunk in this epoch shows that the peer knows of all before.
-    if (stream.live && receiver_.count(i) != 0) stream.finals.clear();
-    for (const Stream::Final& last : stream.finals) {
+    if (stream.live && receiver_.count(i) != 0) stream.epoch_summaries.clear();
+    for (const Stream::EpochSummary& last : stream.epoch_summaries) {
       FrameHeader header;
-      header.type = FrameType::kFinal;
+      header.type = FrameType::kEpochSummary;
       header.offset = i;
       header.total = std::uint64_t{last.first_epoch} << 32 | last.last_epoch;
       header.sequence = last.count;
@@ -219,7 +220,7 @@ void TcpConnection::announce() noexcept {
 }
 
 void TcpConnection::repair(TimePoint now) noexcept {
-  if (acceptor_) acceptor_->progress();
+  acceptor_->progress();
   take_arrivals();
   if (error_ || goodbye_) return;
   check_streams(now);
@@ -245,7 +246,7 @@ void TcpConnection::take_arrivals() noexcept {
     }
     lose(index, 0);
     if (error_) return;
-    auto made = accepted_stream(*local_, *acceptor_, std::move(*arrival));
+    auto made = established_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
     stream.local_nic = std::move(made.local_nic);
     stream.peer_nic = std::move(made.peer_nic);
@@ -266,9 +267,9 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     if (!stream.live) continue;
     // The kernel counts from the last answer, which was long ago on a stream that was idle; a single packet
     // lost after that is no silence yet.
-    const Duration unanswered = unanswered_for(stream.socket.get());
+    const Duration unanswered = bootstrap::unanswered_for(stream.socket.get());
     if (unanswered == Duration::zero()) stream.silent_since = now;
-    const Duration patience = std::max(kSilent, 4 * round_trip_time(stream.socket.get()));
+    const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket.get()));
     const bool before = stream.suspect;
     stream.suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
     if (stream.suspect) ++silent;
@@ -295,7 +296,7 @@ void TcpConnection::check_alone(TimePoint now) noexcept {
   const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);
   if (ended || nobody) {
     fail_with(Cause::kRemote, fmt::format("the peer vanished: {} (did its process die?){}", trouble_, tried),
-              GoodbyeReason::kOther, {});
+              GoodbyeReason::kFailed, {});
   } else {
     fail_with(Cause::kTimeout,
               fmt::format("its last stream broke ({}) and none came back within {}{}, {}", trouble_,

@@ -24,20 +24,20 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
   for (Stream& stream : streams_) {
     if (!stream.live) continue;
     read_tcp_info(stream.socket.get(), *stream.meter);
-    local_->congestion->look(stream.socket.get(), stream.local_nic, stream.losses);
+    settings_->congestion.look(stream.socket.get(), stream.local_nic, stream.losses);
     pace(stream);
   }
-  if (!connecting_ || local_->options.streams != 0 || goodbye_ || error_) return;
+  if (!connecting_ || settings_->options.streams != 0 || goodbye_ || error_) return;
   const Duration time = now - last_look_;
   last_look_ = now;
-  for (std::size_t lane = 0; lane < controls_.size(); ++lane) {
+  for (std::size_t nic_pair = 0; nic_pair < controls_.size(); ++nic_pair) {
     PathLook look;
     look.time = time;
-    look.bytes_per_second = targets_[lane]->bytes_per_second;
+    look.bytes_per_second = targets_[nic_pair]->bytes_per_second;
     look.length = Duration::max();
     for (Stream& stream : streams_) {
-      if (stream.home != lane) continue;
-      if (!stream.live || stream.at != lane) {
+      if (stream.home != nic_pair) continue;
+      if (!stream.live || stream.at != nic_pair) {
         ++look.missing;
         continue;
       }
@@ -47,10 +47,10 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
     if (look.streams == 0 || look.length < kGrowFrom) continue;
     look.round_trip /= static_cast<std::int64_t>(look.streams);
     const std::size_t room = static_cast<std::size_t>(kMostStreams) - streams_.size();
-    if (const std::size_t more = std::min(room, controls_[lane].decide(look)); more != 0) {
+    if (const std::size_t more = std::min(room, controls_[nic_pair].decide(look)); more != 0) {
       local_->log.info("{}: {} stream(s) more over {} -> {}, {} are held back", description_, more,
-                       targets_[lane]->nic, targets_[lane]->peer_nic, look.streams);
-      want_streams(lane, more);
+                       targets_[nic_pair]->nic, targets_[nic_pair]->peer_nic, look.streams);
+      want_streams(nic_pair, more);
     }
   }
 }
@@ -78,7 +78,7 @@ void TcpConnection::take_look(Stream& stream, Duration time, PathLook& look) noe
   last = now;
 }
 
-void TcpConnection::want_streams(std::size_t lane, std::size_t more) noexcept {
+void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcept {
   const std::size_t first = streams_.size();
   try {
     grow(first + more);
@@ -88,9 +88,9 @@ void TcpConnection::want_streams(std::size_t lane, std::size_t more) noexcept {
   }
   for (std::size_t i = first; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    stream.home = stream.at = stream.next = lane;
-    stream.local_nic = targets_[lane]->nic;
-    stream.peer_nic = targets_[lane]->peer_nic;
+    stream.home = stream.at = stream.next = nic_pair;
+    stream.local_nic = targets_[nic_pair]->nic;
+    stream.peer_nic = targets_[nic_pair]->peer_nic;
     stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
     stream.meter->down.set(1);
   }
@@ -99,8 +99,8 @@ void TcpConnection::want_streams(std::size_t lane, std::size_t more) noexcept {
 }
 
 void TcpConnection::pace(Stream& stream) noexcept {
-  const auto nic = local_->pacing.find(stream.local_nic);
-  if (nic == local_->pacing.end()) return;
+  const auto nic = settings_->pacing.find(stream.local_nic);
+  if (nic == settings_->pacing.end()) return;
   if (!stream.paced) stream.paced = std::make_unique<PacedStream>(nic->second);
   const std::uint64_t rate = stream.paced->bytes_per_second();
   if (rate == stream.pace) return;

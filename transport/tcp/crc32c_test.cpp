@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/randomized_test.h"
+
 namespace tombolo::transport::tcp {
 namespace {
 
@@ -19,9 +21,7 @@ TEST(Crc32c, GivesThePublishedValues) {
 }
 
 TEST(Crc32c, IsTheSameByInstructionAndByTableForAnyLengthAndAlignment) {
-  auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   std::vector<std::byte> bytes(50'000);
   for (auto& byte : bytes) byte = static_cast<std::byte>(random());
   for (int i = 0; i < 300; ++i) {

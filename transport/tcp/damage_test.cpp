@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "base/randomized_test.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/testing/altering_proxy.h"
 #include "transport/testing/test_messages.h"
@@ -22,11 +23,11 @@ class Damage : public testing::Test {
   }
   std::string log() { return log_.text(); }
 
-  void connect_through(AlteringProxy::Alter alter, const TcpOptions& tcp) {
+  void connect_through(test::AlteringProxy::Alter alter, const TcpOptions& tcp) {
     left_ = std::make_unique<Router>(options_of("left", tcp));
     right_ = std::make_unique<Router>(options_of("right", tcp));
     auto listener = right_->listen();
-    proxy_ = std::make_unique<AlteringProxy>(listener->endpoint().offers[0].port, std::move(alter));
+    proxy_ = std::make_unique<test::AlteringProxy>(listener->endpoint().offers[0].port, std::move(alter));
     auto connecting = left_->connect(proxy_->in_front_of(listener->endpoint()), {});
     for (auto deadline = test::soon(); !(near_ && far_) && !deadline.passed();) {
       if (!near_) near_ = connecting->poll();
@@ -106,12 +107,12 @@ class Damage : public testing::Test {
 
   test::LogBook log_;
   std::unique_ptr<Router> left_, right_;
-  std::unique_ptr<AlteringProxy> proxy_;
+  std::unique_ptr<test::AlteringProxy> proxy_;
   std::unique_ptr<Connection> near_, far_;
 };
 
 // What the connecting end sends before the first chunk's payload.
-constexpr std::uint64_t kBeforePayload = Hello::kBytes + Finish::kBytes + kHeaderBytes;
+constexpr std::uint64_t kBeforePayload = bootstrap::Hello::kBytes + bootstrap::Finish::kBytes + kHeaderBytes;
 
 TEST_F(Damage, OfAChunkIsFoundByItsChecksumAndTheChunkGoesAgain) {
   TcpOptions tcp;
@@ -120,7 +121,7 @@ TEST_F(Damage, OfAChunkIsFoundByItsChecksumAndTheChunkGoesAgain) {
   // The first three streams break, each in the middle of its first chunk.
   connect_through(
       [](std::size_t stream, bool forward, std::uint64_t offset, std::span<std::byte> bytes) {
-        if (forward && stream < 3) flip_bit(kBeforePayload + 5000 + stream, offset, bytes);
+        if (forward && stream < 3) test::flip_bit(kBeforePayload + 5000 + stream, offset, bytes);
       },
       tcp);
   transfer(3);
@@ -139,7 +140,7 @@ TEST_F(Damage, OfOneStreamAmongSeveralIsNamedWithItsNics) {
   tcp.checksums = true;
   connect_through(
       [](std::size_t stream, bool forward, std::uint64_t offset, std::span<std::byte> bytes) {
-        if (forward && stream == 1) flip_bit(kBeforePayload + 200, offset, bytes);
+        if (forward && stream == 1) test::flip_bit(kBeforePayload + 200, offset, bytes);
       },
       tcp);
   transfer(3);
@@ -158,7 +159,8 @@ class Flips {
     auto [found, is_new] = at_.try_emplace({stream, forward}, 0);
     std::uint64_t& at = found->second;
     if (is_new) {
-      const std::uint64_t handshake = forward ? Hello::kBytes + Finish::kBytes : Reply::kBytes;
+      const std::uint64_t handshake =
+          forward ? bootstrap::Hello::kBytes + bootstrap::Finish::kBytes : bootstrap::Reply::kBytes;
       const bool in_handshake = stream >= first_streams_ && random_() % 4 == 0;
       at = in_handshake ? random_() % handshake : handshake + random_() % kWithin;
     }
@@ -176,8 +178,7 @@ class Flips {
 };
 
 TEST_F(Damage, AnywhereInAStreamEndsWithEveryByteRight) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
+  const unsigned seed = test_seed();
   for (const std::size_t streams : {1, 3}) {
     TcpOptions tcp;
     tcp.streams = static_cast<int>(streams);
@@ -198,7 +199,7 @@ TEST_F(Damage, OfAHeaderIsFoundEvenWithoutChecksumsOfPayload) {
   // The length of the first chunk.
   connect_through(
       [](std::size_t stream, bool forward, std::uint64_t offset, std::span<std::byte> bytes) {
-        if (forward && stream == 0) flip_bit(kBeforePayload - kHeaderBytes + 4, offset, bytes);
+        if (forward && stream == 0) test::flip_bit(kBeforePayload - kHeaderBytes + 4, offset, bytes);
       },
       tcp);
   transfer(2);
@@ -211,7 +212,7 @@ TEST_F(Damage, WithoutChecksumsGoesUnnoticed) {
   tcp.streams = 1;
   connect_through(
       [](std::size_t, bool forward, std::uint64_t offset, std::span<std::byte> bytes) {
-        if (forward) flip_bit(kBeforePayload + 5000, offset, bytes);
+        if (forward) test::flip_bit(kBeforePayload + 5000, offset, bytes);
       },
       tcp);
   std::vector<std::byte> data(kMessage), buffer(kMessage);

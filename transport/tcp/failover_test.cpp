@@ -34,7 +34,7 @@ std::vector<int> connected_sockets() {
     int protocol = 0;
     socklen_t size = sizeof protocol;
     if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
-        peer_text(fd) != "?") {
+        bootstrap::peer_text(fd) != "?") {
       found.push_back(fd);
     }
   }
@@ -162,18 +162,14 @@ void PrintTo(const FailoverCase& tested, std::ostream* stream) {
 class Failover : public testing::TestWithParam<FailoverCase> {};
 
 TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
-  const char* given = std::getenv("TOMBOLO_TEST_SEED");
-  auto seed = given != nullptr ? std::strtoul(given, nullptr, 10) : std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "TOMBOLO_TEST_SEED=" << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   TcpOptions tcp;
   tcp.streams = GetParam().streams;
-  tcp.tls.use = GetParam().tls;
   tcp.idle_timeout = seconds(60);
   std::mutex lock;  // the transport's own thread logs too
   std::string log;
   auto options_of = [&](const std::string& host) {
-    auto options = test::router_options(host, tcp);
+    auto options = test::router_options(host, tcp, {GetParam().tls});
     options.log = Log(LogLevel::kInfo, [&lock, &log, host](LogLevel, std::string_view text) {
       const std::lock_guard guard(lock);
       log += fmt::format("{}: {}\n", host, text);
@@ -204,7 +200,7 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
 
 // One way only: no chunk ever shows the sender's end that its words about broken streams have been heard.
 TEST(FailoverOneWay, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
-  std::mt19937_64 random(7);
+  std::mt19937_64 random(test_seed(7));
   TcpOptions tcp;
   tcp.streams = 1;
   tcp.idle_timeout = seconds(60);

@@ -10,16 +10,11 @@
 
 namespace tombolo::transport {
 
-/// Which connections over TCP are encrypted.
-enum class TlsUse : std::uint8_t { kOff, kBetweenClusters, kOn };
-
-/// TLS 1.3. Both ends prove themselves by the shared secret; or, with files, by certificates (and the
-/// secret).
-struct TlsOptions {
-  TlsUse use = TlsUse::kOff;
-  /// PEM files: this process's certificate (with the chain up to the authority), its key, and the authority
-  /// that signed everybody's. All or none.
-  std::string certificate = {}, key = {}, authority = {};
+/// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
+/// per second through one NIC of this process, each direction on its own.
+struct NicLimit {
+  std::string nic;
+  double bytes_per_second = 0;
 };
 
 /// Zero stands for the default of the parameter of the same name.
@@ -34,7 +29,6 @@ struct TcpOptions {
   std::size_t replay_bytes = 0;
   /// Each chunk carries the CRC32C of its payload, as every frame does that of its header.
   bool checksums = false;
-  TlsOptions tls = {};
   /// Which congestion control streams have: rules as TOMBOLO_TCP_CONGESTION says; empty = auto.
   std::string congestion = {};
   /// What this process's streams hand to a NIC together, each sending at an even pace.
@@ -44,8 +38,7 @@ struct TcpOptions {
   };
   std::vector<Pace> pacing = {};
   /// From TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT, TOMBOLO_TCP_REPLAY,
-  /// TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION, TOMBOLO_TCP_PACING, TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE,
-  /// TOMBOLO_TLS_KEY and TOMBOLO_TLS_AUTHORITY.
+  /// TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION and TOMBOLO_TCP_PACING.
   static TcpOptions from_environment();
 };
 

@@ -22,7 +22,7 @@ std::size_t sockets_with_pace(std::uint64_t wanted) {
     std::uint64_t pace = 0;
     socklen_t size = sizeof pace;
     if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, &size) == 0 && pace == wanted &&
-        peer_text(fd) != "?") {
+        bootstrap::peer_text(fd) != "?") {
       ++found;
     }
   }

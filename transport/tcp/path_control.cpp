@@ -4,8 +4,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "transport/bootstrap/local.h"
 #include "transport/tcp/congestion.h"
+#include "transport/tcp/settings.h"
 
 namespace tombolo::transport::tcp {
 namespace {

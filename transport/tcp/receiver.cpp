@@ -25,15 +25,15 @@ constexpr std::size_t kLarge = 32 * 1024;
 constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
 // Between two looks of the connection: an honest peer has one to say per stream and epoch.
-constexpr std::size_t kMostFinals = 8 * kMostStreams;
+constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
 
 }  // namespace
 
 Receiver::Receiver() {
-  finals_.reserve(kMostFinals);
+  epoch_summaries_.reserve(kMostEpochSummaries);
 }
 
-void Receiver::join(std::size_t index, const StreamIo& io, std::uint32_t epoch) {
+void Receiver::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& old = streams_[index];
   Stream fresh;
@@ -158,14 +158,14 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
   switch (header.type) {
     case FrameType::kAck:
       return;
-    case FrameType::kFinal: {
-      const Final said{static_cast<std::size_t>(header.offset),
-                       static_cast<std::uint32_t>(header.total >> 32),
-                       static_cast<std::uint32_t>(header.total), static_cast<std::uint32_t>(header.sequence)};
+    case FrameType::kEpochSummary: {
+      const EpochSummary said{
+          static_cast<std::size_t>(header.offset), static_cast<std::uint32_t>(header.total >> 32),
+          static_cast<std::uint32_t>(header.total), static_cast<std::uint32_t>(header.sequence)};
       // Each stream says it, and says it again when another breaks.
-      if (std::ranges::find(finals_, said) != finals_.end()) return;
-      if (finals_.size() == kMostFinals) return set_fault(Fault::kMalformed, header);
-      finals_.push_back(said);
+      if (std::ranges::find(epoch_summaries_, said) != epoch_summaries_.end()) return;
+      if (epoch_summaries_.size() == kMostEpochSummaries) return set_fault(Fault::kMalformed, header);
+      epoch_summaries_.push_back(said);
       return;
     }
     case FrameType::kGoodbye:
@@ -238,7 +238,7 @@ void Receiver::scan(Stream& stream) noexcept {
     if (header && header->type == FrameType::kGoodbye)
       stream.end_ahead = header->reason == GoodbyeReason::kClosed;
     if (!header || header->type == FrameType::kGoodbye) return;
-    if (header->type == FrameType::kFinal) take_frame(stream, *header);
+    if (header->type == FrameType::kEpochSummary) take_frame(stream, *header);
     take_ack(stream, header->ack);
     stream.scanned += kHeaderBytes + header->length;
   }

@@ -18,7 +18,7 @@ class Receiver {
   Receiver();
 
   /// Stream `index` (at most one above all before) is read from now on, in its `epoch`.
-  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
+  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
   /// It is read no more; what it brought of an unfinished chunk does not count. Returns how many whole chunks
   /// it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
@@ -92,13 +92,13 @@ class Receiver {
   std::uint32_t peer_ack(std::size_t index) const noexcept { return streams_[index].peer_ack; }
 
   /// What the peer says of streams that broke, to be taken after each read.
-  struct Final {
+  struct EpochSummary {
     std::size_t stream = 0;
     std::uint32_t first_epoch = 0, last_epoch = 0;
     std::uint32_t count = 0;  ///< chunks in each
-    friend bool operator==(const Final&, const Final&) = default;
+    friend bool operator==(const EpochSummary&, const EpochSummary&) = default;
   };
-  std::vector<Final>& finals() noexcept { return finals_; }
+  std::vector<EpochSummary>& epoch_summaries() noexcept { return epoch_summaries_; }
 
   std::uint64_t oldest() const noexcept { return window_.oldest(); }
   const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
@@ -109,7 +109,7 @@ class Receiver {
 
  private:
   struct Stream {
-    StreamIo io{-1};
+    bootstrap::StreamIo io{-1};
     std::unique_ptr<std::byte[]> staging;
     std::size_t capacity = 0;
     std::size_t begin = 0, end = 0;  // of what staging holds
@@ -150,7 +150,7 @@ class Receiver {
   void scan(Stream& stream) noexcept;
 
   std::vector<Stream> streams_;
-  std::vector<Final> finals_;
+  std::vector<EpochSummary> epoch_summaries_;
   Window window_;
   std::size_t blocked_streams_ = 0;
   Fault fault_ = Fault::kNone;

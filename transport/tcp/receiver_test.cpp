@@ -13,7 +13,7 @@ namespace {
 
 FrameHeader final_word(std::uint32_t epoch) {
   FrameHeader header;
-  header.type = FrameType::kFinal;
+  header.type = FrameType::kEpochSummary;
   header.offset = 3;
   header.total = std::uint64_t{epoch} << 32 | epoch;
   header.sequence = 7;
@@ -47,7 +47,7 @@ TEST_F(ReceiverOfWords, ManyStreamsMaySayTheSameOfABrokenOneBeforeItIsHeard) {
   }
   receiver_.read(0, SIZE_MAX);
   EXPECT_EQ(receiver_.fault(), Receiver::Fault::kNone);
-  EXPECT_EQ(receiver_.finals().size(), 4U);
+  EXPECT_EQ(receiver_.epoch_summaries().size(), 4U);
 }
 
 TEST_F(ReceiverOfWords, APeerThatSaysEverNewThingsOfBrokenStreamsIsStopped) {
@@ -112,7 +112,7 @@ TEST_F(ReceiverOfWords, ADamagedHeaderBehindAChunkThatWaitsForItsReceiveBreaksTh
   ASSERT_EQ(send(there_.get(), sent.data(), sent.size(), 0), std::ssize(sent));
   EXPECT_EQ(receiver_.read(0, SIZE_MAX).error, 0);
   ASSERT_TRUE(receiver_.may_read_ahead(0));
-  EXPECT_EQ(receiver_.finals().size(), 1U);
+  EXPECT_EQ(receiver_.epoch_summaries().size(), 1U);
   encode(final_word(2), bytes);
   bytes[kHeaderBytes / 2] ^= std::byte{1};
   ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));

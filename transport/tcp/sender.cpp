@@ -46,7 +46,7 @@ void Sender::complete(Message& whole) noexcept {
   ++completed_;
 }
 
-void Sender::join(std::size_t index, const StreamIo& io, std::uint32_t epoch) {
+void Sender::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& stream = streams_[index];
   if (!stream.segments) stream.segments = std::make_unique_for_overwrite<Segment[]>(kSegments);
@@ -86,11 +86,11 @@ void Sender::lose(std::size_t index) noexcept {
   stream.lost_epoch = stream.epoch;
   stream.lost_acknowledged = stream.acknowledged;
   stream.open = true;
-  ++unsettled_;
+  ++unresolved_;
 }
 
-bool Sender::settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                    std::uint32_t count) noexcept {
+bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
+                           std::uint32_t count) noexcept {
   if (index >= streams_.size()) return true;  // nothing was sent on it yet
   Stream& stream = streams_[index];
   // Told more than once, lest it be lost with the stream that carried it.
@@ -110,7 +110,7 @@ bool Sender::settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t 
   again_ += stream.again.size();
   stream.lost.clear();
   stream.open = false;
-  --unsettled_;
+  --unresolved_;
   return true;
 }
 

@@ -35,13 +35,13 @@ class Sender {
   void post(PostedRequest* request) noexcept;
 
   /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
-  void join(std::size_t index, const StreamIo& io, std::uint32_t epoch);
-  /// It carries no more. What was not acknowledged on it is kept until settle().
+  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
+  /// It carries no more. What was not acknowledged on it is kept until resolve_epoch().
   void lose(std::size_t index) noexcept;
   /// The peer took `count` chunks of each of these epochs; the others go again, once the stream is joined.
   /// False where that cannot be.
-  bool settle(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-              std::uint32_t count) noexcept;
+  bool resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
+                     std::uint32_t count) noexcept;
   /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where that cannot
   /// be.
   bool acknowledge(std::size_t index, std::uint32_t count) noexcept;
@@ -83,7 +83,7 @@ class Sender {
   /// True where it is time to look for acknowledgements, lest posting stalls.
   bool crowded() const noexcept { return many_unacknowledged() || replay_.used() > replay_.capacity() / 2; }
   /// Chunks of broken streams of which it is not known yet whether they arrived.
-  bool unsettled() const noexcept { return unsettled_ != 0; }
+  bool unresolved() const noexcept { return unresolved_ != 0; }
 
   /// True where a message whose request is done has to go once more, or might have to.
   bool owes() const noexcept;
@@ -132,10 +132,10 @@ class Sender {
     bool chunk;
   };
   struct Stream {
-    StreamIo io{-1};
+    bootstrap::StreamIo io{-1};
     std::uint32_t epoch = 0;
     bool live = false;
-    bool open = false;  // an earlier epoch is not settled
+    bool open = false;  // an earlier epoch is not resolved
     // TLS took bytes that the socket did not take yet, up to its count `owed` of messages that are done.
     bool pending = false;
     std::uint64_t owed = 0;
@@ -180,7 +180,7 @@ class Sender {
   std::size_t again_ = 0;        // chunks to send once more
   std::size_t unwritten_ =
       0;  // segments with payload that streams have taken on; and streams that are pending
-  std::size_t waiting_ = 0, unsettled_ = 0;
+  std::size_t waiting_ = 0, unresolved_ = 0;
   std::uint64_t bytes_ = 0, completed_ = 0, acknowledged_bytes_ = 0;
 };
 

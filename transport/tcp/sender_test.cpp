@@ -173,7 +173,7 @@ TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
   std::ranges::fill(data_, std::byte{0xff});
   for (std::size_t i = 0; i < 2; ++i) {
     sender_.lose(i);
-    ASSERT_TRUE(sender_.settle(i, 0, 0, 0));
+    ASSERT_TRUE(sender_.resolve_epoch(i, 0, 0, 0));
     rejoin(i, 1);
     run(i);
   }
@@ -190,7 +190,7 @@ TEST_F(CopiedMessage, IsNotDoneWhileWhatABrokenStreamHadMayHaveToGoOnceMore) {
   EXPECT_EQ(sender_.chunks(1), 3U);
   EXPECT_FALSE(done());
   // It did arrive: nobody will ask for an acknowledgement of the others.
-  ASSERT_TRUE(sender_.settle(0, 0, 0, 1));
+  ASSERT_TRUE(sender_.resolve_epoch(0, 0, 0, 1));
   EXPECT_TRUE(done());
 }
 

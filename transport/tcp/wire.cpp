@@ -10,7 +10,7 @@ namespace {
 
 // u16 mark, u8 type, u8 reason (low half) and flags (high half), u32 length, u64 sequence, u48 total, u48
 // offset, u32 ack, u32 checksum of the payload, u32 checksum of all before; little-endian. The 64 bits that
-// kFinal has in total are the high halves of sequence and total, in this order.
+// kEpochSummary has in total are the high halves of sequence and total, in this order.
 constexpr std::uint16_t kMark = 0x6d54;  // "Tm"
 constexpr std::size_t kSealed = kHeaderBytes - sizeof(std::uint32_t);
 constexpr std::uint64_t kLowHalf = UINT32_MAX;
@@ -23,7 +23,7 @@ void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> to) no
   to[3] = static_cast<std::byte>(static_cast<unsigned>(header.reason) | unsigned{header.flags} << 4);
   store_little_endian(&to[4], header.length);
   std::uint64_t sequence = header.sequence, total = std::min(header.total, kLongestMessage);
-  if (header.type == FrameType::kFinal) {
+  if (header.type == FrameType::kEpochSummary) {
     sequence = (header.total & ~kLowHalf) | (sequence & kLowHalf);
     total = header.total & kLowHalf;
   }
@@ -70,8 +70,8 @@ std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from)
   if (header.length != 0 || header.flags != 0) return std::nullopt;
   switch (header.type) {
     case FrameType::kGoodbye:
-      return header.reason <= GoodbyeReason::kOther ? std::optional(header) : std::nullopt;
-    case FrameType::kFinal:
+      return header.reason <= GoodbyeReason::kFailed ? std::optional(header) : std::nullopt;
+    case FrameType::kEpochSummary:
       if (header.total > kLowHalf) return std::nullopt;
       header.total |= header.sequence & ~kLowHalf;
       header.sequence &= kLowHalf;

@@ -5,12 +5,12 @@
 //
 // Nothing is lost with a stream: each end counts the whole chunks that it took from a stream since that was
 // (re)joined, its epoch. The count goes back on the same stream: in the header of whatever goes that way, or
-// alone. When a stream breaks, each end tells the other its last count of that epoch (kFinal) over the
+// alone. When a stream breaks, each end tells the other its last count of that epoch (kEpochSummary) over the
 // streams that are left, or over the rejoined one: so many chunks have arrived, the others go again, first
-// thing on the rejoined stream. Until a stream's kFinal has come, its sender puts no chunk on it; so that at
-// most one epoch is open. On one stream (sequence, offset) grow within an epoch, but for what goes again,
-// which is in order too: so the oldest chunk that is missing is never behind one whose receive is not posted
-// yet.
+// thing on the rejoined stream. Until a stream's kEpochSummary has come, its sender puts no chunk on it; so
+// that at most one epoch is open. On one stream (sequence, offset) grow within an epoch, but for what goes
+// again, which is in order too: so the oldest chunk that is missing is never behind one whose receive is not
+// posted yet.
 #pragma once
 
 #include <array>
@@ -19,6 +19,9 @@
 #include <optional>
 #include <span>
 
+#include "transport/bootstrap/goodbye.h"
+#include "transport/bootstrap/handshake.h"
+
 namespace tombolo::transport::tcp {
 
 inline constexpr std::size_t kHeaderBytes = 40;
@@ -26,25 +29,19 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::uint64_t kLongestMessage = (std::uint64_t{1} << 48) - 1;
 /// A chunk's length has 32 bits on the wire; longer messages are cut.
 inline constexpr std::size_t kLongestChunk = std::size_t{1} << 30;
-/// Streams of a connection are numbered below this.
-inline constexpr std::uint16_t kMostStreams = 64;
+inline constexpr std::uint16_t kMostStreams = bootstrap::Hello::kMostStreams;
 
 enum class FrameType : std::uint8_t {
   kChunk = 1,
-  kGoodbye = 2,  ///< the sender closes this stream on purpose; `reason` says why
-  kAck = 3,      ///< carries its `ack` only
-  kFinal = 4,  ///< of a broken stream: offset = its number, sequence = chunks received in each of the epochs
-               ///< from the high to the low half of total
-  kPing = 5,   ///< asks nothing but that the peer's kernel takes it
+  kGoodbye = 2,       ///< the sender closes this stream on purpose; `reason` says why
+  kAck = 3,           ///< carries its `ack` only
+  kEpochSummary = 4,  ///< of a broken stream: offset = its number, sequence = chunks received in each of the
+                      ///< epochs from the high to the low half of total
+  kPing = 5,          ///< asks nothing but that the peer's kernel takes it
 };
 
-enum class GoodbyeReason : std::uint8_t {
-  kClosed = 0,     ///< the connection was destroyed
-  kTooLarge = 1,   ///< a message was larger than its receive: sequence, total, and offset = the capacity
-  kMalformed = 2,  ///< the peer's bytes made no sense
-  kTimeout = 3,    ///< the peer made no progress for too long
-  kOther = 4,      ///< another failure of the sender's end
-};
+/// kTooLarge: the header has the message's sequence and total, and the capacity of its receive as offset.
+using bootstrap::GoodbyeReason;
 
 /// Of a chunk.
 inline constexpr std::uint8_t kUrgentFlag = 1;    ///< the sender waits until it knows that all has arrived

@@ -7,6 +7,7 @@
 #include <random>
 #include <string_view>
 
+#include "base/randomized_test.h"
 #include "transport/descriptor.h"
 #include "transport/tcp/receiver.h"
 
@@ -51,7 +52,7 @@ TEST(FrameHeader, ChunksOutsideTheirMessageAreNoChunks) {
 
 TEST(FrameHeader, OfAFinalSurvivesItsEncodingThoughItHasMoreBitsThanOthers) {
   HeaderBytes bytes;
-  FrameHeader said{FrameType::kFinal, GoodbyeReason::kClosed, 0, UINT32_MAX, 0, kMostStreams - 1};
+  FrameHeader said{FrameType::kEpochSummary, GoodbyeReason::kClosed, 0, UINT32_MAX, 0, kMostStreams - 1};
   said.total = 0xfedcba98'fedcba98;
   encode(said, bytes);
   auto header = decode(bytes);
@@ -148,7 +149,8 @@ class FedByTwo : public Fed {
 };
 
 TEST_F(Fed, BelievesNothingOfADamagedHeader) {
-  for (const FrameType type : {FrameType::kChunk, FrameType::kGoodbye, FrameType::kAck, FrameType::kFinal}) {
+  for (const FrameType type :
+       {FrameType::kChunk, FrameType::kGoodbye, FrameType::kAck, FrameType::kEpochSummary}) {
     for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
       int pair[2];
       ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
@@ -172,7 +174,7 @@ TEST_F(Fed, BelievesNothingOfADamagedHeader) {
       EXPECT_EQ(request->claimed, 0u);
       EXPECT_EQ(std::ranges::count(buffer, std::byte{0x55}), std::ssize(buffer)) << "bit " << bit;
       EXPECT_EQ(receiver.peer_ack(0), 0u);
-      EXPECT_TRUE(receiver.finals().empty());
+      EXPECT_TRUE(receiver.epoch_summaries().empty());
       EXPECT_FALSE(receiver.said_goodbye(0));
     }
   }
@@ -268,9 +270,7 @@ TEST_F(FedByTwo, RefusesMoreBytesThanTheMessageHas) {
 // Whoever waits for an acknowledgement may post the receive only after: one that has come must be seen,
 // whatever waits before it and however the bytes were cut.
 TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   constexpr std::uint32_t kMost = 200'000;
   for (int round = 0; round < 40; ++round) {
     int pair[2];
@@ -327,9 +327,7 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
 }
 
 TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
-  auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(test_seed());
   for (int round = 0; round < 3000; ++round) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);

@@ -17,7 +17,7 @@
 #include "transport/bootstrap/socket.h"
 #include "transport/testing/test_support.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo::transport::test {
 
 /// Listens on a port of 127.0.0.1 and passes every stream on to `target`, in a thread of its own.
 class AlteringProxy {
@@ -29,7 +29,7 @@ class AlteringProxy {
       std::function<void(std::size_t stream, bool forward, std::uint64_t offset, std::span<std::byte>)>;
 
   AlteringProxy(std::uint16_t target, Alter alter) : target_(target), alter_(std::move(alter)) {
-    door_ = listen_on("lo", "127.0.0.1", port_);
+    door_ = bootstrap::listen_on("lo", "127.0.0.1", port_);
     thread_ = std::thread([this] { run(); });
   }
   ~AlteringProxy() {
@@ -88,7 +88,8 @@ class AlteringProxy {
   void take_new() {
     Descriptor near(accept4(door_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!near) return;
-    Descriptor far = start_connect("lo", "127.0.0.1", SocketAddress::parse("127.0.0.1", target_));
+    Descriptor far =
+        bootstrap::start_connect("lo", "127.0.0.1", bootstrap::SocketAddress::parse("127.0.0.1", target_));
     pollfd connected{far.get(), POLLOUT, 0};
     ::poll(&connected, 1, 1000);
     Stream stream;
@@ -147,4 +148,4 @@ inline void flip_bit(std::uint64_t at, std::uint64_t offset, std::span<std::byte
   if (at >= offset && at - offset < bytes.size()) bytes[at - offset] ^= std::byte{0x10};
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo::transport::test

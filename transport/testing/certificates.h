@@ -14,9 +14,9 @@
 #include <memory>
 #include <string>
 
-#include "transport/tcp/options.h"
+#include "transport/bootstrap/tls_options.h"
 
-namespace tombolo::transport::tcp::test_certificates {
+namespace tombolo::transport::test::certificates {
 
 struct Free {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
@@ -91,4 +91,4 @@ class Folder {
   std::filesystem::path path_;
 };
 
-}  // namespace tombolo::transport::tcp::test_certificates
+}  // namespace tombolo::transport::test::certificates

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {
@@ -47,8 +48,7 @@ inline Outcome finish_asleep(Connection& connection, Request* request, std::size
 /// Messages both ways at once, most of them small, between two threads that sleep where they wait.
 inline void expect_random_messages_both_ways(const Pair& pair, int rounds, std::size_t middling,
                                              std::size_t largest) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(seed);
+  const unsigned seed = test_seed();
   const auto size_of = [&](std::mt19937_64& random) {
     const std::uint64_t word = random();
     return static_cast<std::size_t>(word / 8 % (word % 8 == 0 ? largest : word % 3 == 0 ? middling : 80));
@@ -77,7 +77,7 @@ inline void expect_random_messages_both_ways(const Pair& pair, int rounds, std::
 /// Sends are done, then their end closes: all of them arrive, into receives that were posted before and
 /// after. `large`: of the one message that needs its receive before it can be sent.
 inline void expect_sent_messages_outlive_their_sender(Pair pair, std::size_t large) {
-  std::mt19937_64 random(std::random_device{}());
+  std::mt19937_64 random(test_seed());
   constexpr std::size_t kEarlyReceives = 3;  // up to the large one
   std::vector<std::vector<std::byte>> sent;
   for (std::size_t size : {std::size_t{10}, std::size_t{4096}, large, std::size_t{0}, std::size_t{7}})

@@ -67,11 +67,12 @@ inline topology::Host loopback_host(const std::string& name, const std::string& 
   return host;
 }
 
-inline RouterOptions router_options(const std::string& host, TcpOptions tcp = {}) {
+inline RouterOptions router_options(const std::string& host, TcpOptions tcp = {}, TlsOptions tls = {}) {
   RouterOptions options;
   options.host = loopback_host(host);
   options.secret = Secret::from_text("the tests' secret");
   options.tcp = tcp;
+  options.tls = tls;
   return options;
 }
 
@@ -99,7 +100,7 @@ inline Pair connect_pair(Router& from, Listener& listener, ConnectOptions option
   return pair;
 }
 
-struct Backend {
+struct TestedBackend {
   std::string name;
   bool memory = false;
   TcpOptions tcp;
@@ -107,6 +108,8 @@ struct Backend {
   std::size_t rdma_nics = 0;  ///< pairs of those that TOMBOLO_TEST_RDMA names; 0: another backend
   RdmaOptions rdma = {};
   std::string ucx = {};  ///< UCX's transports; empty: another backend
+  TlsUse tls = TlsUse::kOff;
+  bool traced = false;
 };
 
 /// Why this machine has no UCX; empty where it has.
@@ -117,7 +120,7 @@ inline std::string why_no_ucx() {
 }
 
 /// Why this machine cannot test the backend; empty where it can.
-inline std::string why_not(const Backend& backend) {
+inline std::string why_not(const TestedBackend& backend) {
   return backend.ucx.empty() ? std::string() : why_no_ucx();
 }
 
@@ -130,7 +133,7 @@ inline RouterOptions ucx_router_options(const std::string& host, const std::stri
 }
 
 /// Instead of the bytes of the object, padding included.
-inline void PrintTo(const Backend& backend, std::ostream* stream) {
+inline void PrintTo(const TestedBackend& backend, std::ostream* stream) {
   *stream << backend.name;
 }
 
@@ -175,7 +178,7 @@ inline std::vector<RouterOptions> rdma_router_options(std::size_t nics = 1, cons
   return both;
 }
 
-inline Pair make_connected(const Backend& backend, std::uint64_t label = 0) {
+inline Pair make_connected(const TestedBackend& backend, std::uint64_t label = 0) {
   // What cannot be tested is skipped, but has to have a pair.
   if (backend.memory || !why_not(backend).empty()) return memory::make_pair(label);
   if (backend.rdma_nics > 0) {
@@ -195,8 +198,9 @@ inline Pair make_connected(const Backend& backend, std::uint64_t label = 0) {
   }
   // On two hosts shared memory is no way.
   auto options_of = [&](const std::string& host) {
-    RouterOptions options = router_options(backend.shm == Backend::Shm::kNo ? host : "both", backend.tcp);
-    options.shm_fetch = backend.shm != Backend::Shm::kRing;
+    RouterOptions options =
+        router_options(backend.shm == TestedBackend::Shm::kNo ? host : "both", backend.tcp, {backend.tls});
+    options.shm_fetch = backend.shm != TestedBackend::Shm::kRing;
     return options;
   };
   Router left(options_of("left")), right(options_of("right"));

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "transport/ucx/establishing.h"
+#include "transport/ucx/connection_set_up.h"
 #include "transport/ucx/ucx_log.h"
 
 namespace tombolo::transport::ucx {
@@ -47,14 +47,8 @@ bool worth_loading(const topology::Host& host) {
   });
 }
 
-UcxBackend::UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp,
-                       Duration idle_timeout, const Clock& clock, Log log)
-    : host_(host),
-      options_(std::move(options)),
-      without_tcp_(without_tcp),
-      idle_timeout_(idle_timeout),
-      clock_(&clock),
-      log_(std::move(log)) {}
+UcxBackend::UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Log log)
+    : host_(host), options_(std::move(options)), without_tcp_(without_tcp), log_(std::move(log)) {}
 
 std::shared_ptr<const UcxFunctions> UcxBackend::functions() {
   if (functions_) return functions_;
@@ -103,9 +97,9 @@ std::shared_ptr<Context> UcxBackend::context_for(const std::vector<std::string>&
   return context;
 }
 
-std::unique_ptr<Connecting> UcxBackend::establish(Link link) {
-  return std::make_unique<Establishing>(
-      Linked{std::move(link), idle_timeout_, clock_, log_},
+std::unique_ptr<Connecting> UcxBackend::set_up(bootstrap::ControlChannel channel) {
+  return std::make_unique<ConnectionSetUp>(
+      std::move(channel),
       [self = shared_from_this()](const std::vector<std::string>& addresses, topology::NicKind kind,
                                   bool without_tcp) {
         return self->context_for(addresses, kind, without_tcp);

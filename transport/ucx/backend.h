@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "topology/files/cluster_file.h"
-#include "transport/backend.h"
+#include "transport/bootstrap/control_channel.h"
 #include "transport/ucx/context.h"
 #include "transport/ucx/options.h"
 
@@ -21,14 +21,14 @@ namespace tombolo::transport::ucx {
 /// NIC that is real.
 bool worth_loading(const topology::Host& host);
 
-class UcxBackend final : public Backend, public std::enable_shared_from_this<UcxBackend> {
+class UcxBackend final : public bootstrap::ControlChannelBackend,
+                         public std::enable_shared_from_this<UcxBackend> {
  public:
   /// Loads nothing. `without_tcp`: between RDMA NICs UCX may not use its own tcp, since this program's is
-  /// there for that. `idle_timeout` as in TcpOptions.
-  UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Duration idle_timeout,
-             const Clock& clock, Log log);
+  /// there for that.
+  UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Log log);
   Carrier carrier() const noexcept override { return Carrier::kUcx; }
-  std::unique_ptr<Connecting> establish(Link link) override;
+  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
 
   /// Loads UCX now. Empty where it can be used.
   std::string why_not();
@@ -42,8 +42,6 @@ class UcxBackend final : public Backend, public std::enable_shared_from_this<Ucx
   topology::Host host_;
   UcxOptions options_;
   bool without_tcp_;
-  Duration idle_timeout_;
-  const Clock* clock_;
   Log log_;
   std::mutex lock_;
   std::shared_ptr<const UcxFunctions> functions_;

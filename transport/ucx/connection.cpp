@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "transport/ucx/lingering.h"
+#include "transport/ucx/closing_workers.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr Duration kDrainTime = std::chrono::seconds(2);
 // For what counts as sent to leave this process, when closing with operations under way.
 constexpr Duration kFlushTime = std::chrono::milliseconds(100);
-// UCX may notice a peer's end before the link says why.
+// UCX may notice a peer's end before the control channel says why.
 constexpr Duration kLinkLag = std::chrono::milliseconds(200);
 
 ucp_request_param_t params_for(const UcxMemory* memory) noexcept {
@@ -31,11 +31,11 @@ ucp_request_param_t params_for(const UcxMemory* memory) noexcept {
 
 }  // namespace
 
-UcxConnection::UcxConnection(Linked linked, Agreed agreed)
-    : LinkedConnection(std::move(linked), "ucx"),
+UcxConnection::UcxConnection(bootstrap::ControlChannel channel, Agreed agreed)
+    : ChannelConnection(std::move(channel), "ucx"),
       agreed_(std::move(agreed)),
       context_(agreed_.worker->context()),
-      peer_(socket(), linked_.clock) {
+      peer_(socket(), channel_.clock) {
   credit_.owner = this;
   for (Operation& one : sending_) one.owner = this;
   for (Operation& one : receiving_) one.owner = this;
@@ -55,12 +55,12 @@ UcxConnection::~UcxConnection() {
       while (agreed_.worker->progress() && now() < until) {
       }
     }
-    peer_.say(goodbye_for(Goodbye::Why::kClosed));
+    peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
     if (sound && !mid_air) {
       // The peer hears the end, and this end hears the peer's.
       ::shutdown(socket(), SHUT_WR);
-      Lingering::of_process().add(std::move(linked_.link.socket), std::move(agreed_.worker),
-                                  linked_.idle_timeout);
+      ClosingWorkers::of_process().add(std::move(channel_.socket), std::move(agreed_.worker),
+                                       channel_.idle_timeout);
       return;
     }
   }
@@ -245,7 +245,7 @@ Outcome UcxConnection::test(Request* base, std::size_t& bytes) noexcept {
 bool UcxConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
-    look_at_link();
+    look_at_channel();
     if (error_) return true;
   }
   bool moved = agreed_.worker->progress();
@@ -258,7 +258,7 @@ bool UcxConnection::progress() noexcept {
     if (moved) peer_.prolong();
     close_when_drained();
   } else if (count_turn(moved)) {
-    look_at_link();
+    look_at_channel();
     if (error_) return moved;
     if (const std::string why = stalled(); !why.empty()) fail_with(Cause::kTimeout, why);
   }
@@ -268,7 +268,7 @@ bool UcxConnection::progress() noexcept {
 void UcxConnection::look_at_trouble() noexcept {
   if (trouble_.status == UCS_ERR_MESSAGE_TRUNCATED) {
     const PostedRequest* request = incoming_.find(trouble_.sequence);
-    Goodbye goodbye = goodbye_for(Goodbye::Why::kTooLarge);
+    bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kTooLarge);
     goodbye.size = trouble_.size;
     goodbye.capacity = request != nullptr ? request->size : 0;
     fail_with(Cause::kRemote,
@@ -277,7 +277,7 @@ void UcxConnection::look_at_trouble() noexcept {
               goodbye);
     return;
   }
-  look_at_link();
+  look_at_channel();
   if (error_) return;
   if (closing()) {
     peer_.give_up();
@@ -295,7 +295,7 @@ void UcxConnection::look_at_trouble() noexcept {
   }
 }
 
-void UcxConnection::look_at_link() noexcept {
+void UcxConnection::look_at_channel() noexcept {
   if (const std::string nonsense = peer_.look(); !nonsense.empty())
     fail_with(Cause::kRemote, fmt::format("the peer sent {}", nonsense));
 }
@@ -305,7 +305,7 @@ void UcxConnection::close_when_drained() noexcept {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
-    if (goodbye->why == Goodbye::Why::kClosed && more && peer_.patient()) return;
+    if (goodbye->reason == bootstrap::GoodbyeReason::kClosed && more && peer_.patient()) return;
     // Messages that wait for a receive can still be had, if nothing else is waited for.
     if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
     // What the peer has in its receives is done, though the word of that was lost; once UCX leaves it alone.
@@ -341,17 +341,18 @@ void UcxConnection::end_operations() noexcept {
   agreed_.worker.reset();
 }
 
-Goodbye UcxConnection::goodbye_for(Goodbye::Why why) const noexcept {
-  return {why, sent_, 0, incoming_.oldest(), 0, 0, {}};
+bootstrap::Goodbye UcxConnection::goodbye_for(bootstrap::GoodbyeReason reason) const noexcept {
+  return {reason, sent_, 0, incoming_.oldest(), 0, 0, {}};
 }
 
 void UcxConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  Goodbye goodbye = goodbye_for(Goodbye::Why::kFailed);
+  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void UcxConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
+void UcxConnection::fail_with(Cause cause, std::string_view what,
+                              const bootstrap::Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   if (!closing()) peer_.say(goodbye);
@@ -367,7 +368,7 @@ void UcxConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     look_again = agreed_.worker->trouble() != UCS_OK || !agreed_.worker->arm();
     handles.push_back({agreed_.worker->descriptor(), POLLIN, 0});
   }
-  handles.push_back(link_handle(look_again));
+  handles.push_back(channel_handle(look_again));
 }
 
 }  // namespace tombolo::transport::ucx

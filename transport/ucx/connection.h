@@ -11,15 +11,16 @@
 //  * UCX keeps small messages that come before their receive in memory of its own. The receiver grants how
 //  far
 //    the sender may run ahead, by an empty message for every kCreditEvery that it took.
-//  * The link tells at once that the peer is gone; how many messages it had sent, its goodbye there.
+//  * The control channel tells at once that the peer is gone; how many messages it had sent, its goodbye
+//  there.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <string_view>
 
-#include "transport/bootstrap/linked_connection.h"
-#include "transport/bootstrap/peer_link.h"
+#include "transport/bootstrap/channel_connection.h"
+#include "transport/bootstrap/peer_watch.h"
 #include "transport/ucx/agreed.h"
 
 namespace tombolo::transport::ucx {
@@ -27,9 +28,9 @@ namespace tombolo::transport::ucx {
 /// A sender is at most kMostAhead messages ahead of what the receiver said it took.
 inline constexpr std::uint64_t kCreditEvery = 128, kMostAhead = 512;
 
-class UcxConnection final : public LinkedConnection {
+class UcxConnection final : public bootstrap::ChannelConnection {
  public:
-  UcxConnection(Linked linked, Agreed agreed);
+  UcxConnection(bootstrap::ControlChannel channel, Agreed agreed);
   ~UcxConnection() override;
 
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
@@ -75,20 +76,20 @@ class UcxConnection final : public LinkedConnection {
   void received(std::uint64_t sequence, ucs_status_t status, std::size_t length) noexcept;
   void note(Trouble trouble) noexcept;
   void look_at_trouble() noexcept;
-  void look_at_link() noexcept;
+  void look_at_channel() noexcept;
   bool closing() const noexcept { return peer_.closing(); }
   void close_when_drained() noexcept;
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;
-  Goodbye goodbye_for(Goodbye::Why why) const noexcept;
+  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason) const noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
-  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
+  void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
   const UcxFunctions& ucx() const noexcept { return context_->ucx(); }
 
   Agreed agreed_;  ///< its worker is null after a failure
   std::shared_ptr<Context> context_;
-  PeerLink peer_;
+  bootstrap::PeerWatch peer_;
   std::array<Operation, kRequestsPerDirection> sending_, receiving_;
   std::uint64_t next_ = 0;  // the send that is started next
   std::uint64_t sent_ = 0, received_ = 0;

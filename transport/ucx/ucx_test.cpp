@@ -7,10 +7,11 @@
 #include <deque>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/testing/test_messages.h"
 #include "transport/ucx/agreed.h"
+#include "transport/ucx/closing_workers.h"
 #include "transport/ucx/connection.h"
-#include "transport/ucx/lingering.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -23,7 +24,7 @@ class Ucx : public testing::Test {
     if (const std::string problem = test::why_no_ucx(); !problem.empty()) GTEST_SKIP() << problem;
   }
   static test::Pair connect() {
-    return test::make_connected({"Ucx", false, {}, test::Backend::Shm::kNo, 0, {}, kTransports});
+    return test::make_connected({"Ucx", false, {}, test::TestedBackend::Shm::kNo, 0, {}, kTransports});
   }
   /// What the attempt to connect fails with.
   static std::string refusal(const RouterOptions& from, const RouterOptions& to) {
@@ -42,7 +43,7 @@ class Ucx : public testing::Test {
     }
     return "nothing came of it";
   }
-  std::mt19937_64 random_{std::random_device{}()};
+  std::mt19937_64 random_{test_seed()};
 };
 
 TEST_F(Ucx, TheRouteSaysSoAndWhy) {
@@ -185,8 +186,8 @@ TEST_F(Ucx, ASenderThatRunsAheadIsHeldBackAndLosesNothing) {
 TEST_F(Ucx, AClosedConnectionLeavesNothingBehindOnceThePeerIsGone) {
   { auto pair = connect(); }
   const auto deadline = test::soon();
-  while (Lingering::of_process().count() > 0 && !deadline.passed()) std::this_thread::yield();
-  EXPECT_EQ(Lingering::of_process().count(), 0u);
+  while (ClosingWorkers::of_process().count() > 0 && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(ClosingWorkers::of_process().count(), 0u);
 }
 
 TEST_F(Ucx, RandomMessagesBothWaysArriveWholeBetweenSleepingThreads) {

@@ -1,4 +1,4 @@
-// One rank that sums with itself: enough to show that headers, library and link line fit together.
+// One rank that reduces with itself, which shows that headers, library and link line fit together.
 #include <cstdio>
 #include <tombolo/tombolo.hpp>
 #include <vector>

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/randomized_test.h"
 #include "transport/observe/report/reporting.h"
 #include "transport/testing/test_support.h"
 
@@ -30,7 +31,7 @@ TEST(Tracer, KeepsTheFirstEventsAndCountsTheOthers) {
 TEST(ChromeTrace, PutsMessagesThatOverlapInDifferentRows) {
   Tracer tracer(1000);
   tracer.opened(1, "tcp to \"b0\"");
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(test_seed(3));
   const TimePoint begin = Clock::steady().now();
   for (int i = 0; i < 300; ++i) {
     const TimePoint from = begin + microseconds(random() % 5000);
@@ -73,7 +74,7 @@ TEST(TracedConnections, AddUpToWhatTheirMetersCount) {
     Router from(left), to(right);
     auto listener = to.listen();
     auto [one, other] = test::connect_pair(from, *listener);
-    std::mt19937_64 random(5);
+    std::mt19937_64 random(test_seed(5));
     for (std::size_t size : {0u, 5u, 70'000u}) {
       auto data = test::random_data(random, size);
       std::vector<std::byte> got(size);

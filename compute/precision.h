@@ -1,0 +1,26 @@
+// In which number format matrix products take their operands.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "compute/gemm.h"
+
+namespace tombolo::compute {
+
+enum class Precision {
+  kFloat32,
+  kBfloat16,  ///< operands are rounded to bfloat16; sums and results stay single precision
+};
+
+/// "fp32", "bf16".
+std::string_view precision_name(Precision precision) noexcept;
+std::optional<Precision> precision_from_name(std::string_view name) noexcept;
+
+/// Throws kUnsupported where this process has no kernels for it, saying what is missing.
+void check_precision(Precision precision);
+
+/// The product by which such operands are multiplied; check_precision() has passed.
+decltype(&multiply) multiply_of(Precision precision) noexcept;
+
+}  // namespace tombolo::compute

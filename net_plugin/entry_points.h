@@ -1,0 +1,93 @@
+// The functions that NCCL calls, with C signatures, as far as the ABI versions share them. They translate
+// between NCCL's untyped pointers and this folder's classes, and let no exception through. tables.cpp puts
+// them into NCCL's tables and adapts what differs between the versions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "net_plugin/abi/net.h"
+#include "net_plugin/comm.h"
+#include "net_plugin/context.h"
+#include "net_plugin/limits.h"
+#include "net_plugin/plugin.h"
+#include "net_plugin/result.h"
+
+namespace tombolo::net_plugin::entry {
+
+/// TOMBOLO_NET_NAME; read when the library is loaded, since NCCL may compare names before it calls init.
+const char* name() noexcept;
+
+abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+abi::ncclResult_t init_context(void** context, abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+abi::ncclResult_t finalize(void* context) noexcept;
+
+abi::ncclResult_t devices(int* count) noexcept;
+
+abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
+abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
+abi::ncclResult_t accept(void* listen_comm, void** receive_comm) noexcept;
+
+/// The shared context for the versions that pass none; null before init, which the functions above reject.
+void* shared_context() noexcept;
+
+abi::ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type, void** memory) noexcept;
+abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int type, std::uint64_t offset,
+                                   int fd, void** memory) noexcept;
+abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
+
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept;
+abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
+                          void** request) noexcept;
+abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
+                        void** request) noexcept;
+abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
+
+abi::ncclResult_t close_comm(void* comm) noexcept;
+abi::ncclResult_t close_listen(void* listen_comm) noexcept;
+
+/// A negative int (v6 to v8) becomes a size that no message has, which send() and receive() reject.
+inline std::size_t size_of(int size) noexcept {
+  return size < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(size);
+}
+inline std::size_t size_of(std::size_t size) noexcept {
+  return size;
+}
+
+template <typename Properties>
+abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
+  Plugin& plugin = Plugin::instance();
+  return guarded(plugin.log(), "getProperties", [&] {
+    auto node = plugin.node();
+    if (device < 0 || static_cast<std::size_t>(device) >= node->devices.size()) {
+      fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", device, node->devices.size());
+    }
+    // NCCL reads the texts for as long as the library is loaded; the node lives as long.
+    const NetDevice& found = node->devices[static_cast<std::size_t>(device)];
+    *properties = Properties{};
+    properties->name = const_cast<char*>(found.name.c_str());
+    properties->pciPath = found.pci_path.empty() ? nullptr : const_cast<char*>(found.pci_path.c_str());
+    properties->guid = found.guid;
+    properties->ptrSupport = abi::NCCL_PTR_HOST;
+    properties->speed = found.speed_megabits;
+    properties->maxComms = kMaxComms;
+    properties->maxRecvs = 1;
+    if constexpr (requires { properties->netDeviceType; }) {
+      properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
+    }
+    if constexpr (requires { properties->vProps; }) {
+      properties->vProps.ndevs = 1;
+      properties->vProps.devs[0] = device;
+      properties->maxP2pBytes = kMaxMessageBytes;
+      properties->maxCollBytes = kMaxMessageBytes;
+    }
+    if constexpr (requires { properties->maxMultiRequestSize; }) properties->maxMultiRequestSize = 1;
+    if constexpr (requires { properties->railId; }) {
+      properties->railId = abi::NCCL_NET_ID_UNDEF;
+      properties->planeId = abi::NCCL_NET_ID_UNDEF;
+    }
+  });
+}
+
+}  // namespace tombolo::net_plugin::entry

@@ -1,0 +1,48 @@
+// The NCCL net plugin. The room owns NCCL's net interface in terms of transport/: abi/ declares NCCL's
+// tables, tables.cpp fills them with the functions of entry_points.h, and those call Plugin, Context,
+// ListenComm and Comm. This file: the plugin's state in a process. The ABI forces some of it to be
+// process-wide: up to v10 no function takes a context, and devices() and getProperties() take none in any
+// version.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "base/log.h"
+#include "net_plugin/abi/types.h"
+#include "net_plugin/context.h"
+#include "net_plugin/node.h"
+
+namespace tombolo::net_plugin {
+
+/// Threads: any, at the same time.
+class Plugin {
+ public:
+  /// Made by the first call, destroyed when the library is unloaded.
+  static Plugin& instance();
+
+  /// A communicator's context. The first call finds out what this host has and logs it.
+  std::unique_ptr<Context> open(abi::ncclDebugLogger_t logger, int abi_version);
+
+  /// The context that all communicators share up to v10; the first call makes it. It stays until the library
+  /// is unloaded, as those versions have no finalize.
+  void open_shared(abi::ncclDebugLogger_t logger, int abi_version);
+  /// Throws kInvalidUsage before open_shared().
+  Context& shared();
+
+  /// Throws kInvalidUsage before the first open.
+  std::shared_ptr<const Node> node() const;
+  /// Writes through the logger that the last init gave; before the first init it writes nothing.
+  Log log() const;
+
+ private:
+  Plugin() = default;
+  std::unique_ptr<Context> open_locked(abi::ncclDebugLogger_t logger, int abi_version);
+
+  mutable std::mutex lock_;
+  Log log_;
+  std::shared_ptr<const Node> node_;
+  std::unique_ptr<Context> shared_;
+};
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,136 @@
+#include "planner/cost/costs.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/error.h"
+#include "base/randomized_test.h"
+#include "planner/cost/memory.h"
+#include "planner/testing/testing.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::make_cluster;
+using testing::simple_plan;
+using testing::small_model;
+
+/// Hosts "a0" to "a3" with two devices of 1 GFLOP/s each, linked inside by 1 MB/s and 1 ms.
+topology::ClusterFile hosts_of_two() {
+  auto cluster = make_cluster({{"a", 4, 2}}, 1e8);
+  for (auto& host : cluster.hosts)
+    cluster.links.push_back({host.name, "eth", host.name, "eth", 1e6, 1e-3, true});
+  return cluster;
+}
+
+SlotCosts costs_of(const Plan& plan, const topology::ClusterFile& cluster, const std::vector<int>& ranks) {
+  return slot_costs(plan, ClusterView(cluster, "per-peer", {}), ranks);
+}
+
+TEST(SlotCosts, ABackwardPassIsTwoProductsForEachAndAttentionsCoreIsTheInputs) {
+  const Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 4, 3);
+  const Model& model = plan.job.model;
+  const double all = 3 * model.layer_forward_flops() / 1e9, core = 3 * model.attention_core_flops() / 1e9;
+  const SlotCosts first = costs_of(plan, hosts_of_two(), {0}), last = costs_of(plan, hosts_of_two(), {1});
+  EXPECT_DOUBLE_EQ(first.layer.forward, all);
+  EXPECT_DOUBLE_EQ(first.layer.backward_weights, all - core);
+  EXPECT_DOUBLE_EQ(first.layer.backward_input, all + core);
+  EXPECT_EQ(first.head.both(), 0) << "the head is on the last stage";
+  EXPECT_DOUBLE_EQ(last.head.both(), 3 * 3 * model.head_forward_flops() / 1e9);
+  EXPECT_EQ(first.optimizer, 0) << "the memory's speed is unknown";
+}
+
+TEST(SlotCosts, TensorParallelRanksDivideTheWorkAndSumActivationsByARing) {
+  Plan plan = simple_plan(small_model(4), {"a0", "a0"}, 1, 1, 4, 2);
+  plan.job.tensor = 2;
+  plan.pipelines[0].stages = {{0, 4, 2}};
+  plan.ranks[1].stage = 0;
+  plan.ranks[1].tensor = 1;
+  const Model& model = plan.job.model;
+  const double half = 2 * model.layer_forward_flops() / 2 / 1e9;
+  const double core = 2 * model.attention_core_flops() / 2 / 1e9;
+  // 2 (t - 1) messages of 1 / t of the activations, each with its latency.
+  const double ring = 2 * (2 * model.boundary_bytes() / 2 / 1e6 + 1e-3);
+  const SlotCosts costs = costs_of(plan, hosts_of_two(), {0, 1});
+  EXPECT_NEAR(costs.layer.forward, half + 2 * ring, 1e-12);
+  EXPECT_NEAR(costs.layer.backward_input, half + core + 2 * ring, 1e-12);
+  EXPECT_NEAR(costs.layer.backward_weights, half - core, 1e-12);
+  EXPECT_NEAR(costs.head.backward_input - costs.head.forward, ring, 1e-12);
+}
+
+TEST(SlotCosts, TheSlowestRankDecides) {
+  auto cluster = hosts_of_two();
+  cluster.hosts[0].devices[1].flops_per_second = 2.5e8;
+  Plan plan = simple_plan(small_model(4), {"a0", "a0"}, 1, 1, 4);
+  plan.job.tensor = 2;
+  plan.pipelines[0].stages = {{0, 4, 2}};
+  plan.ranks[1].stage = 0;
+  plan.ranks[1].tensor = 1;
+  const double unlike = costs_of(plan, cluster, {0, 1}).layer.backward_weights;
+  EXPECT_NEAR(unlike, 4 * costs_of(plan, hosts_of_two(), {0, 1}).layer.backward_weights, 1e-12);
+}
+
+TEST(SlotCosts, RecomputationAddsToTheGradientOfTheInput) {
+  Plan plan = simple_plan(small_model(4), {"a0"}, 1, 1, 4);
+  const PassSeconds none = costs_of(plan, hosts_of_two(), {0}).layer;
+  plan.job.recompute = Recompute::kFull;
+  const PassSeconds full = costs_of(plan, hosts_of_two(), {0}).layer;
+  EXPECT_DOUBLE_EQ(full.backward_input - none.backward_input, none.forward);
+  EXPECT_EQ(full.backward_weights, none.backward_weights);
+  plan.job.recompute = Recompute::kSelective;
+  EXPECT_NEAR(costs_of(plan, hosts_of_two(), {0}).layer.backward_input - none.backward_input,
+              plan.job.model.attention_core_flops() / 1e9, 1e-15);
+}
+
+TEST(SlotCosts, TheOptimizerReadsAndWritesWhatAdamNeeds) {
+  auto cluster = hosts_of_two();
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes_per_second = 1e9;
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 4);
+  const double parameters = static_cast<double>(slot_parameters(plan, 0, 0));
+  // fp32: gradients twice before the step; then the parameter twice, the gradient once, both moments twice.
+  EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + 8 + 4 + 16) / 1e9, 1e-12);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.shard_optimizer = true;
+  EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + (8 + 4 + 16) / 2.0) / 1e9, 1e-12);
+  plan.job.shard_optimizer = false;
+  plan.job.model.bytes_per_value = 2;  // with a master copy, and gradients in fp32
+  EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + 4 + 4 + 16 + 8) / 1e9, 1e-12);
+}
+
+TEST(SlotCosts, AStageIsTheSumOfItsLayersAndItsEnds) {
+  std::mt19937 random(test_seed());
+  std::uniform_real_distribution<> seconds(0.1, 1);
+  const auto pass = [&] { return PassSeconds{seconds(random), seconds(random), seconds(random)}; };
+  SlotCosts costs;
+  for (int layer = 0; layer < 10; ++layer) costs.layers.push_back(pass());
+  costs.embedding = pass();
+  costs.head = pass();
+  for (int first = 0; first < 10; ++first) {
+    const Stage stage{first, 10 - first};
+    double sum = 0;
+    for (int layer = first; layer < 10; ++layer) sum += costs.of_layer(layer).both();
+    EXPECT_NEAR(costs.stage(stage, false, false).both(), sum, 1e-9);
+    EXPECT_NEAR(costs.stage(stage, true, true).both(), sum + costs.embedding.both() + costs.head.both(),
+                1e-9);
+  }
+  costs.layers.clear();
+  costs.layer = {1, 2, 3};
+  EXPECT_NEAR(costs.stage({4, 3}, false, false).both(), 3 * 6, 1e-9);
+}
+
+TEST(SlotCosts, NameADeviceOfUnknownSpeed) {
+  auto cluster = hosts_of_two();
+  cluster.hosts[0].devices[0].flops_per_second = 0;
+  const Plan plan = simple_plan(small_model(4), {"a0"}, 1, 1, 4);
+  try {
+    costs_of(plan, cluster, {0});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("device 0 of host a0"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::planner

@@ -1,0 +1,43 @@
+#include "base/error.h"
+#include "planner/testing/testing_launch.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::simple_plan;
+using testing::small_model;
+
+using EmitDeepSpeed = testing::LaunchScripts;
+
+TEST_F(EmitDeepSpeed, DeepSpeedGetsHostsDevicesAndItsConfiguration) {
+  stand_in("deepspeed",
+           "echo \"$@\"; cat \"$2\"; for last; do :; done; cat \"$last\"; echo; echo env; cat "
+           "\"$DS_ENV_FILE\"; echo "
+           "folder=$(dirname \"$2\")\n");
+  Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
+  plan.job.shard_optimizer = true;
+  const std::string out = run(emit(Launcher::kDeepSpeed, plan), "", "train.py");
+  EXPECT_EQ(status_, 0) << out;
+  EXPECT_MENTIONS(
+      out,
+      "--include a0:0,1@b0:0,1 --master_addr a0 --master_port 29500 train.py --deepspeed --deepspeed_config");
+  EXPECT_MENTIONS(out, "a0 slots=2\nb0 slots=2\n");
+  EXPECT_MENTIONS(out, "\"train_batch_size\": ");
+  EXPECT_MENTIONS(out, "\"stage\": 1");
+  EXPECT_MENTIONS(out, "NCCL_NET=Tombolo");
+  EXPECT_MENTIONS(out, "TOMBOLO_CLUSTER=" + (folder_ / "cluster.json").string());
+  const auto at = out.find("folder=");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(out.substr(at + 7, out.find('\n', at) - at - 7))) << "left behind";
+}
+
+TEST_F(EmitDeepSpeed, DeepSpeedNamesWhatItCannotExpress) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
+  plan.pipelines = equal_pipelines(plan.job, to_stages({5, 3}));
+  EXPECT_MENTIONS(emit(Launcher::kDeepSpeed, plan), "NOT EXPRESSIBLE: layers per stage 5, 3");
+  plan.job.schedule = Schedule::kGPipe;
+  EXPECT_THROW(emit(Launcher::kDeepSpeed, plan), Error);
+}
+
+}  // namespace
+}  // namespace tombolo::planner

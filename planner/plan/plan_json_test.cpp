@@ -1,0 +1,211 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "planner/plan/plan.h"
+#include "planner/testing/testing.h"
+
+namespace tombolo::planner {
+namespace {
+
+Plan parse(const Json& json) {
+  return Plan::parse(JsonDocument::parse(json.dump(1), "plan.json"));
+}
+
+Json example() {
+  Plan plan = testing::simple_plan(testing::small_model(8), {"a0", "a1", "b0", "b1"}, 2, 2, 4, 2);
+  plan.groups.push_back({"data", {0, 1}, topology::NicKind::kInfiniBand});
+  plan.notes.push_back("because");
+  plan.prediction = {1.5, 100, 0.25, std::vector<RankMemory>(4, RankMemory{1, 2, 3, 4, 5, 15})};
+  return plan.to_json();
+}
+
+/// The message for a file with one thing changed.
+template <typename Change>
+std::string error_after(const Change& change) {
+  Json json = example();
+  change(json);
+  try {
+    parse(json);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(PlanFile, SurvivesARoundTrip) {
+  const Json json = example();
+  EXPECT_EQ(parse(json).to_json(), json);
+}
+
+TEST(PlanFile, IsWrittenAndLoaded) {
+  // The process id keeps test programs that run side by side apart.
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("tombolo-plan-{}.json", ::getpid());
+  parse(example()).save(path);
+  const Plan plan = Plan::load(path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(plan.to_json(), example());
+  EXPECT_EQ(plan.rank_at(1, 0), 2);
+  EXPECT_THROW(plan.rank_at(2, 0), Error);
+  EXPECT_EQ(plan.micro_batches(), 4);
+}
+
+TEST(PlanFile, TheDocumentedExampleIsValid) {
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/plan-file.md");
+  ASSERT_TRUE(file) << "docs/plan-file.md";
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string document = text.str();
+  const auto begin = document.find("```json\n"), end = document.find("```", begin + 8);
+  ASSERT_NE(begin, std::string::npos);
+  const Plan plan =
+      Plan::parse(JsonDocument::parse(document.substr(begin + 8, end - begin - 8), "docs/plan-file.md"));
+  EXPECT_EQ(plan.pipeline_size(), 2);
+  EXPECT_EQ(plan.data_size(), 2);
+  EXPECT_EQ(plan.micro_batches(), 8);
+}
+
+TEST(PlanFile, OptionalPartsMayBeLeftOut) {
+  Json json = example();
+  for (const char* field : {"strategy", "groups", "prediction", "notes"}) json.erase(field);
+  EXPECT_EQ(parse(json).ranks.size(), 4u);
+}
+
+TEST(PlanFile, NamesFileLineAndFieldOfAMistake) {
+  const std::string message = error_after([](Json& json) { json["ranks"][2]["stage"] = 7; });
+  EXPECT_MENTIONS(message, "plan.json:");
+  EXPECT_MENTIONS(message, "ranks[2].stage");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["tombolo_plan"] = 2; }), "version 2");
+  EXPECT_MENTIONS(error_after([](Json& json) { json.erase("model"); }), "model");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["stage"] = 1; }), "stage");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["routing"] = "best"; }), "routing");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["model"]["heads"] = 5; }), "not a multiple of heads");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["job"]["micro_batch"] = "2"; }), "job.micro_batch");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["groups"][0]["nic_kind"] = "carrier pigeon"; }),
+                  "carrier pigeon");
+}
+
+TEST(PlanFile, ChecksThatStagesTileTheLayers) {
+  EXPECT_MENTIONS(
+      error_after([](Json& json) { json["stages"][1]["first_layer"] = 5; }),
+      "stages[1].first_layer: stage 1 begins at layer 5, but the stages before it end at layer 4");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["stages"][1]["layers"] = 3; }), "hold 7 layers");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["stages"][1]["layers"] = 5; }), "only 8 layers");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["stages"].erase(1); }),
+                  "1 stages, but job.pipeline is 2");
+}
+
+TEST(PlanFile, ChecksThatEachPlaceIsTakenOnce) {
+  EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["replica"] = 0; }),
+                  "rank 1 takes stage 0, replica 0, which rank 0 has already");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"].erase(3); }),
+                  "3 ranks, but the stages of all replicas need 4");
+  EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["host"] = "a0"; }), "device 0 of host a0");
+}
+
+TEST(PlanFile, ListsDevicesThatAreLeftOut) {
+  Json json = example();
+  json["left_out"] = {{{"host", "c0"}, {"device", 1}}};
+  EXPECT_EQ(parse(json).left_out, (std::vector<IdleDevice>{{"c0", 1}}));
+  EXPECT_EQ(parse(json).to_json(), json);
+  EXPECT_MENTIONS(error_after([](Json& one) {
+                    one["left_out"] = {{{"host", "a0"}}};
+                  }),
+                  "left_out[0]: device 0 of host a0 is left out, but rank 0 runs on it");
+}
+
+TEST(PlanFile, ChecksThatTheBatchDivides) {
+  const std::string message = error_after([](Json& json) { json["job"]["global_batch"] = 18; });
+  EXPECT_MENTIONS(message, "job.global_batch");
+  EXPECT_MENTIONS(message, "take a multiple of 4");
+}
+
+Plan unequal_plan() {
+  Plan plan;
+  plan.strategy = "by hand";
+  plan.routing = "per-peer";
+  plan.job.framework = Framework::kMegatron;
+  plan.job.model = {"small", 8, 128, 4, 128, 256, 2};
+  plan.job.global_batch = 12;
+  plan.job.micro_batch = 2;
+  plan.job.pipeline = 2;
+  plan.job.data = 2;
+  plan.job.tensor = 2;
+  plan.job.recompute = Recompute::kSelective;
+  plan.job.shard_optimizer = true;
+  plan.job.overlap_gradients = false;
+  plan.pipelines = {{{{0, 3, 2}, {3, 5, 2}}, 8, 2}, {{{0, 8, 1}}, 4, 1}};
+  plan.ranks = {
+      {"a", 0, 0, 0, 0}, {"a", 1, 0, 0, 1}, {"a", 2, 1, 0, 0}, {"a", 3, 1, 0, 1}, {"b", 0, 0, 1, 0}};
+  return plan;
+}
+
+TEST(PlanFile, ReplicasMayDifferInStagesTensorDegreeRowsAndMicroBatch) {
+  const Plan plan = unequal_plan();
+  const Plan back = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json"));
+  EXPECT_EQ(back.pipelines, plan.pipelines);
+  EXPECT_EQ(back.to_json(), plan.to_json());
+  EXPECT_FALSE(back.uniform());
+  EXPECT_EQ(back.pipeline_size(1), 1);
+  EXPECT_EQ(back.rank_at(1, 0, 1), 3);
+  EXPECT_EQ(back.job.recompute, Recompute::kSelective);
+  EXPECT_TRUE(back.job.shard_optimizer);
+  EXPECT_FALSE(back.job.overlap_gradients);
+}
+
+TEST(PlanFile, ChecksPipelinesThatDiffer) {
+  const auto error_of = [](auto change) -> std::string {
+    Json json = unequal_plan().to_json();
+    change(json);
+    try {
+      Plan::parse(JsonDocument::parse(json.dump(1), "plan.json"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  const auto expect = [](const std::string& text, const char* part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(error_of([](Json& json) { json["pipelines"][1]["rows"] = 3; }),
+         "take 11 rows, but job.global_batch is 12");
+  expect(error_of([](Json& json) { json["pipelines"][0]["micro_batch"] = 3; }),
+         "do not divide into micro-batches of 3");
+  expect(error_of([](Json& json) { json["pipelines"].erase(1); }), "1 pipelines, but job.data is 2");
+  expect(error_of([](Json& json) { json["ranks"].erase(4); }),
+         "4 ranks, but the stages of all replicas need 5");
+  expect(error_of([](Json& json) { json["ranks"][4]["replica"] = 0; }), "which rank 0 has already");
+  expect(error_of([](Json& json) { json["stages"] = json["pipelines"][0]["stages"]; }), "stands beside");
+  expect(error_of([](Json& json) { json["job"]["schedule"] = "2f2b"; }), "expected gpipe, 1f1b");
+  expect(error_of([](Json& json) { json["job"]["framework"] = "tombolo"; }), "has no tensor parallelism");
+  expect(error_of([](Json& json) { json["job"]["data"] = 2000000000; }), "each replica takes at least one");
+}
+
+TEST(PlanFile, ModelChunksAreVirtualStages) {
+  Plan plan = unequal_plan();
+  plan.job.schedule = Schedule::kInterleaved;
+  plan.job.chunks = 2;
+  plan.job.data = 1;
+  plan.job.tensor = 1;
+  plan.job.global_batch = 8;
+  plan.pipelines = equal_pipelines(plan.job, {{0, 2}, {2, 2}, {4, 2}, {6, 2}});
+  plan.ranks = {{"a", 0, 0, 0, 0}, {"a", 1, 1, 0, 0}};
+  const Plan back = Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json"));
+  EXPECT_EQ(back.pipeline_size(), 2);
+  EXPECT_EQ(back.layers_at(1), 4);
+  plan.job.global_batch = 6;
+  plan.pipelines = equal_pipelines(plan.job, plan.stages());
+  EXPECT_THROW(Plan::parse(JsonDocument::parse(plan.to_json().dump(), "plan.json")), Error)
+      << "3 micro-batches cannot be interleaved over 2 stages";
+}
+
+}  // namespace
+}  // namespace tombolo::planner

@@ -1,0 +1,62 @@
+#include "planner/search/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/randomized_test.h"
+#include "planner/search/shape_search.h"
+#include "planner/testing/testing_search.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::gpu_cluster;
+using testing::megatron_job;
+using testing::SearchSetting;
+
+/// What is estimated is what is simulated, where nothing shares a NIC.
+TEST(Estimator, TimesOnePipelineAsTheSimulatorDoes) {
+  const SearchSetting setting(gpu_cluster({{"a", 3, 1, topology::NicKind::kTcp, 0, 2e9}, {"b", 1, 1}}, 2e7),
+                              megatron_job(10, 12));
+  Shape shape;
+  shape.kinds = {{{{3, 1, 1}, {0, 1, 3}, {1, 1, 4}, {2, 1, 2}}, 1, 12}};
+  Estimator estimator(setting.context, setting.job, setting.pools);
+  Job untied = setting.job;
+  untied.model.tied_embeddings = false;
+  const double simulated = Scorer(setting.context, untied).seconds(layout_of(shape, setting.pools));
+  EXPECT_NEAR(estimator.seconds(shape), simulated, 0.01 * simulated);
+}
+
+TEST(Estimator, IsNotFarFromTheSimulatorForReplicasThatShareNics) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 10; ++round) {
+    const SearchSetting setting(gpu_cluster({{"a", 2, 4, topology::NicKind::kTcp, 0, 4e9}, {"b", 1, 4}},
+                                            1e6 * static_cast<double>(5 + random() % 200)),
+                                megatron_job(12, 32));
+    Estimator estimator(setting.context, setting.job, setting.pools);
+    for (const Ranked& ranked : column_shapes(setting.context, setting.job, setting.pools, estimator, 8)) {
+      const double simulated =
+          Scorer(setting.context, setting.job).seconds(layout_of(ranked.shape, setting.pools));
+      EXPECT_GT(ranked.seconds, 0.6 * simulated);
+      EXPECT_LT(ranked.seconds, 1.4 * simulated);
+    }
+  }
+}
+
+TEST(Estimator, KnowsWhatTheJobFixesAndWhatFits) {
+  SearchSetting setting(gpu_cluster({{"a", 2, 2}}, 1e8), megatron_job(8, 8));
+  for (auto& host : setting.cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes = 3e6;
+  setting.job.data = 1;
+  Shape shape;
+  shape.kinds = {{{{0, 2, 4}, {1, 2, 4}}, 1, 8}};
+  EXPECT_LT(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
+  shape.kinds[0].slots = {{0, 2, 8}};
+  EXPECT_EQ(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
+  shape.kinds[0] = {{{0, 1, 4}, {1, 1, 4}}, 2, 8};
+  EXPECT_EQ(Estimator(setting.context, setting.job, setting.pools).seconds(shape), Scorer::kNever);
+}
+
+}  // namespace
+}  // namespace tombolo::planner

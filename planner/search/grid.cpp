@@ -1,0 +1,206 @@
+#include "planner/search/grid.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "planner/cost/memory.h"
+#include "planner/model/index.h"
+#include "planner/plan/layer_split.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+std::vector<int> divisors(int number) {
+  std::vector<int> result;
+  for (int i = 1; i <= number; ++i)
+    if (number % i == 0) result.push_back(i);
+  return result;
+}
+
+/// Layers by virtual stage; every chunk of a stage holds as many.
+std::vector<int> layers_of(const Placement& placement, const Job& job, const PlanOptions& options,
+                           const GridRule& rule) {
+  const std::vector<int> one = rule.split(job.model.layers / job.chunks, job.pipeline, placement, options);
+  std::vector<int> all;
+  for (int chunk = 0; chunk < job.chunks; ++chunk) all.insert(all.end(), one.begin(), one.end());
+  return all;
+}
+
+std::vector<Stage> stages_of(const std::vector<int>& layers, const Job& job) {
+  std::vector<Stage> stages = to_stages(layers);
+  for (Stage& stage : stages) stage.tensor = job.tensor;
+  return stages;
+}
+
+/// The most that any rank of a stage would lack if it held so many layers.
+std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int stage, int layers) {
+  Plan tried;
+  tried.job = plan.job;
+  tried.pipelines = {plan.pipelines.front()};
+  tried.pipelines.front().stages[at(stage)].layers = layers;
+  const std::uint64_t needed = rank_memory(tried, 0, stage).total;
+  std::uint64_t most = 0;
+  for (const RankPlace& place : plan.ranks)
+    if (place.stage == stage) most = std::max(most, missing_on(view, place, needed));
+  return most;
+}
+
+/// Moves layers, one by one, from stages that lack memory to the nearest stage that has room for one more.
+void fit_layers(const ClusterView& view, Plan& plan) {
+  const int stages = plan.pipeline_size();
+  std::vector<int> layers;
+  for (const Stage& stage : plan.stages()) layers.push_back(stage.layers);
+  const auto lacks = [&](int stage, int count) { return missing_on_stage(view, plan, stage, count) > 0; };
+  int moved = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    while (layers[at(stage)] > 1 && lacks(stage, layers[at(stage)])) {
+      int target = -1;
+      for (int distance = 1; distance < stages && target < 0; ++distance)
+        for (const int other : {stage + distance, stage - distance})
+          if (other >= 0 && other < stages && !lacks(other, layers[at(other)] + 1)) {
+            target = other;
+            break;
+          }
+      if (target < 0) break;  // nowhere: the caller finds it missing
+      --layers[at(stage)];
+      ++layers[at(target)];
+      ++moved;
+    }
+  }
+  if (moved == 0) return;
+  plan.pipelines = equal_pipelines(plan.job, stages_of(layers, plan.job));
+  plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
+}
+
+/// The candidate of a placement. One that does not fit in memory is returned too, with what it lacks.
+Candidate assign(const SearchContext& context, const Job& job, const Placement& placement,
+                 const GridRule& rule) {
+  Candidate candidate;
+  Plan& plan = candidate.plan;
+  plan.strategy = context.options.strategy;
+  plan.routing = context.options.routing;
+  plan.job = job;
+  plan.ranks = placement.ranks;
+  plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options, rule), job));
+  if (rule.moves_layers && job.chunks == 1) fit_layers(context.view, plan);
+  plan.prediction.memory = memory_by_rank(plan);
+  const Missing missing = missing_memory(plan, context.view);
+  candidate.missing_bytes = missing.bytes;
+  candidate.missing_rank = missing.rank;
+  candidate.groups_inside_kinds = placement.groups_inside_kinds;
+  return candidate;
+}
+
+void add_candidates(const SearchContext& context, Job job, const Placement& placement, const GridRule& rule,
+                    Candidates& found) {
+  const std::vector<Saving> savings = savings_of(context.options, job, at(job.data));
+  const int fixed = job.micro_batch;
+  for (const int micro_batch : divisors(job.global_batch / job.data)) {
+    if (fixed > 0 && micro_batch != fixed) continue;
+    job.micro_batch = micro_batch;
+    if (job.chunks > 1 && job.global_batch / job.data / micro_batch % job.pipeline != 0) continue;
+    Candidate candidate;
+    for (const Saving& saving : savings) {
+      job.set(saving);
+      candidate = assign(context, job, placement, rule);
+      if (candidate.missing_bytes == 0) break;
+    }
+    candidate.bound = lower_bound(candidate.plan, context.view);
+    found.all.push_back(std::move(candidate));
+  }
+}
+
+std::string name_of(const Grid& grid) {
+  std::string name = fmt::format("pipeline {} x data {}", grid.pipeline, grid.data);
+  return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
+}
+
+/// Why a grid cannot be, or nothing.
+std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
+  const int stages = grid.pipeline * job.chunks;
+  if (stages > job.model.layers)
+    return fmt::format("{}: more stages than the {} layers", name_of(grid), job.model.layers);
+  if (job.schedule == Schedule::kInterleaved && grid.pipeline < 2)
+    return fmt::format("{}: interleaving takes at least 2 stages", name_of(grid));
+  if (job.model.layers % job.chunks != 0)
+    return fmt::format("{}: {} layers do not divide into {} chunks", name_of(grid), job.model.layers,
+                       job.chunks);
+  if (rule.equal_stages && job.model.layers % stages != 0)
+    return fmt::format(
+        "{}: {} layers do not divide into {} stages, as Megatron's default demands (the holmes "
+        "strategy can)",
+        name_of(grid), job.model.layers, stages);
+  if (job.global_batch % grid.data != 0)
+    return fmt::format("{}: a batch of {} rows does not divide into {} replicas", name_of(grid),
+                       job.global_batch, grid.data);
+  if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
+    return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
+                       job.global_batch / grid.data, job.micro_batch);
+  return {};
+}
+
+void check_fixed(const Job& job, int ranks) {
+  const int tensor = std::max(1, job.tensor);
+  if (job.pipeline > 0 && job.data > 0 && job.pipeline * job.data * tensor != ranks)
+    fail(Cause::kInvalidUsage,
+         "pipeline {} x data {}{} needs {} ranks, but there are {}; change one of them, or leave one open",
+         job.pipeline, job.data, tensor > 1 ? fmt::format(" x tensor {}", tensor) : "",
+         job.pipeline * job.data * tensor, ranks);
+  for (const auto& [name, value] :
+       {std::pair("pipeline", job.pipeline), std::pair("data", job.data), std::pair("tensor", job.tensor)})
+    if (value > 0 && ranks % value != 0)
+      fail(Cause::kInvalidUsage, "{} {} does not divide the {} ranks; take a divisor of {}", name, value,
+           ranks, ranks);
+}
+
+/// The tensor degrees to try: the job's, or where it leaves that open all that divide the ranks and the heads
+/// and that one host's devices could share.
+std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
+  if (job.tensor > 0) return {job.tensor};
+  if (job.framework == Framework::kTombolo) return {1};
+  std::size_t most = 1;
+  for (const LauncherSlot& slot : context.launcher_slots)
+    most = std::max(most, context.view.host(slot.host).devices.size());
+  std::vector<int> degrees;
+  for (const int degree : divisors(ranks))
+    if (at(degree) <= most && job.model.heads % degree == 0) degrees.push_back(degree);
+  return degrees;
+}
+
+}  // namespace
+
+Candidates enumerate(const SearchContext& context, const Job& job, const GridRule& rule) {
+  const int ranks = static_cast<int>(context.launcher_slots.size());
+  check_fixed(job, ranks);
+  auto schedules = context.options.schedules;
+  if (schedules.empty()) schedules = {{job.schedule, job.chunks}};
+  Candidates found;
+  for (const int tensor : tensor_degrees(context, job, ranks))
+    for (const int pipeline : divisors(ranks / tensor)) {
+      const Grid grid{pipeline, ranks / tensor / pipeline, tensor};
+      if ((job.pipeline > 0 && pipeline != job.pipeline) || (job.data > 0 && grid.data != job.data)) continue;
+      std::optional<Placement> placement;
+      for (const auto& [schedule, chunks] : schedules) {
+        Job one = job;
+        one.pipeline = pipeline;
+        one.data = grid.data;
+        one.tensor = tensor;
+        one.schedule = schedule;
+        one.chunks = chunks;
+        if (tensor == 1) one.sequence_parallel = false;
+        if (std::string why = excluded(one, grid, rule); !why.empty()) {
+          found.excluded.push_back(std::move(why));
+          continue;
+        }
+        if (!placement) placement = rule.place(context.kinds_view, context.launcher_slots, grid);
+        // Where the tensor degree is open, ranks that share layers stay inside their hosts.
+        if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
+        add_candidates(context, one, *placement, rule, found);
+      }
+    }
+  return found;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,45 @@
+// Every grid of stages, replicas and tensor degrees that a job and a cluster allow, filled by a strategy's
+// rule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/plan/placement.h"
+#include "planner/search/search.h"
+
+namespace tombolo::planner {
+
+/// How a strategy fills a grid.
+struct GridRule {
+  /// `view` is of per-peer routing.
+  Placement (*place)(const ClusterView& view, const std::vector<LauncherSlot>& slots, const Grid& grid);
+  /// Layers of each of `stages` stages, `layers` in all.
+  std::vector<int> (*split)(int layers, int stages, const Placement& placement, const PlanOptions& options);
+  bool equal_stages = false;  ///< excludes grids whose stages do not divide the layers
+  bool moves_layers = false;  ///< from stages that lack memory to the nearest stage with room
+  /// Where some layout that fits keeps every gradient group inside one NIC kind, only such layouts are taken.
+  bool keeps_groups_inside_kinds = false;
+};
+
+/// A layout that divides, with its layers assigned; not yet simulated.
+struct Candidate {
+  Plan plan;
+  bool groups_inside_kinds = true;
+  double bound = 0;  ///< seconds below which no simulation of it can come
+  /// What the rank that lacks most memory lacks; 0 where everything fits.
+  std::uint64_t missing_bytes = 0;
+  int missing_rank = -1;
+};
+
+struct Candidates {
+  std::vector<Candidate> all;
+  std::vector<std::string> excluded;  ///< why other numbers of stages were not tried, for messages
+};
+
+/// Every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that divides. Throws
+/// kInvalidUsage when what the job fixes contradicts the number of ranks.
+Candidates enumerate(const SearchContext& context, const Job& job, const GridRule& rule);
+
+}  // namespace tombolo::planner

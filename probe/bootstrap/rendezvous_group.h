@@ -1,0 +1,44 @@
+// What ranks do before, and without, any connection between two of them; the folder bootstrap/ owns it. This
+// file: texts between ranks over the rendezvous store alone.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+
+namespace tombolo::probe {
+
+/// One thread. Rank 0 runs the store as long as its object lives. A communicator over the same ranks that is
+/// made meanwhile uses that store (with_store()).
+class RendezvousGroup {
+ public:
+  /// Collective over `options.identity`. Throws as Store::connect does.
+  explicit RendezvousGroup(const collectives::Options& options);
+  /// Collective. Rank 0 waits for the others for at most 5 s, so that its store outlives their last calls.
+  ~RendezvousGroup();
+  RendezvousGroup(const RendezvousGroup&) = delete;
+  RendezvousGroup& operator=(const RendezvousGroup&) = delete;
+
+  /// Collective; also a barrier. Returns every rank's text, by rank. Each `topic` once. Throws kTimeout when
+  /// not all came within `patience`, naming the missing ranks.
+  std::vector<std::string> gather(std::string_view topic, std::string_view mine, Duration patience);
+
+  /// The options of a communicator of the same ranks that uses this store. It must not outlive the group.
+  collectives::Options with_store(collectives::Options options) const;
+  /// Collective, once. The secret that authenticates connections between the ranks: that of the options, or a
+  /// random one where none was chosen (Options::make_secret).
+  transport::Secret agree_on_secret(const collectives::Options& options);
+
+ private:
+  int rank_, size_;
+  std::string address_;  ///< where this process reaches the store
+  int port_;
+  std::optional<collectives::StoreServer> server_;
+  std::unique_ptr<collectives::Store> store_;
+};
+
+}  // namespace tombolo::probe

@@ -1,0 +1,283 @@
+#include "probe/measure/exchange.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "probe/measure/arrival_rate.h"
+
+namespace tombolo::probe {
+namespace {
+
+using transport::Connection;
+using transport::Outcome;
+using transport::Request;
+
+constexpr std::size_t kRoundTrips = 41, kFewRoundTrips = 5;  // few where each takes long
+constexpr int kWarmRoundTrips = 5;
+constexpr std::size_t kSmallest = 32 * 1024;  // the first warm-up exchange
+constexpr std::size_t kLargestMessage = kSmallest * 16;
+constexpr std::size_t kLargestTotal = std::size_t{8} << 30;
+constexpr int kInFlight = 4;         // messages per direction: the line never runs dry
+constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
+constexpr int kAttempts = 4;         // at the burst that counts
+constexpr int kSpins = 200;          // tests before sleeping: a few microseconds
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span<const T, 1>(&value, 1));
+}
+template <typename T>
+std::span<std::byte> writable_bytes_of(T& value) {
+  return std::as_writable_bytes(std::span<T, 1>(&value, 1));
+}
+
+}  // namespace
+
+Exchange::Exchange(Connection& connection, const ExchangeOptions& options)
+    : connection_(connection), options_(options) {}
+
+void Exchange::prepare() {
+  measured_.latency_seconds = latency();
+  for (Burst burst{kSmallest, 2}; burst.messages > 0; burst = agree(next_warm_up(last_))) transfer(burst);
+}
+
+Measured Exchange::count(RoundBarrier& barrier) {
+  if (!options_.leads) {
+    follow();
+    return measured_;
+  }
+  RoundBarrier::Member member(barrier);
+  member.arrive_and_wait(true);
+  transfer(agree(first_count()));
+  for (int counted = 0;; ++counted) {
+    member.finish();
+    while (!member.all_finished()) transfer(agree(load_more()));
+    if (!member.arrive_and_wait(counted == 0 || (counted < kAttempts && !certain()))) break;
+    transfer(agree(next_count()));
+  }
+  agree({});
+  return measured_;
+}
+
+/// Transfers what the leading end says.
+void Exchange::follow() {
+  for (Burst burst = agree({}); burst.messages > 0; burst = agree({})) transfer(burst);
+}
+
+Exchange::Burst Exchange::of_bytes(double bytes) {
+  bytes = std::min(bytes, double{kLargestTotal});
+  Burst burst;
+  burst.message_bytes =
+      std::clamp<std::uint64_t>(static_cast<std::uint64_t>(bytes / kMinMessages), 1, kLargestMessage);
+  const double messages = std::ceil(bytes / static_cast<double>(burst.message_bytes));
+  burst.messages = std::max<std::uint64_t>(2, static_cast<std::uint64_t>(messages));
+  return burst;
+}
+
+Exchange::Burst Exchange::next_warm_up(const Burst& done) const {
+  const double bytes = static_cast<double>(done.bytes());
+  const double seconds = bytes / measured_.received_bytes_per_second;
+  const bool enough = seconds >= std::min(0.05, options_.seconds / 4) || done.bytes() >= kLargestTotal / 2;
+  return enough ? Burst{} : of_bytes(2 * bytes);
+}
+
+/// A short burst: it tells the rate now that other exchanges run too.
+Exchange::Burst Exchange::first_count() const {
+  const double bytes = options_.bytes > 0 ? static_cast<double>(options_.bytes)
+                                          : measured_.received_bytes_per_second * options_.seconds;
+  return of_bytes(std::min(bytes / 4, 8.0 * static_cast<double>(last_.bytes())));
+}
+
+Exchange::Burst Exchange::next_count() const {
+  if (options_.bytes > 0) return of_bytes(static_cast<double>(options_.bytes));
+  const double most = 8.0 * static_cast<double>(last_.bytes());
+  return of_bytes(
+      std::max(std::min(measured_.received_bytes_per_second * options_.seconds, most), 2.0 * kSmallest));
+}
+
+/// Whether the last burst was long enough. Its length is judged by the rate, not by how long the burst took:
+/// in a process that was held up it took long without telling more.
+bool Exchange::certain() const {
+  const double seconds = static_cast<double>(last_.bytes()) / measured_.received_bytes_per_second;
+  return options_.bytes > 0 || seconds > options_.seconds / 2 || last_.bytes() >= kLargestTotal / 2;
+}
+
+/// Messages like those of the burst that counted, so that all these arrivals tell one rate.
+Exchange::Burst Exchange::load_more() const {
+  const double bytes = measured_.received_bytes_per_second * options_.seconds / 8;
+  const double messages = std::clamp(bytes / static_cast<double>(last_.message_bytes), 2.0, kMinMessages);
+  return {last_.message_bytes, static_cast<std::uint64_t>(messages), 1};
+}
+
+/// Tells the leader's burst to both ends.
+Exchange::Burst Exchange::agree(const Burst& mine) {
+  Burst burst = mine;
+  if (options_.leads) {
+    send(bytes_of(burst));
+    return burst;
+  }
+  receive(writable_bytes_of(burst));
+  if (burst.messages == 0) return burst;
+  if (burst.message_bytes == 0 || burst.message_bytes > kLargestMessage ||
+      burst.messages > kLargestTotal / burst.message_bytes + 1) {
+    fail(Cause::kRemote, "probe of {}: the peer asked for {} messages of {} bytes", where(), burst.messages,
+         burst.message_bytes);
+  }
+  return burst;
+}
+
+double Exchange::latency() {
+  std::vector<double> seconds;
+  double all = 0;
+  std::uint64_t last = 0;  // 1: the leader has enough round trips
+  for (int i = 0; last == 0; ++i) {
+    TimePoint begin = Clock::steady().now();
+    if (options_.leads) {
+      last = seconds.size() + 1 >= (all > options_.seconds / 2 ? kFewRoundTrips : kRoundTrips) ? 1 : 0;
+      send(bytes_of(last));
+      receive(writable_bytes_of(last));
+    } else {
+      receive(writable_bytes_of(last));
+      send(bytes_of(last));
+    }
+    if (i < kWarmRoundTrips) continue;
+    seconds.push_back(to_seconds(Clock::steady().now() - begin));
+    all += seconds.back();
+  }
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  double mine = *middle / 2;
+  // The leader's clock saw whole round trips. The other end's also contain waiting for the leader to start.
+  double lead = mine;
+  if (options_.leads) {
+    send(bytes_of(mine));
+  } else {
+    receive(writable_bytes_of(lead));
+  }
+  return lead;
+}
+
+/// Moves a burst in both directions at once.
+void Exchange::transfer(const Burst& burst) {
+  std::size_t size = burst.message_bytes;
+  out_.resize(std::max(out_.size(), size));
+  in_.resize(kInFlight * kLargestMessage);
+  std::deque<Request*> sending;
+  std::deque<Request*> receiving;
+  std::uint64_t sent = 0, asked = 0, arrived = 0;
+  std::vector<double> arrivals;
+  Deadline deadline = Deadline::after(options_.deadline);
+  int idle = 0;
+  while (arrived < burst.messages || sent < burst.messages || !sending.empty()) {
+    bool moved = false;
+    while (asked < burst.messages && receiving.size() < kInFlight) {
+      std::span<std::byte> into(in_.data() + (asked % kInFlight) * kLargestMessage, size);
+      Request* request = connection_.post_receive(into);
+      if (request == nullptr) break;
+      receiving.push_back(request);
+      ++asked;
+      moved = true;
+    }
+    while (sent < burst.messages && sending.size() < kInFlight) {
+      Request* request = connection_.post_send(std::span<const std::byte>(out_.data(), size));
+      if (request == nullptr) break;
+      sending.push_back(request);
+      ++sent;
+      moved = true;
+    }
+    while (!receiving.empty() && done(receiving.front())) {
+      receiving.pop_front();
+      arrivals.push_back(to_seconds(Clock::steady().now().time_since_epoch()));
+      ++arrived;
+      moved = true;
+    }
+    while (!sending.empty() && done(sending.front())) {
+      sending.pop_front();
+      moved = true;
+    }
+    if (moved) {
+      deadline = Deadline::after(options_.deadline);
+      idle = 0;
+    } else {
+      pause(idle, deadline);
+    }
+  }
+  if (burst.more != 0) {
+    auto& seconds = measured_.arrivals.seconds;
+    seconds.insert(seconds.end(), arrivals.begin(), arrivals.end());
+    return;
+  }
+  measured_.received_bytes_per_second = static_cast<double>(size) * arrival_rate(arrivals);
+  measured_.arrivals = {static_cast<double>(size), std::move(arrivals)};
+  last_ = burst;
+}
+
+bool Exchange::done(Request* request) {
+  std::size_t bytes = 0;
+  Outcome outcome = connection_.test(request, bytes);
+  if (outcome == Outcome::kFailed) {
+    const Error* error = connection_.error();
+    throw Error(
+        error != nullptr ? error->cause() : Cause::kRemote,
+        fmt::format("probe of {}: {}", where(), error != nullptr ? error->what() : "the connection failed"));
+  }
+  return outcome == Outcome::kDone;
+}
+
+void Exchange::send(std::span<const std::byte> data) {
+  finish([&] { return connection_.post_send(data); });
+}
+void Exchange::receive(std::span<std::byte> data) {
+  finish([&] { return connection_.post_receive(data); });
+}
+template <typename Post>
+void Exchange::finish(Post post) {
+  Deadline deadline = Deadline::after(options_.deadline);
+  int idle = 0;
+  Request* request = post();
+  while (request == nullptr) {
+    connection_.progress();
+    pause(idle, deadline);
+    request = post();
+  }
+  idle = 0;
+  while (!done(request)) pause(idle, deadline);
+}
+
+void Exchange::pause(int& idle, const Deadline& deadline) {
+  if (deadline.passed()) {
+    fail(Cause::kTimeout, "probe of {}: nothing moved for {:.3g} s", where(), to_seconds(deadline.allowed()));
+  }
+  if (connection_.error() != nullptr) {
+    throw Error(connection_.error()->cause(),
+                fmt::format("probe of {}: {}", where(), connection_.error()->what()));
+  }
+  if (++idle < kSpins) return;
+  handles_.clear();
+  connection_.append_wait_handles(handles_);
+  // At most 1 ms: a backend may also wait for a clock (rate limits) that no descriptor tells of.
+  if (::poll(handles_.data(), handles_.size(), 1) < 0 && errno != EINTR) fail_errno(errno, "poll");
+}
+
+std::string Exchange::where() const {
+  const transport::Route& route = connection_.route();
+  return fmt::format("{} to {} {} ({})", route.local_nic, route.peer_host, route.peer_nic,
+                     route.peer_address);
+}
+
+Measured measure(transport::Connection& connection, const ExchangeOptions& options) {
+  Exchange exchange(connection, options);
+  exchange.prepare();
+  RoundBarrier barrier(1);
+  return exchange.count(barrier);
+}
+
+}  // namespace tombolo::probe

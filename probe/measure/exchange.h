@@ -1,0 +1,85 @@
+// Measuring one connection, or one device: the folder measure/ owns how a single figure is taken. This file:
+// latency and attained bandwidth of a connection, whose two ends run the same steps at the same time.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "probe/measure/arrival_rate.h"
+#include "probe/measure/round_barrier.h"
+#include "transport/transport.h"
+
+namespace tombolo::probe {
+
+struct ExchangeOptions {
+  bool leads = false;     ///< whether this end decides sizes; exactly one end does
+  std::size_t bytes = 0;  ///< per direction; 0 = as many as take about `seconds`
+  double seconds = 0.3;
+  Duration deadline = std::chrono::seconds(30);  ///< for any step
+};
+
+struct Measured {
+  double latency_seconds = 0;            ///< half of the median round trip of 8 bytes
+  double received_bytes_per_second = 0;  ///< the peer's direction, both loaded at once
+  Arrivals arrivals;  ///< those that gave the rate, and those that followed until the round ended
+};
+
+/// One end of a measured connection, which it borrows. Both ends call prepare(), then count(). These block;
+/// they throw kRemote or kTimeout naming the connection's route.
+class Exchange {
+ public:
+  Exchange(transport::Connection& connection, const ExchangeOptions& options);
+
+  /// Round trips, then bursts that double until one lasts long enough to tell the rate. They also drain token
+  /// buckets and open the congestion windows.
+  void prepare();
+  /// A short burst, then the burst that counts, or several until the rate is certain. `barrier` joins
+  /// exchanges that are to be measured under each other's load; the following end does not use it.
+  Measured count(RoundBarrier& barrier);
+
+ private:
+  // The leading end's next step. It is sent as it lies in memory: both ends run the same build, and the
+  // transport has authenticated the peer; the values are checked all the same.
+  struct Burst {
+    std::uint64_t message_bytes = 0;
+    std::uint64_t messages = 0;  // 0: the exchange is over
+    std::uint64_t more = 0;      // 1: load for other exchanges that still measure in this round
+    std::uint64_t bytes() const { return message_bytes * messages; }
+  };
+  static Burst of_bytes(double bytes);
+
+  double latency();
+  void transfer(const Burst& burst);
+  Burst next_warm_up(const Burst& done) const;
+  Burst first_count() const;
+  Burst next_count() const;
+  bool certain() const;
+  Burst load_more() const;
+  void follow();
+  Burst agree(const Burst& mine);
+  bool done(transport::Request* request);
+  void send(std::span<const std::byte> data);
+  void receive(std::span<std::byte> data);
+  template <typename Post>
+  void finish(Post post);
+  void pause(int& idle, const Deadline& deadline);
+  std::string where() const;
+
+  transport::Connection& connection_;
+  ExchangeOptions options_;
+  Measured measured_;
+  Burst last_;  // the last transfer that counted
+  std::vector<std::byte> out_, in_;
+  std::vector<pollfd> handles_;
+};
+
+/// prepare() and count() of one connection by itself.
+Measured measure(transport::Connection& connection, const ExchangeOptions& options);
+
+}  // namespace tombolo::probe

@@ -1,0 +1,14 @@
+// The CPU back end: one pipeline stage in fp32, with kernels for every instruction set that this machine may
+// have.
+#pragma once
+
+#include <memory>
+
+#include "trainer/model/stage_compute.h"
+
+namespace tombolo::trainer {
+
+/// Throws kInvalidUsage for shapes out of range, kSystem when memory does not suffice (naming how much).
+std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options);
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,18 @@
+// The values that a model starts training with.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "trainer/model/model.h"
+#include "trainer/model/stage_parameters.h"
+
+namespace tombolo::trainer {
+
+/// GPT-2's initial values: weights normal(0, 0.02), residual projections normal(0, 0.02 / sqrt(2 L)), biases
+/// 0, norms 1. Each value depends on seed and position alone, so that every parallel configuration starts
+/// alike.
+void initialize(const Shape& shape, std::uint64_t seed, const StageParameters& parameters,
+                std::span<float> arena);
+
+}  // namespace tombolo::trainer

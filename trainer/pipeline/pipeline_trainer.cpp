@@ -1,0 +1,243 @@
+#include "trainer/pipeline/pipeline_trainer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "trainer/cpu/cpu_stage.h"
+#include "trainer/model/checkpoint.h"
+#include "trainer/model/initial_values.h"
+
+namespace tombolo::trainer {
+
+using collectives::Communicator;
+using collectives::DataType;
+using collectives::ReduceOp;
+
+namespace {
+
+constexpr std::string_view kRandom = "random:";
+
+/// Checks the job against the ranks that run.
+RankCoordinates own_coordinates(const Job& job, const Communicator* world) {
+  const int ranks = world == nullptr ? 1 : world->size();
+  if (ranks != job.parallel.ranks())
+    fail(Cause::kInvalidUsage,
+         "the layout ({} stages x {} replicas) takes {} ranks, but {} {} running; start them "
+         "with `tombolo run -n {} -- tombolo train ...`, torchrun, srun or mpirun",
+         job.parallel.pipeline(), job.parallel.replicas, job.parallel.ranks(), ranks,
+         ranks == 1 ? "is" : "are", job.parallel.ranks());
+  job.shape.check();
+  job.parallel.check(job.shape);
+  job.optimizer.check();
+  return job.parallel.coordinates[static_cast<std::size_t>(world == nullptr ? 0 : world->rank())];
+}
+
+StageOptions stage_options(const Job& job, const RankCoordinates& own) {
+  const planner::Stage& stage = job.parallel.stages[static_cast<std::size_t>(own.stage)];
+  StageOptions options;
+  options.shape = job.shape;
+  options.first_layer = stage.first_layer;
+  options.layers = stage.layers;
+  options.rows = job.parallel.micro_batch;
+  options.in_flight =
+      planner::micro_batches_in_flight(own.stage, job.parallel.pipeline(), job.parallel.micro_batches());
+  options.loss_scale = 1.0 / (static_cast<double>(job.parallel.global_batch) * job.shape.context);
+  options.threads = job.threads;
+  options.precision = job.precision;
+  return options;
+}
+
+void fill_parameters(const Job& job, StageCompute& compute) {
+  if (!job.init.starts_with(kRandom)) {
+    const Shape found = read_checkpoint_shape(job.init);
+    if (found != job.shape)
+      fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
+           job.shape.text());
+    read_checkpoint(job.init, compute.layout(), compute.parameters());
+    return;
+  }
+  const std::string_view text = std::string_view(job.init).substr(kRandom.size());
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc{} || end != text.data() + text.size())
+    fail(Cause::kInvalidUsage, "initial values \"{}\": expected random:SEED with a whole number, or a file",
+         job.init);
+  initialize(job.shape, seed, compute.layout(), compute.parameters());
+}
+
+void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
+  if (communicator == nullptr) return;
+  for (const collectives::LinkTraffic& link : communicator->traffic()) {
+    auto same = [&](const collectives::LinkTraffic& other) {
+      return other.local_host == link.local_host && other.local_nic == link.local_nic &&
+             other.peer_host == link.peer_host && other.peer_nic == link.peer_nic;
+    };
+    auto found = std::ranges::find_if(total, same);
+    if (found == total.end()) {
+      total.push_back(link);
+    } else {
+      found->bytes_sent += link.bytes_sent;
+      found->bytes_received += link.bytes_received;
+    }
+  }
+}
+
+}  // namespace
+
+PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& timeline)
+    : job_(job),
+      world_(world),
+      timeline_(timeline),
+      coordinates_(own_coordinates(job, world)),
+      schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
+                                                  job.parallel.micro_batches())),
+      text_(job.data, job.shape.context),
+      compute_(make_cpu_stage(stage_options(job, coordinates_))) {
+  fill_parameters(job, *compute_);
+  const int stages = job.parallel.pipeline();
+  if (world_ != nullptr) {
+    if (stages > 1) pipeline_ = world_->split(coordinates_.replica, coordinates_.stage);
+    if (job.parallel.replicas > 1) data_ = world_->split(coordinates_.stage, coordinates_.replica);
+    const bool end = coordinates_.stage == 0 || coordinates_.stage == stages - 1;
+    if (stages > 1) tied_ = world_->split(end ? coordinates_.replica : -1, coordinates_.stage);
+  }
+  const int in_flight =
+      planner::micro_batches_in_flight(coordinates_.stage, stages, job.parallel.micro_batches());
+  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), *compute_, job.parallel.micro_batches(),
+                                                   in_flight, timeline);
+  reducer_ =
+      std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
+  const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
+                     static_cast<std::size_t>(job.shape.context);
+  tokens_.resize(share);
+  targets_.resize(share);
+}
+
+void PipelineTrainer::load_tokens(int step) {
+  const bool needed = compute_->layout().first() || compute_->layout().last();
+  const int share = job_.parallel.global_batch / job_.parallel.replicas;
+  const auto context = static_cast<std::size_t>(job_.shape.context);
+  for (int row = 0; needed && row < share; ++row) {
+    const std::size_t begin = static_cast<std::size_t>(row) * context;
+    text_.read_row(static_cast<std::uint64_t>(step), job_.parallel.global_batch,
+                   coordinates_.replica * share + row, job_.shape.vocabulary,
+                   std::span(tokens_).subspan(begin, context), std::span(targets_).subspan(begin, context));
+  }
+}
+
+std::span<const std::int32_t> PipelineTrainer::rows_of(const std::vector<std::int32_t>& tokens,
+                                                       int micro_batch) const {
+  const auto count =
+      static_cast<std::size_t>(job_.parallel.micro_batch) * static_cast<std::size_t>(job_.shape.context);
+  return std::span(tokens).subspan(static_cast<std::size_t>(micro_batch) * count, count);
+}
+
+void PipelineTrainer::forward(int micro_batch) {
+  transfers_->before_forward(micro_batch);
+  {
+    const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
+    loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
+                                   [this] { transfers_->progress(); });
+  }
+  transfers_->after_forward(micro_batch);
+}
+
+void PipelineTrainer::backward(int micro_batch) {
+  transfers_->before_backward(micro_batch);
+  {
+    const Timed timed(timeline_, "backward", Activity::kBackward, micro_batch);
+    GradientsFinal announce;
+    if (micro_batch + 1 == job_.parallel.micro_batches())
+      announce = [this](std::size_t from) { reducer_->gradients_final(from); };
+    compute_->backward(
+        micro_batch, rows_of(tokens_, micro_batch), [this] { transfers_->progress(); }, announce);
+  }
+  transfers_->after_backward(micro_batch);
+}
+
+StepReport PipelineTrainer::step(int step, bool stop) {
+  const TimePoint begin = Clock::steady().now();
+  timeline_.set_step(step);
+  loss_sum_ = 0;
+  load_tokens(step);
+  {
+    const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
+    compute_->clear_gradients();
+  }
+  transfers_->begin_step();
+  for (const planner::Operation& operation : schedule_) {
+    if (operation.kind == planner::Operation::Kind::kForward)
+      forward(operation.micro_batch);
+    else
+      backward(operation.micro_batch);
+  }
+  transfers_->end_step();
+
+  // Over the replicas: the loss, and whether any rank wants to stop. Then over the stages: the same two, and
+  // the norm, which is equal on all replicas.
+  double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
+  reducer_->finish(std::span(sums).first(2));
+  {
+    const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
+    sums[2] = compute_->gradient_square_sum();
+  }
+  if (pipeline_ != nullptr) {
+    const Timed timed(timeline_, "wait for norm", Activity::kWait);
+    pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
+  }
+
+  StepReport report;
+  report.step = step;
+  const double tokens = static_cast<double>(job_.parallel.global_batch) * job_.shape.context;
+  report.loss = sums[0] / tokens;
+  report.interrupted = sums[1] > 0;
+  report.gradient_norm = std::sqrt(sums[2]);
+  if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
+    fail(Cause::kInvalidUsage,
+         "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
+         report.loss, report.gradient_norm);
+  {
+    const Timed timed(timeline_, "update", Activity::kUpdate);
+    compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
+  }
+  timeline_.end_step();
+  report.seconds = to_seconds(Clock::steady().now() - begin);
+  report.tokens_per_second = tokens / report.seconds;
+  return report;
+}
+
+std::vector<float> PipelineTrainer::gather() {
+  const int own = world_ == nullptr ? 0 : world_->rank();
+  if (own != 0) {
+    const std::span<const float> mine = compute_->parameters();
+    if (coordinates_.replica == 0) world_->send(mine.data(), mine.size_bytes(), 0);
+    return {};
+  }
+  std::vector<float> all(parameter_count(job_.shape));
+  for (int stage = 0; stage < job_.parallel.pipeline(); ++stage) {
+    const int owner = job_.parallel.rank_at(stage, 0);
+    const planner::Stage& layers = job_.parallel.stages[static_cast<std::size_t>(stage)];
+    const StageParameters layout(job_.shape, layers.first_layer, layers.layers);
+    std::vector<float> received(owner == own ? 0 : layout.size());
+    if (owner != own) world_->receive(received.data(), received.size() * sizeof(float), owner);
+    const std::span<const float> arena = owner == own ? compute_->parameters() : std::span<float>(received);
+    for (const Slice& slice : layout.slices())
+      if (!layout.is_copy(slice))
+        std::ranges::copy(arena.subspan(slice.offset, slice.elements),
+                          all.begin() + static_cast<std::ptrdiff_t>(slice.position));
+  }
+  return all;
+}
+
+std::vector<collectives::LinkTraffic> PipelineTrainer::traffic() const {
+  std::vector<collectives::LinkTraffic> total;
+  for (const Communicator* communicator :
+       {static_cast<const Communicator*>(world_), static_cast<const Communicator*>(pipeline_.get()),
+        static_cast<const Communicator*>(data_.get()), static_cast<const Communicator*>(tied_.get())})
+    add_traffic(total, communicator);
+  return total;
+}
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,89 @@
+// One rank's part of a training step: it runs the 1F1B schedule, the transfers between stages, the reduction
+// over replicas and the optimizer.
+//
+// trainer/pipeline/ owns what ties the ranks of a job together: who holds what, what travels between them,
+// and when.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+#include "planner/model/schedule.h"
+#include "trainer/model/stage_compute.h"
+#include "trainer/model/text_file.h"
+#include "trainer/pipeline/gradient_reducer.h"
+#include "trainer/pipeline/parallel_config.h"
+#include "trainer/pipeline/pipeline_transfers.h"
+#include "trainer/pipeline/timeline.h"
+
+namespace tombolo::trainer {
+
+/// What to train and how; equal on every rank.
+struct Job {
+  Shape shape;
+  ParallelConfig parallel;
+  AdamW optimizer;
+  std::string data;                                             ///< path of the training text
+  std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
+  int threads = 1;                                              ///< for matrix products, per rank
+  compute::Precision precision = compute::Precision::kFloat32;  ///< of matrix products
+  /// Gradients are reduced in pieces of at least this many bytes.
+  std::size_t bucket_bytes = 256 * 1024;
+};
+
+struct StepReport {
+  int step = 0;
+  double loss = 0;           ///< mean over the global batch, natural logarithm
+  double gradient_norm = 0;  ///< of the whole model, before clipping
+  double seconds = 0;
+  double tokens_per_second = 0;  ///< of all replicas
+  bool interrupted = false;      ///< some rank asked to stop; the update was made
+};
+
+/// One thread at a time.
+class PipelineTrainer {
+ public:
+  /// Collective. `world` has parallel.ranks() members and outlives the object; null stands for a single rank
+  /// and no sockets. Throws kInvalidUsage for a job of another number of ranks, unusable data, or a
+  /// checkpoint of another shape.
+  PipelineTrainer(const Job& job, collectives::Communicator* world, Timeline& timeline);
+
+  /// Collective: one optimizer step. Every rank gets the same report but for `seconds`. `stop`: this rank
+  /// asks all to stop. Throws what a communicator throws, and kInvalidUsage when the loss is no longer a
+  /// number.
+  StepReport step(int step, bool stop);
+
+  /// Collective: all parameters in a checkpoint's order on rank 0; elsewhere empty.
+  std::vector<float> gather();
+
+  StageCompute& compute() noexcept { return *compute_; }
+  RankCoordinates coordinates() const noexcept { return coordinates_; }
+  /// Threads for matrix products.
+  int threads() const noexcept { return job_.threads; }
+  /// Payload bytes by pair of NICs, added up over this rank's communicators.
+  std::vector<collectives::LinkTraffic> traffic() const;
+
+ private:
+  void forward(int micro_batch);
+  void backward(int micro_batch);
+  void load_tokens(int step);
+  std::span<const std::int32_t> rows_of(const std::vector<std::int32_t>& tokens, int micro_batch) const;
+
+  Job job_;
+  collectives::Communicator* world_;
+  Timeline& timeline_;
+  RankCoordinates coordinates_;
+  std::vector<planner::Operation> schedule_;
+  TextFile text_;
+  std::unique_ptr<StageCompute> compute_;
+  // The helper thread uses data_ and tied_, so it is declared after them: it ends before they do.
+  std::unique_ptr<collectives::Communicator> pipeline_, data_, tied_;
+  std::unique_ptr<PipelineTransfers> transfers_;
+  std::unique_ptr<GradientReducer> reducer_;
+  std::vector<std::int32_t> tokens_, targets_;  ///< this replica's rows of the step
+  double loss_sum_ = 0;
+};
+
+}  // namespace tombolo::trainer

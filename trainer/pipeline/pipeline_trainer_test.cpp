@@ -1,0 +1,204 @@
+// Every parallel configuration must train as one rank does. Ranks are threads; their bytes go over loopback.
+#include "trainer/pipeline/pipeline_trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "base/error.h"
+#include "base/randomized_test.h"
+#include "base/temporary_folder.h"
+#include "collectives/testing/test_support.h"
+
+namespace tombolo::trainer {
+namespace {
+
+using collectives::Communicator;
+
+/// Runs `body` on each of `ranks` ranks of one host, each in its own thread.
+void with_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+  const auto on_one_host = [](collectives::Options& options) {
+    options.router.host.name = "here";
+    options.identity.local_rank = options.identity.rank;
+  };
+  collectives::test::expect_fine(
+      collectives::test::run_ranks(std::string(static_cast<std::size_t>(ranks), 'A'), body, on_one_host));
+}
+
+class PipelineTraining : public testing::Test {
+ protected:
+  PipelineTraining() {
+    job_.shape.context = 24;
+    job_.shape.padded_vocabulary = 256;
+    job_.shape.layers = 5;
+    job_.shape.heads = 2;
+    job_.shape.width = 32;
+    job_.optimizer.learning_rate = 3e-3;
+    job_.optimizer.weight_decay = 0.1;
+    job_.optimizer.clip = 0.5;
+    job_.optimizer.warmup = 3;
+    job_.bucket_bytes = 1;  // as many reductions as there are
+    job_.data = folder_.file("text");
+    std::mt19937 random(test_seed(1));
+    std::string text;
+    while (text.size() < 3000) text += std::array{"ab ", "stone ", "water\n", "the "}[random() % 4];
+    folder_.write("text", text);
+  }
+
+  struct Run {
+    std::vector<double> losses, norms;
+    std::vector<float> parameters;
+  };
+
+  Run run(PipelineTrainer& trainer, int steps) {
+    Run result;
+    for (int step = 0; step < steps; ++step) {
+      const StepReport report = trainer.step(step, false);
+      result.losses.push_back(report.loss);
+      result.norms.push_back(report.gradient_norm);
+    }
+    result.parameters = trainer.gather();
+    return result;
+  }
+
+  Run alone(int steps) {
+    Job job = job_;
+    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, nullptr, timeline);
+    return run(trainer, steps);
+  }
+
+  void expect_same_as_alone(const ParallelConfig& layout, int steps) {
+    const Run expected = alone(steps);
+    Job job = job_;
+    job.parallel = layout;
+    with_ranks(layout.ranks(), [&](Communicator& world) {
+      Timeline timeline(Clock::steady().now());
+      PipelineTrainer trainer(job, &world, timeline);
+      const Run result = run(trainer, steps);
+      world.barrier();
+      for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+        EXPECT_NEAR(result.losses[step], expected.losses[step], step == 0 ? 1e-5 : 1e-4) << "step " << step;
+        EXPECT_NEAR(result.norms[step], expected.norms[step], 1e-3 * expected.norms[step]) << "step " << step;
+      }
+      if (world.rank() != 0) return;
+      ASSERT_EQ(result.parameters.size(), expected.parameters.size());
+      for (std::size_t at = 0; at < expected.parameters.size(); ++at)
+        ASSERT_NEAR(result.parameters[at], expected.parameters[at], 2e-3) << at;
+    });
+    EXPECT_LT(expected.losses.back(), expected.losses.front() - 0.5)
+        << "too little was learnt to prove anything";
+  }
+
+  static constexpr int kBatch = 12;
+  Job job_;
+  TemporaryFolder folder_;
+};
+
+struct Case {
+  int pipeline, replicas, micro_batch;
+};
+
+class Layouts : public PipelineTraining, public testing::WithParamInterface<Case> {};
+
+TEST_P(Layouts, LossNormAndParametersEqualThoseOfOneRank) {
+  const Case& layout = GetParam();
+  expect_same_as_alone(
+      even_parallel_config(job_.shape, layout.pipeline, layout.replicas, kBatch, layout.micro_batch), 30);
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& layout) {
+  return fmt::format("Stages{}Replicas{}Rows{}", layout.param.pipeline, layout.param.replicas,
+                     layout.param.micro_batch);
+}
+
+INSTANTIATE_TEST_SUITE_P(Even, Layouts,
+                         testing::Values(Case{1, 2, 3}, Case{1, 3, 4}, Case{2, 1, 1}, Case{2, 1, 12},
+                                         Case{3, 1, 2}, Case{2, 2, 1}, Case{3, 2, 2}, Case{5, 1, 4}),
+                         case_name);
+
+TEST_F(PipelineTraining, MicroBatchesOnOneRankGiveTheLossOfOneBatch) {
+  const Run expected = alone(10);
+  for (int micro_batch : {1, 4, 6}) {
+    Job job = job_;
+    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, micro_batch);
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, nullptr, timeline);
+    const Run result = run(trainer, 10);
+    for (std::size_t step = 0; step < 10; ++step)
+      EXPECT_NEAR(result.losses[step], expected.losses[step], 1e-5);
+  }
+}
+
+TEST_F(PipelineTraining, APlansUnevenStagesAndShuffledRanksGiveTheLossOfOneRank) {
+  ParallelConfig layout = even_parallel_config(job_.shape, 2, 2, kBatch, 3);
+  layout.stages = {{0, 1}, {1, 4}};
+  layout.coordinates = {{1, 1}, {0, 0}, {1, 0}, {0, 1}};
+  expect_same_as_alone(layout, 30);
+}
+
+TEST_F(PipelineTraining, BothCopiesOfTheEmbeddingStayEqual) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  std::vector<std::vector<float>> copies(4);
+  with_ranks(4, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, &world, timeline);
+    for (int step = 0; step < 5; ++step) trainer.step(step, false);
+    const Slice& slice = trainer.compute().layout().find(Tensor::kTokenEmbedding);
+    const auto values = trainer.compute().parameters().subspan(slice.offset, slice.elements);
+    copies[static_cast<std::size_t>(world.rank())].assign(values.begin(), values.end());
+    world.barrier();
+  });
+  for (const auto& copy : copies) EXPECT_EQ(copy, copies[0]);
+}
+
+TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  std::atomic<int> stopped{0};
+  with_ranks(4, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, &world, timeline);
+    EXPECT_FALSE(trainer.step(0, false).interrupted);
+    if (trainer.step(1, world.rank() == 2).interrupted) ++stopped;
+    world.barrier();
+  });
+  EXPECT_EQ(stopped, 4);
+}
+
+TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  Timeline timeline(Clock::steady().now());
+  try {
+    PipelineTrainer trainer(job, nullptr, timeline);
+    FAIL() << "one rank took a layout for four";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kInvalidUsage);
+    EXPECT_NE(std::string(error.what()).find("takes 4 ranks, but 1 is running"), std::string::npos);
+  }
+}
+
+TEST_F(PipelineTraining, ALossThatIsNoNumberEndsTraining) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+  job.optimizer.learning_rate = 1e30;
+  job.optimizer.warmup = 0;
+  Timeline timeline(Clock::steady().now());
+  PipelineTrainer trainer(job, nullptr, timeline);
+  EXPECT_THROW(
+      {
+        for (int step = 0; step < 5; ++step) trainer.step(step, false);
+      },
+      Error);
+}
+
+}  // namespace
+}  // namespace tombolo::trainer

@@ -1,0 +1,55 @@
+// Transfers of activations and their gradients between neighbouring pipeline stages. Receives are posted as
+// soon as a buffer is free; a send is waited for only when its buffer is needed again.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+#include "trainer/model/stage_compute.h"
+#include "trainer/pipeline/timeline.h"
+
+namespace tombolo::trainer {
+
+/// Used by the thread that computes. With a null communicator (one stage) every call does nothing.
+class PipelineTransfers {
+ public:
+  /// `pipeline`: the ranks of one replica, in stage order; this rank is stage `pipeline->rank()`. All
+  /// arguments outlive the object.
+  PipelineTransfers(collectives::Communicator* pipeline, StageCompute& compute, int micro_batches,
+                    int in_flight, Timeline& timeline);
+
+  /// Posts the step's first receives.
+  void begin_step();
+  /// Returns when the micro-batch's input has arrived and the buffers that its forward pass overwrites are
+  /// free.
+  void before_forward(int micro_batch);
+  void after_forward(int micro_batch);
+  void before_backward(int micro_batch);
+  void after_backward(int micro_batch);
+  /// Returns when all that was sent has left its buffers.
+  void end_step();
+  /// Keeps transfers going.
+  void progress();
+
+ private:
+  using Pending = std::vector<std::optional<collectives::Work>>;
+
+  bool has_previous() const noexcept { return pipeline_ != nullptr && pipeline_->rank() > 0; }
+  bool has_next() const noexcept { return pipeline_ != nullptr && pipeline_->rank() + 1 < pipeline_->size(); }
+  void finish(std::optional<collectives::Work>& work, std::string_view what, int micro_batch);
+  /// Posts the receive of the next gradient if its buffer is free; with `wait`, makes it free.
+  bool post_gradient(bool wait);
+
+  collectives::Communicator* pipeline_;
+  StageCompute& compute_;
+  int micro_batches_;
+  int in_flight_;
+  Timeline& timeline_;
+  // Transfers under way, by micro-batch of the current step.
+  Pending inputs_, outputs_, gradients_in_, gradients_out_;
+  int next_gradient_ = 0;  ///< the micro-batch whose gradient's receive is posted next
+  int backwards_ = 0;      ///< backward passes completed in this step
+};
+
+}  // namespace tombolo::trainer

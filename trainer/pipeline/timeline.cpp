@@ -1,0 +1,96 @@
+#include "trainer/pipeline/timeline.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace tombolo::trainer {
+namespace {
+
+constexpr std::string_view kCategories[] = {"compute", "compute", "compute", "wait", "reduce"};
+
+double microseconds(Duration duration) {
+  return to_seconds(duration) * 1e6;
+}
+
+double seconds_of(clockid_t clock) noexcept {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+Json name_event(std::string_view what, int rank, int thread, const std::string& name) {
+  return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", thread}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+void Timeline::keep(int first, int count) noexcept {
+  first_ = first;
+  count_ = count;
+}
+
+void Timeline::set_step(int step) noexcept {
+  const std::scoped_lock lock(mutex_);
+  step_ = step;
+  if (!keeps_steps_) return;
+  steps_.resize(static_cast<std::size_t>(step) + 1);
+  process_began_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+void Timeline::end_step() {
+  const std::scoped_lock lock(mutex_);
+  if (!keeps_steps_) return;
+  StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+  step.sending = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process_began_;
+  for (const Activity computing : {Activity::kForward, Activity::kBackward, Activity::kUpdate})
+    step.sending -= step.processor[static_cast<std::size_t>(computing)];
+  // The kernel reads the two clocks at slightly different times, so that the difference may come out below 0.
+  step.sending = std::max(0.0, step.sending);
+}
+
+void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
+                   double processor) {
+  const std::scoped_lock lock(mutex_);
+  const double took = to_seconds(end - begin);
+  const auto index = static_cast<std::size_t>(activity);
+  seconds_[index] += took;
+  if (keeps_steps_) {
+    StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+    step.elapsed[index] += took;
+    step.processor[index] += processor;
+  }
+  if (step_ >= first_ && step_ < first_ + count_)
+    bars_.push_back({name, activity, step_, micro_batch, begin, end});
+}
+
+double thread_processor_seconds() noexcept {
+  return seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+double Timeline::seconds(Activity activity) const noexcept {
+  return seconds_[static_cast<std::size_t>(activity)];
+}
+
+Json Timeline::events(int rank, const std::string& label) const {
+  Json events = Json::array();
+  events.push_back(name_event("process_name", rank, 0, label));
+  events.push_back(name_event("thread_name", rank, 0, "compute"));
+  events.push_back(name_event("thread_name", rank, 1, "reduce gradients"));
+  for (const Bar& bar : bars_) {
+    Json arguments{{"step", bar.step}};
+    if (bar.micro_batch >= 0) arguments["micro_batch"] = bar.micro_batch;
+    events.push_back({{"name", bar.name},
+                      {"cat", kCategories[static_cast<int>(bar.activity)]},
+                      {"ph", "X"},
+                      {"ts", microseconds(bar.begin - start_)},
+                      {"dur", microseconds(bar.end - bar.begin)},
+                      {"pid", rank},
+                      {"tid", bar.activity == Activity::kReduce ? 1 : 0},
+                      {"args", std::move(arguments)}});
+  }
+  return events;
+}
+
+}  // namespace tombolo::trainer

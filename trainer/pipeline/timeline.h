@@ -1,0 +1,105 @@
+// What each rank did when: bars for a Chrome trace, and the seconds that each kind of activity took.
+#pragma once
+
+#include <array>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+
+namespace tombolo::trainer {
+
+/// What a bar is counted as.
+enum class Activity {
+  kForward,
+  kBackward,
+  kUpdate,  ///< all that the optimizer does: clearing gradients, their norm, the parameters
+  kWait,    ///< the computing thread stands still for another rank
+  kReduce,  ///< the helper thread reduces gradients
+};
+/// Seconds by activity.
+using ActivitySeconds = std::array<double, 5>;
+
+struct StepSeconds {
+  ActivitySeconds elapsed{};
+  ActivitySeconds processor{};  ///< the part of `elapsed` in which the thread had a core
+  double sending = 0;           ///< processor time of the whole process that went into no pass and no update
+};
+
+/// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
+/// thread; the rest only while no other thread is in add().
+class Timeline {
+ public:
+  /// `start` is zero on the time axis.
+  explicit Timeline(TimePoint start) : start_(start) {}
+
+  /// Bars are kept for steps in [first, first + count); times are added up for all.
+  void keep(int first, int count) noexcept;
+  /// Times are kept for each step too.
+  void keep_steps() noexcept { keeps_steps_ = true; }
+  /// To be called before a step's first bar; steps come in order.
+  void set_step(int step) noexcept;
+  /// `name` has static lifetime; `processor`: seconds that the thread ran meanwhile.
+  void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
+           double processor);
+  /// Counts as sending the processor time that the process used since set_step() outside passes and updates.
+  void end_step();
+
+  /// Sum over all steps.
+  double seconds(Activity activity) const noexcept;
+  /// One entry per step, from step 0 on; empty unless keep_steps() was called before the first.
+  const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
+  /// Chrome trace events: one process per rank, one thread that computes and one that reduces.
+  Json events(int rank, const std::string& label) const;
+
+ private:
+  struct Bar {
+    std::string_view name;
+    Activity activity;
+    int step;
+    int micro_batch;
+    TimePoint begin, end;
+  };
+  std::mutex mutex_;
+  TimePoint start_;
+  int first_ = 0, count_ = 0, step_ = 0;
+  std::vector<Bar> bars_;
+  ActivitySeconds seconds_{};
+  bool keeps_steps_ = false;
+  std::vector<StepSeconds> steps_;
+  double process_began_ = 0;  ///< processor time of the process when the step began
+};
+
+/// Seconds that the calling thread has had a core.
+double thread_processor_seconds() noexcept;
+
+/// Adds a bar from construction to destruction.
+class Timed {
+ public:
+  Timed(Timeline& timeline, std::string_view name, Activity activity, int micro_batch = -1)
+      : timeline_(timeline),
+        name_(name),
+        activity_(activity),
+        micro_batch_(micro_batch),
+        ran_(thread_processor_seconds()),
+        begin_(Clock::steady().now()) {}
+  ~Timed() {
+    const TimePoint end = Clock::steady().now();
+    timeline_.add(name_, activity_, micro_batch_, begin_, end, thread_processor_seconds() - ran_);
+  }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  Timeline& timeline_;
+  std::string_view name_;
+  Activity activity_;
+  int micro_batch_;
+  double ran_;
+  TimePoint begin_;
+};
+
+}  // namespace tombolo::trainer

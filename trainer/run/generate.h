@@ -1,0 +1,27 @@
+// Text from a trained model, byte by byte.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "trainer/model/model.h"
+
+namespace tombolo::trainer {
+
+struct GenerateOptions {
+  int bytes = 0;
+  double temperature = 1.0;  ///< 0 = always the likeliest byte
+  std::uint64_t seed = 1;
+  std::string prompt = "\n";  ///< not part of the result; at least one byte
+  int threads = 1;
+};
+
+/// `parameters`: the whole model in a checkpoint's order. The same arguments give the same text. Asks
+/// `stop_requested`, where there is one, before every byte, and returns what it has when that says so. Throws
+/// kInvalidUsage on an empty prompt or a temperature below 0.
+std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
+                     const std::function<bool()>& stop_requested = {});
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,65 @@
+#include "trainer/run/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "base/error.h"
+
+namespace tombolo::trainer {
+namespace {
+
+/// A model whose blocks add nothing: what follows a byte is decided by the byte's embedding alone.
+struct Echo {
+  Echo() {
+    shape.context = 4;
+    shape.padded_vocabulary = 256;
+    shape.layers = 1;
+    shape.heads = 1;
+    shape.width = 4;
+    parameters.assign(parameter_count(shape), 0.0F);
+    for (int at = 0; at < 4; ++at)
+      parameters[tensor_position(shape, Tensor::kFinalNormWeight, 0) + static_cast<std::size_t>(at)] = 1;
+    const float direction[4] = {3, -1, -1, -1};
+    for (int at = 0; at < 4; ++at) {
+      parameters[static_cast<std::size_t>('a' * 4 + at)] = direction[at];
+      parameters[static_cast<std::size_t>('b' * 4 + at)] = 2 * direction[at];
+    }
+  }
+  Shape shape;
+  std::vector<float> parameters;
+};
+
+TEST(Generate, WithoutTemperatureTheLikeliestByteFollows) {
+  const Echo model;
+  const GenerateOptions options{.bytes = 9, .temperature = 0, .prompt = "a"};  // more than the context holds
+  // Both point the same way, and "b" twice as far: it scores highest after either.
+  EXPECT_EQ(generate(model.shape, model.parameters, options), "bbbbbbbbb");
+}
+
+TEST(Generate, TheSeedDecidesAndTemperatureSpreads) {
+  const Echo model;
+  GenerateOptions options{.bytes = 40, .temperature = 30, .prompt = "a"};
+  const std::string first = generate(model.shape, model.parameters, options);
+  EXPECT_EQ(first.size(), 40U);
+  EXPECT_EQ(generate(model.shape, model.parameters, options), first);
+  options.seed = 2;
+  EXPECT_NE(generate(model.shape, model.parameters, options), first);
+}
+
+TEST(Generate, AStopIsHeededBeforeEveryByte) {
+  const Echo model;
+  const GenerateOptions options{.bytes = 40, .temperature = 0, .prompt = "a"};
+  int asked = 0;
+  EXPECT_EQ(generate(model.shape, model.parameters, options, [&] { return ++asked > 3; }), "bbb");
+}
+
+TEST(Generate, AnEmptyPromptAndANegativeTemperatureAreRefused) {
+  const Echo model;
+  for (const GenerateOptions& options : {GenerateOptions{.bytes = 1, .prompt = ""},
+                                         GenerateOptions{.bytes = 1, .temperature = -1, .prompt = "a"}})
+    EXPECT_THROW(generate(model.shape, model.parameters, options), Error);
+}
+
+}  // namespace
+}  // namespace tombolo::trainer

@@ -1,0 +1,41 @@
+// How long the parts of a model take on this rank, by the trainer's own kernels: what the planner needs in
+// place of an estimate by FLOPs.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "base/clock.h"
+#include "trainer/model/model.h"
+
+namespace tombolo::trainer {
+
+/// Times of one micro-batch, on one rank that has its core to itself.
+struct PartTimes {
+  double forward = 0, backward = 0;  ///< seconds
+  double update = 0;                 ///< seconds per step: clearing gradients, their norm, AdamW
+  std::size_t kept_bytes = 0;        ///< activations kept for the backward pass
+};
+
+struct LayerTimes {
+  PartTimes layer;      ///< one transformer block
+  PartTimes embedding;  ///< what the first stage has besides its blocks
+  PartTimes head;       ///< what the last stage has besides: norm, output projection, loss. Its update is the
+                        ///< norm's and that of its own copy of the embedding, as in a pipeline
+};
+
+struct LayerTimesOptions {
+  Shape shape;  ///< its number of layers does not matter
+  int rows = 1;
+  /// Steps are run for about this long, and at least one after the warm-up.
+  Duration budget = std::chrono::seconds(1);
+  int threads = 1;              ///< for matrix products
+  std::function<void()> ready;  ///< called once warm, so that several ranks can begin together; may be empty
+};
+
+/// Runs training steps of a model of three layers on random tokens, two micro-batches in flight so that
+/// caches hold what they hold in a pipeline, and takes the median of every part. Throws kInvalidUsage for a
+/// shape out of range, kSystem where memory does not suffice.
+LayerTimes time_layers(const LayerTimesOptions& options);
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,86 @@
+// resolve(): makes one job of options, plan and checkpoint.
+#include "base/error.h"
+#include "trainer/model/checkpoint.h"
+#include "trainer/run/train.h"
+
+namespace tombolo::trainer {
+namespace {
+
+/// The value that `decider` sets, which a given option must equal; without one, the option or its default.
+int settle(std::string_view what, std::optional<int> option, std::optional<int> decided,
+           std::string_view decider, int default_value) {
+  if (!decided) return option.value_or(default_value);
+  if (option && *option != *decided)
+    fail(Cause::kInvalidUsage, "--{} {} contradicts {}, which says {}", what, *option, decider, *decided);
+  return *decided;
+}
+
+}  // namespace
+
+Job resolve(const TrainOptions& options) {
+  if (options.data.empty()) fail(Cause::kInvalidUsage, "--data names no file");
+  if (options.steps < 0) fail(Cause::kInvalidUsage, "--steps {} is below 0", options.steps);
+  if (options.threads < 1) fail(Cause::kInvalidUsage, "--threads {} is below 1", options.threads);
+  std::optional<planner::Plan> plan;
+  if (!options.plan.empty()) {
+    if (options.pipeline || options.replicas || options.micro_batch)
+      fail(Cause::kInvalidUsage, "--plan already says what --pipeline, --replicas and --micro-batch would");
+    plan = planner::Plan::load(options.plan);
+    try {
+      to_shape(plan->job.model);
+    } catch (const Error& error) {
+      fail(error.cause(), "plan {}: {}", options.plan, error.what());
+    }
+  }
+  std::optional<Shape> stored;
+  if (!options.init.starts_with("random:")) stored = read_checkpoint_shape(options.init);
+  const std::string decider =
+      stored ? fmt::format("checkpoint {}", options.init) : fmt::format("plan {}", options.plan);
+  auto decided = [&](int Shape::*in_file, int planner::Model::*in_plan) -> std::optional<int> {
+    if (stored) return (*stored).*in_file;
+    if (plan) return plan->job.model.*in_plan;
+    return std::nullopt;
+  };
+
+  Job job;
+  job.data = options.data;
+  job.init = options.init;
+  job.optimizer = options.optimizer;
+  job.threads = options.threads;
+  job.precision = options.precision;
+  job.bucket_bytes = options.bucket_bytes;
+  Shape& shape = job.shape;
+  shape.layers =
+      settle("layers", options.layers, decided(&Shape::layers, &planner::Model::layers), decider, 4);
+  shape.width = settle("width", options.width, decided(&Shape::width, &planner::Model::hidden), decider, 128);
+  shape.heads = settle("heads", options.heads, decided(&Shape::heads, &planner::Model::heads), decider, 4);
+  shape.context =
+      settle("context", options.context, decided(&Shape::context, &planner::Model::context), decider, 128);
+  shape.vocabulary = settle("vocabulary", options.vocabulary,
+                            decided(&Shape::vocabulary, &planner::Model::vocabulary), decider, 256);
+  shape.padded_vocabulary = stored ? stored->padded_vocabulary : padded_vocabulary(shape.vocabulary);
+  shape.check();
+  if (stored && plan) {
+    const planner::Model& model = plan->job.model;
+    const planner::Model held = to_planner_model(shape);
+    if (model.layers != held.layers || model.hidden != held.hidden || model.heads != held.heads ||
+        model.context != held.context || model.vocabulary != held.vocabulary)
+      fail(Cause::kInvalidUsage,
+           "checkpoint {} holds {}, but plan {} is for {} layers, width {}, {} heads, context {}, "
+           "vocabulary {}",
+           options.init, shape.text(), options.plan, model.layers, model.hidden, model.heads, model.context,
+           model.vocabulary);
+  }
+  std::optional<int> planned_batch;
+  if (plan) planned_batch = plan->job.global_batch;
+  const int batch = settle("batch", options.batch, planned_batch, fmt::format("plan {}", options.plan), 8);
+  job.parallel = plan
+                     ? parallel_config_of(*plan)
+                     : even_parallel_config(shape, options.pipeline.value_or(1), options.replicas.value_or(1),
+                                            batch, options.micro_batch.value_or(0));
+  job.parallel.check(shape);
+  job.optimizer.check();
+  return job;
+}
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,74 @@
+// A whole training run, from options to files.
+//
+// trainer/run/ owns what surrounds the training steps: options, placement, logs and result files, sampling,
+// and the measurement of layers that planning needs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/engine/communicator.h"
+#include "trainer/pipeline/pipeline_trainer.h"
+#include "trainer/run/generate.h"
+
+namespace tombolo::trainer {
+
+/// What is not given comes from the checkpoint, then from the plan, then from the defaults stated here.
+struct TrainOptions {
+  std::string data;
+  std::string init = "random:1337";
+  std::string plan;                ///< path; excludes pipeline, replicas and micro_batch
+  std::optional<int> layers;       ///< 4
+  std::optional<int> width;        ///< 128
+  std::optional<int> heads;        ///< 4
+  std::optional<int> context;      ///< 128
+  std::optional<int> vocabulary;   ///< 256
+  std::optional<int> batch;        ///< 8 rows, over all replicas
+  std::optional<int> pipeline;     ///< 1 stage
+  std::optional<int> replicas;     ///< 1
+  std::optional<int> micro_batch;  ///< 0: see even_parallel_config
+  AdamW optimizer;
+  int steps = 100;
+  int threads = 1;
+  compute::Precision precision = compute::Precision::kFloat32;
+  std::uint64_t bucket_bytes = 256 * 1024;
+
+  // Files that rank 0 writes; empty = none.
+  std::string log;       ///< JSON lines, one per step, flushed
+  std::string save;      ///< checkpoint at the end (also after an interrupt)
+  std::string timeline;  ///< Chrome trace events
+  int timeline_first = 1;
+  int timeline_steps = 2;
+  std::string traffic;   ///< JSON: bytes per pair of NICs
+  std::string measured;  ///< JSON: planner::MeasuredRun
+
+  GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
+};
+
+/// Called on rank 0 only, except stop_requested.
+struct TrainHooks {
+  std::function<void(const Job&, const StageMemory&)> started;
+  std::function<void(const StepReport&)> stepped;
+  std::function<bool()> stop_requested;  ///< on every rank, between steps
+};
+
+struct TrainResult {
+  bool interrupted = false;
+  int steps = 0;  ///< made
+  /// On rank 0 where a sample is wanted and no interrupt came: what generate() takes. The caller leaves the
+  /// communicator first, so that no rank waits for the text.
+  Shape shape;
+  std::vector<float> parameters;
+};
+
+/// Fills in every choice that the options leave open. Throws kInvalidUsage where options contradict each
+/// other, the plan or the checkpoint.
+Job resolve(const TrainOptions& options);
+
+/// Collective over `world`; null = a single rank without sockets. Throws tombolo::Error.
+TrainResult train(const TrainOptions& options, collectives::Communicator* world, const TrainHooks& hooks);
+
+}  // namespace tombolo::trainer

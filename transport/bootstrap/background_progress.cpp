@@ -1,0 +1,64 @@
+#include "transport/bootstrap/background_progress.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace tombolo::transport::bootstrap {
+
+BackgroundProgress::~BackgroundProgress() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BackgroundProgress::add(Progressable* one) {
+  const std::lock_guard lock(mutex_);
+  progressables_.push_back(one);
+  if (thread_.joinable()) {
+    if (progressables_.size() == 1) changed_.notify_all();
+    return;
+  }
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+    pthread_setname_np(thread_.native_handle(), "tombolo-bg");
+  } catch (const std::system_error&) {
+    // Connections then move only inside their owners' calls.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void BackgroundProgress::wake() {
+  const std::lock_guard lock(mutex_);  // else the thread might have looked already, and not be asleep yet
+  changed_.notify_all();
+}
+
+void BackgroundProgress::remove(Progressable* one) {
+  const std::lock_guard lock(mutex_);
+  std::erase(progressables_, one);
+}
+
+void BackgroundProgress::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    const bool more = each_round_();
+    if (progressables_.empty() && !more) {
+      changed_.wait(lock);
+      continue;
+    }
+    Duration wait = more ? kSoon : kIdle;
+    for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
+    changed_.wait_for(lock, wait, [this] { return stop_; });
+  }
+}
+
+}  // namespace tombolo::transport::bootstrap

@@ -1,0 +1,107 @@
+// What connections have in common whose messages go another way than the control channel that they began on:
+// requests in order, their end by an error, and the watch over a peer that takes nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "transport/bootstrap/control_channel.h"
+#include "transport/observe/meters.h"
+#include "transport/request_pool.h"
+
+namespace tombolo::transport::bootstrap {
+
+class ChannelConnection : public HostMemoryConnection {
+ public:
+  const Error* error() const noexcept final { return error_ ? &*error_ : nullptr; }
+  std::uint64_t label() const noexcept final { return channel_.label; }
+  const Route& route() const noexcept final { return channel_.route; }
+  Statistics statistics() const noexcept final { return meter_->statistics(); }
+
+ protected:
+  ChannelConnection(ControlChannel channel, std::string_view carrier);
+
+  int socket() const noexcept { return channel_.socket.get(); }
+  TimePoint now() const noexcept { return channel_.clock->now(); }
+
+  /// What is posted, not yet in its window. Null where there is no room now; after an error it only waits to
+  /// be told of it.
+  PostedRequest* new_send(std::span<const std::byte> data) noexcept {
+    if (!error_ && outgoing_.full()) return nullptr;
+    if (outgoing_.empty()) moved_ = true;  // the time without progress counts from here
+    return sends_.take(const_cast<std::byte*>(data.data()), data.size());
+  }
+  PostedRequest* new_receive(std::span<std::byte> buffer) noexcept {
+    if (!error_ && incoming_.full()) return nullptr;
+    return receives_.take(buffer.data(), buffer.size());
+  }
+  /// The end of test(), after progress.
+  Outcome outcome_of(PostedRequest& request, std::size_t& bytes) noexcept {
+    return hand_back(request, error_.has_value(), sends_, receives_, bytes);
+  }
+  void finish_send(std::uint64_t sequence, PostedRequest& request) noexcept {
+    request.moved = request.size;
+    request.state = PostedRequest::State::kDone;
+    meter_->sent_bytes.add(request.size);
+    meter_->sent_messages.add(1);
+    outgoing_.finish(sequence);
+  }
+  void finish_receive(std::uint64_t sequence, PostedRequest& request, std::size_t bytes) noexcept {
+    request.moved = bytes;
+    request.state = PostedRequest::State::kDone;
+    meter_->received_bytes.add(bytes);
+    meter_->received_messages.add(1);
+    incoming_.finish(sequence);
+  }
+
+  /// After each turn. True where nothing moved for so many turns that it is time for looks that take system
+  /// calls, stalled() among them.
+  bool count_turn(bool moved) noexcept {
+    if (moved) {
+      moved_ = true;
+      idle_turns_ = 0;
+      stalls_.moved(*meter_, *channel_.clock);
+      return false;
+    }
+    if (++idle_turns_ < kTurnsToLook) return false;
+    idle_turns_ = 0;
+    return true;
+  }
+  /// What the peer is to be given up for; empty while it takes what is sent.
+  std::string stalled() noexcept;
+
+  /// The one error; the first that is set.
+  void set_error(Cause cause, std::string_view what) noexcept;
+
+  /// In append_wait_handles(): no turn may come before the one that ends the sleep.
+  void fall_asleep() const noexcept;
+  /// True once after fall_asleep().
+  bool wake_up() noexcept {
+    const bool slept = sleeps_;
+    sleeps_ = false;
+    return slept;
+  }
+  /// A control channel can always be written: where there is to be another look at once, that ends the sleep.
+  pollfd channel_handle(bool look_again) const noexcept {
+    return {socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0};
+  }
+
+  ControlChannel channel_;
+  std::string description_;
+  RequestPool sends_{true}, receives_{false};
+  Window outgoing_, incoming_;
+  Metering meter_;
+  std::optional<Error> error_;
+
+ private:
+  static constexpr unsigned kTurnsToLook = 1024;
+
+  mutable StallWatch stalls_;
+  mutable bool sleeps_ = false;
+  unsigned idle_turns_ = 0;
+  bool moved_ = true;
+  TimePoint last_moved_{};
+};
+
+}  // namespace tombolo::transport::bootstrap

@@ -1,0 +1,98 @@
+#include "transport/bootstrap/closing_sockets.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include "transport/bootstrap/socket.h"
+
+namespace tombolo::transport::bootstrap {
+namespace {
+
+// Each costs a descriptor.
+constexpr std::size_t kMost = 256;
+// An acknowledgement raises no event, so look again soon.
+constexpr auto kLookEvery = std::chrono::milliseconds(1);
+
+bool would_block() noexcept {
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+}  // namespace
+
+ClosingSockets::ClosingSockets(Duration longest, const Clock& clock) : longest_(longest), clock_(&clock) {
+  leaving_.reserve(kMost);
+}
+
+ClosingSockets::~ClosingSockets() {
+  for (;;) {
+    progress();
+    const TimePoint now = clock_->now();
+    std::erase_if(leaving_, [now](const Leaving& one) {
+      return now - one.since >= kShortest && now - one.moved >= kQuiet;
+    });
+    if (leaving_.empty()) return;
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+/// False once the peer's kernel has acknowledged all, this end's end included, or takes nothing any more.
+bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
+  const int socket = one.socket.get();
+  if (!one.rest.empty()) {
+    const ssize_t sent = send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && !would_block()) return false;
+    if (sent > 0) one.rest.erase(one.rest.begin(), one.rest.begin() + sent);
+    if (one.rest.empty()) shutdown(socket, SHUT_WR);
+  }
+  // What comes now is nobody's.
+  std::array<std::byte, 16 * 1024> dropped;
+  ssize_t got = 0;
+  do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
+  while (got > 0);
+  if (got < 0 && !would_block()) return false;  // after the peer's end (0) its process may still read
+  int unacknowledged = 0;
+  if (is_over(socket) || ioctl(socket, SIOCOUTQ, &unacknowledged) != 0) return false;
+  if (unacknowledged != one.unacknowledged) one.moved = now;
+  one.unacknowledged = unacknowledged;
+  return unacknowledged != 0 || !one.rest.empty();
+}
+
+void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
+  const TimePoint now = clock_->now();
+  Leaving one{std::move(socket), {last_words.begin(), last_words.end()}, now, now, 0};
+  if (one.rest.empty()) shutdown(one.socket.get(), SHUT_WR);
+  while (step(one, clock_->now())) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (leaving_.size() < kMost) {
+        leaving_.push_back(std::move(one));
+        return;
+      }
+      make_room();
+      if (leaving_.size() < kMost) continue;
+    }
+    progress();
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+/// The oldest goes, if it has had its time.
+void ClosingSockets::make_room() noexcept {
+  if (clock_->now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
+}
+
+bool ClosingSockets::progress() noexcept {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = clock_->now();
+  std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= longest_ || !step(one, now); });
+  return !leaving_.empty();
+}
+
+}  // namespace tombolo::transport::bootstrap

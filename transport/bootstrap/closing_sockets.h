@@ -1,0 +1,54 @@
+// Sockets of closed connections, until the peer's kernel has all that was sent.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/descriptor.h"
+
+namespace tombolo::transport::bootstrap {
+
+/// Closing a socket that holds unread bytes, or that gets some later, resets it, and a reset discards what
+/// the peer's kernel has not acknowledged yet: all that it has no room for, where the peer posts its receives
+/// late. So closed connections leave their sockets here. Thread-safe.
+class ClosingSockets {
+ public:
+  /// A socket is kept for so long at least, unless it is done. Afterwards this end's kernel still delivers on
+  /// its own, unless the peer sends something that nobody will read.
+  static constexpr Duration kShortest = std::chrono::milliseconds(250);
+  /// At the end only those are waited for whose peer took something within this time.
+  static constexpr Duration kQuiet = std::chrono::milliseconds(500);
+
+  /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
+  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady());
+  /// Waits for those that are left, as long as they move; bounded by `longest`.
+  ~ClosingSockets();
+  ClosingSockets(const ClosingSockets&) = delete;
+  ClosingSockets& operator=(const ClosingSockets&) = delete;
+
+  /// Takes over a socket to which nothing is written any more but `last_words` (copied), once there is room.
+  /// While there are very many, those that are not done leave early, or are waited for.
+  void add(Descriptor socket, std::span<const std::byte> last_words = {}) noexcept;
+  /// Moves all, closes those that are done. True while some are left.
+  bool progress() noexcept;
+
+ private:
+  struct Leaving {
+    Descriptor socket;
+    std::vector<std::byte> rest;  // of the last words
+    TimePoint since, moved;
+    int unacknowledged;
+  };
+  static bool step(Leaving& one, TimePoint now) noexcept;
+  void make_room() noexcept;
+
+  Duration longest_;
+  const Clock* clock_;
+  std::mutex mutex_;
+  std::vector<Leaving> leaving_;
+};
+
+}  // namespace tombolo::transport::bootstrap

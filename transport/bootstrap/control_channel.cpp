@@ -1,0 +1,67 @@
+#include "transport/bootstrap/control_channel.h"
+
+#include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/way.h"
+
+namespace tombolo::transport::bootstrap {
+namespace {
+
+/// Dials the control channel, and has a backend make the connection of it.
+class ChannelConnecting final : public Connecting {
+ public:
+  ChannelConnecting(std::shared_ptr<Acceptor> acceptor, Way way, ControlChannelBackend& backend)
+      : acceptor_(std::move(acceptor)),
+        way_(std::move(way)),
+        backend_(&backend),
+        dialing_(acceptor_->local(), way_, target_of(way_, way_.from, way_.to), hello_of(way_), 1) {}
+
+  std::unique_ptr<Connection> poll() override {
+    if (!set_up_) {
+      if (!dialing_.poll()) return nullptr;
+      dialing_.complete(way_.route);
+      const Local& local = *acceptor_->local();
+      set_up_ = backend_->set_up({dialing_.streams()[0].take_socket(), true, way_.from, way_.to, way_.route,
+                                  way_.options.label, way_.options.peer_name, dialing_.deadline(),
+                                  local.meters, way_.nic_pairs, local.idle_timeout, local.clock, local.log});
+    }
+    return set_up_->poll();
+  }
+  void append_wait_handles(std::vector<pollfd>& handles) const override {
+    if (set_up_) return set_up_->append_wait_handles(handles);
+    dialing_.append_wait_handles(handles);
+  }
+
+ private:
+  std::shared_ptr<Acceptor> acceptor_;  // holds the backend
+  Way way_;
+  ControlChannelBackend* backend_;
+  Dialing dialing_;
+  std::unique_ptr<Connecting> set_up_;
+};
+
+}  // namespace
+
+std::unique_ptr<Connecting> ControlChannelBackend::connect(std::shared_ptr<Acceptor> acceptor, Way way) {
+  return std::make_unique<ChannelConnecting>(std::move(acceptor), std::move(way), *this);
+}
+
+std::unique_ptr<Connecting> ControlChannelBackend::accept(std::shared_ptr<Acceptor> acceptor,
+                                                          AuthenticatedStream stream) {
+  const Local& local = *acceptor->local();
+  Route route = route_of(*acceptor, stream);
+  return set_up({std::move(stream.socket),
+                 false,
+                 acceptor->endpoint().offers[stream.offer],
+                 {},
+                 std::move(route),
+                 stream.hello.label,
+                 {},
+                 Deadline::after(patience_of(stream.hello), *local.clock),
+                 local.meters,
+                 {},
+                 local.idle_timeout,
+                 local.clock,
+                 local.log});
+}
+
+}  // namespace tombolo::transport::bootstrap

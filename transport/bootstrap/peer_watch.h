@@ -1,0 +1,49 @@
+// The control channel of a connection whose messages go another way: there the peer says goodbye, and there
+// its end is seen at once when it says nothing.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "transport/bootstrap/goodbye.h"
+
+namespace tombolo::transport::bootstrap {
+
+/// Does not own the socket, which must outlive it. Belongs to its connection's thread.
+class PeerWatch {
+ public:
+  PeerWatch(int socket, const Clock* clock) noexcept : socket_(socket), clock_(clock) {}
+
+  /// Reads what has come, which takes a system call. Empty, or what of it makes no sense.
+  std::string look() noexcept;
+  /// The peer is gone; what it sent before may still be on its way to here.
+  bool closing() const noexcept { return goodbye_.has_value() || ended_; }
+  const std::optional<Goodbye>& goodbye() const noexcept { return goodbye_; }
+  /// What the peer left with, once closing().
+  std::string ending() const;
+
+  /// Whether to wait for more of what the peer had sent: for two seconds from its end on, or from prolong().
+  bool patient() const noexcept { return clock_->now() < until_; }
+  void prolong() noexcept;
+  void give_up() noexcept { until_ = TimePoint{}; }  ///< nothing more can come
+
+  void say(const Goodbye& goodbye) noexcept;
+  /// For both ends. Also wakes whoever polls: an ended control channel is always ready.
+  void shut() noexcept;
+
+ private:
+  int socket_;
+  const Clock* clock_;
+  std::optional<Goodbye> goodbye_;
+  bool ended_ = false;
+  TimePoint until_{};
+  std::array<std::byte, Goodbye::kBytes> word_{};
+  std::size_t word_bytes_ = 0;
+};
+
+}  // namespace tombolo::transport::bootstrap

@@ -1,0 +1,63 @@
+#include "transport/observe/traced.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace tombolo::transport {
+namespace {
+
+/// Notes what it is asked to register; nothing can be sent over it.
+class Registering final : public Connection {
+ public:
+  struct Call {
+    std::span<std::byte> range;
+    int file = -1;
+    std::uint64_t offset = 0;
+    MemoryKind kind = MemoryKind::kHost;
+  };
+  explicit Registering(Call& last) : last_(last) {}
+
+  std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override {
+    last_ = {buffer, -1, 0, kind};
+    return std::make_unique<Memory>();
+  }
+  std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                           std::uint64_t offset) override {
+    last_ = {range, file, offset, MemoryKind::kCuda};
+    return std::make_unique<Memory>();
+  }
+  Request* post_send(std::span<const std::byte>, Memory*) noexcept override { return nullptr; }
+  Request* post_receive(std::span<std::byte>, Memory*) noexcept override { return nullptr; }
+  Outcome test(Request*, std::size_t&) noexcept override { return Outcome::kFailed; }
+  bool progress() noexcept override { return false; }
+  void append_wait_handles(std::vector<pollfd>&) const override {}
+  const Error* error() const noexcept override { return nullptr; }
+  std::uint64_t label() const noexcept override { return 0; }
+  const Route& route() const noexcept override { return route_; }
+  Statistics statistics() const noexcept override { return {}; }
+
+ private:
+  Call& last_;
+  Route route_;
+};
+
+TEST(Traced, ForwardsTheRegistrationOfMemory) {
+  Tracer tracer(1);
+  Registering::Call last;
+  const auto connection = traced(std::make_unique<Registering>(last), &tracer);
+  std::array<std::byte, 8> memory{};
+
+  EXPECT_NE(connection->register_memory(memory, MemoryKind::kCuda), nullptr);
+  EXPECT_EQ(last.range.data(), memory.data());
+  EXPECT_EQ(last.kind, MemoryKind::kCuda);
+
+  EXPECT_NE(connection->register_dma_buf(std::span(memory).first(4), 7, 4096), nullptr);
+  EXPECT_EQ(last.range.data(), memory.data());
+  EXPECT_EQ(last.range.size(), 4u);
+  EXPECT_EQ(last.file, 7);
+  EXPECT_EQ(last.offset, 4096u);
+}
+
+}  // namespace
+}  // namespace tombolo::transport

@@ -1,0 +1,57 @@
+// The accepting end of a connection over TCP: gathers the streams that it begins with.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/inbox.h"
+#include "transport/tcp/connection.h"
+#include "transport/tcp/settings.h"
+
+namespace tombolo::transport::tcp {
+
+/// The streams of one connection, until all are there. One thread at a time.
+class StreamGroup {
+ public:
+  explicit StreamGroup(std::size_t streams) : streams_(streams), missing_(streams) {}
+
+  /// Drops and logs a stream whose number does not fit.
+  void add(bootstrap::AuthenticatedStream stream, const Log& log);
+  bool complete() const noexcept { return missing_ == 0; }
+  std::size_t missing() const noexcept { return missing_; }
+  std::size_t size() const noexcept { return streams_.size(); }
+  std::vector<bootstrap::AuthenticatedStream> take() noexcept { return std::move(streams_); }
+
+ private:
+  std::vector<bootstrap::AuthenticatedStream> streams_;  // by number; without a socket while missing
+  std::size_t missing_;
+};
+
+class TcpAccepting final : public Connecting {
+ public:
+  /// `group` has its first stream.
+  TcpAccepting(std::shared_ptr<const TcpSettings> settings, std::shared_ptr<bootstrap::Acceptor> acceptor,
+               std::shared_ptr<StreamGroup> group, const bootstrap::Hello& hello);
+
+  std::unique_ptr<Connection> poll() override;
+  /// None: the streams come through the listener.
+  void append_wait_handles(std::vector<pollfd>&) const override {}
+
+ private:
+  std::shared_ptr<const TcpSettings> settings_;
+  std::shared_ptr<bootstrap::Acceptor> acceptor_;
+  std::shared_ptr<StreamGroup> group_;
+  std::string peer_host_;
+  Deadline deadline_;
+};
+
+/// A stream as a connection takes it over. Its target is where the connecting end's process accepts streams
+/// itself.
+EstablishedStream established_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
+                                     bootstrap::AuthenticatedStream stream);
+
+}  // namespace tombolo::transport::tcp

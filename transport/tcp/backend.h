@@ -1,0 +1,37 @@
+// TCP between any two processes: one or more streams, over one or several pairs of NICs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/backend.h"
+#include "transport/tcp/accepting.h"
+#include "transport/tcp/settings.h"
+
+namespace tombolo::transport::tcp {
+
+class TcpBackend final : public Backend {
+ public:
+  /// Throws kInvalidUsage for options that are out of range.
+  TcpBackend(const TcpOptions& options, const std::vector<NicLimit>& limits, const Log& log)
+      : settings_(std::make_shared<TcpSettings>(options, limits, log)) {}
+  Carrier carrier() const noexcept override { return Carrier::kTcp; }
+  void prepare_stream(int socket, const std::string& nic, std::size_t streams) const override;
+  std::unique_ptr<Connecting> connect(std::shared_ptr<bootstrap::Acceptor> acceptor,
+                                      bootstrap::Way way) override;
+  std::unique_ptr<Connecting> accept(std::shared_ptr<bootstrap::Acceptor> acceptor,
+                                     bootstrap::AuthenticatedStream stream) override;
+
+ private:
+  std::shared_ptr<const TcpSettings> settings_;
+  std::mutex mutex_;
+  /// Connections of which streams are missing, by listener and number. Each group belongs to its listener's
+  /// thread.
+  std::map<std::pair<std::uint32_t, bootstrap::Nonce>, std::weak_ptr<StreamGroup>> groups_;
+};
+
+}  // namespace tombolo::transport::tcp

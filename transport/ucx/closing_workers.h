@@ -1,0 +1,50 @@
+// What a closed connection leaves behind until its peer has taken the last bytes.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "transport/descriptor.h"
+#include "transport/ucx/worker.h"
+
+namespace tombolo::transport::ucx {
+
+/// What counts as sent may still be queued in UCX, or over TCP in a socket whose end would throw it away. So
+/// the worker of a closed connection stays, moved by a thread that sleeps otherwise, until the peer ends the
+/// control channel: it does so once it has read all. (A flush would wait for the peer's calls.) Threads: any.
+class ClosingWorkers {
+ public:
+  static ClosingWorkers& of_process();
+  ClosingWorkers() = default;
+  /// Waits a second at most.
+  ~ClosingWorkers();
+  ClosingWorkers(const ClosingWorkers&) = delete;
+  ClosingWorkers& operator=(const ClosingWorkers&) = delete;
+
+  /// At most for so long. Nothing of the user's memory may be in use by the worker. Throws nothing: without
+  /// memory or a thread what is given ends at once.
+  void add(Descriptor channel, std::unique_ptr<Worker> worker, Duration within) noexcept;
+  std::size_t count();
+
+ private:
+  struct One {
+    Descriptor channel;
+    std::unique_ptr<Worker> worker;
+    Deadline deadline;
+  };
+  void run();
+  void wake() noexcept;
+
+  std::mutex lock_;
+  std::list<One> arrived_;  // not yet the thread's
+  std::size_t count_ = 0;   // of all
+  bool stop_ = false;
+  Descriptor wake_;
+  std::thread thread_;
+};
+
+}  // namespace tombolo::transport::ucx
