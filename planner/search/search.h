@@ -31,8 +31,8 @@ struct SearchContext {
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Seconds that one pipeline cannot come below: the ranks of each slot compute all their micro-batches, after the first
-/// has passed the slots before and before the last has gone back through them.
+/// Seconds that one pipeline cannot come below: the ranks of each slot compute all their micro-batches, after
+/// the first has passed the slots before and before the last has gone back through them.
 class PipelineBound {
  public:
   PipelineBound(Schedule schedule, int chunks, double micro_batches)
@@ -48,11 +48,13 @@ class PipelineBound {
   Schedule schedule_;
   int chunks_, slots_ = 0;
   double micro_batches_, seconds_ = 0;
-  PassSeconds before_;  // of the slots before
+  // What a micro-batch takes on the slots before: in all, and its forward and its backward pass without
+  // weights.
+  double before_ = 0, forward_before_ = 0, input_before_ = 0;
 };
 
-/// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the optimizer,
-/// and those in which shared cores do all their work.
+/// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the
+/// optimizer, and those in which shared cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
 /// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk

@@ -44,7 +44,7 @@ class Ways {
 
   int sites() const noexcept { return sites_; }
   int site_of(int host) const { return site_of_[at(host)]; }
-  /// From every site to every other.
+  /// Seconds of a message of so many bytes, from every site to every other.
   std::vector<double> seconds(double bytes) const {
     std::vector<double> all;
     all.reserve(ways_.size());
