@@ -12,7 +12,8 @@ using RankGroup = std::vector<int>;
 /// The groups of each pipeline, in the order of their layers.
 using Structure = std::vector<std::vector<RankGroup>>;
 
-/// A number for each launcher rank; exchangeable ranks, those of like devices of one host, have equal numbers.
+/// A number for each launcher rank; exchangeable ranks, those of like devices of one host, have equal
+/// numbers.
 std::vector<int> exchangeable_classes(const SearchContext& context);
 
 /// Every division of the ranks into groups inside of hosts, and of these into ordered pipelines, that job and
