@@ -72,7 +72,7 @@ Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanO
   Plan plan = plan_by(strategy, context, job).value();
   if (!plan.left_out.empty()) {
     for (std::string& sentence : why_left_out(context, plan)) plan.notes.push_back(std::move(sentence));
-    // Those that are left may all share a better kind of NIC.
+    // The hosts that still take part may all share a better kind of NIC.
     if (options.routing == "shared")
       plan.prediction.step_seconds = simulate(plan, cluster, {.spans = false}).step_seconds;
   }

@@ -45,7 +45,7 @@ std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::
 /// The fastest plan in simulation of those that the strategy looks at and that fit in memory. Throws
 /// kInvalidUsage when nothing fits, saying what would.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
-/// By a strategy that need not be in the list.
+/// As above, by a strategy that need not be in the list.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options,
                const Strategy& strategy);
 

@@ -53,14 +53,6 @@ topology::ClusterFile two_clusters() {
                       1.2e7, 1e-4);
 }
 
-/// The clusters of the ranks of a stage.
-std::set<std::string> clusters_of_stage(const Plan& plan, const topology::ClusterFile& cluster, int stage) {
-  std::set<std::string> clusters;
-  for (const RankPlace& place : plan.ranks)
-    if (place.stage == stage) clusters.insert(cluster.find_host(place.host)->cluster);
-  return clusters;
-}
-
 void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
   std::set<std::pair<int, int>> places;
   std::set<std::pair<std::string, int>> devices;
@@ -92,47 +84,6 @@ void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
       EXPECT_LE(static_cast<double>(needed), device.memory_bytes);
     }
   }
-}
-
-TEST(Planner, MegatronTakesRanksInLauncherOrder) {
-  PlanOptions options;
-  options.strategy = "megatron";
-  options.rank_hosts = {"a0", "b0", "a1", "b1"};
-  const Plan plan = make_plan(two_clusters(), make_job(small_model(8), 16, 2, 2), options);
-  for (int rank = 0; rank < 4; ++rank) {
-    const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
-    EXPECT_EQ(place.host, options.rank_hosts[static_cast<std::size_t>(rank)]);
-    EXPECT_EQ(place.stage, rank / 2);
-    EXPECT_EQ(place.replica, rank % 2);
-  }
-  EXPECT_EQ(layers_of(plan), (std::vector<int>{4, 4}));
-  expect_valid(plan, two_clusters());
-}
-
-TEST(Planner, HolmesFillsWholeStagesFromClustersTheBestNicKindFirst) {
-  PlanOptions options;
-  options.rank_hosts = {"b0", "a0", "b1", "a1"};
-  const Plan plan = make_plan(two_clusters(), make_job(small_model(8), 16, 2, 2), options);
-  EXPECT_EQ(clusters_of_stage(plan, two_clusters(), 0), std::set<std::string>{"a"});
-  EXPECT_EQ(clusters_of_stage(plan, two_clusters(), 1), std::set<std::string>{"b"});
-  ASSERT_EQ(plan.groups.size(), 4u);
-  for (const Group& group : plan.groups) {
-    const NicKind inside = plan.ranks[static_cast<std::size_t>(group.ranks[0])].stage == 0
-                               ? NicKind::kInfiniBand
-                               : NicKind::kRoce;
-    EXPECT_EQ(group.nic_kind, group.kind == "data" ? inside : NicKind::kTcp);
-  }
-  EXPECT_EQ(plan.ranks[1].host, "a0");  // ranks stay where the launcher put them; only their places change
-  EXPECT_EQ(plan.ranks[1].stage, 0);
-}
-
-TEST(Planner, HolmesGivesFasterClustersMoreLayers) {
-  const auto cluster = make_cluster(
-      {{"a", 2, 1, NicKind::kInfiniBand, 1e9, 197e9}, {"b", 2, 1, NicKind::kRoce, 1e9, 160e9}}, 1e8);
-  Model model = small_model(48);
-  EXPECT_EQ(layers_of(make_plan(cluster, make_job(model, 32, 2, 2), {})), (std::vector<int>{26, 22}));
-  model.layers = 30;
-  EXPECT_EQ(layers_of(make_plan(cluster, make_job(model, 32, 2, 2), {})), (std::vector<int>{16, 14}));
 }
 
 TEST(Planner, HolmesBeatsTheDefaultOrderAndPerPeerRoutingBeatsShared) {

@@ -32,8 +32,8 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& members);
 /// clusters each direction carries the message exactly once.
 AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& members);
 
-/// By the engine's choice: two levels where members are in several clusters and connections are routed per
-/// peer, a ring otherwise. One member sends nothing.
+/// The all-reduce that the engine chooses: two levels where members are in several clusters and connections
+/// are routed per peer, a ring otherwise. One member sends nothing.
 ///
 /// Vectors of up to 16 KiB (64 KiB between two ranks) the engine reduces by recursive doubling, which is not
 /// modelled: a bucket of gradients ends at the border of a layer, and a layer that small has a width of at

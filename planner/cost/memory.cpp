@@ -68,8 +68,9 @@ std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int 
   return most;
 }
 
-/// As layer_activation_bytes(), or as measured where nothing is computed again. Which of its bytes only the
-/// weights' gradients need a profile does not tell, so all are kept for these.
+/// What a layer holds: as measured where a profile has it and nothing is computed again, else as
+/// layer_activation_bytes(). A profile does not tell which bytes only the gradients of weights need, so all
+/// are kept for these.
 HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
   if (job.profile && job.recompute == Recompute::kNone)
     if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
@@ -117,8 +118,8 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
 /// More than a device will ever have, and far from what 64 bits hold.
 constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
 
-/// Whether a pipeline's activations could come near it: a model with a long context, in micro-batches of a
-/// whole batch.
+/// Whether a pipeline's activations could come near kBeyondCounting: a model with a long context, in
+/// micro-batches of a whole batch.
 bool beyond_counting(const Job& job, const Pipeline& pipeline) {
   const Model& model = job.model;
   const double held =

@@ -1,4 +1,4 @@
-// From a plan that runs to the next: what has to move, how long that takes, and whether it pays.
+// The change from a running plan to the next: what has to move, how long that takes, and whether it pays.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct Moving {
   };
   std::vector<Part> parts;  ///< one per pair of hosts; within a host they count as bytes, but take no time
   std::uint64_t bytes = 0, checkpoint_bytes = 0;
-  /// All at once: the longest that a host sends or receives. Without what comes from the checkpoint.
+  /// Seconds of all moves at once: the longest that any host sends or receives, without what comes from the
+  /// checkpoint.
   double seconds = 0;
 };
 

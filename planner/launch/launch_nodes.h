@@ -29,14 +29,14 @@ std::vector<const RankPlace*> numbered(const Plan& plan, Numbering numbering);
 std::vector<Node> nodes_of(const Plan& plan, Numbering numbering);
 /// Hosts in the order of their first stage, for a plan that no numbering expresses.
 std::vector<Node> nearest_nodes(const Plan& plan);
-/// All have as many ranks.
+/// Whether all nodes have the same number of ranks.
 bool equally_large(const std::vector<Node>& nodes) noexcept;
 
 /// "# NODE_RANK=0  a0  (cluster A)  devices 0,1", a line per node; `label` stands before the number.
 std::string node_comments(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
                           std::string_view label);
 
-/// For sh: nothing in it is expanded.
+/// Text as one word for sh, in which nothing is expanded.
 std::string shell_quoted(std::string_view text);
 /// An address of the host that every other reaches: of its first Ethernet NIC; its name where there is none.
 std::string master_address(const std::string& host, const topology::ClusterFile& cluster);

@@ -87,7 +87,7 @@ void Job::check() const {
   model.check();
   if (global_batch < 1)
     fail(Cause::kInvalidUsage, "job: global_batch is {}, expected rows > 0", global_batch);
-  // Every micro-batch is simulated.
+  // Every micro-batch is simulated, so that more rows would take for ever.
   constexpr int kMostRows = 1'000'000;
   if (global_batch > kMostRows)
     fail(Cause::kInvalidUsage, "job: global_batch is {} rows, expected at most {}", global_batch, kMostRows);

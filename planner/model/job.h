@@ -75,9 +75,9 @@ struct Job {
   }
   /// Parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
   std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
-  /// As Model::embedding_parameters(), or as the profile says.
+  /// Parameters of the embedding on each of `sharers` ranks, by the profile where it has them.
   std::uint64_t embedding_parameters(int sharers = 1) const;
-  /// As Model::boundary_bytes(): what `layer` gives to the next, per row.
+  /// Bytes that `layer` gives to the next, per row, by the profile where it has them.
   double boundary_bytes(int layer) const;
   /// Throws kInvalidUsage naming what contradicts: tensor degrees that do not divide the heads, sequence
   /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework

@@ -22,7 +22,8 @@ struct ModelLibrary {
   std::vector<LibraryModel> models;
   topology::LibraryNames names;
 
-  /// From where topology::library_file() finds models.json. Throws kInvalidUsage naming file, line and field.
+  /// Reads models.json from where topology::library_file() finds it. Throws kInvalidUsage naming file, line
+  /// and field.
   static ModelLibrary load();
   static ModelLibrary parse(const JsonDocument& document);
   /// Throws kInvalidUsage with the nearest name.

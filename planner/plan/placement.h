@@ -10,7 +10,7 @@
 
 namespace tombolo::planner {
 
-/// Where launcher rank r runs (index r).
+/// Where a launcher rank runs; rank r is entry r of a list of these.
 struct LauncherSlot {
   int host = 0;  ///< index in the cluster file
   int device = 0;
@@ -47,15 +47,15 @@ struct Grid {
 Placement place_in_launcher_order(const ClusterView& view, const std::vector<LauncherSlot>& slots,
                                   const Grid& grid);
 
-/// By the same rule, where `order[i]` is the launcher rank that takes what the rule gives rank i. `view` must
-/// be of per-peer routing: kinds decide.
+/// Placement by the same rule, where `order[i]` is the launcher rank that takes what the rule gives rank i.
+/// `view` must be of per-peer routing: kinds decide.
 Placement place_in_order(const ClusterView& view, const std::vector<LauncherSlot>& slots,
                          const std::vector<std::size_t>& order, const Grid& grid);
 /// 0, 1, ... ranks - 1.
 std::vector<std::size_t> launcher_order(std::size_t ranks);
 
-/// By the name of each cluster with ranks: the slowest NIC kind between any two of its hosts; of one host,
-/// its best NIC's.
+/// The NIC kind of each cluster with ranks, by the cluster's name: the slowest NIC kind between any two of
+/// its hosts; of one host, its best NIC's.
 std::map<std::string, topology::NicKind> cluster_kinds(const ClusterView& view,
                                                        const std::vector<LauncherSlot>& slots);
 

@@ -1,6 +1,9 @@
 // The plan: which rank does what, and what that is predicted to cost. Its JSON is documented in
 // docs/plan-file.md.
 //
+// This folder owns the plan and what it is made of: placements of ranks (placement.h), splits of layers
+// (layer_split.h), and the cluster as the planner sees it (cluster_view.h).
+//
 // A replica's pipeline has slots in the order of its layers. A slot is taken by one rank, or by several that
 // share its layers (tensor parallelism), and holds one stage; with model chunks it holds one virtual stage of
 // each chunk.
@@ -26,8 +29,8 @@ struct Stage {
 
 /// One replica of the model: its stages, and its share of the batch.
 struct Pipeline {
-  /// In the order of their layers. With model chunks these are virtual stages: of n slots, number v is chunk
-  /// v / n of slot v % n.
+  /// Stages in the order of their layers. With model chunks these are virtual stages: of n slots, number v is
+  /// chunk v / n of slot v % n.
   std::vector<Stage> stages;
   int rows = 0;  ///< of the global batch, per step
   int micro_batch = 0;
@@ -94,7 +97,8 @@ struct Plan {
   int layers_at(int slot, int replica = 0) const;
   /// For people: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
   std::string shape() const;
-  /// All replicas have equal stages, rows and micro-batches, and the stages one degree of tensor parallelism.
+  /// Whether all replicas have equal stages, rows and micro-batches, and the stages one degree of tensor
+  /// parallelism.
   bool uniform() const noexcept;
   /// Per replica and step; where replicas differ, the first one's.
   int micro_batches() const noexcept { return pipelines.empty() ? 0 : pipelines.front().micro_batches(); }

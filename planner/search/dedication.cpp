@@ -80,7 +80,7 @@ class Annealer {
   Annealer(const DedicationCosts& costs, int stages, int replicas, std::uint64_t seed)
       : costs_(costs), stages_(stages), replicas_(replicas), random_(seed) {}
 
-  /// From `state` on; leaves the best that was met in it.
+  /// Anneals from `state` on, and leaves the best order that was met in it.
   void anneal(State& state, int rounds) {
     if (rounds < 1) return;
     double now = state.seconds(), best = now;
@@ -119,7 +119,7 @@ class Annealer {
     state.set(found);
   }
 
-  /// Swaps of two until none helps, or `most` have been looked at.
+  /// Swaps two workers wherever that helps, until no swap does or `most` have been tried.
   void descend(State& state, std::int64_t most) const {
     double now = state.seconds();
     for (bool better = true; better;) {

@@ -40,7 +40,7 @@ class DivisionIdeas {
   /// Estimates a division among `pipelines` pipelines by speeds alone: layers and rows as if they could be
   /// divided at will.
   void add(const std::vector<HostSlice>& slices, int pipelines, const Assignment& assignment);
-  /// Those that fit, the best by estimate first, not simulated.
+  /// The layouts of those that fit, the best by estimate first, not simulated.
   std::vector<Layout> layouts();
 
  private:

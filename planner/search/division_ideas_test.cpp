@@ -82,7 +82,7 @@ TEST(DivisionIdeas, ReplicasThatMustBeAlikeGetEqualRowsOrAreNoIdea) {
   for (int rank = 0; rank < 4; ++rank) slices.push_back(slice_of(ideas, {rank}, rank / 2));
   ideas.add(slices, 2, {0, 0, 0, 1});
   EXPECT_TRUE(ideas.layouts().empty()) << "pipelines of three and one";
-  ideas.add(slices, 2, {0, 1, 0, 1});
+  ideas.add(slices, 2, {0, 0, 1, 1});  // of equal stages, but one is three times as fast
   const auto layouts = ideas.layouts();
   ASSERT_EQ(layouts.size(), 1u);
   EXPECT_EQ(layouts[0].replicas[0].rows, 8);

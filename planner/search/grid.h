@@ -38,8 +38,8 @@ struct Candidates {
   std::vector<std::string> excluded;  ///< why other numbers of stages were not tried, for messages
 };
 
-/// Every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that divides. Throws
-/// kInvalidUsage when what the job fixes contradicts the number of ranks.
+/// The candidates of every (pipeline, data, tensor, schedule, micro-batch) that the job leaves open and that
+/// divides. Throws kInvalidUsage when what the job fixes contradicts the number of ranks.
 Candidates enumerate(const SearchContext& context, const Job& job, const GridRule& rule);
 
 }  // namespace tombolo::planner

@@ -71,7 +71,7 @@ class HostDivision {
     for (const int split : splits) divide(degrees, split);
   }
 
-  /// Every host falls into `split` slices, or as many as it has units.
+  /// Cuts every host into `split` slices, or as many as it has units, and adds the divisions of these.
   void divide(const std::vector<int>& degrees, int split) {
     std::vector<HostSlice> slices;
     for (std::size_t type = 0; type < types_.size(); ++type)
@@ -101,7 +101,8 @@ class HostDivision {
     }
   }
 
-  /// Every set partition; slices that are alike come in falling order of their pipelines' numbers only.
+  /// Adds every set partition of the slices; slices that are alike come in falling order of their pipelines'
+  /// numbers only.
   void every_assignment(const std::vector<HostSlice>& slices, int pipelines, int used,
                         Assignment& assignment) {
     const int left = static_cast<int>(slices.size() - assignment.size());
@@ -122,8 +123,8 @@ class HostDivision {
     }
   }
 
-  /// For many slices: in turns; in the order of their types, so that pipelines are of one kind; the fastest
-  /// to the slowest pipeline.
+  /// Adds three assignments of many slices: in turns; in the order of their types, so that pipelines are of
+  /// one kind; the fastest to the slowest pipeline.
   void balanced_assignments(const std::vector<HostSlice>& slices, int pipelines) {
     const auto count = static_cast<int>(slices.size());
     Assignment turns, blocks, fastest(slices.size());

@@ -10,19 +10,19 @@ namespace tombolo::planner {
 
 void PipelineBound::add_slot(const PassSeconds& pass) {
   seconds_ = std::max(seconds_, micro_batches_ * pass.both() + outside(pass));
-  before_.forward += pass.forward;
-  before_.backward_input += pass.backward_input;
-  before_.backward_weights += pass.backward_weights;
+  before_ += pass.both();
+  forward_before_ += pass.forward;
+  input_before_ += pass.backward_input;
   ++slots_;
 }
 
 /// What the slots before take while this one cannot compute yet, or need not any more.
 double PipelineBound::outside(const PassSeconds& pass) const {
   if (chunks_ > 1) return 0;  // the slots before are passed in parts
-  if (schedule_ != Schedule::kZeroBubbleH1) return before_.both();
+  if (schedule_ != Schedule::kZeroBubbleH1) return before_;
   // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are
   // computed.
-  return before_.forward + std::max(0.0, before_.backward_input - (slots_ + 1) * pass.backward_weights);
+  return forward_before_ + std::max(0.0, input_before_ - (slots_ + 1) * pass.backward_weights);
 }
 
 double lower_bound(const Plan& plan, const ClusterView& view) {

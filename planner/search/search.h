@@ -48,7 +48,9 @@ class PipelineBound {
   Schedule schedule_;
   int chunks_, slots_ = 0;
   double micro_batches_, seconds_ = 0;
-  PassSeconds before_;  // of the slots before
+  // What a micro-batch takes on the slots before: in all, and its forward and its backward pass without
+  // weights.
+  double before_ = 0, forward_before_ = 0, input_before_ = 0;
 };
 
 /// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the

@@ -129,7 +129,7 @@ class ShapeAnnealer {
     return true;
   }
 
-  /// One more like that on the same host.
+  /// Adds one more slot like another, on the same host.
   bool repeat_place(Kind& kind) {
     const auto slot = kind.slots.begin() + below(kind.slots.size());
     kind.slots.insert(slot, PipelineSlot(*slot));
@@ -183,7 +183,7 @@ class ShapeAnnealer {
     }
   }
 
-  /// Beside a slot of the same host, where there is one.
+  /// Inserts a slot beside one of the same host, where there is one.
   void insert_beside(Kind& kind, const PipelineSlot& added) {
     const auto same =
         std::ranges::find_if(kind.slots, [&](const PipelineSlot& slot) { return slot.pool == added.pool; });
@@ -191,7 +191,7 @@ class ShapeAnnealer {
                       added);
   }
 
-  /// A slot on devices that were left out.
+  /// Adds a slot on devices that were left out.
   bool insert_idle(Shape& shape) {
     const std::vector<int> idle = idle_devices(shape, pools_);
     const int pool = below(pools_.size());
@@ -204,7 +204,7 @@ class ShapeAnnealer {
     return estimator_.costs().give_layers(kind, shape) && estimator_.costs().share_micro_batches(shape);
   }
 
-  /// From one kind to another.
+  /// Moves a slot from one kind to another.
   bool move_place(Shape& shape) {
     const std::size_t from = at(below(shape.kinds.size())), to = at(below(shape.kinds.size()));
     Kind &source = shape.kinds[from], &target = shape.kinds[to];
@@ -236,7 +236,7 @@ class ShapeAnnealer {
     return estimator_.costs().share_micro_batches(shape) && deal_again(shape);
   }
 
-  /// One replica more or fewer of a kind.
+  /// Adds or removes one replica of a kind.
   bool change_count(Shape& shape) {
     Kind& kind = shape.kinds[at(below(shape.kinds.size()))];
     kind.count += below(2) == 0 ? 1 : -1;

@@ -17,7 +17,7 @@ constexpr double kCloseEnough = 1e-3;
 // How far passes on a shared processor are made longer, or shorter: other work may take most of the cores.
 constexpr double kMostSpread = 4;
 constexpr int kHalvings = 14;
-// Where the cluster file does not know a memory's speed: anything to begin from.
+// The speed to begin from where the cluster file does not know a memory's.
 constexpr double kSomeMemorySpeed = 1e10;
 
 void check_run(const Plan& plan, const MeasuredRun& run) {

@@ -30,7 +30,7 @@ struct Calibration {
   /// Where the plan's job has no profile: the cluster with corrected speeds of devices and memory. Devices
   /// that the plan does not use are corrected as those of their name are on average.
   topology::ClusterFile cluster;
-  /// Where it has one: that with corrected times.
+  /// Where the job has a profile: the profile with corrected times.
   std::shared_ptr<const Profile> profile;
 };
 

@@ -67,7 +67,8 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
     bytes += parameters * value;
     if (layer == 0) {
-      // After the layers, unless the bucket is full already: then in one of its own.
+      // The embedding joins the first layer's bucket, unless that is full already: then it has one of its
+      // own.
       if (bytes >= bucket_bytes_) reduce(layer);
       bytes += static_cast<double>(plan_.job.embedding_parameters()) * value;
     }
@@ -83,7 +84,8 @@ double StepBuilder::head_parameters(const Worker& worker) const {
   return parameters;
 }
 
-/// Every edge at once from `begin` on, then the latency of `rounds` messages in turn; returns the end.
+/// Adds an all-reduce: all its transfers at once from `begin` on, then the latency of `rounds` messages in
+/// turn. Returns its end.
 FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce,
                                               double bytes, double rounds, Activity begin) {
   double slowest = 0;
@@ -103,7 +105,8 @@ FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners
   return end;
 }
 
-/// What sending takes of the processor, beside the passes, as a thread of its own does it; kNone = nothing.
+/// Adds the processor time of sending, which runs beside the passes as a thread of its own; kNone where there
+/// is none.
 FluidEngine::Activity StepBuilder::add_sending(const Worker& from, const Worker& to, double bytes,
                                                Activity ready) {
   const double seconds = sending_seconds(from, to, bytes);
@@ -131,8 +134,8 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
   }
 }
 
-/// Every rank waits for the global gradient norm, so for all the others. With a sharded optimizer each then
-/// gathers the parameters that the others have updated.
+/// Adds the optimizer. Every rank waits for the global gradient norm, and so for all others. With a sharded
+/// optimizer each then gathers the parameters that the others have updated.
 void StepBuilder::add_optimizer() {
   std::size_t longest = 0;
   for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());

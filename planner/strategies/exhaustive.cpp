@@ -5,22 +5,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <string>
 
 #include "planner/cost/costs.h"
 #include "planner/model/index.h"
+#include "planner/strategies/rank_structures.h"
 
 namespace tombolo::planner {
 
 namespace {
 
 constexpr std::size_t kMostRanks = 6;
-
-/// Ranks that share layers.
-using RankGroup = std::vector<int>;
-/// The groups of each pipeline, in the order of their layers.
-using Structure = std::vector<std::vector<RankGroup>>;
 
 double choose(int from, int count) {
   double ways = 1;
@@ -43,14 +38,12 @@ std::vector<std::vector<int>> compositions(int sum, int parts) {
 class Exhaustive {
  public:
   Exhaustive(const SearchContext& context, const Job& job, double limit)
-      : context_(context), job_(job), scorer_(context, job), best_seconds_(limit) {
-    // Ranks of one host and like devices are exchangeable.
-    for (const LauncherSlot& launcher_slot : context.launcher_slots) {
-      const auto& device = context.view.host(launcher_slot.host).devices[at(launcher_slot.device)];
-      const auto key = fmt::format("{}/{}/{}/{}/{}", launcher_slot.host, device.name, device.flops_per_second,
-                                   device.memory_bytes, device.memory_bytes_per_second);
-      classes_.push_back(static_cast<int>(names_.emplace(key, names_.size()).first->second));
-    }
+      : context_(context),
+        job_(job),
+        scorer_(context, job),
+        best_seconds_(limit),
+        classes_(exchangeable_classes(context)),
+        structures_(structures_of(context, job, classes_)) {
     schedules_ = context.options.schedules;
     if (schedules_.empty()) schedules_ = {{job.schedule, job.chunks}};
     for (int rows = 1; rows <= job.global_batch; ++rows)
@@ -58,7 +51,6 @@ class Exhaustive {
   }
 
   double count() {
-    collect();
     double sum = 0;
     for (const Structure& structure : structures_) {
       double layers = 1;
@@ -96,7 +88,6 @@ class Exhaustive {
   }
 
   std::optional<Plan> search() {
-    collect();
     for (const Structure& structure : structures_)
       for (const auto& [schedule, chunks] : schedules_) {
         if (job_.model.layers % chunks != 0) continue;
@@ -112,77 +103,6 @@ class Exhaustive {
   }
 
  private:
-  void collect() {
-    if (!structures_.empty()) return;
-    std::vector<bool> used(context_.launcher_slots.size(), false);
-    Structure structure;
-    add_pipeline(used, structure);
-  }
-
-  /// Pipelines in every order: gradients go round a ring in it.
-  void add_pipeline(std::vector<bool>& used, Structure& structure) {
-    const bool all = std::ranges::find(used, false) == used.end();
-    if (all || (context_.options.may_leave_out && !structure.empty())) keep(structure);
-    if (all) return;
-    structure.emplace_back();
-    extend(used, structure);
-    structure.pop_back();
-  }
-
-  /// Adds one more group to the last pipeline, or closes it.
-  void extend(std::vector<bool>& used, Structure& structure) {
-    if (!structure.back().empty()) add_pipeline(used, structure);
-    std::vector<int> left;
-    for (std::size_t rank = 0; rank < used.size(); ++rank)
-      if (!used[rank]) left.push_back(static_cast<int>(rank));
-    for (unsigned chosen = 1; chosen < 1u << left.size(); ++chosen) {
-      RankGroup group;
-      for (std::size_t i = 0; i < left.size(); ++i)
-        if (chosen >> i & 1) group.push_back(left[i]);
-      if (!may_share(group)) continue;
-      for (const int rank : group) used[at(rank)] = true;
-      structure.back().push_back(group);
-      extend(used, structure);
-      structure.back().pop_back();
-      for (const int rank : group) used[at(rank)] = false;
-    }
-  }
-
-  bool may_share(const RankGroup& group) const {
-    const int size = static_cast<int>(group.size());
-    if (job_.tensor > 0 && size != job_.tensor) return false;
-    if (size == 1) return true;
-    if (job_.framework == Framework::kTombolo || job_.model.heads % size != 0) return false;
-    return std::ranges::all_of(group, [&](int rank) {
-      return context_.launcher_slots[at(rank)].host == context_.launcher_slots[at(group.front())].host;
-    });
-  }
-
-  void keep(const Structure& structure) {
-    if (job_.data > 0 && static_cast<int>(structure.size()) != job_.data) return;
-    if (static_cast<int>(structure.size()) > job_.global_batch) return;
-    std::vector<std::string> names;
-    for (const auto& pipeline : structure) {
-      if (static_cast<int>(pipeline.size()) > job_.model.layers ||
-          (job_.pipeline > 0 && static_cast<int>(pipeline.size()) != job_.pipeline))
-        return;
-      if (!context_.options.uneven_replicas && (pipeline.size() != structure.front().size() ||
-                                                std::ranges::any_of(pipeline, [&](const RankGroup& group) {
-                                                  return group.size() != structure.front().front().size();
-                                                })))
-        return;
-      std::string name;
-      for (const RankGroup& group : pipeline) {
-        for (const int rank : group) name += fmt::format("{},", classes_[at(rank)]);
-        name += '|';
-      }
-      names.push_back(std::move(name));
-    }
-    std::string all;
-    for (const std::string& name : names) all += name + '/';
-    if (seen_.insert(all).second) structures_.push_back(structure);
-  }
-
   void try_rows(const Structure& structure) {
     const int replicas = static_cast<int>(structure.size());
     rows_.assign(structure.size(), {});
@@ -248,7 +168,7 @@ class Exhaustive {
     for (const Split& split : splits[replica]) {
       if (split.bound >= best_seconds_) break;  // in rising order
       if (!context_.options.uneven_replicas && replica > 0) {
-        // All replicas must be split as the first.
+        // All replicas must be split as the first is.
         std::vector<int> same;
         for (const auto& slot : layout_.replicas[0].slots) same.push_back(slot.layers);
         if (split.layers != same) continue;
@@ -263,7 +183,7 @@ class Exhaustive {
     }
   }
 
-  /// As lower_bound(), for one pipeline and without a plan.
+  /// The lower bound of one pipeline, without a plan.
   double bound_of(const std::vector<RankGroup>& pipeline, const std::vector<int>& split, const Share& share) {
     const double micro_batches = share.rows / share.micro_batch;
     PipelineBound bound(layout_.schedule, layout_.chunks, micro_batches);
@@ -307,15 +227,13 @@ class Exhaustive {
   const Job& job_;
   Scorer scorer_;
   double best_seconds_;
+  std::vector<int> classes_;  // by rank
+  std::vector<Structure> structures_;
   bool found_ = false;
   Layout best_, layout_;
-  std::map<std::string, std::size_t> names_;
-  std::vector<int> classes_;  // by rank
   std::vector<std::pair<Schedule, int>> schedules_;
   std::vector<int> micro_batches_;
   std::vector<Share> rows_;  // by replica
-  std::set<std::string> seen_;
-  std::vector<Structure> structures_;
   std::map<std::string, PassSeconds> layer_seconds_;
 };
 

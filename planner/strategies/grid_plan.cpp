@@ -31,7 +31,8 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
   std::size_t simulated = 0;
   for (Candidate& candidate : candidates) {
     Prediction& prediction = candidate.plan.prediction;
-    // By more than rounding, so that equal layouts are decided by their order alone.
+    // A later layout must be faster by more than rounding, so that their order alone decides between equal
+    // ones.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     if (candidate.bound >= limit) continue;
     const auto simulation = simulate_if_linked(candidate.plan, context.view, limit, &unlinked);

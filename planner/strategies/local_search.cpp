@@ -36,7 +36,7 @@ class LocalSearch {
     if (spent()) return false;
     ++looks_;
     const double seconds = scorer_.seconds(layout, seconds_);
-    // By more than rounding, so that equal layouts do not take turns for ever.
+    // It must be shorter by more than rounding, or equal layouts would take turns for ever.
     if (seconds >= seconds_ * (1 - 1e-9)) return false;
     best_ = layout;
     seconds_ = seconds;

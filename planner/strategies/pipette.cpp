@@ -21,9 +21,9 @@ struct Workers {
 };
 
 /// What sending takes between each two hosts with ranks, looked up once for all candidates.
-class Ways {
+class HostPaths {
  public:
-  explicit Ways(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
+  explicit HostPaths(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
     std::vector<int> hosts;
     for (const LauncherSlot& slot : context.launcher_slots) {
       if (site_of_[at(slot.host)] >= 0) continue;
@@ -33,36 +33,36 @@ class Ways {
     sites_ = static_cast<int>(hosts.size());
     for (const int from : hosts)
       for (const int to : hosts) {
-        Way way;
+        PathCost cost;
         if (context.view.linked(from, to)) {
           const Path& path = context.view.path(from, to);
-          way = {path.bytes_per_second > 0 ? 1 / path.bytes_per_second : 0, path.latency_seconds};
+          cost = {path.bytes_per_second > 0 ? 1 / path.bytes_per_second : 0, path.latency_seconds};
         }
-        ways_.push_back(way);
+        paths_.push_back(cost);
       }
   }
 
   int sites() const noexcept { return sites_; }
   int site_of(int host) const { return site_of_[at(host)]; }
-  /// From every site to every other.
+  /// Seconds of a message of so many bytes, from every site to every other.
   std::vector<double> seconds(double bytes) const {
     std::vector<double> all;
-    all.reserve(ways_.size());
-    for (const Way& way : ways_) all.push_back(bytes * way.seconds_per_byte + way.latency_seconds);
+    all.reserve(paths_.size());
+    for (const PathCost& cost : paths_) all.push_back(bytes * cost.seconds_per_byte + cost.latency_seconds);
     return all;
   }
 
  private:
   /// Long where no link is known, so that the search avoids it.
-  struct Way {
+  struct PathCost {
     double seconds_per_byte = 0, latency_seconds = 1e9;
   };
-  std::vector<int> site_of_;  // by host
-  std::vector<Way> ways_;     // from every site to every other
+  std::vector<int> site_of_;     // by host
+  std::vector<PathCost> paths_;  // from every site to every other
   int sites_ = 0;
 };
 
-Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& plan) {
+Workers workers_of(const SearchContext& context, const HostPaths& paths, const Plan& plan) {
   Workers workers;
   const Job& job = plan.job;
   const auto slots = plan.ranks_by_slot();
@@ -78,16 +78,16 @@ Workers workers_of(const SearchContext& context, const Ways& ways, const Plan& p
   DedicationCosts& costs = workers.costs;
   costs.workers = static_cast<int>(workers.ranks.size());
   for (const auto& ranks : workers.ranks)
-    costs.sites.push_back(ways.site_of(context.launcher_slots[at(ranks.front())].host));
-  costs.site_count = ways.sites();
-  costs.activations = ways.seconds(activations);
-  costs.gradients = ways.seconds(gradients);
+    costs.sites.push_back(paths.site_of(context.launcher_slots[at(ranks.front())].host));
+  costs.site_count = paths.sites();
+  costs.activations = paths.seconds(activations);
+  costs.gradients = paths.seconds(gradients);
   return workers;
 }
 
 /// Puts the workers where the search wants them.
-Plan dedicated(const SearchContext& context, const Ways& ways, const Plan& plan, int rounds) {
-  Workers workers = workers_of(context, ways, plan);
+Plan dedicated(const SearchContext& context, const HostPaths& paths, const Plan& plan, int rounds) {
+  Workers workers = workers_of(context, paths, plan);
   WorkerOrder order(workers.ranks.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   order = dedicate(workers.costs, plan.job.pipeline, plan.job.data, std::move(order), rounds);
@@ -116,7 +116,7 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   std::vector<Candidate> candidates = enumerate(context, job, kPipetteRule).all;
   std::erase_if(candidates, [](const Candidate& one) { return one.missing_bytes > 0; });
   std::ranges::stable_sort(candidates, {}, &Candidate::bound);
-  const Ways ways(context);
+  const HostPaths paths(context);
   std::optional<Plan> best;
   const auto consider = [&](Plan plan) {
     if (missing_memory(plan, context.view).bytes > 0) return;  // devices may differ
@@ -131,12 +131,12 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   for (Candidate& candidate : candidates) {
     // Where devices differ, another order may have a lower bound; equal stages make that no gain.
     if (candidate.bound >= (best ? best->prediction.step_seconds : context.limit_seconds)) continue;
-    Plan placed = dedicated(context, ways, candidate.plan, kRounds);
+    Plan placed = dedicated(context, paths, candidate.plan, kRounds);
     consider(std::move(candidate.plan));
     consider(std::move(placed));
   }
   if (best) {
-    Plan longer = dedicated(context, ways, *best, kFinalRounds);
+    Plan longer = dedicated(context, paths, *best, kFinalRounds);
     consider(std::move(longer));
     best->prediction.memory = memory_by_rank(*best);
     best->notes.push_back("workers placed by what the links between them attain, stages equal");

@@ -1,4 +1,4 @@
-// The plan file; docs/plan-file.md describes it for people.
+// Reads the plan file, which docs/plan-file.md describes for people.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -148,7 +148,7 @@ std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Plan& plan) {
     const auto [other, free] = taken.try_emplace({place.stage, place.replica, place.tensor}, ranks.size());
     if (!free)
       item.reject(
-          fmt::format("rank {} takes stage {}, replica {}, which rank {} has already; each place is for one "
+          fmt::format("rank {} takes stage {}, replica {}, which rank {} has already; each slot is for one "
                       "rank",
                       ranks.size(), place.stage, place.replica, other->second));
     const auto [same, unused] = devices.try_emplace({place.host, place.device}, ranks.size());
@@ -223,33 +223,6 @@ Prediction parse_prediction(const JsonCursor& at, std::size_t ranks) {
   return prediction;
 }
 
-Json job_to_json(const Job& job) {
-  Json json = {{"global_batch", job.global_batch},
-               {"micro_batch", job.micro_batch},
-               {"pipeline", job.pipeline},
-               {"data", job.data}};
-  if (job.tensor != 1) json["tensor"] = job.tensor;
-  if (job.schedule != Schedule::kOneForwardOneBackward) json["schedule"] = schedule_name(job.schedule);
-  if (job.chunks != 1) json["chunks"] = job.chunks;
-  if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
-  if (job.sequence_parallel) json["sequence_parallel"] = true;
-  if (job.shard_optimizer) json["shard_optimizer"] = true;
-  if (!job.overlap_gradients) json["overlap_gradients"] = false;
-  if (job.blocking_sends) json["blocking_sends"] = true;
-  if (!job.fp32_gradients) json["fp32_gradients"] = false;
-  if (job.framework != Framework::kTombolo) json["framework"] = framework_name(job.framework);
-  return json;
-}
-
-Json stages_to_json(const std::vector<Stage>& stages, const Job& job) {
-  Json json = Json::array();
-  for (const Stage& stage : stages) {
-    Json& item = json.emplace_back(Json{{"first_layer", stage.first_layer}, {"layers", stage.layers}});
-    if (stage.tensor != job.tensor) item["tensor"] = stage.tensor;
-  }
-  return json;
-}
-
 }  // namespace
 
 Plan Plan::load(const std::string& path) {
@@ -304,57 +277,6 @@ Plan Plan::parse(const JsonDocument& document) {
   if (const auto notes = root.optional("notes"))
     for (const JsonCursor& note : notes->elements()) plan.notes.push_back(note.text());
   return plan;
-}
-
-Json Plan::to_json() const {
-  Json json;
-  json["tombolo_plan"] = kVersion;
-  json["strategy"] = strategy;
-  json["routing"] = routing;
-  json["model"] = planner::to_json(job.model);
-  json["job"] = job_to_json(job);
-  const bool alike =
-      std::ranges::all_of(pipelines, [&](const Pipeline& one) { return one == pipelines.front(); });
-  if (alike && !pipelines.empty()) {
-    json["stages"] = stages_to_json(pipelines.front().stages, job);
-  } else {
-    json["pipelines"] = Json::array();
-    for (const Pipeline& one : pipelines)
-      json["pipelines"].push_back({{"stages", stages_to_json(one.stages, job)},
-                                   {"rows", one.rows},
-                                   {"micro_batch", one.micro_batch}});
-  }
-  json["ranks"] = Json::array();
-  for (const RankPlace& place : ranks) {
-    Json& item = json["ranks"].emplace_back(Json{
-        {"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
-    if (stage(place.stage, place.replica).tensor > 1) item["tensor"] = place.tensor;
-  }
-  for (const IdleDevice& idle : left_out)
-    json["left_out"].push_back({{"host", idle.host}, {"device", idle.device}});
-  json["groups"] = Json::array();
-  for (const Group& group : groups)
-    json["groups"].push_back({{"kind", group.kind},
-                              {"ranks", group.ranks},
-                              {"nic_kind", topology::nic_kind_name(group.nic_kind)}});
-  Json memory = Json::array();
-  for (const RankMemory& rank : prediction.memory)
-    memory.push_back({{"parameters", rank.parameters},
-                      {"gradients", rank.gradients},
-                      {"optimizer", rank.optimizer},
-                      {"activations", rank.activations},
-                      {"buffers", rank.buffers},
-                      {"total", rank.total}});
-  json["prediction"] = {{"step_seconds", prediction.step_seconds},
-                        {"tokens_per_second", prediction.tokens_per_second},
-                        {"bubble_fraction", prediction.bubble_fraction}};
-  if (!prediction.memory.empty()) json["prediction"]["memory"] = std::move(memory);
-  json["notes"] = notes;
-  return json;
-}
-
-void Plan::save(const std::string& path) const {
-  write_json_file(path, to_json());
 }
 
 }  // namespace tombolo::planner

@@ -103,7 +103,7 @@ TEST(PlanFile, ChecksThatStagesTileTheLayers) {
                   "1 stages, but job.pipeline is 2");
 }
 
-TEST(PlanFile, ChecksThatEachPlaceIsTakenOnce) {
+TEST(PlanFile, ChecksThatEachSlotIsTakenOnce) {
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"][1]["replica"] = 0; }),
                   "rank 1 takes stage 0, replica 0, which rank 0 has already");
   EXPECT_MENTIONS(error_after([](Json& json) { json["ranks"].erase(3); }),

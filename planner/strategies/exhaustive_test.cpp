@@ -1,0 +1,77 @@
+#include "planner/strategies/exhaustive.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "base/randomized_test.h"
+#include "planner/testing/testing_strategies.h"
+
+namespace tombolo::planner {
+namespace {
+
+using namespace testing;
+
+/// Two ranks, with a job of the bundled trainer: 3 layers and 2 rows.
+double layouts_of_two_ranks(const topology::ClusterFile& cluster) {
+  Job job;
+  job.model = small_model(3);
+  job.global_batch = 2;
+  const SearchSetting setting(cluster, job);
+  return layouts_in_all(setting.context, setting.job);
+}
+
+TEST(Exhaustive, CountsEveryLayoutOnce) {
+  // On two hosts: 2 orders of a pipeline with 2 splits and 2 micro-batches, 2 orders of replicas with at
+  // most 2.
+  EXPECT_EQ(layouts_of_two_ranks(make_cluster({{"a", 2, 1}}, 1e8)), 2 * 2 * 2 + 2 * 2);
+  // Devices of one host are exchangeable.
+  EXPECT_EQ(layouts_of_two_ranks(make_cluster({{"a", 1, 2}}, 1e8)), 2 * 2 + 2);
+}
+
+TEST(Exhaustive, SevenRanksAreTooMany) {
+  const SearchSetting setting(gpu_cluster({{"a", 7, 1}}, 1e8), megatron_job(8, 8));
+  EXPECT_EQ(layouts_in_all(setting.context, setting.job), Scorer::kNever);
+  EXPECT_FALSE(exhaustive_plan(setting.context, setting.job, Scorer::kNever));
+}
+
+TEST(Exhaustive, FindsNothingBelowItsOwnBest) {
+  const SearchSetting setting(gpu_cluster({{"a", 2, 1, topology::NicKind::kTcp, 0, 2e9}, {"b", 1, 1}}, 1e6),
+                              megatron_job(3, 3));
+  const auto best = exhaustive_plan(setting.context, setting.job, Scorer::kNever);
+  ASSERT_TRUE(best);
+  const double seconds = best->prediction.step_seconds;
+  EXPECT_FALSE(exhaustive_plan(setting.context, setting.job, seconds));
+  EXPECT_TRUE(exhaustive_plan(setting.context, setting.job, seconds * 1.0001));
+}
+
+TEST(Exhaustive, IsWhatAutoFindsForFewRanks) {
+  std::mt19937_64 random(test_seed());
+  for (int trial = 0; trial < test_rounds(24); ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
+    const Job job = random_job(random, 2 + trial % 3, 1 + static_cast<int>(random() % 4));
+    const double best = Everything(cluster, job).best();
+    const double found = seconds_by(cluster, job, "auto");
+    if (best == Scorer::kNever)
+      EXPECT_EQ(found, best) << "trial " << trial;
+    else
+      EXPECT_NEAR(found, best, 1e-8 * best) << "trial " << trial;
+  }
+}
+
+TEST(Exhaustive, IsWhatAutoFindsForFewRanksThatMayBeLeftOut) {
+  std::mt19937_64 random(test_seed());
+  for (int trial = 0; trial < 9; ++trial) {
+    const topology::ClusterFile cluster = random_cluster(random, 1 + trial % 4);
+    const Job job = random_job(random, 2 + trial % 2, 1 + static_cast<int>(random() % 3));
+    const double best = Everything(cluster, job, true).best();
+    PlanOptions options;
+    options.strategy = "auto";
+    options.may_leave_out = true;
+    EXPECT_NEAR(make_plan(cluster, job, options).prediction.step_seconds, best, 1e-8 * best)
+        << "trial " << trial;
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::planner
