@@ -298,5 +298,4 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    print(f"SEED={SEED}", flush=True)
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
