@@ -18,7 +18,7 @@ for path in sys.argv[1:]:
     /usr/bin/python3 scripts/check_layering.py
     echo "format, scripts and layering are in order" ;;
   tidy)
-    # The batches of clang's build, for most of the time goes into the headers that files share.
+    # Checks the unity batches of clang's build: most of the time goes into the headers that files share.
     cmake --preset asan > /dev/null
     /usr/bin/python3 -c '
 import json, re
