@@ -132,7 +132,7 @@ class Run(unittest.TestCase):
         self.assertFalse(self.page.exists())
 
 
-    def test_whoever_ends_it_ends_what_it_runs(self):
+    def test_ending_it_ends_the_programs_that_it_runs(self):
         build = self.fake_build()
         pid = self.folder / "pid"
         (build / "bin" / "transport_perf").write_text(f"#!/bin/sh\necho $$ > {pid}.new; mv {pid}.new {pid}\nexec sleep 300\n",

@@ -100,11 +100,11 @@ int main(int argc, char** argv) {
   put("ucx_card", "answer", worker.encode());
   put("ucx_card", "refusal", ucx::Card::refusal("no interface here has the address").encode());
 
-  transport::Goodbye farewell;
-  farewell.why = transport::Goodbye::Why::kFailed;
-  farewell.sent = 3;
-  farewell.text = "the device is gone";
-  put("goodbye", "failed", farewell.encode());
+  transport::Goodbye goodbye_message;
+  goodbye_message.why = transport::Goodbye::Why::kFailed;
+  goodbye_message.sent = 3;
+  goodbye_message.text = "the device is gone";
+  put("goodbye", "failed", goodbye_message.encode());
 
   namespace store = collectives::store;
   const auto set = store::encode(store::Kind::kSet, 7, "rank/3", std::as_bytes(std::span("value")));

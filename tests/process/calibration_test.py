@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calibration by the commands, where the truth is known: a cluster whose devices are slower than anybody guessed, on which
+"""Calibration by the commands, where the truth is known: a cluster whose devices are slower than was guessed, on which
 runs are simulated. From the run of one plan calibration has to find those speeds, so that other plans are predicted right.
 And the files that a real run leaves go the same way; what its figures are is the machine's business (bench/calibration.py).
 
