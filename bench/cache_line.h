@@ -1,5 +1,5 @@
-// One cache line between two processes, there and back: what two cores of this machine take to tell each
-// other anything at all, and so the least that a message through shared memory can.
+// Measures the round trip of one cache line between two processes: the time that two cores of this machine
+// need to exchange anything, and so the lower bound for a message through shared memory.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,8 @@
 
 namespace tombolo::bench {
 
-/// Made before fork(); both processes then call measure(), as often, one of them leading. Waits busily.
+/// To be made before fork(). Both processes then call measure() equally often, one of them leading. Waits
+/// busily.
 class CacheLine {
  public:
   /// Throws kSystem.

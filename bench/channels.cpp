@@ -21,7 +21,7 @@ namespace abi = net_plugin::abi;
 
 constexpr Duration kConnectDeadline = std::chrono::seconds(60);
 
-/// The plugins' warnings, to standard error; the rest is NCCL's business.
+/// A logger for plugins that prints warnings on standard error and drops the rest.
 void log_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format, ...) {
   if (level != abi::NCCL_LOG_WARN) return;
   va_list arguments;
@@ -40,7 +40,7 @@ std::uint64_t mark_of(std::size_t channel, std::size_t index) {
   return (index * kOutstanding + channel + 1) * 0x9e3779b97f4a7c15ULL;
 }
 
-/// Bytes moved by one call that does not wait; 0: none could be.
+/// Bytes that a call which does not wait has moved; 0 where it would have waited.
 std::size_t moved(ssize_t result, const char* what) {
   if (result > 0) return static_cast<std::size_t>(result);
   if (result == 0) fail(Cause::kRemote, "{}: the other process is gone", what);

@@ -31,10 +31,10 @@ struct Stream {
   std::span<std::byte> slots;
   /// The receiving end adds the bytes of each message that has arrived; may be null.
   std::uint64_t* received = nullptr;
-  /// What to do when nothing has moved for so many passes.
+  /// Called when nothing has moved for `passes` passes.
   void (*idle)(unsigned passes) = spin_and_yield;
-  /// Asked now and then, where given. After false the sending end posts no more, and is done with what is in
-  /// flight; the receiving end, and plain TCP, are done at once.
+  /// Called now and then, where given. After false the sending end posts no more messages and finishes those
+  /// in flight; the receiving end, and plain TCP, stop at once.
   std::function<bool()> go_on;
 
   std::span<std::byte> slot(std::size_t channel, std::size_t index) const {
@@ -42,11 +42,11 @@ struct Stream {
   }
 };
 
-/// How many passes a stream makes between two questions whether to go on.
+/// Passes of a stream between two calls of go_on.
 inline constexpr unsigned kPassesPerQuestion = 64;
 
-/// Lane and index into the first and last bytes of a message, and the check of it. Throws kInternal on
-/// another.
+/// stamp() writes channel and index into the first and last bytes of a message; check_stamp() throws
+/// kInternal where they differ.
 void stamp(std::span<std::byte> message, std::size_t channel, std::size_t index);
 void check_stamp(std::span<const std::byte> message, std::size_t channel, std::size_t index);
 
@@ -61,14 +61,15 @@ class Channels {
   virtual void stream(bool sending, const Stream& stream) = 0;
 };
 
-/// Sockets without any protocol. Polls.
+/// Sockets without any protocol on top. Polls.
 class PlainChannels final : public Channels {
  public:
   /// A socket per channel, for both directions. Messages below 64 KiB are written and read several at a time,
-  /// as far as kOutstanding goes: nothing can do less, but who does it knows of no message when it has
-  /// arrived. `sockets` are connected to those of the other process, channel by channel. Takes them over.
+  /// at most kOutstanding. That is the least work possible, but does not tell when a single message has
+  /// arrived. `sockets` are connected to those of the other process, channel by channel. Takes ownership of
+  /// them.
   explicit PlainChannels(std::vector<int> sockets) : out_(std::move(sockets)) {}
-  /// As NCCL uses them: a socket per channel and direction, and each message on its own.
+  /// As NCCL uses sockets: one per channel and direction, and each message on its own.
   PlainChannels(std::vector<int> out, std::vector<int> in) : out_(std::move(out)), in_(std::move(in)) {}
   ~PlainChannels() override;
   std::string name() const override {
@@ -80,7 +81,7 @@ class PlainChannels final : public Channels {
 
  private:
   const std::vector<int>& incoming() const { return in_.empty() ? out_ : in_; }
-  std::vector<int> out_, in_;  // the latter empty where it is the former
+  std::vector<int> out_, in_;  // in_ is empty where out_ serves both directions
 };
 
 /// A plugin's comms, as many each way as there are channels. Tests the oldest request of each in turn, as

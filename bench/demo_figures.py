@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the demo to its promises (speedup of 1.4, more than 1.1 of it from placement, predictions within 10 %) where computing is slow, and where other work runs.
+"""Checks the promises of the demo (speedup of 1.4, more than 1.1 of it from placement, predictions within 10 %) where computing is slow, and where other work runs.
 
     demo_figures.py TOMBOLO [--only NAME...] [--rounds 1] [--json FILE]
 

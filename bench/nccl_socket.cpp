@@ -27,8 +27,8 @@ constexpr int kFirstKnown = 22800, kFirstUnknown = 22900;
 constexpr int kKnownAbi = 11;
 constexpr std::size_t kMembers = sizeof(net_plugin::abi::ncclNet_v11_t) / sizeof(void*);
 
-/// Of ABI v11's members, those that this transport leaves null: registering dma-buf, and what it does not
-/// offer to devices. Finalising is its last; the attributes' setter may be there or not.
+/// Members of ABI v11's table that this transport leaves null: registering dma-buf, and what it does not
+/// offer to devices. finalize is its last member; setNetAttr may be set or not.
 constexpr std::array<std::size_t, 4> kNull{8, 17, 18, 19};
 constexpr std::size_t kCloseSend = 14, kCloseReceive = 15, kSetAttributes = 21;
 static_assert(kMembers == 22);
@@ -40,7 +40,7 @@ struct Library {
   bool holds(std::uintptr_t at, std::size_t bytes, unsigned flag) const {
     for (const auto& segment : segments) {
       const std::uintptr_t begin = map->l_addr + segment.p_vaddr;
-      // A word of the table may be any number: no sum that could run over.
+      // A word of the table may be any number, so a sum with it could overflow.
       if (segment.p_type == PT_LOAD && (segment.p_flags & flag) != 0 && at >= begin &&
           at - begin < segment.p_memsz && segment.p_memsz - (at - begin) >= bytes) {
         return true;
@@ -122,7 +122,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The address of a function that the library does not export, by the symbol table that it still carries.
+/// The address of a function that the library does not export, found in its symbol table.
 void* local_function(const Library& library, std::string_view name) {
   const std::string terminated = std::string(name) + '\0';
   MappedFile file(library.map->l_name);
@@ -146,9 +146,9 @@ void* local_function(const Library& library, std::string_view name) {
   return nullptr;
 }
 
-/// Connecting and accepting note the thread's CUDA device, for helper threads that one connection over
-/// loopback does not have. Where there is no CUDA that question fails, and with it the connection; there, and
-/// only there, this process' copy of the library is made to answer "device 0". False where that cannot be.
+/// Connecting and accepting ask for the thread's CUDA device, which only helper threads need; a connection
+/// over loopback has none. Without CUDA that call fails, and the connection with it. There, and only there,
+/// this process' copy of the library is patched to return device 0. False where that is not possible.
 bool answer_for_cuda(const Library& library) {
   auto* get_device = reinterpret_cast<int (*)(int*)>(local_function(library, "cudaGetDevice"));
   int device = 0;

@@ -1,5 +1,5 @@
-// NCCL's own transport over TCP, "Socket", taken out of the NCCL library that is installed, to be measured
-// beside plugins. It needs no GPU.
+// NCCL's own transport over TCP, "Socket", taken out of the installed NCCL library, to be measured beside
+// plugins. It needs no GPU.
 #pragma once
 
 #include <memory>

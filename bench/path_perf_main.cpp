@@ -1,11 +1,10 @@
-// One connection over long, lossy or several paths between two hosts, beside plain TCP in the same run:
-// through the transport's interface and through NCCL's ABI. Two ranks of it run on the hosts, as `tombolo
-// run` and others start them.
+// Measures one connection over long, lossy or several paths between two hosts, beside plain TCP in the same
+// run: through the transport's interface, and through NCCL's ABI. Two ranks of this program run on the hosts,
+// started by `tombolo run` or another launcher.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,8 +37,8 @@ using namespace tombolo;
 using namespace tombolo::bench;
 
 constexpr Duration kSetUp = std::chrono::seconds(60);
-/// What decides how TCP fills a long path. All belong to a network namespace, which takes them from the
-/// machine's first one when it is made; a stock Linux kernel has these.
+/// The settings that decide how TCP fills a long path, with the values of a stock Linux kernel. Each network
+/// namespace has its own, copied from the machine's first namespace when it is made.
 constexpr std::string_view kCongestion = "tcp_congestion_control";
 constexpr std::array<std::pair<const char*, const char*>, 3> kStock{{{"tcp_congestion_control", "cubic"},
                                                                      {"tcp_rmem", "4096 131072 6291456"},
@@ -60,7 +59,7 @@ struct Plan {
   std::string json;
 };
 
-/// To the other rank: small messages, and the handles of plugins.
+/// The control connection to the other rank: small messages, and the handles of plugins.
 class Control {
  public:
   Control(int rank, const std::string& address, int port) {
@@ -171,26 +170,17 @@ class TransportChannels final : public Channels {
   std::unique_ptr<transport::Connection> connection_;
 };
 
-double used_processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// What is measured at a time.
+/// One measurement.
 struct Turn {
   std::string way;
-  std::size_t size = 0;  ///< of messages
-  std::size_t path = 0;  ///< of plain-each
+  std::size_t size = 0;  ///< message size
+  std::size_t path = 0;  ///< path that plain-each uses
 };
 
 struct WayResult {
   std::string key;
   std::vector<double> rates;      ///< bytes per second, one per round
-  std::vector<double> seconds;    ///< likewise, one per second of measurement
+  std::vector<double> seconds;    ///< bytes per second, one per second of measurement
   std::vector<double> processor;  ///< seconds per GB of both ranks, one per round
   std::string route;
 };
@@ -243,7 +233,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // The receiver's addresses by fabric, for which the sender has a NIC too, in the receiver's order: best
+  // The receiver's addresses on fabrics on which the sender has a NIC too, in the receiver's order: best
   // first.
   void agree_on_paths() {
     Json mine = Json::array();
@@ -264,7 +254,7 @@ class Bench {
     if (paths_.empty()) fail(Cause::kUnsupported, "the two ranks have no fabric in common");
   }
 
-  /// One after another over the paths, from `path` on.
+  /// Distributes the streams over the paths in turn, from `path` on.
   std::unique_ptr<Channels> make_plain(int streams, std::size_t path) {
     std::vector<int> sockets;
     for (int i = 0; i < streams; ++i) {
@@ -352,7 +342,7 @@ class Bench {
     slots_.resize(std::max(slots_.size(), stream.channels * kOutstanding * turn.size));
     stream.slots = slots_;
     stream.received = &received;
-    // Nobody spins: the link's emulation runs on the same processors.
+    // No end spins: the emulation of the link runs on the same processors.
     stream.idle = [](unsigned) {
       timespec nap{0, 50'000};
       ::nanosleep(&nap, nullptr);

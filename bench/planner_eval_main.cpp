@@ -1,4 +1,4 @@
-// Holds the planner against measurements that others published: wanted beside seen.
+// Compares the planner with measurements that others published, and prints wanted beside seen values.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -1,9 +1,8 @@
-// A net plugin through NCCL's ABI, beside plain TCP, beside NCCL's own Socket transport, and beside other
-// plugins where given: each between two processes of its own over loopback, measured in turns in one run.
+// Measures a net plugin through NCCL's ABI, beside plain TCP, NCCL's own Socket transport and other plugins
+// where given: each between two processes of its own over loopback, in turns, in one run.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,19 +70,10 @@ struct Order {
 };
 struct Answer {
   bool good = false;
-  double seconds = 0;    ///< of the leading process: a round trip, or all of a stream
-  double processor = 0;  ///< user and system
+  double seconds = 0;    ///< seconds of the leading process for a round trip, or for a whole stream
+  double processor = 0;  ///< processor seconds, user and system
   char text[480] = {};   ///< the candidate's name, or what went wrong
 };
-
-double own_processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 /// Keeps its memory while the orders have the same size, so that no page fault falls into a measurement.
 class MessageBuffers {
@@ -118,7 +108,7 @@ void fill(std::span<std::byte> data, std::uint64_t seed) {
   }
 }
 
-/// Every byte of one message of that size, there and back.
+/// Checks every byte of one message of that size, in both directions.
 void verify(Channels& channels, bool leading, std::size_t size) {
   std::vector<std::byte> data(size), expected(size);
   for (std::uint64_t direction : {0, 1}) {
@@ -134,7 +124,8 @@ void verify(Channels& channels, bool leading, std::size_t size) {
   }
 }
 
-/// The median of the round trips, in seconds: one during which the processor was taken away says nothing.
+/// The median of the round trips, in seconds; the median drops those during which the process lost the
+/// processor.
 double ping_pong(Channels& channels, bool leading, std::span<std::byte> slot, std::size_t times) {
   std::vector<double> trips(times);
   for (std::size_t i = 0; i < times; ++i) {
@@ -152,7 +143,7 @@ double ping_pong(Channels& channels, bool leading, std::span<std::byte> slot, st
   return median(std::move(trips));
 }
 
-/// The last token tells the sender that everything arrived.
+/// A stream in one direction; a token back tells the sender that everything has arrived.
 void one_way(Channels& channels, bool leading, const Stream& stream) {
   std::byte token{};
   channels.stream(leading, stream);
@@ -166,7 +157,7 @@ void one_way(Channels& channels, bool leading, const Stream& stream) {
 Answer carry_out(Channels& channels, bool leading, const Order& order, MessageBuffers& slots) {
   Answer answer;
   auto room = slots.get(std::max<std::size_t>(order.channels * kOutstanding * order.size, 8));
-  const double before = own_processor_seconds();
+  const double before = used_processor_seconds();
   const TimePoint begin = Clock::steady().now();
   double trip = 0;
   if (order.task == Task::kVerify) {
@@ -177,7 +168,7 @@ Answer carry_out(Channels& channels, bool leading, const Order& order, MessageBu
     one_way(channels, leading, {order.channels, order.size, order.count, room, nullptr, spin_and_yield, {}});
   }
   answer.seconds = order.task == Task::kTrips ? trip : to_seconds(Clock::steady().now() - begin);
-  answer.processor = own_processor_seconds() - before;
+  answer.processor = used_processor_seconds() - before;
   answer.good = true;
   return answer;
 }
@@ -240,14 +231,14 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  /// Both are loaded and connected. Throws with what went wrong.
+  /// Waits until both processes have loaded and connected. Throws their error.
   void greet() {
     candidate_.label = answer_of(0).text;
     answer_of(1);
   }
   const Candidate& candidate() const { return candidate_; }
 
-  /// The leading process' time, and both processes' processor time.
+  /// Carries out an order; returns the time of the leading process, and the processor time of both.
   std::pair<double, double> order(const Order& order) {
     for (const Descriptor& each : orders_) {
       if (::send(each.get(), &order, sizeof order, MSG_NOSIGNAL) != sizeof order) failed_ = true;
@@ -259,7 +250,7 @@ class Pair {
  private:
   Answer answer_of(std::size_t side) {
     Answer answer;
-    // A side that fails ends, and the other one's transport tells it so.
+    // A side that fails ends, and the transport of the other side reports that.
     timeval patience{300, 0};
     ::setsockopt(orders_[side].get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     ssize_t got = ::recv(orders_[side].get(), &answer, sizeof answer, 0);
@@ -282,7 +273,7 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels
       return std::make_unique<PluginChannels>(load_plugin(path, abi), most_channels, control);
     };
   };
-  // Two sets, one for each way; by side.
+  // Two sets of sockets, one for each direction; by side.
   using Sockets = std::array<std::array<std::vector<int>, 2>, 2>;
   auto sockets_for = [&](std::size_t ways) {
     auto made = std::make_shared<Sockets>();
@@ -323,7 +314,7 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels
   return all;
 }
 
-/// One row: medians by candidate.
+/// One row of a table: the medians of each candidate.
 struct Row {
   std::size_t size = 0, channels = 1;
   std::map<std::string, std::vector<double>> values, processor;
@@ -378,7 +369,7 @@ class Bench {
     for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
     std::map<std::string, std::size_t> counts;
     for (auto& pair : pairs_) {
-      // As many as take about 50 ms, after a few that warm up.
+      // So many round trips as take about 50 ms, after a few for warm-up.
       pair->order({Task::kTrips, size, 1, 50});
       const double each = pair->order({Task::kTrips, size, 1, 50}).first;
       counts[pair->candidate().key] = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
@@ -409,7 +400,7 @@ class Bench {
         row.processor[key].push_back(processor / (bytes / 1e9));
       }
     }
-    for (auto& pair : pairs_) pair->order({Task::kVerify, 8, 1, 1});  // gives the memory back
+    for (auto& pair : pairs_) pair->order({Task::kVerify, 8, 1, 1});  // frees the memory of the streams
     return row;
   }
 
@@ -443,14 +434,14 @@ class Bench {
     std::fflush(stdout);
   }
 
-  /// The median over the rounds of Tombolo's TCP over the other: what slows a round slows both.
+  /// The median over the rounds of the ratio of Tombolo's TCP to the other: what slows a round slows both.
   static double ratio(const std::map<std::string, std::vector<double>>& values, const std::string& key) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < values.at(key).size(); ++i)
       ratios.push_back(values.at("tombolo")[i] / values.at(key)[i]);
     return median(std::move(ratios));
   }
-  /// What Tombolo's TCP is held against.
+  /// The candidate with which Tombolo's TCP is compared.
   static bool others(const std::string& key) { return !key.starts_with("tombolo"); }
 
   const Plan& plan_;

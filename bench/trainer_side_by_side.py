@@ -56,7 +56,7 @@ def tombolo_rates(program, data, checkpoint, batch, steps, dtype, folder):
 
 
 def products_per_second(width, tokens):
-    """FLOP/s that PyTorch attains in the MLP's first product: what its BLAS makes of this processor."""
+    """FLOP/s that PyTorch attains in the MLP's first product, which shows how well its BLAS uses this processor."""
     left, right = torch.randn(tokens, width), torch.randn(4 * width, width)
     rates = []
     for _ in range(10):

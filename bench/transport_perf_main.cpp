@@ -1,6 +1,6 @@
-// One of Tombolo's transports beside plain TCP (one stream, write and read in a loop) between two processes
-// of this machine, in turns in one run, and beside one thread's memcpy: on a shared machine only the ratio
-// means something. Or TCP with TLS beside TCP without.
+// Measures one of Tombolo's transports beside plain TCP (one stream, write and read in a loop) between two
+// processes of this machine, in turns, in one run, and beside the memcpy of one thread: on a shared machine
+// only the ratio means something. Or measures TCP with TLS beside TCP without.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ class Tombolo final : public Way {
 };
 
 RouterOptions router_options(std::string host, const Plan& plan, const Secret& secret, bool tls) {
-  // Between two hosts shared memory is no way.
+  // Shared memory joins processes of one host only, so both ends claim the same one.
   if (plan.transport == "shm") host = "both";
   RouterOptions options = RouterOptions::from_environment();
   options.policy = {};
@@ -102,7 +102,7 @@ struct Measured {
   std::vector<double> cache_line;  // half round trips beside those of the smallest size; for shared memory
 };
 
-/// `beside`: what the connection is compared with. `line`: null where it tells nothing.
+/// `beside`: the transport with which the connection is compared. `line`: null except for shared memory.
 Measured run(Connection& connection, Way& beside, CacheLine* line, bool leading, const Plan& plan) {
   Tombolo ours(connection);
   std::vector<std::byte> slots(kOutstanding * kSizes.back());
@@ -134,7 +134,7 @@ void print(const std::vector<Figure>& figures, const char* first, const char* se
   }
 }
 
-/// The medians of `print`, by the names of what was compared.
+/// The medians as JSON, by the names of the compared transports.
 Json as_json(const std::vector<Figure>& figures, const char* first, const char* second) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < kSizes.size(); ++i) {
@@ -150,7 +150,7 @@ Json as_json(const std::vector<Figure>& figures, const char* first, const char* 
   return rows;
 }
 
-/// Bytes per second of one thread that copies 64 MiB, the best that one copy can be.
+/// Bytes per second at which one thread copies 64 MiB, the upper bound for a transport with one copy.
 double memcpy_rate(int repeats) {
   std::vector<std::byte> from(kSizes.back(), std::byte{1}), to(from.size());
   std::vector<double> rates;

@@ -53,7 +53,7 @@ class Programs:
         self.brief, self.repeats = arguments.brief, 1 if arguments.brief else arguments.repeats
 
     def measure(self, program, *options, inside=()):
-        """What a program writes as JSON. `inside`: the command that runs it, up to its own options."""
+        """Runs a program and returns its JSON. `inside`: the command that runs it, up to its own options."""
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "figures.json"
             command = [str(self.bin / program), *inside, *options, "--json", str(file)]

@@ -17,7 +17,7 @@
 namespace tombolo::bench {
 namespace {
 
-/// What one measurement of the round trip takes, about.
+/// About how long one measurement of the round trip takes.
 constexpr double kTripSeconds = 0.1;
 
 /// How often a message of `size` is sent in one throughput run.
@@ -32,7 +32,9 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double processor_seconds() {
+}  // namespace
+
+double used_processor_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   auto seconds = [](const timeval& time) {
@@ -40,8 +42,6 @@ double processor_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
-
-}  // namespace
 
 void PlainTcp::send(std::span<const std::byte> data) {
   while (!data.empty()) {
@@ -119,7 +119,7 @@ void measure(Way& way, bool leading, double bytes_per_run, std::size_t size, std
   into.half_round_trips.push_back(seconds_of([&] { ping_pong(trips); }) / static_cast<double>(trips) / 2);
   std::size_t count = count_for(bytes_per_run, size);
   std::byte token{};
-  double before = processor_seconds();
+  double before = used_processor_seconds();
   // The last token tells the sender that everything arrived.
   double elapsed = seconds_of([&] {
     way.stream(leading, slots, size, count);
@@ -130,7 +130,7 @@ void measure(Way& way, bool leading, double bytes_per_run, std::size_t size, std
     }
   });
   into.rates.push_back(static_cast<double>(size * count) / elapsed);
-  into.processor.push_back((processor_seconds() - before) / (static_cast<double>(size * count) / 1e9));
+  into.processor.push_back((used_processor_seconds() - before) / (static_cast<double>(size * count) / 1e9));
 }
 
 }  // namespace tombolo::bench

@@ -1,4 +1,4 @@
-// Two ways to move bytes between two processes, measured in turns in one run: on a shared machine only the
+// Measures two ways to move bytes between two processes in turns, in one run: on a shared machine only their
 // ratio means something.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace tombolo::bench {
 
-/// Messages in flight while throughput is measured: NCCL's slots.
+/// Messages in flight while throughput is measured; NCCL has as many slots.
 inline constexpr std::size_t kOutstanding = 8;
 
-/// One of the ways. The leading process sends first and takes the time.
+/// A transport to measure. The leading process sends first and takes the time.
 class Way {
  public:
   virtual ~Way() = default;
@@ -39,14 +39,19 @@ class PlainTcp final : public Way {
 /// A connected pair of sockets over loopback, without delay of small messages.
 std::pair<int, int> plain_pair();
 
-/// One entry per repetition: seconds, bytes per second, processor seconds of this process per 10^9 bytes.
+/// Results, with one entry per repetition: seconds, bytes per second, and processor seconds of this process
+/// per 10^9 bytes.
 struct Figure {
   std::vector<double> half_round_trips, rates, processor;
 };
 
+/// Processor time that this process has used so far, in user and kernel mode.
+double used_processor_seconds();
+
+/// The upper one of the two middle values; 0 of none.
 double median(std::vector<double> values);
 
-/// Both processes call it alike but for `leading`. `slots` has room for kOutstanding messages of `size`;
+/// Both processes make the same call but for `leading`. `slots` has room for kOutstanding messages of `size`;
 /// `bytes_per_run` bytes (16 to 50000 messages) make one measurement of throughput.
 void measure(Way& way, bool leading, double bytes_per_run, std::size_t size, std::span<std::byte> slots,
              Figure& into);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// "max 100000" or "50000 100000".
+/// Parses cpu.max: "max 100000" or "50000 100000".
 std::optional<double> read_v2(const fs::path& folder) {
   std::ifstream file(folder / "cpu.max");
   std::string quota;
@@ -28,7 +28,7 @@ std::optional<double> read_v2(const fs::path& folder) {
   return microseconds / period;
 }
 
-/// A quota of -1 is none.
+/// Quota over period; a quota of -1 means that there is none.
 std::optional<double> read_v1(const fs::path& folder) {
   double quota = 0, period = 0;
   std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
@@ -37,7 +37,7 @@ std::optional<double> read_v1(const fs::path& folder) {
   return quota / period;
 }
 
-/// The least of a group and all those above it.
+/// The smallest quota of a group and of all groups above it.
 template <typename Read>
 double least_quota(const fs::path& mount, fs::path group, const Read& read) {
   double least = kUnlimited;
@@ -47,7 +47,7 @@ double least_quota(const fs::path& mount, fs::path group, const Read& read) {
   }
 }
 
-/// Whether v1's list of controllers, "cpu,cpuacct", has the processor's.
+/// True where a list of controllers of version 1, such as "cpu,cpuacct", contains "cpu".
 bool has_cpu(const std::string& controllers) {
   return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }

@@ -18,20 +18,20 @@
 namespace tombolo::compute {
 namespace {
 
-// In floats. Chosen by measurement at the trainer's shapes, where half and twice of each came out alike or
-// worse.
+// Block sizes in floats, chosen by measurement at the trainer's shapes: half and twice of each were as fast
+// or slower.
 constexpr std::size_t kInnerBlock = 512;        // a panel of 512 x 32 is 64 KiB
 constexpr std::size_t kLeftBlock = 128 * 1024;  // half of a second-level cache of 1 MiB
 // A panel that fewer rows use is not worth packing; nor is copying the left block for fewer panels,
 constexpr std::size_t kRowsToPack = 64, kPanelsToCopy = 8;
 // or unless its rows are so far apart that they compete for the same sets of the first-level cache.
 constexpr std::size_t kStrideToCopy = 512;
-// So many products take 10 to 20 us, about what another thread needs to wake up.
+// This many multiplications take 10 to 20 us, about the time that another thread needs to wake up.
 constexpr std::size_t kProductsPerThread = 1 << 20;
 
 thread_local int threads_wanted = 1;
 
-/// Where packed operands lie; each thread has its own.
+/// Memory for packed operands; each thread has its own.
 struct Buffers {
   alignas(64) float panel[kInnerBlock * kMostTileColumns];
   alignas(64) float left[2 * kLeftBlock];
@@ -54,7 +54,7 @@ struct Product {
   std::size_t rows, columns, inner;
   Epilogue epilogue;
 
-  /// Elements from [first, first + count) of one dimension.
+  /// The elements [first, first + count) of one dimension.
   Product of_rows(std::size_t first, std::size_t count) const noexcept {
     Product part = *this;
     part.out += first * out_stride;
@@ -78,7 +78,7 @@ struct Product {
     part.right.data += first * (right.transposed ? 1 : right.stride);
     part.inner = count;
     if (first > 0)
-      part.epilogue = {epilogue.scale, out, out_stride, nullptr};  // added to what the slice before left
+      part.epilogue = {epilogue.scale, out, out_stride, nullptr};  // added to the sums of the slice before
     return part;
   }
 };
@@ -88,7 +88,8 @@ void copy_left(Product& product, Buffers& own) noexcept {
   Operand& left = product.left;
   const std::size_t count = left.transposed ? product.inner : product.rows;
   const std::size_t length = left.transposed ? product.rows : product.inner;
-  const std::size_t stride = divide_up(length, 16) * 16 + 16;  // no power of two
+  const std::size_t stride = divide_up(length, 16) * 16 +
+                             16;  // not a power of two, so that rows do not compete for the same cache sets
   if (count * stride > std::size(own.left)) return;
   for (std::size_t row = 0; row < count; ++row)
     std::memcpy(own.left + row * stride, left.data + row * left.stride, length * sizeof(float));
@@ -96,7 +97,7 @@ void copy_left(Product& product, Buffers& own) noexcept {
   left.stride = stride;
 }
 
-/// What a narrow panel's tile holds, to its place: the tile itself is wider than that.
+/// Copies the result of a narrow panel from its tile, which is wider, to the output.
 void write_edge(const Product& part, std::size_t rows, const float* tile, std::size_t stride) noexcept {
   const Epilogue& last = part.epilogue;
   for (std::size_t i = 0; i < rows; ++i)
@@ -108,7 +109,8 @@ void write_edge(const Product& part, std::size_t rows, const float* tile, std::s
     }
 }
 
-/// At most a tile's columns: the right operand becomes a panel, and the left one passes by.
+/// A product of at most one tile's columns: the right operand is packed into a panel, past which the rows of
+/// the left one move.
 void multiply_panel(const GemmKernels& kernels, Product product, Buffers& own) noexcept {
   const bool narrow = product.columns < kernels.columns;
   Operand& right = product.right;
@@ -137,7 +139,7 @@ void multiply_panel(const GemmKernels& kernels, Product product, Buffers& own) n
   }
 }
 
-/// On the calling thread.
+/// The whole product on the calling thread.
 void multiply_here(const GemmKernels& kernels, const Product& product) noexcept {
   Buffers& own = buffers();
   const std::size_t inner_blocks = std::max<std::size_t>(1, divide_up(product.inner, kInnerBlock));
@@ -157,7 +159,7 @@ void multiply_here(const GemmKernels& kernels, const Product& product) noexcept 
   }
 }
 
-/// The larger of a product's two dimensions, shared out in whole tiles.
+/// Divides the larger of a product's two dimensions among threads, in whole tiles.
 void multiply_shared(const GemmKernels& kernels, const Product& product, int threads) {
   static thread_local Workers workers;
   const bool by_rows = product.rows >= product.columns;

@@ -12,11 +12,11 @@ struct Operand {
   bool transposed = false;
 };
 
-/// What becomes of a product on its way to memory: it is multiplied by `scale`, and then a matrix and a row
-/// are added, where they are given.
+/// What is done to a product before it is stored: it is multiplied by `scale`; then a matrix and a row are
+/// added, where they are given.
 struct Epilogue {
   float scale = 1;
-  const float* matrix = nullptr;  ///< of the product's shape; may be what the product replaces
+  const float* matrix = nullptr;  ///< has the product's shape; may be the output itself
   std::size_t matrix_stride = 0;
   const float* row = nullptr;  ///< added to every row: a bias
 };
@@ -35,8 +35,8 @@ void multiply(float* out, std::size_t out_stride, Operand left, Operand right, s
 void multiply_bfloat16(float* out, std::size_t out_stride, Operand left, Operand right, std::size_t rows,
                        std::size_t columns, std::size_t inner, const Epilogue& epilogue = {}) noexcept;
 
-/// While it lives, the calling thread's products are shared among so many threads (at least 1); without one
-/// they are the caller's alone. The others belong to the caller, and end with it.
+/// While it lives, products of the calling thread are divided among this many threads (at least 1); without
+/// such an object the caller computes alone. The other threads belong to the caller and end with it.
 class MultiplyThreads {
  public:
   explicit MultiplyThreads(int threads) noexcept;

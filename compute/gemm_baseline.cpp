@@ -1,5 +1,5 @@
-// The matrix product's micro-kernels for any machine: 10 of 16 registers hold sums, since a product needs one
-// of its own.
+// The matrix product's micro-kernels for any machine: 10 of 16 registers hold sums. There is no fused
+// multiply-add, so that each product needs a register too.
 #include <cstddef>
 #include <utility>
 

@@ -25,11 +25,11 @@ struct Tile {
 };
 
 struct GemmKernels {
-  std::size_t rows;     ///< of a tile at most, and at least 1
-  std::size_t columns;  ///< of every tile
+  std::size_t rows;     ///< most rows of a tile; a tile has at least 1
+  std::size_t columns;  ///< columns of every tile
   void (*tile)(const Tile& tile, std::size_t rows, bool left_transposed);
-  /// Multiplies and adds in registers alone, `rounds` times, and returns something that depends on all of it:
-  /// the fastest that a core's units go. Writes the number of floating-point operations to *operations.
+  /// Multiplies and adds in registers alone, `rounds` times: the peak of a core. Returns a value that depends
+  /// on all operations. Writes the number of floating-point operations to *operations.
   float (*registers_only)(std::size_t rounds, double* operations);
 };
 
@@ -40,7 +40,7 @@ inline constexpr std::size_t kMostTileRows = 14, kMostTileColumns = 32;
 void multiply_by(const GemmKernels& kernels, float* out, std::size_t out_stride, Operand left, Operand right,
                  std::size_t rows, std::size_t columns, std::size_t inner, const Epilogue& epilogue) noexcept;
 
-/// Of a set that this processor runs.
+/// The kernels of an instruction set that this processor has.
 const GemmKernels& gemm_kernels(InstructionSet set) noexcept;
 
 extern const GemmKernels kGemmBaseline;

@@ -6,7 +6,7 @@
 namespace tombolo::compute {
 namespace {
 
-// Four floats: what every processor transposes well.
+// Blocks of four floats, which every processor transposes fast.
 typedef float Quad __attribute__((vector_size(16)));
 constexpr std::size_t kQuad = 4;
 

@@ -1,4 +1,4 @@
-// Copies of operands that the micro-kernel reads quickly.
+// Copies operands into panels, an order that the micro-kernel reads quickly.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace tombolo::compute {
 void pack_panel(float* to, const float* from, std::size_t stride, std::size_t inner, std::size_t columns,
                 std::size_t width) noexcept;
 
-/// The same of a transposed matrix: from is columns x inner.
+/// The same for a transposed matrix: `from` is columns x inner.
 void pack_transposed_panel(float* to, const float* from, std::size_t stride, std::size_t inner,
                            std::size_t columns, std::size_t width) noexcept;
 

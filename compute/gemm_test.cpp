@@ -19,7 +19,7 @@ namespace {
 constexpr InstructionSet kSets[] = {InstructionSet::kBaseline, InstructionSet::kAvx2,
                                     InstructionSet::kAvx512};
 
-/// Random operands of one shape, with room between the rows that no product may touch.
+/// Random operands of one shape, with gaps between the rows that no product may touch.
 struct Case {
   std::size_t rows, columns, inner;
   bool left_transposed, right_transposed;
@@ -79,7 +79,7 @@ struct Case {
     return elements;
   }
 
-  /// In place: `matrix` is what the product replaces.
+  /// In place: `matrix` is the output.
   std::vector<float> product(const GemmKernels& kernels, bool with_matrix, bool with_row,
                              bool in_place) const {
     std::vector<float> out(rows * out_stride(), kUntouched);

@@ -65,7 +65,7 @@ void multiply_tile(const Tile& tile) {
     }
     if (kTransposed) left[0] += left_stride;
   };
-  // The tile's place in memory is on its way while the sums are made.
+  // Prefetches the output tile while the sums are computed.
   for (std::size_t row = 0; row < kRows; ++row) {
     __builtin_prefetch(tile.out + row * tile.out_stride, 1);
     __builtin_prefetch(tile.out + row * tile.out_stride + kTileColumns - 1, 1);
@@ -118,13 +118,13 @@ void multiply_tile_of(const Tile& tile, std::size_t rows, bool transposed) {
 }
 
 float registers_only(std::size_t rounds, double* operations) {
-  // Enough sums that none waits for its last multiplication: twice a latency of five.
+  // So many sums that none waits for its last multiplication: twice a latency of five cycles.
   constexpr std::size_t kSums = 10;
-  Vector sums[kSums];  // all different, or the compiler would make one of them
+  Vector sums[kSums];  // all different, since the compiler would merge equal ones
   for (std::size_t index = 0; index < kSums; ++index) sums[index] = Vector{} + static_cast<float>(index);
   Vector left = Vector{} + 0.5F, right = Vector{} + 0.25F;
   for (std::size_t round = 0; round < rounds; ++round) {
-    // What the compiler must not know, or it would compute less.
+    // Hides the values from the compiler, which would otherwise compute less.
     __asm__ volatile("" : "+x"(left), "+x"(right));
 #pragma GCC unroll 16
     for (Vector& sum : sums) sum = next(sum, left, right);

@@ -10,7 +10,7 @@
 
 namespace tombolo::compute {
 
-/// From the least to the most; each includes those before it.
+/// In order of size; each set includes those before it.
 enum class InstructionSet {
   kBaseline,  ///< what every x86-64 processor has (SSE2), and every other architecture
   kAvx2,      ///< x86-64-v3: AVX2, FMA, F16C
@@ -20,8 +20,8 @@ enum class InstructionSet {
 /// "baseline", "avx2", "avx512".
 std::string_view instruction_set_name(InstructionSet set) noexcept;
 
-/// What the instruction CPUID and the register XCR0 tell (Intel's Software Developer's Manual, volume 2,
-/// CPUID).
+/// The parts of the instruction CPUID and the register XCR0 that matter (Intel's Software Developer's Manual,
+/// volume 2, CPUID).
 struct Cpuid {
   std::uint32_t leaf1_ecx = 0;
   std::uint32_t leaf7_ebx = 0;
@@ -29,21 +29,22 @@ struct Cpuid {
   std::uint64_t xcr0 = 0;         ///< which registers the operating system saves; 0 where it uses no XSAVE
 };
 
-/// This machine's; all 0 where there is no CPUID.
+/// The values of this machine; all 0 where there is no CPUID.
 Cpuid read_cpuid() noexcept;
 
-/// The most that such a processor runs.
+/// The largest set that such a processor has.
 InstructionSet instruction_set_of(const Cpuid& cpuid) noexcept;
 
 /// Whether such a processor multiplies bfloat16 (AVX512_BF16 beside kAvx512).
 bool multiplies_bfloat16(const Cpuid& cpuid) noexcept;
 
-/// That named `wanted`, or `most` for "auto". Throws kInvalidUsage where the wanted one is more than that.
+/// The set named `wanted`, or `most` for "auto". Throws kInvalidUsage where `wanted` is unknown or larger
+/// than `most`.
 InstructionSet choose_instruction_set(std::string_view wanted, InstructionSet most);
 
-/// What kernels are chosen by: the most that this processor runs, or less where TOMBOLO_INSTRUCTION_SET says
-/// so. Decided once per process. Throws kInvalidUsage where that variable names what the processor lacks, or
-/// nothing known.
+/// The set by which kernels are chosen: the largest that this processor has, or a smaller one by
+/// TOMBOLO_INSTRUCTION_SET. Decided once per process. Throws kInvalidUsage where that variable names what the
+/// processor lacks, or nothing known.
 InstructionSet instruction_set();
 
 /// Whether kernels for bfloat16 may be used: this processor has them, and instruction_set() is kAvx512.

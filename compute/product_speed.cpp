@@ -19,8 +19,8 @@ double processor_seconds() noexcept {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Operations per second: the median of calls, since the processor's clock of a virtual machine errs now and
-/// then.
+/// Operations per second: the median over calls, since the processor-time clock of a virtual machine is wrong
+/// now and then.
 template <typename Call>
 double rate(double seconds, const Call& operations_of_a_call) {
   operations_of_a_call();  // pages, caches, and the clock rate of wide vectors
@@ -60,7 +60,7 @@ ProductSpeed measure_products(double seconds, Precision precision) {
     return 2.0 * kRows * kColumns * kInner;
   });
   const GemmKernels& best = precision == Precision::kBfloat16 ? kGemmBfloat16 : gemm_kernels(speed.most);
-  volatile float kept = 0;  // or the loop would be left out
+  volatile float kept = 0;  // keeps the compiler from removing the loop
   speed.peak = rate(seconds / 2, [&] {
     double operations = 0;
     kept = best.registers_only(kRounds, &operations);

@@ -9,10 +9,10 @@
 namespace tombolo::compute {
 
 struct ProductSpeed {
-  InstructionSet used = InstructionSet::kBaseline;  ///< by the kernels
-  InstructionSet most = InstructionSet::kBaseline;  ///< that the processor has
-  double attained = 0;  ///< FLOP/s of products, of a size that a training step has
-  double peak = 0;      ///< FLOP/s of multiplications and additions in registers alone, by `most`
+  InstructionSet used = InstructionSet::kBaseline;  ///< the set that the kernels use
+  InstructionSet most = InstructionSet::kBaseline;  ///< the largest set that the processor has
+  double attained = 0;                              ///< FLOP/s of matrix products of a training step's size
+  double peak = 0;  ///< FLOP/s of multiplications and additions in registers alone, by `most`
   Precision precision = Precision::kFloat32;  ///< of the products
 
   /// "avx512 kernels for bf16," of that precision, or "avx512 kernels, 108 GFLOP/s on one core (92 % of its

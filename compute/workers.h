@@ -1,4 +1,4 @@
-// Threads that help one thread with pieces of its work, and sleep in between.
+// Helper threads that take pieces of one thread's work, and sleep in between.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ class Workers {
 
   using Piece = std::function<void(int)>;
   /// Calls piece(0) to piece(count - 1), each once, and returns when all have returned: the first on the
-  /// caller's thread, the others on one each, made when first wanted. Where the system refuses a thread the
-  /// caller does that piece too. A piece must not throw.
+  /// caller's thread, the others on one thread each, made when first needed. Where the system refuses a
+  /// thread the caller does that piece too. A piece must not throw.
   void run(int count, const Piece& piece) noexcept;
 
  private:

@@ -8,7 +8,7 @@
 namespace tombolo::compute {
 namespace {
 
-/// While it lives no thread can be had: each would want a stack larger than any address space.
+/// While it lives no thread can be made: each would need a stack larger than any address space.
 class NoThreads {
  public:
   NoThreads() {
@@ -40,7 +40,7 @@ TEST(Workers, TheCallerRunsThePiecesOfThreadsThatCannotBeHad) {
   };
   {
     const NoThreads limit;
-    EXPECT_THROW(std::thread([] {}).join(), std::system_error);  // or the test would show nothing
+    EXPECT_THROW(std::thread([] {}).join(), std::system_error);  // otherwise the test would prove nothing
     workers.run(3, piece);
   }
   EXPECT_EQ(calls, std::vector<int>(3, 1));

@@ -20,7 +20,7 @@ import tempfile
 # From the ground up.
 ROOMS = ["base", "compute", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools",
          "bench", "tests"]
-# Beside what lies above: the rooms below that a room knows nothing of.
+# Rooms below that a room must not include, in addition to all rooms above it.
 UNKNOWN = {
     "net_plugin": {"collectives", "probe"},
     "planner": {"transport", "collectives", "probe", "net_plugin"},

@@ -28,7 +28,7 @@ for path in sys.argv[1:]:
     { cat docs/Doxyfile; echo "OUTPUT_DIRECTORY = $folder"; } | doxygen -
     echo "the reference of the public headers has no warnings" ;;
   tidy)
-    # The batches of clang's build, for most of the time goes into the headers that files share.
+    # Checks the unity batches of clang's build: most of the time goes into the headers that files share.
     cmake --preset asan > /dev/null
     /usr/bin/python3 -c '
 import json, re

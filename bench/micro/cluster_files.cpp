@@ -1,4 +1,4 @@
-// Cluster files, small and of a thousand hosts: their JSON, and what is made of it.
+// Reading and writing cluster files, small ones and those of a thousand hosts, and their JSON alone.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -12,8 +12,8 @@
 namespace tombolo::bench::micro {
 namespace {
 
-/// Two islands, hosts of eight GPUs, a fast NIC and an Ethernet one each; by fabric, as large files say what
-/// links attain.
+/// Two islands of hosts with eight GPUs, a fast NIC and an Ethernet NIC each. As in large files, rates are
+/// stated by fabric.
 topology::ClusterFile island_pair(int hosts) {
   topology::ClusterFile cluster;
   for (int number = 0; number < hosts; ++number) {
@@ -60,7 +60,7 @@ void measure_write_json(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-/// With the JSON below it, as whoever loads a file pays for both.
+/// Includes parsing the JSON, since loading a file does both.
 void measure_read_cluster(benchmark::State& state) {
   const std::string text = text_of(static_cast<int>(state.range(0)));
   for (auto _ : state)

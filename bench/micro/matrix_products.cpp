@@ -1,4 +1,4 @@
-// The trainer's matrix products, in the shapes that a layer has them.
+// The trainer's matrix products, in the shapes of a layer.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ struct Product {
   std::size_t rows, columns, inner;
   std::size_t out_stride, left_stride, right_stride;
   bool left_transposed, right_transposed;
-  bool keep;  // what out holds before stays in the sum
+  bool keep;  // the product is added to the values of out
 };
 
 void measure_product(benchmark::State& state, const Product& product) {
@@ -29,7 +29,7 @@ void measure_product(benchmark::State& state, const Product& product) {
   };
   const auto left = floats(product.rows, product.inner, product.left_transposed, product.left_stride);
   const auto right = floats(product.inner, product.columns, product.right_transposed, product.right_stride);
-  // Zeros: what is kept of a sum grows by too little over the iterations to leave a float's range.
+  // Starts from zeros: sums that are kept grow too little over the iterations to leave a float's range.
   std::vector<float> out(product.rows * product.out_stride);
   compute::Epilogue kept;
   if (product.keep) {

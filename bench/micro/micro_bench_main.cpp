@@ -1,4 +1,4 @@
-// The parts of which the slower benchmarks' figures are made, each by itself.
+// Runs the benchmarks of single parts of which the figures of the slower benchmarks are made.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/subjects.h"
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   register_router_choice();
   register_simulation();
   register_search();
-  // Google Benchmark ends with 0 where a filter matches nothing.
+  // Google Benchmark returns 0 even where the filter matches nothing; this program fails then.
   const bool any = benchmark::RunSpecifiedBenchmarks() > 0;
   benchmark::Shutdown();
   return any ? 0 : 1;

@@ -16,10 +16,10 @@ namespace {
 using collectives::DataType;
 using collectives::ReduceOp;
 
-// Of each buffer. Three of them lie in any second-level cache, so that memory does not hide the kernels.
+// Size of each buffer. Three of them fit any second-level cache, so that memory does not limit the kernels.
 constexpr std::size_t kBufferBytes = 64 * 1024;
 
-/// One, as the type holds it.
+/// The number 1 in the given type.
 std::uint64_t bits_of_one(DataType type) {
   switch (type) {
     case DataType::kFloat16:
@@ -51,12 +51,12 @@ void measure_combine(benchmark::State& state, DataType type, ReduceOp op) {
                          type, op);
     benchmark::ClobberMemory();
   }
-  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBufferBytes));  // of results
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(kBufferBytes));  // bytes of results
 }
 
 void measure_divide(benchmark::State& state, DataType type) {
   auto data = buffer_of_ones(type);
-  // By one rank, so that the numbers stay what they are.
+  // Divides by one rank, so that the numbers do not change.
   for (auto _ : state) {
     collectives::divide(data.data(), kBufferBytes / collectives::size_of(type), type, 1);
     benchmark::ClobberMemory();

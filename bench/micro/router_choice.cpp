@@ -13,7 +13,7 @@ namespace {
 
 using topology::NicKind;
 
-/// A host with so many RDMA NICs of one fabric, and an Ethernet one.
+/// A host with the given number of RDMA NICs of one fabric, and an Ethernet NIC.
 transport::Endpoint host_with_rails(const std::string& name, int number, int rails, NicKind kind,
                                     const std::string& fabric) {
   transport::Endpoint endpoint;

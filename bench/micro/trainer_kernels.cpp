@@ -82,7 +82,8 @@ constexpr KernelCall kKernelCalls[] = {
      [](const Kernels& set, Arguments& with) {
        set.causal_softmax(with.out.data(), 0, kRows, kWidth, kWidth);
      }},
-    // With even probabilities and this scale it takes a row's mean off it: once done, nothing changes.
+    // With even probabilities and this scale it subtracts a row's mean, so that further iterations change
+    // nothing.
     {"softmax_backward",
      [](const Kernels& set, Arguments& with) {
        set.softmax_backward(with.x.data(), with.even.data(), kRows, kWidth, kWidth, kWidth, kWidth);

@@ -22,22 +22,22 @@ struct Shape {
   std::size_t largest() const noexcept { return send > receive ? send : receive; }
 };
 
-/// Which of the two buffers is cut into one part per rank.
-enum class Layout {
-  kWhole,     ///< neither: every rank has the whole size as input and as result
-  kJoins,     ///< a part goes in, all parts come out
-  kDivides,   ///< all parts go in, one comes out
-  kExchanges  ///< all parts go in, others come out
+/// Which of the two buffers is divided into one part per rank.
+enum class Partitioning {
+  kWhole,     ///< neither: each rank has the whole size as input and as result
+  kJoins,     ///< one part is the input, all parts are the result
+  kDivides,   ///< all parts are the input, one is the result
+  kExchanges  ///< all parts are the input, other parts are the result
 };
 
 /// The shape for `bytes` of the command line. A part is a multiple of 16 bytes, rounded down as nccl-tests
 /// does: few bytes for many ranks are none.
-Shape shape_of(Layout layout, std::size_t bytes, std::size_t element, int ranks) noexcept;
+Shape shape_of(Partitioning partitioning, std::size_t bytes, std::size_t element, int ranks) noexcept;
 
-/// What an element of a result must be.
+/// Where the value of a result's element must come from.
 struct Origin {
   enum Kind {
-    kUntouched,  ///< what it was before
+    kUntouched,  ///< the value before the call
     kCopy,       ///< `rank`'s input at `index`
     kReduced     ///< the reduction of all ranks' inputs at `index`
   } kind;
@@ -45,8 +45,8 @@ struct Origin {
   int rank = 0;
 };
 
-/// Where a result lies, for Collective::origin.
-struct Place {
+/// The rank whose result Collective::origin describes, and the call that made it.
+struct RankContext {
   std::size_t count;  ///< Shape::count
   int rank, ranks, root;
 };
@@ -63,25 +63,27 @@ struct Call {
   int rank, ranks;
 };
 
-/// One program's. What is not said of a collective is as it is for most.
+/// What one program measures. Defaults are what holds for most collectives.
 struct Collective {
   std::string_view name;  ///< "all_reduce"
-  Layout layout;
-  Origin (*origin)(const Place& place, std::size_t index);
+  Partitioning partitioning;
+  Origin (*origin)(const RankContext& context, std::size_t index);
   void (*run)(const Call& call);
-  /// Bytes that bandwidths count, over the size, and the bus's over these: nccl-tests' doc/PERFORMANCE.md.
+  /// The bytes that the algorithm bandwidth counts, over the size; and the bus bandwidth over the algorithm
+  /// bandwidth (nccl-tests' doc/PERFORMANCE.md).
   double (*algorithm_factor)(int ranks) = [](int) { return 1.0; };
   double (*bus_factor)(int ranks) = [](int) { return 1.0; };
   bool reduces = false;         ///< -o matters; else the table says "none"
   bool rooted = false;          ///< -r matters; else the table says -1
   bool in_place = true;         ///< a result in place is defined; else it is timed, but not checked
   bool point_to_point = false;  ///< sends and receives, no collective that names its algorithm
-  bool in_steps = false;        ///< a step sends what the last one received: no group can hold several calls
-  bool power_of_two = false;    ///< the number of ranks must be one
+  bool in_steps =
+      false;  ///< each step sends what the step before received, so that a group holds one call only
+  bool power_of_two = false;  ///< the number of ranks must be one
 };
 
 std::span<const Collective> all_collectives() noexcept;
-/// Null for a name that is none.
+/// Null for an unknown name.
 const Collective* find_collective(std::string_view name) noexcept;
 
 }  // namespace tombolo::bench

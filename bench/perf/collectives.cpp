@@ -1,4 +1,4 @@
-// The ten collectives of nccl-tests, in the public interface's calls.
+// The ten collectives of nccl-tests, as calls of the public interface.
 #include <cstring>
 
 #include "bench/perf/collective.h"
@@ -8,44 +8,44 @@ namespace {
 
 // ---- Bandwidth factors
 
-/// What a rank does not have itself.
+/// The share of the data that a rank does not have itself.
 double others(int ranks) {
   return static_cast<double>(ranks - 1) / ranks;
 }
-/// To reduce and to hand out again.
+/// Reducing and distributing again.
 double twice_others(int ranks) {
   return 2 * others(ranks);
 }
 
-// ---- What results are
+// ---- Expected results
 
-Origin reduced(const Place&, std::size_t index) {
+Origin reduced(const RankContext&, std::size_t index) {
   return {Origin::kReduced, index};
 }
-Origin reduced_on_root(const Place& place, std::size_t index) {
-  return {place.rank == place.root ? Origin::kReduced : Origin::kUntouched, index};
+Origin reduced_on_root(const RankContext& context, std::size_t index) {
+  return {context.rank == context.root ? Origin::kReduced : Origin::kUntouched, index};
 }
-Origin reduced_part(const Place& place, std::size_t index) {
-  return {Origin::kReduced, static_cast<std::size_t>(place.rank) * place.count + index};
+Origin reduced_part(const RankContext& context, std::size_t index) {
+  return {Origin::kReduced, static_cast<std::size_t>(context.rank) * context.count + index};
 }
-Origin from_root(const Place& place, std::size_t index) {
-  return {Origin::kCopy, index, place.root};
+Origin from_root(const RankContext& context, std::size_t index) {
+  return {Origin::kCopy, index, context.root};
 }
-Origin part_of_root(const Place& place, std::size_t index) {
-  return {Origin::kCopy, static_cast<std::size_t>(place.rank) * place.count + index, place.root};
+Origin part_of_root(const RankContext& context, std::size_t index) {
+  return {Origin::kCopy, static_cast<std::size_t>(context.rank) * context.count + index, context.root};
 }
-Origin joined(const Place& place, std::size_t index) {
-  return {Origin::kCopy, index % place.count, static_cast<int>(index / place.count)};
+Origin joined(const RankContext& context, std::size_t index) {
+  return {Origin::kCopy, index % context.count, static_cast<int>(index / context.count)};
 }
-Origin joined_on_root(const Place& place, std::size_t index) {
-  return place.rank == place.root ? joined(place, index) : Origin{Origin::kUntouched};
+Origin joined_on_root(const RankContext& context, std::size_t index) {
+  return context.rank == context.root ? joined(context, index) : Origin{Origin::kUntouched};
 }
-Origin exchanged(const Place& place, std::size_t index) {
-  return {Origin::kCopy, static_cast<std::size_t>(place.rank) * place.count + index % place.count,
-          static_cast<int>(index / place.count)};
+Origin exchanged(const RankContext& context, std::size_t index) {
+  return {Origin::kCopy, static_cast<std::size_t>(context.rank) * context.count + index % context.count,
+          static_cast<int>(index / context.count)};
 }
-Origin from_the_rank_before(const Place& place, std::size_t index) {
-  return {Origin::kCopy, index, (place.rank + place.ranks - 1) % place.ranks};
+Origin from_the_rank_before(const RankContext& context, std::size_t index) {
+  return {Origin::kCopy, index, (context.rank + context.ranks - 1) % context.ranks};
 }
 
 // ---- Calls
@@ -77,7 +77,7 @@ void all_gather(const Call& call) {
   call.communicator.all_gather(call.send, call.receive, call.count, call.type);
 }
 
-/// The engine's is never in place; sends and receives stand in for it there, to and from one buffer.
+/// The engine's all-to-all is never in place. There sends and receives replace it, to and from one buffer.
 void all_to_all(const Call& call) {
   if (call.send != call.receive) {
     call.communicator.all_to_all(call.send, call.receive, call.count, call.type);
@@ -100,7 +100,7 @@ void send_to_the_next(const Call& call) {
   });
 }
 
-/// In place the root's own part is where it belongs.
+/// In place the root's own part is in its final position already.
 void gather(const Call& call) {
   api::group([&] {
     std::byte* own = call.receive + static_cast<std::size_t>(call.root) * part_bytes(call);
@@ -128,7 +128,7 @@ void scatter(const Call& call) {
   });
 }
 
-/// An all-gather: in each step a rank exchanges all that it has with the one across one more dimension.
+/// An all-gather: in each step a rank exchanges all that it has with its neighbour along one more dimension.
 void hypercube(const Call& call) {
   const std::size_t part = part_bytes(call);
   std::byte* own = call.receive + static_cast<std::size_t>(call.rank) * part;
@@ -147,57 +147,61 @@ void hypercube(const Call& call) {
 
 constexpr Collective kCollectives[] = {
     {.name = "all_reduce",
-     .layout = Layout::kWhole,
+     .partitioning = Partitioning::kWhole,
      .origin = reduced,
      .run = all_reduce,
      .bus_factor = twice_others,
      .reduces = true},
     {.name = "all_gather",
-     .layout = Layout::kJoins,
+     .partitioning = Partitioning::kJoins,
      .origin = joined,
      .run = all_gather,
      .bus_factor = others},
     {.name = "reduce_scatter",
-     .layout = Layout::kDivides,
+     .partitioning = Partitioning::kDivides,
      .origin = reduced_part,
      .run = reduce_scatter,
      .bus_factor = others,
      .reduces = true},
-    {.name = "broadcast", .layout = Layout::kWhole, .origin = from_root, .run = broadcast, .rooted = true},
+    {.name = "broadcast",
+     .partitioning = Partitioning::kWhole,
+     .origin = from_root,
+     .run = broadcast,
+     .rooted = true},
     {.name = "reduce",
-     .layout = Layout::kWhole,
+     .partitioning = Partitioning::kWhole,
      .origin = reduced_on_root,
      .run = reduce,
      .reduces = true,
      .rooted = true},
     {.name = "alltoall",
-     .layout = Layout::kExchanges,
+     .partitioning = Partitioning::kExchanges,
      .origin = exchanged,
      .run = all_to_all,
      .bus_factor = others,
      .in_place = false},
     {.name = "sendrecv",
-     .layout = Layout::kWhole,
+     .partitioning = Partitioning::kWhole,
      .origin = from_the_rank_before,
      .run = send_to_the_next,
      .in_place = false,
      .point_to_point = true},
     {.name = "gather",
-     .layout = Layout::kJoins,
+     .partitioning = Partitioning::kJoins,
      .origin = joined_on_root,
      .run = gather,
      .bus_factor = others,
      .rooted = true,
      .point_to_point = true},
     {.name = "scatter",
-     .layout = Layout::kDivides,
+     .partitioning = Partitioning::kDivides,
      .origin = part_of_root,
      .run = scatter,
      .bus_factor = others,
      .rooted = true,
      .point_to_point = true},
     {.name = "hypercube",
-     .layout = Layout::kJoins,
+     .partitioning = Partitioning::kJoins,
      .origin = joined,
      .run = hypercube,
      .algorithm_factor = others,
@@ -208,13 +212,13 @@ constexpr Collective kCollectives[] = {
 
 }  // namespace
 
-Shape shape_of(Layout layout, std::size_t bytes, std::size_t element, int ranks) noexcept {
+Shape shape_of(Partitioning partitioning, std::size_t bytes, std::size_t element, int ranks) noexcept {
   const std::size_t whole = bytes / element;
-  if (layout == Layout::kWhole) return {whole, whole, whole, 0, 0};
+  if (partitioning == Partitioning::kWhole) return {whole, whole, whole, 0, 0};
   const std::size_t part = whole / static_cast<std::size_t>(ranks) / (16 / element) * (16 / element);
   const std::size_t all = part * static_cast<std::size_t>(ranks);
-  if (layout == Layout::kJoins) return {part, part, all, part, 0};
-  if (layout == Layout::kDivides) return {part, all, part, 0, part};
+  if (partitioning == Partitioning::kJoins) return {part, part, all, part, 0};
+  if (partitioning == Partitioning::kDivides) return {part, all, part, 0, part};
   return {part, all, all, 0, 0};
 }
 

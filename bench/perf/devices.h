@@ -1,4 +1,4 @@
-// Who runs where, and whether there is room.
+// Where the ranks of a job run, and whether their hosts have enough memory.
 #pragma once
 
 #include <vector>
@@ -8,15 +8,15 @@
 
 namespace tombolo::bench {
 
-/// One rank, and the place it runs at.
+/// One rank, with its host and process.
 struct Device {
   int rank = 0;
   int pid = 0;
-  int number = 0;  ///< among the ranks of its process
+  int number = 0;  ///< of the rank within its process
   char host[256] = {};
 };
 
-/// Every rank's, on every rank. Collective.
+/// The devices of all ranks, by rank, on every rank. Collective.
 std::vector<Device> gather_devices(const api::Communicator& communicator, int ranks_here);
 
 /// Throws kInvalidUsage where the buffers of all ranks of this host would not fit into what memory it has

@@ -4,7 +4,7 @@
 namespace tombolo::bench {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitInternal = 1;      ///< not of the engine: memory, a file
+inline constexpr int kExitInternal = 1;      ///< a failure outside the engine: memory, a file
 inline constexpr int kExitEngine = 3;        ///< a call of the engine failed
 inline constexpr int kExitTimeout = 4;       ///< -T passed
 inline constexpr int kExitInvalidUsage = 6;  ///< flags that these ranks cannot carry out

@@ -30,7 +30,7 @@ constexpr Names<tomboloRedOp_t> kOps[] = {{tomboloSum, "sum"},
                                           {tomboloAvg, "avg"}};
 static_assert(std::size(kOps) == tomboloNumOps);
 
-/// A flag of nccl-tests' that has nothing to do on host memory: only its value for "off" is taken.
+/// A flag of nccl-tests that does not apply to host memory: only its value for "off" is accepted.
 struct Refused {
   const char* names;
   const char* off;
@@ -59,7 +59,7 @@ void add_refused(CLI::App& app) {
   }
 }
 
-/// A validator: what `parse` throws.
+/// A validator that reports the error which `parse` throws.
 template <typename Parse>
 auto why_not(Parse parse) {
   return [parse](const std::string& text) {
@@ -96,7 +96,7 @@ void add_switch(CLI::App& app, const char* names, bool& on, const char* help) {
       ->type_name("0|1");
 }
 
-/// One value by its name, or all.
+/// Parses the name of one value, or "all".
 template <typename Value>
 void add_choice(CLI::App& app, const char* option, std::vector<Value>& chosen,
                 std::span<const Names<Value>> names, const char* help) {
@@ -116,7 +116,7 @@ void add_choice(CLI::App& app, const char* option, std::vector<Value>& chosen,
       });
 }
 
-/// A rank by its number; none for all.
+/// Parses the number of a rank; none stands for all.
 std::optional<int> parse_root(const std::string& text) {
   if (text == "all" || text == "-1") return std::nullopt;
   int root = 0;
@@ -128,7 +128,7 @@ std::optional<int> parse_root(const std::string& text) {
   return root;
 }
 
-/// What each flag allows by itself, but not together.
+/// Refuses combinations of flags that are each valid by themselves.
 void check_together(const Flags& flags) {
   const auto refuse = [](const std::string& text) { throw CLI::ValidationError(text); };
   if (flags.minimum_bytes > flags.maximum_bytes) {

@@ -1,4 +1,4 @@
-// nccl-tests' command line, as far as host memory permits.
+// The command line of nccl-tests, as far as it applies to host memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tombolo::bench {
 
 /// nccl-tests' -a: whose time is reported.
 enum class Average { kRankZero, kMean, kLeast, kMost };
-/// nccl-tests' -z, without its 0, which calls that block cannot give.
+/// nccl-tests' -z, without 0, which blocking calls cannot do.
 enum class Blocking {
   kBarrierEachCall = 1,      ///< a barrier after every call, in the reported time
   kNoBarrier = 2,            ///< each call returns when its rank is done
@@ -39,12 +39,12 @@ struct Flags {
   int timeout_seconds = 0;             ///< 0: none but the engine's own
   std::size_t unalign = 0;             ///< elements
   std::string output_file;             ///< empty: none
-  std::vector<std::string> arguments;  ///< as given, for the record
+  std::vector<std::string> arguments;  ///< as given, for the JSON file
 
   int ranks_here() const noexcept { return threads * devices; }
 };
 
-/// Either flags or, after --help or a line on standard error, an exit code.
+/// Flags; or an exit code, after --help or after an error was printed.
 struct CommandLine {
   Flags flags;
   std::optional<int> exit_code;
@@ -54,7 +54,7 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
 /// "8", "64K", "1.5M", "2g": nccl-tests' sizes, in powers of 1024. Throws kInvalidUsage.
 std::size_t parse_bytes(const std::string& text);
 
-/// The size after `bytes`; none past the last.
+/// The size that follows `bytes`; none after the last.
 std::optional<std::size_t> next_size(const Flags& flags, std::size_t bytes) noexcept;
 
 std::string_view type_name(tomboloDataType_t type) noexcept;

@@ -15,7 +15,7 @@ CommandLine parse(std::vector<const char*> arguments) {
   return parse_command_line("all_reduce", static_cast<int>(arguments.size()), arguments.data());
 }
 
-/// What it says on standard error where it refuses; empty where it does not.
+/// The error that a command line prints; empty where it is accepted.
 std::string refusal(const std::vector<const char*>& arguments) {
   ::testing::internal::CaptureStderr();
   const CommandLine line = parse(arguments);

@@ -12,7 +12,7 @@
 namespace tombolo::bench {
 namespace {
 
-constexpr int kVersion = 3;  // of nccl-tests' structure
+constexpr int kVersion = 3;  // version of nccl-tests' JSON structure
 
 // nccl-tests writes truth values as these texts.
 const char* truth(bool value) {
@@ -25,7 +25,8 @@ Json microseconds(const std::vector<double>& seconds) {
   return all;
 }
 
-/// What could explain the figures. Not all of the environment, as nccl-tests does: it may hold secrets.
+/// The environment variables that could explain the figures. nccl-tests writes all of them, but they may hold
+/// secrets.
 Json environment() {
   Json all = Json::array();
   for (char** one = environ; *one != nullptr; ++one) {

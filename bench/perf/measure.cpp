@@ -28,7 +28,7 @@ double median(std::vector<double> values) {
   return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
 }
 
-/// Of all ranks' seconds the figure that -a asks for, on every rank.
+/// Combines all ranks' seconds as -a asks for; every rank gets the result.
 double over_ranks(const api::Communicator& communicator, Average average, double seconds) {
   if (average == Average::kRankZero) {
     communicator.broadcast(&seconds, &seconds, 1, tomboloFloat64, 0);
@@ -65,8 +65,8 @@ Measurer::Buffer Measurer::allocate(std::size_t bytes) {
 Call Measurer::call(const Point& point, Placement placement, std::size_t number) const {
   const std::size_t element = tomboloTypeSize(point.type);
   const std::size_t start = flags_.unalign * element;
-  // As nccl-tests does, one call after the other moves through the buffers, so that no cache holds what the
-  // last one left.
+  // As in nccl-tests, successive calls use successive parts of the buffers, so that no cache holds what the
+  // call before left.
   const std::size_t used = point.shape.largest() * element;
   const std::size_t shift = used > 0 ? number % (flags_.maximum_bytes / used) * used : 0;
   std::byte* const send = send_.get() + start + shift;
@@ -103,7 +103,7 @@ void Measurer::iterate(const Point& point, Placement placement, std::size_t iter
 
 void Measurer::time(const Point& point, Placement placement, Measurement& measurement) const {
   for (int i = 0; i < flags_.warmup_iterations; ++i) iterate(point, placement, static_cast<std::size_t>(i));
-  collective_.run(call(point, placement, 0));  // one more, as nccl-tests does
+  collective_.run(call(point, placement, 0));  // one more call, as in nccl-tests
   measurement.algorithm = collective_.point_to_point ? "point-to-point" : communicator_.last_algorithm();
   communicator_.barrier();
   measurement.iterations.reserve(static_cast<std::size_t>(flags_.iterations));
@@ -134,7 +134,7 @@ void Measurer::check(const Point& point, Placement placement, Measurement& measu
   std::int64_t counts[2] = {0, 0};  // wrong elements, ranks that found any
   for (int i = 0; i < flags_.checks && counts[0] == 0; ++i) {
     const Values values{collective_, point.type, point.op, ++checks_,
-                        Place{shape.count, rank_, ranks_, point.root}};
+                        RankContext{shape.count, rank_, ranks_, point.root}};
     std::memset(call(point, Placement::kOutOfPlace, 0).receive, 0xff, shape.largest() * element);
     values.fill_input(one.send, shape.send);
     std::memcpy(expected_.get(), one.receive, shape.receive * element);

@@ -1,4 +1,4 @@
-// Times one collective at one size, and checks it.
+// Times one collective at one size, and checks its results.
 #pragma once
 
 #include <cstddef>
@@ -24,19 +24,19 @@ struct Point {
   int root;  ///< -1 where there is none
 };
 
-/// Seconds are per call, and over the ranks as -a says where nothing else is said.
+/// Seconds are per call. Unless noted otherwise they are combined over the ranks as -a says.
 struct Measurement {
   double seconds = 0;  ///< mean over the iterations
   double median = 0, least = 0;
-  double cpu_seconds = 0;          ///< of this rank's thread; with -C only
-  std::vector<double> iterations;  ///< of this rank
+  double cpu_seconds = 0;          ///< processor time of this rank's thread; with -C only
+  std::vector<double> iterations;  ///< times on this rank
   std::string algorithm;           ///< the engine's name for it
-  /// Elements on all ranks; none where nothing was checked.
+  /// Wrong elements on all ranks; none where nothing was checked.
   std::optional<std::int64_t> wrong;
   int failed_checks = 0;  ///< ranks that found wrong elements
 };
 
-/// A rank's buffers and what it does with them. Collective: all ranks make the same calls.
+/// Measures on one rank, with its buffers. Collective: all ranks make the same calls.
 class Measurer {
  public:
   Measurer(const Collective& collective, const Flags& flags, const api::Communicator& communicator);

@@ -32,7 +32,7 @@ std::optional<double> least_allowed_bandwidth() {
   return value;
 }
 
-/// What only the number of ranks, or the environment, shows to be impossible.
+/// Refuses what the number of ranks or the environment makes impossible.
 void check_usage(const Collective& collective, const Flags& flags, int ranks) {
   if (collective.power_of_two && (ranks & (ranks - 1)) != 0) {
     fail(Cause::kInvalidUsage, "{} needs a number of ranks that is a power of two, and there are {}",
@@ -101,7 +101,7 @@ class Run {
   void go_through_sizes(Measurer& measurer, tomboloDataType_t type, tomboloRedOp_t op, int root) {
     const std::size_t element = tomboloTypeSize(type);
     for (std::optional<std::size_t> bytes = flags_.minimum_bytes; bytes; bytes = next_size(flags_, *bytes)) {
-      const Point point{shape_of(collective_.layout, *bytes, element, ranks_), type, op, root};
+      const Point point{shape_of(collective_.partitioning, *bytes, element, ranks_), type, op, root};
       Row row;
       row.bytes = point.shape.largest() * element;
       row.count = point.shape.count;
@@ -122,7 +122,7 @@ class Run {
       const Watchdog watchdog(communicator_, flags_.timeout_seconds);
       result.measurement = measurer.measure(point, placement);
     } catch (const api::Error& error) {
-      if (error.result() != tomboloAborted) throw;  // by nobody but a watchdog, here or on another rank
+      if (error.result() != tomboloAborted) throw;  // only a watchdog aborts, here or on another rank
       fail(Cause::kTimeout, "{} bytes of {} took longer than the {} s of -T", bytes, type_name(point.type),
            flags_.timeout_seconds);
     }
@@ -164,11 +164,11 @@ class Run {
   const std::string program_;
   const Table table_;
   std::vector<Row> rows_;                    ///< for -J
-  double bus_bandwidths_ = 0, results_ = 0;  ///< their sum, and how many
+  double bus_bandwidths_ = 0, results_ = 0;  ///< sum and number of the bus bandwidths
   Summary summary_;
 };
 
-/// The exit code for what `run` does, with a line on standard error for what it throws.
+/// Runs `run`; returns its exit code, or that of an exception, which is printed on standard error.
 template <typename Body>
 int reported(const Collective& collective, Body&& run) {
   int code = kExitInternal;

@@ -1,4 +1,4 @@
-// TOMBOLO_COLLECTIVE names this program's.
+// The main function of every *_perf program. TOMBOLO_COLLECTIVE names the collective of this one.
 #include "bench/perf/perf.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,5 @@
-// One rank in this process, or several by -g: what a wrong result does, and what is measured.
+// Runs programs with one rank in this process, or with several by -g: tests how wrong results are reported,
+// and what is measured.
 #include "bench/perf/perf.h"
 
 #include <gtest/gtest.h>
@@ -25,18 +26,18 @@ Outcome run(const Collective& collective, std::vector<const char*> arguments) {
 TEST(Perf, AWrongResultEndsWithFailure) {
   Collective wrong = *find_collective("all_gather");
   EXPECT_EQ(run(wrong, {}).exit_code, kExitOk);
-  wrong.origin = [](const Place&, std::size_t index) { return Origin{Origin::kCopy, index ^ 1, 0}; };
+  wrong.origin = [](const RankContext&, std::size_t index) { return Origin{Origin::kCopy, index ^ 1, 0}; };
   const Outcome outcome = run(wrong, {});
   EXPECT_EQ(outcome.exit_code, kExitWrong) << outcome.err;
   // Out of place and in place.
   EXPECT_NE(outcome.out.find("# Out of bounds values : 2 FAILED"), std::string::npos) << outcome.out;
-  // Unless nobody looks.
+  // Unless results are not checked.
   EXPECT_EQ(run(wrong, {"-c", "0"}).exit_code, kExitOk);
 }
 
 TEST(Perf, ACallThatWritesWhereNothingIsDueIsFound) {
   Collective wrong = *find_collective("broadcast");
-  wrong.origin = [](const Place&, std::size_t) { return Origin{Origin::kUntouched}; };
+  wrong.origin = [](const RankContext&, std::size_t) { return Origin{Origin::kUntouched}; };
   EXPECT_EQ(run(wrong, {"-d", "int32"}).exit_code, kExitWrong);
 }
 

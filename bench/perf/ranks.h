@@ -1,4 +1,4 @@
-// This process' ranks: one, or with -t and -g several, each on a thread of its own.
+// Runs the ranks of this process: one, or with -t and -g several, each on a thread of its own.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 namespace tombolo::bench {
 
 /// Calls `body` once per rank of this process, with the communicator of all ranks of the job, and returns the
-/// greatest of its results. Ranks are numbered through by process. Throws what set-up throws; `body` throws
+/// greatest of its results. Ranks are numbered process by process. Throws what set-up throws; `body` throws
 /// nothing.
 int run_ranks(int ranks_here, const std::function<int(const api::Communicator&)>& body);
 

@@ -1,4 +1,4 @@
-// What a run found, as the table and the JSON file tell it.
+// The results of a run, and the table and the JSON file that show them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tombolo::bench {
 
-/// nccl-tests' -I: over the iterations, each taken at the rank for which it was longest. Seconds.
+/// nccl-tests' -I: statistics over the iterations, each with the time of the rank that took longest. Seconds.
 struct IterationStatistics {
   double least = 0, most = 0, mean = 0, median = 0, p95 = 0, p99 = 0, deviation = 0;
   double variation_percent() const noexcept { return mean > 0 ? deviation / mean * 100 : 0; }
@@ -27,7 +27,7 @@ IterationStatistics statistics_of(std::vector<double> seconds);
 struct Result {
   Measurement measurement;
   double algorithm_bandwidth = 0, bus_bandwidth = 0;  ///< GB/s
-  /// With -I only: each iteration's longest time, also by process.
+  /// With -I only: the longest time of each iteration over all ranks, and by process.
   std::vector<double> iterations;
   std::vector<std::vector<double>> process_iterations;
   IterationStatistics statistics;
@@ -45,7 +45,7 @@ struct Summary {
   double average_bus_bandwidth = 0;               ///< GB/s
   std::optional<double> least_allowed_bandwidth;  ///< NCCL_TESTS_MIN_BW, GB/s
 
-  /// nccl-tests allows a tenth less.
+  /// As nccl-tests, allows a tenth less than demanded.
   bool fast_enough() const noexcept {
     return !least_allowed_bandwidth || average_bus_bandwidth >= *least_allowed_bandwidth * 0.9;
   }

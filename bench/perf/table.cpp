@@ -7,7 +7,7 @@
 namespace tombolo::bench {
 namespace {
 
-/// As many decimals, two at most, as the width leaves room for.
+/// Formats with at most two decimals, as many as the width has room for.
 std::string fitted(double value, int width) {
   const std::size_t room = static_cast<std::size_t>(width);
   for (const int decimals : {2, 1, 0}) {
@@ -22,7 +22,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// The columns before the results, in the header.
+/// The header of the columns before the results.
 std::string left(std::string_view size, std::string_view count, std::string_view type, std::string_view op,
                  std::string_view root) {
   return fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, op, root);

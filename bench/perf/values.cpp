@@ -13,7 +13,7 @@ namespace {
 using collectives::Bfloat16;
 using collectives::Float16;
 
-/// Calls `body` with an element of the type, for its C++ type.
+/// Calls `body` with a value of the C++ type that stands for `type`.
 template <typename Body>
 auto with_type(tomboloDataType_t type, Body&& body) {
   switch (type) {
@@ -83,7 +83,7 @@ Number combined(const Values& values, std::size_t index) {
     return static_cast<Number>(input_value(values.collective, values.op, values.seed, rank, index));
   };
   Number all = input(0);
-  for (int rank = 1; rank < values.place.ranks; ++rank) {
+  for (int rank = 1; rank < values.context.ranks; ++rank) {
     const Number next = input(rank);
     all = values.op == tomboloProd  ? all * next
           : values.op == tomboloMin ? std::min(all, next)
@@ -96,7 +96,7 @@ Number combined(const Values& values, std::size_t index) {
 /// As tombolo.h says: integers wrap around, and an average is the sum divided, for integers toward zero.
 template <typename T>
 T reduced(const Values& values, std::size_t index) {
-  const int ranks = values.place.ranks;
+  const int ranks = values.context.ranks;
   if constexpr (std::is_integral_v<T>) {
     const auto all = static_cast<T>(combined<std::uint64_t>(values, index));
     if (values.op != tomboloAvg) return all;
@@ -112,7 +112,8 @@ T reduced(const Values& values, std::size_t index) {
 
 std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
                           std::size_t index) noexcept {
-  // splitmix64: a value that was moved by any distance, or comes from another rank or round, is another one.
+  // splitmix64, so that a value which was moved, or comes from another rank or round, differs with high
+  // probability.
   std::uint64_t mixed = (seed * 0x10001 + static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15U + index;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
@@ -125,7 +126,7 @@ void Values::fill_input(std::byte* input, std::size_t elements) const {
   with_type(type, [&](auto sample) {
     using T = decltype(sample);
     for (std::size_t i = 0; i < elements; ++i) {
-      const T value = from_number<T>(static_cast<double>(input_value(collective, op, seed, place.rank, i)));
+      const T value = from_number<T>(static_cast<double>(input_value(collective, op, seed, context.rank, i)));
       std::memcpy(input + i * sizeof(T), &value, sizeof(T));
     }
   });
@@ -135,7 +136,7 @@ void Values::fill_expected(std::byte* expected, std::size_t elements) const {
   with_type(type, [&](auto sample) {
     using T = decltype(sample);
     for (std::size_t i = 0; i < elements; ++i) {
-      const Origin origin = collective.origin(place, i);
+      const Origin origin = collective.origin(context, i);
       if (origin.kind == Origin::kUntouched) continue;
       const T value = origin.kind == Origin::kReduced
                           ? reduced<T>(*this, origin.index)
@@ -150,7 +151,7 @@ std::int64_t Values::count_wrong(const std::byte* result, const std::byte* expec
                                  std::size_t elements) const {
   return with_type(type, [&](auto sample) {
     using T = decltype(sample);
-    const double tolerance = collective.reduces ? kRounding<T> * (place.ranks + 1) : 0;
+    const double tolerance = collective.reduces ? kRounding<T> * (context.ranks + 1) : 0;
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < elements; ++i) {
       T found, wanted;

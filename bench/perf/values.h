@@ -1,4 +1,4 @@
-// What goes into the buffers, what must come out of a call, and how many elements differ from it.
+// The inputs of a call, its expected result, and the number of elements that differ from it.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct Values {
   tomboloDataType_t type;
   tomboloRedOp_t op;
   std::uint64_t seed;
-  Place place;
+  RankContext context;
 
   /// This rank's input.
   void fill_input(std::byte* input, std::size_t elements) const;
-  /// What the result must be. `expected` holds what was there before, which is right where nothing is
-  /// written.
+  /// The expected result. `expected` comes in with the values before the call, which stay where nothing is to
+  /// be written.
   void fill_expected(std::byte* expected, std::size_t elements) const;
   /// Elements that differ. Floats that were reduced may be off by one rounding per rank.
   std::int64_t count_wrong(const std::byte* result, const std::byte* expected, std::size_t elements) const;

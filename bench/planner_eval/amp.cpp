@@ -20,9 +20,9 @@ namespace {
 using namespace planner;
 
 constexpr int kHosts = 4, kHostGpus = 4;
-/// Of a GPU's memory: PyTorch's caching allocator loses about a tenth to fragments.
+/// Usable share of a GPU's memory: PyTorch's caching allocator loses about a tenth to fragmentation.
 constexpr double kUsable = 0.9;
-/// CUDA's context, the libraries' kernels and NCCL's buffers under PyTorch 1.7.
+/// Bytes of CUDA's context, the libraries' kernels and NCCL's buffers under PyTorch 1.7.
 constexpr std::uint64_t kOverhead = 1'000'000'000;
 
 /// A one-dimensional array of doubles in NumPy's format, version 1: magic, two bytes of version, two of the
@@ -200,7 +200,7 @@ double needed(const Plan& plan) {
   return static_cast<double>(most);
 }
 
-/// A failure that a larger micro-batch of the same layout did not have was not for want of memory.
+/// A layout that ran with a larger micro-batch did not fail here for lack of memory.
 bool failed_otherwise(const Trial& trial, const std::vector<Trial>& trials) {
   return std::isinf(trial.seconds) && std::ranges::any_of(trials, [&](const Trial& other) {
            return other.rows > trial.rows && other.tensor == trial.tensor && other.data == trial.data &&
@@ -208,7 +208,8 @@ bool failed_otherwise(const Trial& trial, const std::vector<Trial>& trials) {
          });
 }
 
-/// Nor, then, are other layouts' failures with as many rows and ranks to a layer known to be for memory.
+/// Then failures of other layouts with as many rows and ranks per layer are not known to be for lack of
+/// memory either.
 bool failed_for_memory(const Trial& trial, const std::vector<Trial>& trials) {
   return std::isinf(trial.seconds) && std::ranges::none_of(trials, [&](const Trial& other) {
            return other.rows == trial.rows && other.tensor == trial.tensor && failed_otherwise(other, trials);

@@ -1,4 +1,4 @@
-// Clusters and models that the searches are tried on.
+// Clusters and models for the searches.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Machines {
   int hosts = 1, devices = 8;
 };
 
-/// What a device attains (FLOP/s, bytes), and what joins those of a host (bytes/s).
+/// Attained FLOP/s and memory of a device, and bytes per second between the devices of a host.
 struct Spec {
   double flops = 0, memory = 0, inside = 0;
 };
@@ -25,7 +25,7 @@ topology::ClusterFile cluster_of(const std::vector<std::pair<Machines, Spec>>& m
                                  double bytes_per_second);
 
 /// A model of LLaMA's kind in fp16, its MLP 8/3 hidden rounded up to `multiple`, `rows` of 2048 tokens per
-/// step, trained by Megatron-LM with gradients in fp16; what is open the planner chooses.
+/// step, trained by Megatron-LM with gradients in fp16; the planner chooses the rest.
 planner::Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, int rows);
 
 /// With every kind of recomputation.

@@ -1,4 +1,5 @@
-// FlashFlex's clusters: what its strategy finds here against a simple search, and against what is possible.
+// FlashFlex's clusters: compares the plans of its strategy with those of a simple search and with an upper
+// bound.
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
@@ -18,8 +19,8 @@ double tokens_per_second(const Job& job, double seconds) {
   return job.global_batch * static_cast<double>(job.model.context) / seconds;
 }
 
-/// What the devices attain together, without a byte sent, a bubble or anything computed again: no plan comes
-/// near it, and none beyond.
+/// The upper bound: what all devices attain together without communication, bubbles or recomputation. No plan
+/// comes near it.
 double most_tokens_per_second(const topology::ClusterFile& cluster, const Job& job) {
   double flops = 0;
   for (const auto& host : cluster.hosts)

@@ -13,12 +13,12 @@ using namespace planner;
 using topology::NicKind;
 
 constexpr int kNodeGpus = 8;
-/// What a GPU attains in training beside each NIC (Holmes' S_i), before communication: found from what Holmes
-/// measured on four nodes of one kind.
+/// What a GPU attains in training with each kind of NIC (Holmes' S_i), before communication; derived from
+/// Holmes' measurements on four nodes of one kind.
 struct Speeds {
   double infiniband = 205e12, roce = 165e12;
 };
-/// Attained of 200 Gb/s and of 25 Gb/s.
+/// Attained shares of 200 Gb/s and of 25 Gb/s.
 constexpr double kRdma = 24e9, kEthernet = 2.9e9, kInside = 200e9;
 
 struct Island {
@@ -107,7 +107,8 @@ double tflops(const topology::ClusterFile& cluster, const Model& model, int rows
   return flops / seconds / static_cast<double>(plan.ranks.size()) / 1e12;
 }
 
-/// So that four nodes of one kind give what Holmes measured. The rest is prediction.
+/// Fits the speeds so that four nodes of one kind give what Holmes measured. All other settings are
+/// predictions.
 Speeds measured_speeds(const Model& model) {
   Speeds speeds;
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,4 @@
-// What the planner's evaluation shows: wanted beside seen.
+// The report of the planner's evaluation: each figure with the wanted and the seen value.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ class EvaluationReport {
   void section(std::string title);
   /// One figure. `met` says whether `seen` is within `wanted`.
   void line(std::string name, std::string wanted, std::string seen, bool met);
-  /// What a figure rests on, or that data are missing.
+  /// A note, such as the source of a figure, or that data are missing.
   void note(std::string text);
 
   bool all_met() const noexcept { return all_met_; }
@@ -43,10 +43,10 @@ double mean_absolute_error(const std::vector<double>& predicted, const std::vect
 
 struct EvaluationOptions {
   std::string data;              ///< folder of the measurements
-  double annealing_seconds = 5;  ///< that Pipette's annealing gets
+  double annealing_seconds = 5;  ///< time for Pipette's annealing
   int trials = 200;              ///< random clusters; a quarter as many small ones
-  unsigned seed = 1;             ///< of these
-  int most_ranks = 1024;         ///< of the clusters whose planning is timed
+  unsigned seed = 1;             ///< seed of the random clusters
+  int most_ranks = 1024;         ///< largest cluster whose planning is timed
   bool details = false;          ///< every run of the measurements, not only sums
 };
 

@@ -1,4 +1,4 @@
-// What the searches find, and how fast: random clusters, large clusters.
+// The searches on random and on large clusters: what they find, and how fast.
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
@@ -27,7 +27,7 @@ using testing::Everything;
 using testing::random_cluster;
 using testing::random_job;
 
-/// Two layers to `most_layers`, one row to `most_rows`.
+/// A random job of 2 to `most_layers` layers and 1 to `most_rows` rows.
 Job between(std::mt19937_64& random, int most_layers, int most_rows) {
   const int layers = std::uniform_int_distribution(2, most_layers)(random);
   return random_job(random, layers, std::uniform_int_distribution(1, most_rows)(random));
@@ -48,7 +48,7 @@ struct Draw {
   Job job;
 };
 
-/// Tries all of them, in all cores; the numbers of those that fail, in order.
+/// Runs all trials on all cores; returns the numbers of those that fail, in order.
 std::vector<int> failing(const std::vector<Draw>& trials, const std::function<bool(const Draw&)>& passes) {
   std::atomic<std::size_t> next{0};
   std::mutex lock;

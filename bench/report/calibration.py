@@ -1,4 +1,4 @@
-"""How much slower this machine is now than the one on which the parts' times were taken: of waiting times, no result."""
+"""How much slower this machine is now than the one on which the parts' times were taken. Used for estimates, never in results."""
 import statistics
 import time
 
@@ -13,7 +13,7 @@ def work():
 
 
 def slowness():
-    """About 1 on a machine like that; above it on a slower or busier one, of which a moment says less the busier it is: at most 5."""
+    """About 1 on a machine like that, more on a slower or busier one; at most 5, since one moment says little of a busy machine."""
     times = []
     for _ in range(5):
         begin = time.perf_counter()

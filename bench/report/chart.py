@@ -24,13 +24,13 @@ class Drawing:
 
 
 def _decades(low, high):
-    """Whole powers of ten around both."""
+    """The powers of ten that enclose both values."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     return [10.0**power for power in range(first, max(last, first + 1) + 1)]
 
 
 def _apart(wanted, least, top, bottom):
-    """Heights near those wanted, `least` apart, within the two."""
+    """Heights near the wanted ones, at least `least` apart, and within the two limits."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     placed = [0.0] * len(wanted)
     at = top - least
@@ -43,7 +43,7 @@ def _apart(wanted, least, top, bottom):
 
 
 def by_size(label, series, value_name, value):
-    """Lines over message sizes, both axes logarithmic. `series`: (name, css class, [(bytes, number)]); `value` makes text of a
+    """Lines over message sizes, both axes logarithmic. `series`: (name, css class, [(bytes, number)]); `value` formats a
     number."""
     drawing = Drawing(WIDTH, HEIGHT, label)
     sizes = sorted({size for _, _, points in series for size, _ in points})
@@ -84,7 +84,7 @@ def by_size(label, series, value_name, value):
 
 
 def bars(label, rows, value, top=None):
-    """Horizontal ones. `rows`: (name, css class, number); `top`: the number of the longest possible."""
+    """Horizontal bars. `rows`: (name, css class, number); `top`: the number of the longest possible."""
     height = BAR_HEIGHT * len(rows) + 4
     drawing = Drawing(WIDTH, height, label)
     top = top or max(number for _, _, number in rows) or 1

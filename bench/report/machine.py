@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def _first(path, pattern):
-    """The first group of the first match in a file; None where there is neither."""
+    """The first group of the first match in a file; None without a file or a match."""
     try:
         found = re.search(pattern, pathlib.Path(path).read_text(encoding="utf-8"), re.M)
     except OSError:
@@ -48,7 +48,7 @@ def source():
 
 
 def versions(build):
-    """Of Tombolo in the build folder, of its compiler, of Python."""
+    """Versions of Tombolo in the build folder, of its compiler and of Python."""
     compiler = _first(build / "CMakeCache.txt", r"^CMAKE_CXX_COMPILER:\w+=(.+)$")
     return {"tombolo": _said(str(build / "bin" / "tombolo"), "--version"),
             "compiler": _said(compiler, "--version") if compiler else None,

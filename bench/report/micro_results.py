@@ -1,4 +1,4 @@
-"""Runs micro_bench, and keeps medians of what it repeats."""
+"""Runs micro_bench, and computes medians over its repetitions."""
 import json
 import pathlib
 import statistics
@@ -12,15 +12,15 @@ RATES = ("GFLOP/s", "bytes_per_second", "items_per_second")
 
 
 def command(program, pattern, repetitions, min_time):
-    """Repetitions of all benchmarks are mixed, so that a busy minute of the machine meets all of them a little. Times are of the
-    processor: of these the other processes take less than of the clock's."""
+    """Repetitions of all benchmarks are mixed, so that a busy minute of the machine affects all of them alike. Times are processor
+    time, which other processes disturb less than elapsed time."""
     return [str(program), f"--benchmark_filter={pattern}", f"--benchmark_repetitions={repetitions}",
             f"--benchmark_min_time={min_time}", "--benchmark_enable_random_interleaving=true",
             "--benchmark_out_format=json"]
 
 
 def run_alone(words):
-    subprocess.run(words, capture_output=True, text=True, check=True)  # its table of every repetition is for nobody
+    subprocess.run(words, capture_output=True, text=True, check=True)  # its table of every repetition is not shown
 
 
 def measure(program, pattern=".", repetitions=9, min_time=0.02, run=run_alone):
@@ -33,7 +33,7 @@ def measure(program, pattern=".", repetitions=9, min_time=0.02, run=run_alone):
 
 
 def medians(output):
-    """The same, from what Google Benchmark writes as JSON; in the order in which the benchmarks are registered."""
+    """The same, from the JSON of Google Benchmark; in the order in which the benchmarks are registered."""
     runs_in_order = sorted((one for one in output["benchmarks"] if one["run_type"] == "iteration"),
                            key=lambda one: (one["family_index"], one["per_family_instance_index"]))
     repeated = {}
@@ -50,7 +50,7 @@ def medians(output):
 
 
 def rate(entry):
-    """Of a median, as text; empty where it has none."""
+    """The rate of a median as text; empty where it has none."""
     if "GFLOP/s" in entry:
         return f"{quantities.three(entry['GFLOP/s'])} GFLOP/s"
     if "bytes_per_second" in entry:
@@ -59,7 +59,7 @@ def rate(entry):
 
 
 def _short(value):
-    """As many digits as mean something."""
+    """A number with its significant digits."""
     return float(f"{value:.4g}")
 
 

@@ -9,7 +9,7 @@ STYLE = pathlib.Path(__file__).with_name("style.css")
 
 
 def table(head, rows, numbers=1):
-    """Texts, not HTML. Columns from `numbers` on are set to the right."""
+    """Cells are texts, not HTML. Columns from number `numbers` on are right-aligned."""
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}{NUMBER if index >= numbers else ''}>{html.escape(str(cell))}</{tag}>"
                                 for index, cell in enumerate(cells)) + "</tr>"

@@ -1,4 +1,4 @@
-"""What a part of `bench/run` is."""
+"""The types of a part and of a section of `bench/run`."""
 import dataclasses
 import typing
 
@@ -10,10 +10,10 @@ class Part:
     name: str
     section: "Section"
     what: str  # for --list
-    seconds: float  # that it takes on the machine of REFERENCE_SECONDS (calibration.py)
+    seconds: float  # duration on the machine of REFERENCE_SECONDS (calibration.py)
     quick_seconds: float
     measure: typing.Callable
-    programs: tuple = ()  # in build/bin that it runs
+    programs: tuple = ()  # programs in build/bin that it runs
     why_not: typing.Callable = lambda: None  # a reason to skip it on this machine, or None
 
     def estimate(self, quick):
@@ -22,7 +22,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """Of the page. Its functions take the results of its parts, by name; of parts that failed or were skipped there are none."""
+    """A section of the page. Its functions take the results of its parts by name, without those that failed or were skipped."""
 
     title: str
     text: str  # what is measured and how, HTML

@@ -14,7 +14,7 @@ _prctl = ctypes.CDLL(None).prctl
 
 
 def _end_with_parent():
-    """Even where this process is killed."""
+    """Makes the program end with this process, even where this one is killed."""
     pr_set_pdeathsig = 1
     _prctl(pr_set_pdeathsig, signal.SIGTERM)
 
@@ -24,14 +24,14 @@ class Failed(Exception):
 
 
 class Programs:
-    """For one part: whatever it starts has ended when the part is over. `seconds`: its limit, for all programs together."""
+    """The programs of one part. All that it starts has ended when the part is over. `seconds`: the limit for all together."""
 
     def __init__(self, build, seconds):
         self.bin = build / "bin"
         self._seconds, self._end = seconds, time.monotonic() + seconds
 
     def run(self, command, **options):
-        """What it prints, as text; on standard error only where `stdout` is among the options, which are Popen's. Raises Failed."""
+        """Runs a command and returns its output as text; on standard error only where `stdout` is among the options, which are Popen's. Raises Failed."""
         command = [str(word) for word in command]
         with tempfile.TemporaryFile("w+", errors="replace") as said:
             options.setdefault("stdout", said)
@@ -46,21 +46,21 @@ class Programs:
         return text
 
     def json(self, *command, option="--json"):
-        """What a program writes to the file that it is given by this option, as the last one."""
+        """Runs a program that writes JSON to the file named by `option`, which is passed last; returns the JSON."""
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "found.json"
             self.run([*command, option, file])
             return json.loads(file.read_text(encoding="utf-8"))
 
     def printed_json(self, *command, **options):
-        """What a program prints on its standard output, which is JSON."""
+        """Runs a program that prints JSON on its standard output; returns the JSON."""
         with tempfile.TemporaryFile("w+") as printed:
             self.run(command, stdout=printed, **options)
             printed.seek(0)
             return json.load(printed)
 
     def _within_limit(self, command, **options):
-        # In a group of its own, so that its end takes its children along. It may clear away what it made (namespaces).
+        # A process group of its own, so that its children end with it. It gets time to remove what it made (namespaces).
         process = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, **options)
         try:
             return process.wait(max(0.1, self._end - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Quantities as people read them."""
+"""Formats quantities for readers."""
 import math
 
 
@@ -27,7 +27,7 @@ def scaled(value, unit, steps):
 
 
 def duration(seconds):
-    """Of a measured time: "3.2 us"."""
+    """A measured time: "3.2 us"."""
     return scaled(seconds, "s", ((1, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")))
 
 
@@ -37,5 +37,5 @@ def rate(per_second, unit):
 
 
 def wait(seconds):
-    """Of how long something will take: "40 s", "3 min"."""
+    """An estimated duration: "40 s", "3 min"."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -17,7 +17,7 @@ import chart  # noqa: E402
 import quantities  # noqa: E402
 from programs import Failed, Programs  # noqa: E402
 
-# In transport_perf's place: TCP has figures, TLS fails, shared memory writes what is no JSON.
+# Replaces transport_perf: TCP has figures, TLS fails, and shared memory writes invalid JSON.
 PROGRAM = """#!/bin/sh
 for option; do file=$option; done
 case "$*" in
@@ -64,7 +64,7 @@ class Run(unittest.TestCase):
         return json.loads(self.page.with_suffix(".json").read_text(encoding="utf-8"))
 
     def drawings(self):
-        """Of the page, which is well-formed and needs nothing from elsewhere."""
+        """The text of the page, which must be well-formed and need no other file."""
         text = self.page.read_text(encoding="utf-8")
         root = tree.fromstring(text)
         for element in root.iter():
@@ -132,7 +132,7 @@ class Run(unittest.TestCase):
         self.assertFalse(self.page.exists())
 
 
-    def test_whoever_ends_it_ends_what_it_runs(self):
+    def test_ending_it_ends_the_programs_that_it_runs(self):
         build = self.fake_build()
         pid = self.folder / "pid"
         (build / "bin" / "transport_perf").write_text(f"#!/bin/sh\necho $$ > {pid}.new; mv {pid}.new {pid}\nexec sleep 300\n",

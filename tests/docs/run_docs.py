@@ -45,7 +45,7 @@ def blocks(path):
 
 
 def end(process):
-    """Ends a script and whatever it has started, and returns what it wrote."""
+    """Ends a script and all that it has started, and returns its output."""
     os.killpg(process.pid, signal.SIGTERM)  # time to tidy up
     try:
         return process.communicate(timeout=10)[0]
@@ -55,7 +55,7 @@ def end(process):
 
 
 def run(script, environment, seconds):
-    """Exit code, or that there was none, and what it wrote."""
+    """Exit code, or a text where the script did not end, and the output."""
     process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=environment, text=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)

@@ -51,7 +51,7 @@ def read(path):
 
 
 def plugin_lines(log):
-    """The plugin's own line about itself, and one that tells a route."""
+    """The line in which the plugin names itself, and one that states a route."""
     lines = [line.split("NCCL INFO ", 1)[-1].strip() for line in log.splitlines() if "NET/Tombolo :" in line]
     return lines[:2]
 

@@ -75,7 +75,7 @@ export LD_LIBRARY_PATH
 export NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0 \
   NCCL_MAX_CTAS=2 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_RAS_ENABLE=0 NCCL_MULTI_RANK_GPU_ENABLE=1
 
-# The ranks share a host, but what is to be shown is the way between hosts; TOMBOLO_TRANSPORTS=shm shows the other.
+# The ranks share a host, but the test is of the path between hosts. TOMBOLO_TRANSPORTS=shm tests shared memory instead.
 export TOMBOLO_TRANSPORTS="${TOMBOLO_TRANSPORTS:-tcp}"
 
 # test_case NAME NET SECONDS COMMAND...: runs it with one plugin; the verdict goes to $work/NAME.status.

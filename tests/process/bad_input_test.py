@@ -109,7 +109,7 @@ class BadInput(unittest.TestCase):
         refuses(without_links(lambda here, there: here > there), "no link from a1/eth0 to a0/eth0", "4 parts")
         refuses(without_links(lambda here, there: here[0] != there[0]), "no link from a0/eth0 to b0/eth0",
                 "2 parts that no links join in both directions: a0, a1 | b0, b1", "--order")
-        # What no plan sends over need not be known.
+        # The rate of a link that no plan uses need not be known.
         partial = self.cluster()
         without_links(lambda here, there: {here, there} == {"a0/eth0", "b1/eth0"})(partial)
         code, _, error = self.run_it(*self.plan(self.write("partial.json", json.dumps(partial))))

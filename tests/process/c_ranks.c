@@ -63,7 +63,7 @@ static int collectives(void) {
   for (i = 0; i < size * kCount; ++i) in[i] = rank + 1;
   CHECK(tomboloBarrier(comm));
 
-  /* Everybody exchanges with its neighbours at once: only a group can. */
+  /* All ranks exchange with their neighbours at the same time, which only a group can do. */
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   CHECK(tomboloGroupStart());
   CHECK(tomboloSend(in, kCount, tomboloInt32, next, comm));

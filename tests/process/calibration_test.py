@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calibration by the commands, where the truth is known: a cluster whose devices are slower than anybody guessed, on which
+"""Calibration by the commands, where the truth is known: a cluster whose devices are slower than was guessed, on which
 runs are simulated. From the run of one plan calibration has to find those speeds, so that other plans are predicted right.
 And the files that a real run leaves go the same way; what its figures are is the machine's business (bench/calibration.py).
 
@@ -16,7 +16,7 @@ import unittest
 TOMBOLO = os.path.abspath(sys.argv[1])
 MODEL = ["--layers", "8", "--width", "128", "--heads", "4", "--context", "128"]
 JOB = [*MODEL, "--batch", "16"]
-# The first is the one to calibrate by; the others are predicted.
+# The first plan is run to calibrate by; the others are predicted.
 PLANS = {
     "two stages": ["--pipeline", "2"],
     "two stages, other order": ["--pipeline", "2", "--order", "a0,b0,a1,b1"],
@@ -24,7 +24,7 @@ PLANS = {
     "four replicas": ["--pipeline", "1", "--micro-batch", "2"],
     "micro-batches of 1": ["--pipeline", "2", "--micro-batch", "1"],
 }
-# What a device attains in truth of what was guessed of it, FLOP/s and memory.
+# Share of the guessed FLOP/s and memory rate that a device really attains.
 TRUTH = {"A": (0.7, 0.5), "B": (0.3, 0.2)}
 
 
@@ -37,7 +37,7 @@ def tombolo(*command):
 
 
 def cluster(truth):
-    """Two hosts of each of two clusters; speeds as guessed, or in truth."""
+    """Two clusters of two hosts, with the guessed or with the real speeds."""
     def host(name):
         flops, memory = TRUTH[name[0].upper()] if truth else (1, 1)
         return {"name": name, "cluster": name[0].upper(),
@@ -49,7 +49,7 @@ def cluster(truth):
 
 
 def profile(truth):
-    """The times of a layer on either device; as guessed, or in truth."""
+    """The times of a layer on both devices, guessed or real."""
     def times(device, factor):
         return [{"device": device, "micro_batch": rows, "forward_seconds": 0.01 * rows * factor,
                  "backward_seconds": 0.02 * rows * factor, "update_seconds": 0.002 * factor} for rows in (1, 2, 4)]
@@ -71,7 +71,7 @@ class Calibration(unittest.TestCase):
         return json.loads(tombolo("simulate", *files, "--plan", self.file(name), "--json"))["step_seconds"]
 
     def simulated_run(self, name, files):
-        """What `tombolo train --measured` would write where the simulator is right."""
+        """The file that `tombolo train --measured` would write if the simulator were right."""
         tombolo("simulate", *files, "--plan", self.file(name), "--trace", self.file("trace"))
         simulated = json.loads(tombolo("simulate", *files, "--plan", self.file(name), "--json"))
         ranks = [{"host": rank["host"], "stage": rank["stage"], "replica": rank["replica"], "forward_seconds": 0,
@@ -84,7 +84,7 @@ class Calibration(unittest.TestCase):
                                  "ranks": ranks, "links": simulated["links"]})
 
     def finds_the_truth(self, guess, truth, calibrated):
-        """Each a list of options of `tombolo simulate`."""
+        """Each item is a list of options of `tombolo simulate`."""
         first = next(iter(PLANS))
         for name, options in PLANS.items():
             tombolo("plan", *guess, *JOB, *options, "-o", self.file(name))

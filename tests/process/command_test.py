@@ -20,7 +20,7 @@ ROOMS = ["base", "compute", "topology", "transport", "collectives", "probe", "ne
 
 
 def tombolo(*arguments, **variables):
-    """Runs it with only those TOMBOLO_ variables that are given."""
+    """Runs the command with only the given TOMBOLO_ variables."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TOMBOLO_")}
     environment.update(variables)
     return subprocess.run([TOMBOLO, *arguments], env=environment, capture_output=True, text=True, timeout=60,

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What a job's processes report of themselves: over HTTP, read by Prometheus' own parser, and in files.
+"""Tests what the processes of a job report: over HTTP, read by Prometheus' own parser, and in files.
 
 Usage: observability_test.py TOMBOLO BENCHMARK PLUGIN_TEST [unittest arguments]
 """
@@ -34,7 +34,7 @@ def environment(**variables):
 
 
 class Job:
-    """Two ranks that all-reduce for longer than any test takes; what they print is read line by line."""
+    """Two ranks that all-reduce for longer than any test takes. Their output is read line by line."""
 
     def __init__(self, **variables):
         self.process = subprocess.Popen(
@@ -88,7 +88,7 @@ class Endpoint(unittest.TestCase):
         return values, types
 
     def counters_that_grew(self, before, after, types):
-        """How many did; none may shrink."""
+        """The number of counters that grew; none may shrink."""
         self.assertLessEqual(before.keys(), after.keys())
         grew = 0
         for (name, labels), value in before.items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""nccl-tests' programs, as a script written for nccl-tests sees them: the table, the JSON, refusals, exit codes.
+"""Tests nccl-tests' programs as a script written for nccl-tests uses them: the table, the JSON, refusals, exit codes.
 
 Usage: perf_test.py TOMBOLO PROGRAM_FOLDER [unittest arguments]
 """
@@ -34,7 +34,7 @@ LINE = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)" + HALF + HALF +
 
 
 def factors(collective, ranks):
-    """Of the algorithm's and the bus's bandwidth, as nccl-tests' doc/PERFORMANCE.md has them."""
+    """The factors of algorithm and bus bandwidth, from nccl-tests' doc/PERFORMANCE.md."""
     others = (ranks - 1) / ranks
     if collective == "hypercube":
         return others, 1
@@ -71,7 +71,7 @@ class Perf(unittest.TestCase):
         return done
 
     def results(self, ranks, collective, *flags, **variables):
-        """What the JSON file has, and standard output."""
+        """The content of the JSON file, and standard output."""
         file = self.path("figures.json")
         done = self.run_ranks(ranks, collective, *flags, "-J", file, **variables)
         self.assertIn(f"# Writing JSON output to {file}\n", done.stdout)

@@ -152,7 +152,7 @@ TEST_F(Probe, MeasuresComputeAndDescribesTheCluster) {
   });
 }
 
-TEST_F(Probe, AGpuThatCannotBeMeasuredIsToldAndKeepsNobodyFromMeasuring) {
+TEST_F(Probe, AGpuThatCannotBeMeasuredIsReportedAndStopsNoOtherMeasurement) {
   on_all({"a0", "b0"}, [&](const collectives::Options& given) {
     collectives::Options each = given;
     const bool has_gpu = each.router.host.name == "a0";

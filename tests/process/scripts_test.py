@@ -21,7 +21,7 @@ TOOLS = ["bash", "cat", "chmod", "dirname", "env", "grep", "mkdir", "mktemp", "n
 RECORD = """#!/bin/bash
 { printf '%s' "${0##*/}"; printf ' [%s]' "$@"; echo; } >> "$RECORD"
 """
-# It builds what was asked for: a `tombolo` that records too.
+# Stands in for the build: it makes a `tombolo` that records its calls too.
 CMAKE = RECORD + """
 case $1 in
   --preset) [ -z "${CONFIGURE_FAILS:-}" ] || { echo "CMake Error: no Ninja" >&2; exit 1; } ;;
@@ -82,13 +82,13 @@ class Scripts(unittest.TestCase):
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
     def end(self, process):
-        """Whatever of it still runs."""
+        """The processes of the test that still run."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
     def run_it(self, script, *arguments, **variables):
-        """Exit code, what it said, and the command lines of the programs that it ran."""
+        """Exit code, output, and the command lines of the programs that the script ran."""
         self.record.write_text("")
         process = self.start(script, *arguments, **variables)
         try:

@@ -242,7 +242,7 @@ std::optional<int> end_of(pid_t child) {
 }
 
 // However long it takes: the others have ended by then.
-TEST_F(Train, NobodyWaitsForTheRankThatSamples) {
+TEST_F(Train, NoRankWaitsForTheOneThatSamples) {
   std::ofstream(path("rank")) << train("--steps 0 --pipeline 2 --sample 100000000") + "\necho $? > " +
                                      path("code") + "$RANK\n";
   const pid_t child = start(program() + " run -n 2 -- sh " + path("rank") + " > " + path("out") + " 2>&1");

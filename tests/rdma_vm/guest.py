@@ -17,7 +17,7 @@ import time
 BUILD, RESULTS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 BIN = BUILD / "bin"
 WORK = pathlib.Path("/tmp/rdma_vm")
-# An emulated processor on a busy machine is slow; nothing here waits for this unless it hangs.
+# Generous, since an emulated processor on a busy machine is slow; only a case that hangs reaches it.
 PATIENCE = 300
 CASES = {}
 
@@ -86,7 +86,7 @@ def cluster_file(name, left_kind="roce", right_kind="roce", require=False):
 
 
 def ranks(program, cluster, environment=None, patience=PATIENCE):
-    """The program as rank 0 on host left and rank 1 on host right: (exit codes, outputs)."""
+    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs)."""
     ranks.port = getattr(ranks, "port", 29400) + 1
     started = []
     for rank, host in enumerate(["left", "right"]):

@@ -24,7 +24,7 @@ SECONDS = float(os.environ.get("RDMA_VM_SECONDS", "900"))
 
 
 def die_with_parent():
-    """Whatever ends this program, no machine stays behind."""
+    """Ends the machine with this program, however that ends."""
     pr_set_pdeathsig = 1
     ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
 
@@ -45,7 +45,7 @@ def boot(build, groups):
 export TOMBOLO_TEST_NETWORK={shlex.quote(str(HERE / "network.sh"))}
 . "$TOMBOLO_TEST_NETWORK"
 network
-# Soft-RoCE works in soft interrupts: they go before programs that poll.
+# Soft-RoCE works in soft interrupts, which must have precedence over programs that poll.
 for thread in $(pgrep ksoftirqd); do chrt -f -p 10 "$thread"; done
 ulimit -l unlimited
 {shlex.join(str(word) for word in words)}

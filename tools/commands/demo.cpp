@@ -24,7 +24,7 @@ using demo::Report;
 constexpr const char* kDemoHelp =
     "Two clusters of two hosts each are emulated on this machine. Every host has a fast NIC that reaches\n"
     "only its own cluster (declared InfiniBand in one, RoCE in the other) and an Ethernet one that reaches\n"
-    "everybody, as fast beside this machine's computing as in the clusters that Holmes was measured on.\n"
+    "all hosts, as fast beside this machine's computing as in the clusters that Holmes was measured on.\n"
     "Tombolo finds the NICs, measures the links, plans, and trains a GPT three ways: as one communicator\n"
     "would today, with the transport chosen per peer, and with the placement planned too. Then it trains on\n"
     "with the fastest and writes a page with all that it measured. Needs no root where user namespaces are\n"

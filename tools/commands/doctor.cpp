@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -122,39 +121,6 @@ void print_ranks(const Json& ranks) {
   if (!advice.empty()) fmt::print("\n-> {}\n", advice);
 }
 
-// The first rank of each host measures the ways to the other hosts; returns the measurements and the
-// findings.
-std::vector<Check> check_ways(probe::RendezvousGroup& group, const collectives::Options& engine,
-                              const topology::Machine& machine) {
-  doctor::HostFacts mine = doctor::own_host_facts(engine.identity.rank, engine.router.host, machine);
-  const doctor::Responder responder(mine);
-  std::vector<doctor::HostFacts> all;
-  for (const std::string& text : group.gather("host facts", doctor::to_json(mine).dump(), engine.deadline))
-    all.push_back(doctor::host_facts_from_json(Json::parse(text)));
-  std::vector<Check> checks = doctor::judge_hosts(mine, all);
-  const auto first_of = [&](const std::string& host) {
-    return std::ranges::find(all, host, &doctor::HostFacts::host)->rank;
-  };
-  if (first_of(mine.host) == mine.rank) {
-    std::vector<std::pair<const doctor::HostFacts*, std::future<std::vector<doctor::Way>>>> measuring;
-    for (const doctor::HostFacts& other : all) {
-      if (other.host == mine.host || first_of(other.host) != other.rank) continue;
-      measuring.emplace_back(&other, std::async(std::launch::async, [&mine, &other] {
-        return doctor::measure_ways(mine, other);
-      }));
-    }
-    for (auto& [other, ways] : measuring) {
-      for (const doctor::Way& way : ways.get()) {
-        checks.push_back(doctor::describe_way(*other, way));
-        for (Check& finding : doctor::judge_way(mine, *other, way)) checks.push_back(std::move(finding));
-      }
-    }
-  }
-  // The responders must answer until every host has measured.
-  group.gather("measured", "", engine.deadline + std::chrono::seconds(60));
-  return checks;
-}
-
 // The work of one of several ranks; rank 0 prints for all. It relies on the rendezvous alone, and not on the
 // connections between ranks that it checks.
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
@@ -164,7 +130,7 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
   std::vector<Check> routes;
   for (const auto& pair : probe::check_connectivity(group, engine))
     routes.push_back(as_check(engine.identity.rank, pair));
-  const std::vector<Check> ways = check_ways(group, engine, machine);
+  const std::vector<Check> ways = doctor::check_ways(group, engine, machine);
   Json mine{{"rank", engine.identity.rank},
             {"host", engine.router.host.name},
             {"checks", to_json(checks)},

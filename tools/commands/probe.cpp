@@ -122,6 +122,39 @@ std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
   return all;
 }
 
+/// Rank 0: the cluster file, and the results as text or as JSON.
+void write_results(const ProbeOptions& options, const topology::ClusterFile& cluster,
+                   const probe::ProbedLinks& measured, const std::vector<std::string>& differences,
+                   const std::vector<RankSpeeds>& speeds, const std::vector<collectives::Member>& members) {
+  if (!options.out.empty()) cluster.save(options.out);
+  if (!options.json) {
+    print_facts(cluster, describe_structure(cluster, measured, differences), speeds, members);
+    if (!options.out.empty()) fmt::print("\nwritten: {}\n", options.out);
+    return;
+  }
+  Json json = cluster.to_json();
+  add_structure(json, cluster, measured, differences);
+  for (std::size_t r = 0; r < speeds.size(); ++r) {
+    Json one{{"rank", r}, {"host", members[r].host}, {"device", speeds[r].gpu != 0 ? "gpu" : "cpu"}};
+    one.update(speed_json(speeds[r].alone, "alone"));
+    one.update(speed_json(speeds[r].together, "together"));
+    json["compute"].push_back(std::move(one));
+  }
+  fmt::print("{}\n", json.dump(1));
+}
+
+/// Rank 0: what was left out, on standard error.
+void print_problems(const std::vector<std::string>& told, const std::vector<std::string>& gpu_problems,
+                    const std::vector<collectives::Member>& members,
+                    const std::vector<std::string>& unexplained) {
+  for (const std::string& each : told) fmt::print(stderr, "tombolo probe: {}\n", each);
+  for (std::size_t r = 0; r < gpu_problems.size(); ++r)
+    if (!gpu_problems[r].empty())
+      fmt::print(stderr, "tombolo probe: rank {} on {}: its GPU was not measured: {}\n", r, members[r].host,
+                 gpu_problems[r]);
+  for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
+}
+
 int run_as_rank(const ProbeOptions& options) {
   collectives::Options engine = collectives::Options::from_environment();
   if (engine.identity.size < 2) {
@@ -164,36 +197,11 @@ int run_as_rank(const ProbeOptions& options) {
                                  measured, compute);
   std::vector<std::string> unexplained;
   auto told = probe::separate_fabrics(cluster, measured.failures, unexplained);
-  const auto differences = probe::compare_islands(cluster, measured.islands);
-  if (communicator->rank() == 0) {
-    if (!options.out.empty()) cluster.save(options.out);
-    if (options.json) {
-      Json json = cluster.to_json();
-      add_structure(json, cluster, measured, differences);
-      for (std::size_t r = 0; r < speeds.size(); ++r) {
-        Json one{{"rank", r},
-                 {"host", communicator->members()[r].host},
-                 {"device", speeds[r].gpu != 0 ? "gpu" : "cpu"}};
-        one.update(speed_json(speeds[r].alone, "alone"));
-        one.update(speed_json(speeds[r].together, "together"));
-        json["compute"].push_back(std::move(one));
-      }
-      fmt::print("{}\n", json.dump(1));
-    } else {
-      print_facts(cluster, describe_structure(cluster, measured, differences), speeds,
+  if (communicator->rank() == 0)
+    write_results(options, cluster, measured, probe::compare_islands(cluster, measured.islands), speeds,
                   communicator->members());
-      if (!options.out.empty()) fmt::print("\nwritten: {}\n", options.out);
-    }
-  }
   communicator->barrier();
-  if (communicator->rank() == 0) {
-    for (const std::string& each : told) fmt::print(stderr, "tombolo probe: {}\n", each);
-    for (std::size_t r = 0; r < gpu_problems.size(); ++r)
-      if (!gpu_problems[r].empty())
-        fmt::print(stderr, "tombolo probe: rank {} on {}: its GPU was not measured: {}\n", r,
-                   communicator->members()[r].host, gpu_problems[r]);
-    for (const std::string& each : unexplained) fmt::print(stderr, "tombolo probe: not measured: {}\n", each);
-  }
+  if (communicator->rank() == 0) print_problems(told, gpu_problems, communicator->members(), unexplained);
   // Every rank knows of the failure, but only rank 0 returns it: one exit code is enough.
   return communicator->rank() == 0 && !unexplained.empty() ? kExitFailed : kExitOk;
 }

@@ -6,8 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tools/reports/svg.h"
-
 namespace tombolo::tools::demo {
 namespace {
 
@@ -202,19 +200,6 @@ TEST(DemoReport, TraceHasARowForComputingAndOneForTheNetworkOfEachRank) {
   }
   EXPECT_EQ(reduce_rows, 24);
   EXPECT_EQ(forward_rows, 48);
-}
-
-TEST(Svg, TicksAreRoundAndCoverTheTop) {
-  EXPECT_EQ(ticks(0, 5), (std::vector<double>{0, 1}));
-  auto marks = ticks(0.93, 5);
-  EXPECT_EQ(marks.front(), 0);
-  EXPECT_GE(marks.back(), 0.93);
-  EXPECT_NEAR(marks[1], 0.2, 1e-12);
-  EXPECT_NEAR(ticks(5, 5).back(), 5, 1e-12);
-}
-
-TEST(Svg, EscapesWhatMarkupCannotHold) {
-  EXPECT_EQ(escape("a<b>&\"'\x01\n"), "a&lt;b&gt;&amp;&quot;&#39;?\n");
 }
 
 }  // namespace

@@ -13,6 +13,13 @@
 #include "tools/doctor/checks.h"
 #include "topology/nic.h"
 
+namespace tombolo::probe {
+class RendezvousGroup;
+}
+namespace tombolo::collectives {
+struct Options;
+}
+
 namespace tombolo::doctor {
 
 /// The facts that each rank sends to all others.
@@ -91,5 +98,10 @@ HostFacts own_host_facts(int rank, const topology::Host& host, const topology::M
 /// Measures from every NIC of `mine` to every NIC of `theirs` on the same fabric, all at the same time. Takes
 /// some seconds where packets are dropped silently.
 std::vector<Way> measure_ways(const HostFacts& mine, const HostFacts& theirs);
+
+/// Collective over the ranks of `group`. The first rank of each host measures the ways to the other hosts;
+/// returns this rank's measurements and findings.
+std::vector<Check> check_ways(probe::RendezvousGroup& group, const collectives::Options& engine,
+                              const topology::Machine& machine);
 
 }  // namespace tombolo::doctor

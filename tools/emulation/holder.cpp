@@ -50,7 +50,7 @@ bool leave_network_namespace() {
              ? " (see user.max_user_namespaces, and the container's security profile)"
              : "");
   }
-  ::prctl(PR_SET_DUMPABLE, 1);  // cleared by the change of credentials; /proc/self would belong to nobody
+  ::prctl(PR_SET_DUMPABLE, 1);  // cleared by the change of credentials; without it root owns /proc/self
   write_file("/proc/self/setgroups", "deny");
   if (!write_file("/proc/self/uid_map", uid_map) || !write_file("/proc/self/gid_map", gid_map)) {
     fail(Cause::kUnsupported, "namespaces are not permitted here: writing the user namespace's maps: {}",

@@ -61,7 +61,7 @@ TEST(LineStream, DoesNotKeepALineOfAnyLengthInMemory) {
   EXPECT_GT(lines[0].size(), 64U * 1024);
 }
 
-RankCommand shell(const std::string& script) {
+RankCommand shell_command(const std::string& script) {
   return {.program = "/bin/sh",
           .arguments = {"sh", "-c", script},
           .environment = {"WORD=hello"},
@@ -71,7 +71,7 @@ RankCommand shell(const std::string& script) {
 
 TEST(RankProcess, RunsWithItsEnvironmentAndEndsWithItsStatus) {
   RankProcess rank;
-  rank.start(shell("echo $WORD; exit 3"));
+  rank.start(shell_command("echo $WORD; exit 3"));
   Lines lines;
   rank.streams[0].drain(Deadline::after(std::chrono::seconds(60)),
                         [&](std::string_view line) { lines.emplace_back(line); });
@@ -88,7 +88,7 @@ TEST(RankProcess, NamesRankAndHostWhereItCannotStart) {
   RankProcess rank;
   rank.number = 2;
   rank.host = "b1";
-  RankCommand command = shell("");
+  RankCommand command = shell_command("");
   command.enter = [] { return ENOENT; };
   try {
     rank.start(command);

@@ -44,7 +44,7 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
   double top = 0;
   for (const std::size_t rank : ranks)
     top = std::max(top, static_cast<double>(plan.prediction.memory[rank].total));
-  // Where a device's whole memory would make the bars a sliver, only its number is written.
+  // Where bars would be too short beside a device's whole memory, its size is only written.
   double limit = 0;
   for (const std::size_t rank : ranks) limit = std::max(limit, memory_of_device(cluster, plan.ranks[rank]));
   const bool limits = limit > 0 && limit < 4 * top;

@@ -146,7 +146,7 @@ std::string describe_simulation(const Plan& plan, const topology::ClusterFile& c
 }
 
 std::string timeline_text(const Plan& plan, const Simulation& simulation, std::size_t columns) {
-  // Per cell the kind that fills most of it; a reduction only shows where nothing is computed.
+  // Each cell shows the kind of span that fills most of it; a reduction shows only where nothing is computed.
   std::vector<std::map<char, double>> cells(plan.ranks.size() * columns);
   const double cell = simulation.step_seconds / static_cast<double>(columns);
   for (const Span& span : simulation.spans) {

@@ -268,7 +268,7 @@ void gelu_backward(float* gradient, const float* x, float* bias_gradient, std::s
     }
 }
 
-// Missing lanes in a softmax: exp of it is as good as nothing.
+// Value of missing lanes in a softmax: its exp is practically 0.
 constexpr float kNothing = -1e30F;
 
 /// exp(x - largest) in place; returns the sum.

@@ -22,7 +22,7 @@ def why_not():
 
 
 def measure(programs, quick):
-    del quick  # it takes what it takes
+    del quick  # its duration cannot be reduced
     with tempfile.TemporaryDirectory() as folder:
         programs.run([machine.ROOT / "tests" / "gpu" / "run.sh", "--build-dir", programs.bin.parent, "--out", folder])
         return json.loads((pathlib.Path(folder) / "gpu.json").read_text(encoding="utf-8"))

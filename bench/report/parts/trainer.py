@@ -45,7 +45,7 @@ def show(results):
 
 
 def peer(found):
-    """With what says whether it is one: a PyTorch without a BLAS for this processor is many times slower."""
+    """Adds a note on the quality of the peer: a PyTorch without a BLAS for this processor is many times slower."""
     rate = quantities.three(found["pytorch"]["matrix_product_flops_per_second"] / 1e9)
     return f"PyTorch {html.escape(found['pytorch']['version'])}, whose matrix products attain {rate} GFLOP/s"
 

@@ -4,7 +4,7 @@ import quantities
 from chart import by_size
 from part import Part, Section
 
-# Title; what transport_perf is told; (its name, on the page, css class) of the two that it compares.
+# Title; arguments of transport_perf; (name in its JSON, name on the page, css class) of each of the two compared transports.
 KINDS = {
     "transport_tcp": ("TCP", ["--transport", "tcp"], (("plain", "plain TCP", "plain"), ("tombolo", "Tombolo", "ours"))),
     "transport_shm": ("Shared memory", ["--transport", "shm"],

@@ -1,8 +1,8 @@
-#include "bench/perf/report.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "bench/perf/report.h"
 
 namespace tombolo::bench {
 namespace {

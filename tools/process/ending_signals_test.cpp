@@ -1,0 +1,48 @@
+#include "tools/process/ending_signals.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+namespace tombolo::tools {
+namespace {
+
+sigset_t mask_of_this_thread() {
+  sigset_t mask{};
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  return mask;
+}
+
+TEST(EndingSignals, AreReadFromTheDescriptorInsteadOfEndingTheProcess) {
+  {
+    const EndingSignals signals;
+    EXPECT_EQ(signals.next(), 0);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+      ::pthread_kill(::pthread_self(), number);
+      pollfd ready{signals.handle(), POLLIN, 0};
+      EXPECT_EQ(::poll(&ready, 1, 0), 1) << number;
+      EXPECT_EQ(signals.next(), number);
+    }
+    EXPECT_EQ(signals.next(), 0);
+    const sigset_t inside = mask_of_this_thread();
+    EXPECT_EQ(::sigismember(&inside, SIGTERM), 1);
+    EXPECT_EQ(::sigismember(&signals.before(), SIGTERM), 0) << "children must not inherit the blocking";
+  }
+  const sigset_t after = mask_of_this_thread();
+  EXPECT_EQ(::sigismember(&after, SIGTERM), 0);
+}
+
+TEST(IgnoredPipeSignal, RestoresTheHandlerBefore) {
+  struct sigaction before {
+  }, now{};
+  ::sigaction(SIGPIPE, nullptr, &before);
+  {
+    const IgnoredPipeSignal ignored;
+    ::sigaction(SIGPIPE, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, SIG_IGN);
+  }
+  ::sigaction(SIGPIPE, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, before.sa_handler);
+}
+
+}  // namespace
+}  // namespace tombolo::tools

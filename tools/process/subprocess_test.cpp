@@ -1,0 +1,67 @@
+#include "tools/process/subprocess.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace tombolo::tools {
+namespace {
+
+constexpr auto kLong = std::chrono::seconds(60);
+
+Finished run_shell(const std::string& script, std::string_view input = {}, Duration deadline = kLong) {
+  return run_program({"/bin/sh", "-c", script}, input, deadline);
+}
+
+TEST(RunProgram, GivesInputAndReturnsBothOutputsAndTheExitCode) {
+  const Finished finished = run_shell("cat; echo error >&2; exit 3", "one\ntwo");
+  EXPECT_EQ(finished.output, "one\ntwo");
+  EXPECT_EQ(finished.error, "error\n");
+  EXPECT_EQ(finished.exit_code, 3);
+}
+
+TEST(RunProgram, TakesMoreInputAndOutputThanAPipeHolds) {
+  const std::string much(300'000, 'x');
+  EXPECT_EQ(run_shell("cat", much).output, much);
+}
+
+TEST(RunProgram, TellsASignalAs128PlusItsNumber) {
+  EXPECT_EQ(run_shell("kill -SEGV $$").exit_code, 128 + SIGSEGV);
+}
+
+TEST(RunProgram, KillsAProgramThatPassesItsDeadline) {
+  const Finished finished = run_shell("echo begun; exec sleep 600", {}, std::chrono::milliseconds(200));
+  EXPECT_EQ(finished.exit_code, 124);
+}
+
+TEST(RunProgram, RunsTheGivenFunctionInTheChildBeforeTheProgram) {
+  EXPECT_EQ(run_program({"/bin/pwd"}, {}, kLong, [] { return ::chdir("/proc/self") == 0 ? 0 : 1; })
+                .output.substr(0, 6),
+            "/proc/");
+  EXPECT_EQ(run_program({"/bin/pwd"}, {}, kLong, [] { return EPERM; }).exit_code, 127)
+      << "it ran nevertheless";
+}
+
+TEST(RunProgram, AProgramThatIsNotThereHasAShellsExitCode) {
+  EXPECT_EQ(run_program({"/no/such/program"}, {}, kLong).exit_code, 127);
+}
+
+TEST(FindProgram, LooksInThePathAndTakesAPathAsItIs) {
+  ASSERT_TRUE(find_program("sh"));
+  EXPECT_TRUE(find_program("sh")->ends_with("/sh"));
+  EXPECT_EQ(find_program("./here"), "./here");
+  EXPECT_FALSE(find_program("no-program-has-this-name"));
+}
+
+TEST(ExitCode, IsThatOfWaitOr128PlusTheSignal) {
+  EXPECT_EQ(exit_code_of(W_EXITCODE(5, 0)), 5);
+  EXPECT_EQ(exit_code_of(W_EXITCODE(0, SIGTERM)), 128 + SIGTERM);
+}
+
+}  // namespace
+}  // namespace tombolo::tools
