@@ -37,7 +37,7 @@ std::uint64_t base_of(std::uint64_t stream, std::uint64_t index) {
 }
 
 /// One direction of one connection at one end, with the messages that are in flight.
-struct Direction {
+struct OneWayFlow {
   struct Message {
     Request* request = nullptr;
     std::uint64_t index = 0;
@@ -144,10 +144,10 @@ class End {
   static std::int64_t now() { return Clock::steady().now().time_since_epoch().count(); }
 
   bool post_sends(std::size_t c) {
-    Direction& direction = sends_[c];
+    OneWayFlow& direction = sends_[c];
     bool any = false;
     while (!board_.stop) {
-      Direction::Message* message = direction.free_message();
+      OneWayFlow::Message* message = direction.free_message();
       if (message == nullptr) break;
       message->buffer.resize(size_of_message(direction.stream, direction.posted, options_.largest));
       fill_message(message->buffer, direction.stream, direction.posted);
@@ -160,10 +160,10 @@ class End {
   }
 
   bool post_receives(std::size_t c) {
-    Direction& direction = receives_[c];
+    OneWayFlow& direction = receives_[c];
     bool any = false;
     while (!mine_.pause && !(other_.senders_done && direction.posted >= other_.sent[c])) {
-      Direction::Message* message = direction.free_message();
+      OneWayFlow::Message* message = direction.free_message();
       if (message == nullptr) break;
       const std::size_t capacity =
           size_of_message(direction.stream, direction.posted, options_.largest) + random_() % kMostSlack;
@@ -183,8 +183,8 @@ class End {
     for (int i = 0; i < 6; ++i) {
       const std::uint64_t choice = random_();
       const bool receiving = (choice & 1) != 0;
-      Direction& direction = receiving ? receives_[c] : sends_[c];
-      Direction::Message& message = direction.in_flight[choice / 2 % kOutstanding];
+      OneWayFlow& direction = receiving ? receives_[c] : sends_[c];
+      OneWayFlow::Message& message = direction.in_flight[choice / 2 % kOutstanding];
       if (message.request == nullptr) continue;
       std::size_t bytes = 0;
       const Outcome outcome = connections_[c]->test(message.request, bytes);
@@ -198,7 +198,7 @@ class End {
     return any;
   }
 
-  void check(std::size_t c, const Direction& direction, const Direction::Message& message,
+  void check(std::size_t c, const OneWayFlow& direction, const OneWayFlow::Message& message,
              std::size_t bytes) {
     const std::size_t expected = size_of_message(direction.stream, message.index, options_.largest);
     if (bytes != expected) {
@@ -225,7 +225,7 @@ class End {
 
   bool all_sent() {
     if (!board_.stop) return false;
-    for (const Direction& direction : sends_) {
+    for (const OneWayFlow& direction : sends_) {
       if (direction.finished != direction.posted) return false;
     }
     if (!mine_.senders_done) {
@@ -272,7 +272,7 @@ class End {
   std::mt19937_64 random_;
   std::unique_ptr<transport::Router> router_;
   std::unique_ptr<transport::Listener> listener_;
-  std::vector<Direction> sends_, receives_;  // their buffers outlive the connections
+  std::vector<OneWayFlow> sends_, receives_;  // their buffers outlive the connections
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<pollfd> handles_;
 };
