@@ -25,7 +25,7 @@
 namespace tombolo::doctor {
 namespace {
 
-using transport::tcp::SocketAddress;
+using transport::bootstrap::SocketAddress;
 
 // Whoever asks has one connection for each pair of NICs; more are strangers.
 constexpr std::size_t kMostGuests = 512;
@@ -127,7 +127,7 @@ Beacon::Beacon(HostFacts& facts) : state_(std::make_unique<State>()) {
   for (auto& nic : facts.nics) {
     try {
       std::uint16_t port = 0;
-      state_->doors.push_back(transport::tcp::listen_on(nic.name, nic.address, port));
+      state_->doors.push_back(transport::bootstrap::listen_on(nic.name, nic.address, port));
       nic.tcp_port = port;
       SocketAddress address = SocketAddress::parse(nic.address, 0);
       Descriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

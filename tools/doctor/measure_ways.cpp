@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using transport::tcp::SocketAddress;
+using transport::bootstrap::SocketAddress;
 
 // A connection over half the world takes 0.3 s, and a lost SYN a second more.
 constexpr Duration kConnectPatience = seconds(4);
@@ -92,13 +92,13 @@ Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFact
   int error = 0;
   Descriptor socket;
   try {
-    socket = transport::tcp::start_connect(
+    socket = transport::bootstrap::start_connect(
         mine.name, mine.address,
         SocketAddress::parse(theirs.address, static_cast<std::uint16_t>(theirs.tcp_port)));
     if (!wait_for(socket.get(), POLLOUT, Deadline::after(kConnectPatience))) {
       error = ETIMEDOUT;
     } else {
-      error = transport::tcp::pending_error(socket.get());
+      error = transport::bootstrap::pending_error(socket.get());
     }
   } catch (const Error& failure) {
     // Where the kernel knows at once, it says so while connecting starts.
