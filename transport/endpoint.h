@@ -1,4 +1,5 @@
-// By what a process can be reached: published through the bootstrap, or inside NCCL's 128-byte handle.
+// What a peer needs to reach this process: published through the rendezvous, or inside NCCL's 128-byte
+// handle.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +24,15 @@ std::string_view carrier_name(Carrier carrier) noexcept;
 struct Offer {
   std::string nic;  ///< interface name; empty after a compact encoding
   topology::NicKind kind = topology::NicKind::kTcp;
-  std::uint32_t fabric = 0;  ///< hash of Nic::fabric; equal = reach each other; 0 = the common TCP fabric
-  std::string address;       ///< numeric IPv4 or IPv6
+  std::uint32_t fabric =
+      0;  ///< hash of Nic::fabric: NICs of equal fabric reach each other; 0 = the common TCP fabric
+  std::string address;  ///< numeric IPv4 or IPv6
   std::uint16_t port = 0;
   std::uint64_t rate_bits_per_second = 0;
   bool emulated = false;
-  bool rdma = false;              ///< queue pairs can be had on it
-  std::string rdma_problem = {};  ///< why not, where it is of an RDMA kind; known only to its own process
+  bool rdma = false;  ///< queue pairs can be had on it
+  std::string rdma_problem =
+      {};  ///< why queue pairs cannot be had on a NIC of an RDMA kind; known only to its own process
 };
 
 struct Endpoint {
@@ -45,13 +48,13 @@ struct Endpoint {
   std::uint32_t host_id = 0;
   std::uint32_t cluster_id = 0;
 
-  /// Fills in host_id and cluster_id from the names.
+  /// Computes host_id and cluster_id from the names.
   void set_ids() noexcept;
 
-  /// Everything. The format is versioned.
+  /// Encodes everything. The format is versioned.
   std::vector<std::byte> encode() const;
-  /// Without names, dropping the worst offers until it fits `limit` bytes. Throws kInternal if not even one
-  /// fits.
+  /// Encodes without names, dropping the worst offers until it fits `limit` bytes. Throws kInternal if not
+  /// even one fits.
   std::vector<std::byte> encode_compact(std::size_t limit) const;
   /// Reads either encoding. The bytes come from the wire: every length is checked; throws kRemote saying what
   /// is wrong.
@@ -60,7 +63,7 @@ struct Endpoint {
 
 /// True where both name the same host. Unknown hosts are never the same.
 bool same_host(const Endpoint& left, const Endpoint& right) noexcept;
-/// Likewise, but two endpoints without a cluster are in one cluster.
+/// True where both name the same cluster. Two endpoints without a cluster are in one cluster.
 bool same_cluster(const Endpoint& left, const Endpoint& right) noexcept;
 
 /// 0 for the empty name, else a stable non-zero hash.

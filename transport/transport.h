@@ -74,7 +74,7 @@ struct Statistics {
   std::uint64_t bytes_sent = 0, bytes_received = 0;        ///< payload
   std::uint64_t messages_sent = 0, messages_received = 0;  ///< completed
   /// Times that something was pending and nothing moved for 100 ms or more, and how long that was in all. A
-  /// receive that waits may just have a busy peer.
+  /// waiting receive may only mean that the peer computes.
   std::uint64_t send_stalls = 0, receive_stalls = 0;
   Duration send_stalled{}, receive_stalled{};
   std::uint64_t live_streams = 0, decided_streams = 0;  ///< 0 where the transport has none

@@ -15,13 +15,14 @@ namespace {
 
 using std::chrono::seconds;
 
-// Until a stranger has said hello. After that it is as patient as it says, up to kMostPatience.
+// How long a peer may take until its hello is complete. After that it has as long as its hello says, up to
+// kMostPatience.
 constexpr Duration kHelloTime = seconds(10);
 constexpr Duration kMostPatience = seconds(600);
-// Strangers cost a descriptor each: beyond so many, the oldest goes, first of those that said nothing yet. An
-// honest one tries again.
+// Each unfinished handshake costs a descriptor. Beyond so many the oldest is dropped, one without a hello
+// before one with it. An honest peer tries again.
 constexpr std::size_t kMostHalfOpen = 256;
-// Without descriptors, until accepting is tried again.
+// Out of descriptors, accepting is tried again after this.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -195,8 +196,8 @@ bool Acceptor::refuse_tls(HalfOpen& half) {
                             name_of(local_->tls_use())));
 }
 
-/// Finds out by the first byte whether the stream comes with TLS, and brings that about. True while all goes
-/// well.
+/// Finds out by the first byte whether the peer begins TLS, and runs the TLS handshake if so. True while all
+/// goes well.
 bool Acceptor::secure(HalfOpen& half) {
   if (half.state == HalfOpen::State::kFirst) {
     std::byte first{};
@@ -213,7 +214,7 @@ bool Acceptor::secure(HalfOpen& half) {
       half.state = HalfOpen::State::kHello;
       return true;
     case Step::kAgain:
-      // A fresh socket's buffer takes the answer whole; anything else is no honest peer.
+      // A fresh socket's buffer takes the whole answer; where it does not, the peer is not honest.
       return !half.tls->pending() || drop(half, "it did not take the TLS handshake's answer");
     case Step::kEnded:
       return drop(half, "it closed during the TLS handshake");
@@ -233,7 +234,8 @@ bool Acceptor::advance_hello(HalfOpen& half) {
     return drop(half, step == Step::kEnded ? "it closed before its hello was complete"
                                            : fmt::format("receive: {}", errno_text(half.reader.error())));
   };
-  // The preamble first: a stranger that is told apart by its first bytes need not send the rest.
+  // The preamble is read first: a peer that speaks another protocol is recognized by it, whether it sends
+  // more or not.
   if (Step step = half.reader.read(io, Preamble::kBytes); step != Step::kDone) return ended(step);
   auto preamble = Preamble::decode(half.reader.bytes().first<Preamble::kBytes>());
   if (!preamble) return drop(half, "what it sent is no Tombolo handshake");

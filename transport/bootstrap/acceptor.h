@@ -1,4 +1,9 @@
-// The doors of a process: listening sockets on all of its NICs, and the handshake with whoever comes in.
+// Bootstrap: how two processes come to a stream that both trust. This folder owns listening, dialing, the
+// handshake, TLS, the secret, and what all transports need besides: control channels, goodbyes, closing
+// sockets, background progress. It knows no transport; Backend (transport/backend.h) is its way to them.
+//
+// The acceptor has the listening sockets on all NICs of a process, and runs the handshake with every peer
+// that connects.
 #pragma once
 
 #include <map>
@@ -19,8 +24,8 @@
 namespace tombolo::transport::bootstrap {
 
 /// One per router; shared by its listeners and its connections, and kept by them, since a connection whose
-/// streams broke is found again through it. Whoever waits for a stream calls progress(), and moves
-/// everybody's handshakes; so does the caretaker of its connections. Thread-safe.
+/// streams broke is found again through it. Every listener and connection that waits for a stream calls
+/// progress(), which moves all handshakes; the background thread does so too. Thread-safe.
 class Acceptor {
  public:
   /// Binds the address of each of `self`'s offers. Throws kSystem naming NIC and address.
@@ -34,13 +39,13 @@ class Acceptor {
 
   /// Streams of new connections for that listener go to `inbox`, as long as somebody else holds it.
   std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
-  /// Streams that rejoin that connection likewise.
+  /// Streams that rejoin that connection go to `inbox`, as long as somebody else holds it.
   void open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox);
-  /// A peer that was told no goodbye, since a frame was cut short, asks what became of the connection: for
-  /// the idle timeout the caretaker answers, once it is woken.
+  /// A peer that got no goodbye, since a frame was cut short, asks whether the connection is still there. For
+  /// the idle timeout after this call the background thread answers, once it is woken.
   void close_connection(const Nonce& connection) noexcept;
 
-  /// Looks after connections whose owners make no calls.
+  /// Moves connections whose owners make no calls.
   BackgroundProgress& background_progress() noexcept { return background_progress_; }
 
   /// Where closed connections leave their sockets.
@@ -51,7 +56,7 @@ class Acceptor {
   int wait_handle() const noexcept { return epoll_.get(); }
 
  private:
-  /// A stream on its way through the handshake.
+  /// A stream whose handshake is not over.
   struct HalfOpen {
     enum class State { kFirst, kSecuring, kHello, kReply, kFinish };
     Descriptor socket;
@@ -96,10 +101,11 @@ class Acceptor {
   std::uint32_t next_listener_ = 1;
   std::map<std::uint32_t, std::weak_ptr<Inbox>> listeners_;
   std::map<Nonce, std::weak_ptr<Inbox>> connections_;
-  TimePoint asked_until_{};  // for a connection that was closed
+  TimePoint asked_until_{};  // peers of closed connections may ask until then
   int accept_error_ = 0;     // the last one that was logged
-  TimePoint
-      paused_until_{};  // no descriptors: listening pauses, since a socket that is not heeded stays ready
+  /// Out of descriptors: until then nothing is accepted, since a listening socket with a waiting connection
+  /// stays readable.
+  TimePoint paused_until_{};
   ClosingSockets closing_sockets_{local_->idle_timeout};
   BackgroundProgress background_progress_{[this] {
     progress();

@@ -1,8 +1,8 @@
-// One thread that looks after connections whose owner makes no calls.
+// One thread that moves connections whose owner makes no calls.
 //
 // A connection moves inside its owner's calls. But an owner that got all it wanted may make none for long,
 // while its peer still needs something: an acknowledgement for which the socket had no room, a broken stream
-// made anew, chunks sent once more. Without somebody to do that, one lost stream would hang both.
+// opened again, chunks sent once more. Without this thread one lost stream would hang both.
 #pragma once
 
 #include <condition_variable>
@@ -15,25 +15,26 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// What is looked after.
+/// What can be moved by the background thread.
 class Progressable {
  public:
-  /// Called by the caretaker's thread now and then. Returns after how long it wants to be called again.
+  /// Called by the background thread. Returns after how long it wants to be called again.
   virtual Duration progress_in_background() noexcept = 0;
 
  protected:
   ~Progressable() = default;
 };
 
-/// Sleeps unless there are wards; then calls each some twenty times a second, or as often as it asks for, and
-/// twice a second where no ward wants more. Thread-safe.
+/// Sleeps while there is nothing to progress; else calls each as often as it asks for, and twice a second
+/// where none asks for more. Thread-safe.
 class BackgroundProgress {
  public:
-  /// How often a ward is called that has nothing to do, and one that may have.
+  /// What progress_in_background() returns where there is nothing to do, and where there may be soon.
   static constexpr Duration kIdle = std::chrono::milliseconds(500);
   static constexpr Duration kSoon = std::chrono::milliseconds(50);
 
-  /// `each_round` is called before the wards; true where it wants to be called again also without any.
+  /// `each_round` is called at the beginning of each round; true where it wants another round even if nothing
+  /// was added.
   explicit BackgroundProgress(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
   ~BackgroundProgress();
   BackgroundProgress(const BackgroundProgress&) = delete;
@@ -41,7 +42,7 @@ class BackgroundProgress {
 
   /// Starts the thread with the first. A process out of threads goes without one.
   void add(Progressable* one);
-  /// There is something to do in each round.
+  /// Begins a round, since `each_round` has something to do.
   void wake();
   /// Afterwards it is called no more; waits for a call that is under way.
   void remove(Progressable* one);

@@ -6,7 +6,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// A live peer that takes nothing may compute for long.
+// So many idle timeouts: a live peer that takes nothing may compute for long.
 constexpr int kStalledFactor = 10;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What connections have in common whose messages go another way than the control channel that they began on:
-// requests in order, their end by an error, and the watch over a peer that takes nothing.
+// What connections over shared memory, RDMA and UCX have in common: requests in order, the connection's one
+// error, and the check for a peer that takes nothing. Their control channel stays open beside them.
 #pragma once
 
 #include <optional>
@@ -25,11 +25,11 @@ class ChannelConnection : public HostMemoryConnection {
   int socket() const noexcept { return channel_.socket.get(); }
   TimePoint now() const noexcept { return channel_.clock->now(); }
 
-  /// What is posted, not yet in its window. Null where there is no room now; after an error it only waits to
-  /// be told of it.
+  /// A request that is not in its window yet. Null where there is no room now. After an error there is always
+  /// one, and it fails when it is tested.
   PostedRequest* new_send(std::span<const std::byte> data) noexcept {
     if (!error_ && outgoing_.full()) return nullptr;
-    if (outgoing_.empty()) moved_ = true;  // the time without progress counts from here
+    if (outgoing_.empty()) moved_ = true;  // stalled() counts the time without progress from here
     return sends_.take(const_cast<std::byte*>(data.data()), data.size());
   }
   PostedRequest* new_receive(std::span<std::byte> buffer) noexcept {
@@ -55,8 +55,8 @@ class ChannelConnection : public HostMemoryConnection {
     incoming_.finish(sequence);
   }
 
-  /// After each turn. True where nothing moved for so many turns that it is time for looks that take system
-  /// calls, stalled() among them.
+  /// Called after each round of progress. True where nothing moved for kTurnsToLook rounds, so that checks
+  /// are due that take system calls, stalled() among them.
   bool count_turn(bool moved) noexcept {
     if (moved) {
       moved_ = true;
@@ -68,13 +68,13 @@ class ChannelConnection : public HostMemoryConnection {
     idle_turns_ = 0;
     return true;
   }
-  /// What the peer is to be given up for; empty while it takes what is sent.
+  /// Why the connection is to fail; empty while the peer takes what is sent.
   std::string stalled() noexcept;
 
-  /// The one error; the first that is set.
+  /// Only the first call counts.
   void set_error(Cause cause, std::string_view what) noexcept;
 
-  /// In append_wait_handles(): no turn may come before the one that ends the sleep.
+  /// Called by append_wait_handles(): the next round of progress is the one that ends the sleep.
   void fall_asleep() const noexcept;
   /// True once after fall_asleep().
   bool wake_up() noexcept {

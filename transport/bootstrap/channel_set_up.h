@@ -17,7 +17,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// The time for a test, which ends whoever sleeps through it.
+/// How long a test may take. Its descriptor ends a sleep when the time is over.
 class TestTimer {
  public:
   /// Throws kSystem.
@@ -158,7 +158,7 @@ template <typename Message>
 void ChannelSetUp<Message>::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool look_again = testing_ && append_test_handles(handles);
   if (testing_ && !proved_) handles.push_back({timer_.descriptor(), POLLIN, 0});
-  // A control channel can always be written: that ends the sleep.
+  // The channel can always be written, so that polling for that ends the sleep at once.
   handles.push_back({socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0});
 }
 

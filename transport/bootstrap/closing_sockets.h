@@ -1,4 +1,4 @@
-// Sockets of closed connections, until the peer's kernel has all that was sent.
+// The sockets of closed connections, kept until the peer's kernel has all that was sent.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ namespace tombolo::transport::bootstrap {
 /// late. So closed connections leave their sockets here. Thread-safe.
 class ClosingSockets {
  public:
-  /// A socket is kept for so long at least, unless it is done. Afterwards this end's kernel still delivers on
-  /// its own, unless the peer sends something that nobody will read.
+  /// A socket is kept at least for so long, unless the peer's kernel has all. After that this end's kernel
+  /// still delivers by itself, unless the peer sends something, which would be answered by a reset.
   static constexpr Duration kShortest = std::chrono::milliseconds(250);
-  /// At the end only those are waited for whose peer took something within this time.
+  /// The destructor waits only for sockets whose peer took something within this time.
   static constexpr Duration kQuiet = std::chrono::milliseconds(500);
 
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
@@ -30,7 +30,7 @@ class ClosingSockets {
   ClosingSockets& operator=(const ClosingSockets&) = delete;
 
   /// Takes over a socket to which nothing is written any more but `last_words` (copied), once there is room.
-  /// While there are very many, those that are not done leave early, or are waited for.
+  /// While there are very many, the oldest is closed early, or the call waits.
   void add(Descriptor socket, std::span<const std::byte> last_words = {}) noexcept;
   /// Moves all, closes those that are done. True while some are left.
   bool progress() noexcept;

@@ -24,9 +24,9 @@ void Dial::give_up(Cause cause, std::string_view why) const {
 
 void Dial::retry(std::string why) {
   last_trouble_ = std::move(why);
-  // Silence and missing ways are told by their callers.
+  // No answer and no route do not count.
   turned_away_ = state_ != State::kConnecting || refused_;
-  // The peer may have taken this stream for made: the next one must be told from it.
+  // The peer may have accepted this stream: the next one needs a higher epoch.
   if (state_ == State::kFinish || state_ == State::kVerdict) ++greeting_.epoch;
   tls_.reset();
   answered_in_plain_ = false;
@@ -46,8 +46,8 @@ void Dial::greet(Hello hello, std::size_t streams) {
   streams_ = streams;
 }
 
-/// The two ends' settings differ, or who answers is another. For a stream of a connection that is there
-/// already, which had them alike, it is damage on the way or somebody else's doing, and no reason to end the
+/// The two ends' settings differ, or another program answers. For a further stream of an existing connection,
+/// whose ends had the same settings, this is damage on the way or an attack, and no reason to end the
 /// connection.
 void Dial::differ(std::string why, Cause cause) {
   if (greeting_.purpose == Purpose::kJoin) give_up(cause, why);
@@ -56,7 +56,7 @@ void Dial::differ(std::string why, Cause cause) {
 
 /// True once the stream is encrypted.
 bool Dial::secure() {
-  // A peer that uses no TLS says so in plain words.
+  // A peer that uses no TLS answers in plain.
   std::byte first{};
   if (recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
       first != kTlsHandshakeByte && first != kTlsAlertByte) {
@@ -103,7 +103,7 @@ void Dial::check_reply() {
         fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
                     name_of(local_->tls_use())));
   }
-  // Whoever that is, he is not trusted.
+  // A plain answer is not authenticated here, so nothing else in it is believed.
   if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
   switch (reply_.status) {
     case HandshakeStatus::kOk:
@@ -123,7 +123,7 @@ void Dial::check_reply() {
     binding.assign(value.begin(), value.end());
   }
   if (!equal(reply_.mac, reply_mac(local_->secret, hello_, bytes, binding))) {
-    // Tell the listener too, so that its log says more than that somebody went away.
+    // The listener is told too, so that its log names the reason.
     finish.status = HandshakeStatus::kOtherSecret;
     writer_.set(finish.encode());
     writer_.write(StreamIo(socket_.get(), tls_.get()));
@@ -156,7 +156,7 @@ Dial::State Dial::poll() {
     refused_ = error == ECONNREFUSED;
     if (error != 0) {
       retry(fmt::format("{} (errno {})", errno_text(error), error));
-      turned_away_ |= error == ECONNRESET;  // connected, and ended before this end looked
+      turned_away_ |= error == ECONNRESET;  // it was accepted, and reset before this end looked
       return state_;
     }
     if (peer_text(socket) == "?") {

@@ -1,5 +1,4 @@
-// One stream's way from nothing to an authenticated connection: connects, proves to hold the secret, and
-// retries what may yet succeed.
+// Opens one authenticated stream: connects, proves to hold the secret, and retries what may yet succeed.
 #pragma once
 
 #include <poll.h>
@@ -15,7 +14,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Where a stream goes, and what it says of itself.
+/// The two ends of a stream.
 struct Target {
   std::string nic, local_address;  ///< of this end
   std::string peer_nic;            ///< may be empty
@@ -57,11 +56,11 @@ class Dial {
   std::unique_ptr<TlsStream> take_tls() noexcept { return std::move(tls_); }
   /// What the peer said of itself, once ready.
   const Reply& reply() const noexcept { return reply_; }
-  /// Of the hello that was heard.
+  /// The epoch in the hello that the peer accepted.
   std::uint32_t epoch() const noexcept { return greeting_.epoch; }
-  /// The last attempt was refused by the peer's kernel: nobody listens there.
+  /// The peer's kernel refused the last attempt: no socket listens there.
   bool refused() const noexcept { return refused_; }
-  /// Somebody was there, and ended the last attempt on purpose.
+  /// The last attempt was accepted or refused, and then ended by the other side.
   bool turned_away() const noexcept { return turned_away_; }
   /// Why the last attempt failed; empty for none yet.
   const std::string& last_trouble() const noexcept { return last_trouble_; }
@@ -78,10 +77,10 @@ class Dial {
 
   std::shared_ptr<const Local> local_;
   std::shared_ptr<const Target> target_;
-  Deadline deadline_;  // told to the peer, heeded by the owner
+  Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
   Descriptor socket_;
   std::unique_ptr<TlsStream> tls_;
-  bool answered_in_plain_ = false;  // what was begun with TLS
+  bool answered_in_plain_ = false;  // the peer answered without TLS though this end began with it
   State state_ = State::kWaiting;
   TimePoint again_{};  // kWaiting: when to (re)try
   TimePoint since_{};  // when this attempt began

@@ -2,9 +2,8 @@
 //   connecting end -> Hello   who I am, which stream of which connection this is, a nonce
 //   accepting end  -> Reply   a status, a nonce, and a MAC over both nonces: "I hold the secret"
 //   connecting end -> Finish  a status and a MAC: "so do I"
-//   accepting end  -> Verdict one byte, a status: the stream belongs to its connection now. Until it is there
-//   the
-//                             connecting end tries again.
+//   accepting end  -> Verdict one byte, a status: the stream belongs to its connection now
+// A connecting end that gets no verdict tries again.
 // With TLS all of it runs inside (tls.h).
 // The first eight bytes of Hello and Reply (magic, version, size) never change between versions, so that two
 // versions can tell each other apart.
@@ -70,8 +69,8 @@ struct Hello {
   Carrier carrier = Carrier::kTcp;
   std::uint32_t patience_ms = 0;  ///< how long the connecting end will go on trying
   Purpose purpose = Purpose::kJoin;
-  std::uint32_t listener = 0;    ///< kJoin: whom it is for (Endpoint::listener)
-  std::uint32_t epoch = 0;       ///< kRejoin: above all that the stream had before
+  std::uint32_t listener = 0;    ///< kJoin: the listener that it is for (Endpoint::listener)
+  std::uint32_t epoch = 0;       ///< kRejoin: higher than those that the stream had before
   std::uint32_t cluster = 0;     ///< Endpoint::cluster_id of the connecting end
   std::uint16_t reply_port = 0;  ///< where the connecting end's process accepts streams itself; 0 = nowhere
   std::string host, nic;         ///< cut at 64 and 32 bytes

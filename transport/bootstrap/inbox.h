@@ -1,5 +1,5 @@
-// Where streams wait that have passed the handshake, until the listener or connection they belong to takes
-// them.
+// Streams that have passed the handshake wait here, until the listener or connection that they belong to
+// takes them.
 #pragma once
 
 #include <atomic>

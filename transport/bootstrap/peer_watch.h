@@ -1,5 +1,5 @@
-// The control channel of a connection whose messages go another way: there the peer says goodbye, and there
-// its end is seen at once when it says nothing.
+// Watches the peer through the control channel: its goodbye comes there, and its end is seen at once when it
+// dies without one.
 #pragma once
 
 #include <poll.h>
@@ -24,16 +24,16 @@ class PeerWatch {
   /// The peer is gone; what it sent before may still be on its way to here.
   bool closing() const noexcept { return goodbye_.has_value() || ended_; }
   const std::optional<Goodbye>& goodbye() const noexcept { return goodbye_; }
-  /// What the peer left with, once closing().
+  /// Once closing(): the error that its end makes here.
   std::string ending() const;
 
   /// Whether to wait for more of what the peer had sent: for two seconds from its end on, or from prolong().
   bool patient() const noexcept { return clock_->now() < until_; }
   void prolong() noexcept;
-  void give_up() noexcept { until_ = TimePoint{}; }  ///< nothing more can come
+  void give_up() noexcept { until_ = TimePoint{}; }  ///< nothing more can arrive
 
   void say(const Goodbye& goodbye) noexcept;
-  /// For both ends. Also wakes whoever polls: an ended control channel is always ready.
+  /// Ends the channel for both. That also wakes a thread that polls: an ended channel is always ready.
   void shut() noexcept;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Of one process group's ranks many may connect to one listener at once.
+// Many ranks of a job may connect to one listener at once.
 constexpr int kListenBacklog = 1024;
 
 void set_option(int socket, int level, int name, int value, std::string_view what) {
@@ -162,7 +162,7 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
 
 void set_stream_options(int socket, Duration idle_timeout) {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "set TCP_NODELAY");
-  // Nothing unacknowledged and nobody talking: keepalive asks. Half of the time silent, then three questions.
+  // While nothing is sent, keepalive probes the peer's host: first after half of the time, then three times.
   // TCP_USER_TIMEOUT is left alone: it would also end connections to a live host whose process reads nothing
   // for a while, and it overrides keepalive's count. unanswered_for() covers unacknowledged bytes.
   auto idle = std::chrono::duration_cast<seconds>(idle_timeout).count();

@@ -13,7 +13,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// A view: whoever made it owns socket and session. Calls neither block nor raise signals.
+/// A view: it owns neither the socket nor the session. Calls neither block nor raise signals.
 struct StreamIo {
   StreamIo(int on, TlsStream* with = nullptr) noexcept : socket(on), tls(with) {}
 

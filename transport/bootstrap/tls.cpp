@@ -102,7 +102,7 @@ Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hin
   SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(context_, has_aes() ? kWithAes : kWithoutAes);
   SSL_CTX_set1_groups_list(context_, "X25519:P-256");
-  // A stream that breaks is made anew from the start: nothing is kept for resumption.
+  // A broken stream gets a fresh session: nothing is kept for resumption.
   SSL_CTX_set_options(context_, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(context_, 0);
   // Asked for where peers are verified, though the only sessions are those of use_secret().

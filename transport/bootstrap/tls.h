@@ -1,15 +1,15 @@
 // TLS 1.3 for TCP streams, by OpenSSL: what all streams of a router share.
 //
-// TLS comes first, and our own handshake (handshake.h) runs inside: whoever listens on the way sees neither
-// host names nor NICs nor which streams belong together, and whoever does not hold the key gets no word of
-// ours. The accepting end tells the two apart by the first byte: 0x16 begins a TLS handshake, 'T' ours. Ends
-// that disagree say so in plain words, which carry no names. The MACs of our handshake cover a value that
-// only the two ends of this very TLS session know, so that nobody sits in between even if he holds a
-// certificate.
+// TLS comes first, and our own handshake (handshake.h) runs inside: a listener on the way sees neither host
+// names nor NICs nor which streams belong together, and a peer without the key gets none of our messages. The
+// accepting end tells the two apart by the first byte: 0x16 begins a TLS handshake, 'T' ours. Where the two
+// ends' settings differ, each says so without TLS, in a message without names. The MACs of our handshake
+// cover a value that only the two ends of this very TLS session know, so that nobody can sit in between, even
+// with a certificate.
 //
 // Without certificates each session has a key of its own, derived from the shared secret (HKDF) and a random
-// number that travels as the key's identity; ephemeral Diffie-Hellman comes on top, so that who learns the
-// secret later still reads nothing.
+// number that travels as the key's identity; ephemeral Diffie-Hellman comes on top, so that a secret that
+// leaks later does not reveal what was sent.
 #pragma once
 
 #include <array>

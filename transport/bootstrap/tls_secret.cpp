@@ -78,7 +78,7 @@ int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size
 
 int find_key(SSL* ssl, const unsigned char* identity, std::size_t length, SSL_SESSION** session) {
   *session = nullptr;
-  // Any number will do: who does not hold the secret fails at the binder, which is computed with the key.
+  // Any number is accepted: a peer without the secret fails at the binder, which is computed with the key.
   if (length == sizeof(std::array<unsigned char, 32>) &&
       std::equal(kIdentity.begin(), kIdentity.end(), identity)) {
     *session = session_for(ssl, tls_of(ssl).secret(), {identity, length});

@@ -134,7 +134,7 @@ Step TlsStream::handshake() {
   const int result = SSL_do_handshake(ssl_);
   const int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_, result);
   const unsigned long code = ERR_peek_error();
-  // An alert too has to reach the peer, so that it can say why.
+  // The alert has to reach the peer too, so that its error names the reason.
   const bool flushed = flush() == 0;
   const int flush_error = flushed ? 0 : errno;
   if (why == SSL_ERROR_NONE && flushed) return Step::kDone;
@@ -208,7 +208,7 @@ void TlsStream::explain(unsigned long code) {
     default:
       break;
   }
-  // Damage on the way, or somebody who speaks something else.
+  // The record was damaged on the way, or the peer speaks another protocol.
   settings_differ_ = false;
   const char* text = ERR_reason_error_string(code);
   trouble_ = text != nullptr ? text : "no reason known";

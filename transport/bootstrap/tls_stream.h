@@ -25,7 +25,7 @@ class Tls;
 /// Belongs to one thread at a time. Does not own the socket, which must outlive it.
 class TlsStream {
  public:
-  /// A record that was altered on its way, or is none. The errno of a failed read.
+  /// The errno of a read that met an altered record, or bytes that are no record.
   static constexpr int kAltered = 71;  // EPROTO
 
   TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method, int socket,
@@ -39,7 +39,7 @@ class TlsStream {
   Step handshake();
   /// What went wrong, with what to do; empty for nothing.
   const std::string& trouble() const noexcept { return trouble_; }
-  /// It is of a kind that trying again will not mend: the two ends' keys, certificates or settings differ.
+  /// Trying again would not help: the two ends' keys, certificates or settings differ.
   bool settings_differ() const noexcept { return settings_differ_; }
   /// Known to the two ends of this session alone (RFC 9266). After the handshake.
   std::array<std::byte, 32> binding() const;

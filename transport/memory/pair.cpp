@@ -128,7 +128,7 @@ class PairConnection final : public HostMemoryConnection {
     [[maybe_unused]] auto written = ::write(end.event.get(), &one, sizeof one);
   }
 
-  /// Notes what happened since the last look; true if anything did.
+  /// Updates the counters; true if anything was completed since the last call.
   bool look() noexcept {
     if (!peer_.open && mine_.error == nullptr) {
       mine_.error = std::make_unique<Error>(

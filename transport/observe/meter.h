@@ -31,12 +31,12 @@ class Count {
   std::atomic<std::uint64_t> value_{0};
 };
 
-/// What a stream says of itself; a copy for readers.
+/// A copy of one stream's counters for readers.
 struct StreamReading {
   std::string local_nic, peer_nic;
   bool up = true;
   std::uint64_t sent_bytes = 0,
-                received_bytes = 0;  ///< all of the stream's, framing and repetitions included
+                received_bytes = 0;  ///< all bytes of the stream, framing and repetitions included
   std::uint64_t sent_chunks = 0, received_chunks = 0;
   std::uint64_t retransmitted = 0;  ///< segments that its kernel sent again (all incarnations of the stream)
   std::uint64_t replayed = 0;       ///< chunks that it sent for another stream, or again after it came back
@@ -91,14 +91,14 @@ struct StreamMeter {
 /// Takes the figures that the kernel keeps of a TCP socket. One system call of about a microsecond.
 void read_tcp_info(int socket, StreamMeter& meter) noexcept;
 
-/// Who a meter is of. Does not change.
+/// The connection that a meter belongs to. Does not change.
 struct MeterSubject {
   Route route;
   std::uint64_t label = 0;
   std::string peer_name;  ///< "rank 3"; may be empty
 };
 
-/// A copy for readers.
+/// A copy of one connection's counters for readers.
 struct ConnectionReading {
   std::uint64_t id = 0;  ///< unique in the process
   MeterSubject subject;
@@ -147,7 +147,7 @@ class alignas(64) ConnectionMeter {
   std::deque<Stream> streams_;
 };
 
-/// A connection's hold on its meter, which leaves the registry with it; its counts stay in the totals.
+/// Registers a connection's meter for as long as the object lives; the counts stay in the totals afterwards.
 class Metering {
  public:
   /// `meters` may be null: then nobody but the connection reads.

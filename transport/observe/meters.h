@@ -1,4 +1,5 @@
-// The meters of all connections of a process: for whoever reports them.
+// The meters of all connections of a process. This folder owns what is counted and traced of connections
+// (meter.h, tracer.h, traced.h); report/ makes it readable from outside.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 namespace tombolo::transport {
 
-/// By what counts of several connections, living and closed, are summed up.
+/// The key under which counts of several connections, living and closed, are summed up.
 struct TotalsKey {
   std::string transport, local_nic, peer_nic;
   std::string peer;  ///< its host, or where that is not known its address
@@ -24,7 +25,7 @@ struct TotalsKey {
   }
 };
 
-/// Never goes backwards, except for what is said of now.
+/// No sum ever goes backwards, except for those marked "now".
 struct Totals {
   // By the NICs that a connection was routed over.
   std::uint64_t connections = 0;  ///< opened so far
@@ -48,7 +49,7 @@ struct MetersReading {
 /// Threads: any, at the same time. Its lock is taken when a connection comes, goes, or is read.
 class Meters {
  public:
-  /// Sums are kept under at most so many keys; what comes beyond goes under the peer "other".
+  /// Sums are kept under at most so many keys; further ones are counted under the peer "other".
   static constexpr std::size_t kMostKeys = 4096;
 
   /// The one that routers use unless given another; it lives as long as the process.

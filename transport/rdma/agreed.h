@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kTestMark = 0xffff;
 /// All return an errno; 0 for success.
 int post_slot_receive(Agreed& agreed, std::uint32_t slot) noexcept;
 int post_empty_receive(Agreed& agreed, std::size_t queue_pair) noexcept;
-/// Writes the token that lies in the closed area into the other end's, and tells it.
+/// Writes the token from the closed area into the other end's open area, with immediate data.
 int post_test(Agreed& agreed, std::size_t queue_pair) noexcept;
 
 }  // namespace tombolo::transport::rdma

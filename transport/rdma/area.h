@@ -15,7 +15,7 @@
 
 namespace tombolo::transport::rdma {
 
-/// Messages in slots that the receiver has not matched to a receive yet; and slots for the ends' own words.
+/// Slots for messages that the receiver has not matched to a receive yet, and slots for control records.
 inline constexpr std::uint32_t kEagerSlots = 32, kControlSlots = 32, kSlots = kEagerSlots + kControlSlots;
 inline constexpr std::size_t kMostEager = 4096;
 inline constexpr std::size_t kHeaderBytes = 32;
@@ -24,12 +24,12 @@ using Slot = std::array<std::byte, kHeaderBytes + kMostEager>;
 /// The other end may write here, and nowhere else but in receives that were told to it.
 struct alignas(4096) OpenArea {
   std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< sizes of messages, by sequence number
-  std::array<std::uint64_t, kMostQueuePairs> tests;         ///< of set-up, by queue pair
+  std::array<std::uint64_t, kMostQueuePairs> tests;  ///< the tokens of set-up's test writes, by queue pair
 };
 
 struct alignas(4096) ClosedArea {
   std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< what is written into the other end's `totals`
-  std::uint64_t test;                                       ///< likewise `tests`
+  std::uint64_t test;                                       ///< what is written into the other end's `tests`
   std::array<Slot, kSlots> received;
   std::array<Slot, kSlots> sent;
 };

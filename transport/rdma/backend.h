@@ -1,4 +1,5 @@
-// RDMA between processes: queue pairs over InfiniBand and RoCE NICs.
+// RDMA between processes: queue pairs over InfiniBand and RoCE NICs. This folder owns verbs: devices, GIDs,
+// registered memory, and the connections over them.
 #pragma once
 
 #include <map>

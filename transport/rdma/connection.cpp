@@ -13,7 +13,7 @@ namespace tombolo::transport::rdma {
 namespace {
 
 constexpr int kBatch = 32;  // completions taken at once
-// For the acknowledgement of small messages that count as sent, when closing.
+// How long closing waits for the acknowledgement of small messages that count as sent.
 constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 }  // namespace
@@ -225,7 +225,7 @@ void RdmaConnection::look_at_channel() noexcept {
 void RdmaConnection::close_when_drained() noexcept {
   const auto& goodbye = peer_.goodbye();
   if (!goodbye) {
-    // A process that died says no numbers: what is in the completion queues was all.
+    // A process that died sends no counts: what is in the completion queues is all that there will be.
     while (!error_ && poll_all()) {
     }
   } else if (goodbye->reason == bootstrap::GoodbyeReason::kClosed &&
@@ -272,7 +272,7 @@ void RdmaConnection::fail_with(Cause cause, std::string_view what,
   if (error_) return;
   set_error(cause, what);
   meter_->live_streams.set(0);
-  // Before any request is told to have failed: its buffer is the user's again.
+  // This comes before any request is reported as failed, since its buffer is the user's again then.
   end_payload();
   if (!closing()) peer_.say(goodbye);
   peer_.shut();
@@ -323,7 +323,7 @@ void RdmaConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   if (!look_again) {
     for (const auto& nic_pair : agreed_.nic_pairs) {
       nic_pair->arm();
-      // What came before it was armed wakes nobody.
+      // A completion that came before the queue was armed raises no event.
       std::array<ibv_wc, kBatch> completions;
       const int count = ibv_poll_cq(nic_pair->queue(), kBatch, completions.data());
       for (int i = 0; i < count; ++i) early_.push_back(completions[static_cast<std::size_t>(i)]);

@@ -40,10 +40,10 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   /// How many slots of the other end a kind of record may still fill, by the counters that its headers bring.
   struct Credits {
     std::uint32_t all = 0;
-    std::uint32_t sent = 0;           ///< modulo 2^32
-    std::uint32_t taken = 0;          ///< of them, as the other end said last
-    std::uint32_t taken_here = 0;     ///< of the other end's records
-    std::uint32_t reported_here = 0;  ///< of these, as told last
+    std::uint32_t sent = 0;           ///< records sent, modulo 2^32
+    std::uint32_t taken = 0;          ///< of these, taken by the other end as it said last
+    std::uint32_t taken_here = 0;     ///< records of the other end that were taken here
+    std::uint32_t reported_here = 0;  ///< of these, reported to the other end
     std::uint32_t left() const noexcept { return all - (sent - taken); }
     std::uint32_t unreported() const noexcept { return taken_here - reported_here; }
     /// False where the other end claims what was never sent.
@@ -62,7 +62,7 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
     std::size_t part_bytes = 0, part_offset = 0;
     std::uint32_t under_way = 0;  ///< work requests
   };
-  /// A receive that is not done, likewise.
+  /// A receive that is not done, by its place in the window.
   struct Incoming {
     const RdmaMemory* memory = nullptr;
     Registrations own{};
@@ -124,7 +124,7 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives
   std::uint64_t next_ = 0;                 // the send that is given to the NIC next
-  std::uint64_t told_ = 0;                 // receives before it are told, or need not be
+  std::uint64_t told_ = 0;  // receives before this one were told to the other end, or need not be
   std::size_t next_pair_ = 1;
   std::uint64_t longest_ = 0;  // bytes of one work request
   Credits small_{kEagerSlots}, words_{kControlSlots};

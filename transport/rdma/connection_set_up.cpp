@@ -193,7 +193,7 @@ void ConnectionSetUp::watch_test() {
   for (auto& nic_pair : agreed_.nic_pairs) {
     nic_pair->disarm();
     ibv_wc completion{};
-    // What follows the test is the connection's.
+    // Completions after those of the test belong to the connection.
     while (!over() && ibv_poll_cq(nic_pair->queue(), 1, &completion) > 0) note(completion);
   }
   if (over()) return prove(mine(Kind::kProved));
@@ -237,7 +237,7 @@ bool ConnectionSetUp::append_test_handles(std::vector<pollfd>& handles) const {
   if (proved()) return false;
   for (const auto& nic_pair : agreed_.nic_pairs) {
     nic_pair->arm();
-    // What came before it was armed wakes nobody.
+    // A completion that came before the queue was armed raises no event.
     ibv_wc completion{};
     if (ibv_poll_cq(nic_pair->queue(), 1, &completion) > 0) early_.push_back(completion);
     handles.push_back({nic_pair->descriptor(), POLLIN, 0});

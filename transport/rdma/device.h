@@ -24,7 +24,7 @@ struct QueuePairEvents {
   std::atomic<int> fatal{-1};  ///< ibv_event_type of the event after which it is of no use; -1 = none
 };
 
-/// Who may write to registered memory: nobody, this end's NIC for receives, or the other end.
+/// What may write to registered memory: nothing, this end's NIC for receives, or the other end.
 enum class Access : std::uint8_t { kNone, kByNic, kByPeer };
 
 class Device {
@@ -52,12 +52,11 @@ class Device {
   /// What register_memory() holds.
   RegistrationCache& shared() noexcept { return shared_; }
 
-  /// Readable when there is something to look at.
+  /// Readable when there is an asynchronous event to take.
   int events() const noexcept { return context_->async_fd; }
   /// Takes note of asynchronous events without blocking. From any thread.
   void look() noexcept;
-  /// What the device told last about this port or all of itself, as "; ..." for messages; empty for nothing
-  /// bad.
+  /// The last bad event of this port or of the whole device, as "; ..." for messages; empty for none.
   std::string trouble(int port) const;
   /// The whole device is lost.
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
@@ -77,7 +76,7 @@ class Device {
 /// The devices of a process, each opened once. Threads: any.
 class Devices {
  public:
-  /// The one that routers use; it lives as long as the process, the devices as long as somebody uses them.
+  /// The one that routers use; it lives as long as the process, the devices as long as they are used.
   static Devices& of_process();
   /// The open device, or a new one. Throws as Device's constructor does, and kUnsupported without libibverbs.
   std::shared_ptr<Device> open(const std::string& name, const Log& log);

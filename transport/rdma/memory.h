@@ -12,15 +12,15 @@
 
 namespace tombolo::transport::rdma {
 
-/// By NIC pair.
+/// The registrations of one range, by NIC pair.
 using Registrations = std::array<ibv_mr*, kMostNicPairs>;
 
 /// What register_memory() gives. Keeps the devices open; the registrations end with it.
 class RdmaMemory final : public Memory {
  public:
-  /// With each device; throws as Device::add() does. A range of no bytes needs no registration.
+  /// Registers with each device; throws as Device::add() does. A range of no bytes needs no registration.
   RdmaMemory(std::vector<std::shared_ptr<Device>> devices, std::span<std::byte> range);
-  /// Of GPU memory exported as DMA-BUF: `file` at `offset`.
+  /// Registers GPU memory exported as DMA-BUF: `file` at `offset`.
   RdmaMemory(std::vector<std::shared_ptr<Device>> devices, std::span<std::byte> range, int file,
              std::uint64_t offset);
   ~RdmaMemory() override;

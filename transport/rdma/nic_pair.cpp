@@ -158,7 +158,7 @@ void NicPair::disarm() noexcept {
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (verbs.get_cq_event(channel_, &queue, &context) == 0) ++unacknowledged_;
-  // Acknowledging takes a lock: many at once.
+  // Acknowledging events takes a lock, so many are acknowledged at once.
   constexpr unsigned kMany = 1000;
   if (unacknowledged_ < kMany) return;
   verbs.ack_cq_events(queue_, unacknowledged_);

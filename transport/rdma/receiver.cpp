@@ -26,7 +26,7 @@ Request* RdmaConnection::post_receive(std::span<std::byte> buffer, Memory* memor
     fail_too_large(sequence, large_size_, buffer.size());
     return request;
   }
-  // What no large message fits into need not be told.
+  // A receive that no large message fits into need not be told to the sender.
   if (buffer.size() <= agreed_.eager_bytes) return request;
   if (!register_for(buffer.data(), buffer.size(), in.memory, Access::kByPeer, in.own)) return request;
   in.to_tell = true;
@@ -34,7 +34,7 @@ Request* RdmaConnection::post_receive(std::span<std::byte> buffer, Memory* memor
   return request;
 }
 
-/// As many as fit into one slot, in order.
+/// Tells the sender of as many receives as fit into one slot, in order.
 bool RdmaConnection::tell_receives() noexcept {
   bool moved = false;
   while (!error_ && !closing() && told_ < incoming_.posted()) {
@@ -117,7 +117,7 @@ void RdmaConnection::small_arrived(std::uint32_t slot, const Header& header) noe
   ++held_count_;
 }
 
-/// From the slot into the receive, which frees the slot.
+/// Copies from the slot into the receive, which frees the slot.
 void RdmaConnection::deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot,
                              std::uint64_t size) noexcept {
   if (size > request.size) return fail_too_large(sequence, size, request.size);
@@ -133,7 +133,7 @@ void RdmaConnection::receives_told(std::span<const std::byte> payload, std::uint
   for (std::uint32_t i = 0; i < count; ++i) {
     const Advert advert = Advert::read(payload.subspan(i * Advert::kBytes).first<Advert::kBytes>());
     if (advert.sequence < next_) continue;  // its message was small, and is on its way
-    // Nobody can post further ahead than a window beyond what has been sent.
+    // The other end cannot post further ahead than a window beyond what has been sent.
     if (advert.sequence - next_ >= kWindow)
       return malformed(fmt::format("a receive for message {} while {} is next", advert.sequence, next_));
     adverts_[advert.sequence % kWindow] = advert;
@@ -148,7 +148,7 @@ void RdmaConnection::large_announced(std::uint64_t sequence, std::uint64_t size)
 }
 
 void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, std::uint32_t bytes) noexcept {
-  // Of a part that took several work requests only the last one's bytes are told.
+  // The completion of a part that took several work requests names only the bytes of the last.
   streams_[queue_pair]->received_bytes.add(bytes);
   streams_[queue_pair]->received_chunks.add(1);
   const PartMark mark = PartMark::unpack(bits);
@@ -164,7 +164,7 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
     return fail_with(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
   in.parts = mark.parts;
   if (++in.seen < in.parts) return;
-  // Written by the NIC before the mark on the same queue pair.
+  // The NIC has written the size before the immediate data on the same queue pair.
   std::atomic_thread_fence(std::memory_order_acquire);
   const std::uint64_t total = agreed_.areas->open.totals[sequence % kWindow];
   if (total > request->size)

@@ -1,4 +1,4 @@
-// What goes through the slots of the control queue pair: small messages, and the ends' own words.
+// What goes through the slots of the control queue pair: small messages, and control records.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct Header {
   std::uint8_t count = 0;
   std::uint32_t eager_taken =
       0;  ///< slots of the other end's small messages that are free again, modulo 2^32
-  std::uint32_t control_taken = 0;  ///< likewise of its own words
+  std::uint32_t control_taken = 0;  ///< slots of its control records that are free again
   std::uint64_t sequence = 0, size = 0;
 
   void write(std::span<std::byte, kHeaderBytes> to) const noexcept;

@@ -1,7 +1,7 @@
 // Registrations of memory that many connections share.
 //
 // Pinning is slow, and NCCL registers the same buffer with every connection. Only explicit registrations are
-// kept here, and only while somebody holds them: who registers memory promises that it stays mapped until it
+// kept here, and only while a connection holds them: an owner that registers memory keeps it mapped until it
 // deregisters. Nothing outlives its last holder, so a buffer that was unmapped and mapped anew can never be
 // reached by a stale registration. Buffers posted without registration are registered for that one operation,
 // outside this cache.

@@ -32,8 +32,8 @@ Request* RdmaConnection::post_send(std::span<const std::byte> data, Memory* memo
   return request;
 }
 
-/// In order: what is small does not overtake what is large, so no more than the slots' number of messages can
-/// ever come before their receives.
+/// Sends in order: a small message does not overtake a large one, so that no more messages can come before
+/// their receives than there are slots.
 bool RdmaConnection::send_all() noexcept {
   bool moved = false;
   while (!error_ && !closing() && next_ < outgoing_.posted()) {
@@ -64,7 +64,7 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
   Outgoing& out = sending_[sequence % kWindow];
   const Advert& advert = adverts_[sequence % kWindow];
   if (advert.sequence != sequence) {
-    // A receive too small for any large message is not told of: its owner must learn why nothing comes.
+    // A receive that is too small for any large message was not told: its owner must learn why nothing comes.
     if (!out.announced && may_say(false)) {
       Header header;
       header.type = Header::Type::kLarge;
@@ -197,9 +197,9 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   return true;
 }
 
-/// Tells the other end of free slots before it runs out of them. One of its slots is kept for this word
-/// alone, and spent only where half of them are given back: so two ends can never both wait for the other's
-/// word.
+/// Tells the other end of free slots before it runs out of them. One of its slots is kept for this record
+/// alone, and used only where half of the slots are given back: so the two ends can never both wait for the
+/// other's credit.
 bool RdmaConnection::report() noexcept {
   const bool words_due = words_.unreported() >= kControlSlots / 2;
   const bool small_due = small_.unreported() >= kEagerSlots / 2;

@@ -30,7 +30,7 @@ struct PortFacts {
   std::string nic;  ///< for messages
 };
 
-/// Why queue pairs of the two ports cannot talk, whatever the network; empty where they can. Pure.
+/// Why queue pairs of the two ports cannot be connected, whatever the network; empty where they can.
 std::string why_not_together(const PortFacts& mine, const PortFacts& theirs);
 
 /// One pair of NICs, as one end sees it.
@@ -64,7 +64,7 @@ struct SetUpMessage {
   std::uint64_t token = 0;  ///< what the other end's test writes must bring
   std::vector<NicPairFacts> nic_pairs;
   std::array<bool, kMostNicPairs>
-      kept{};  ///< kAnswer: which of the offered NIC pairs; `NIC pairs` has only those
+      kept{};  ///< kAnswer: which of the offered NIC pairs; `nic_pairs` has only those
   std::vector<QueuePairFacts> queue_pairs;
   std::string reason;  ///< kRefusal
 

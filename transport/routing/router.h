@@ -1,4 +1,6 @@
-// Which way to a peer: the best that both ends share, and one line saying why.
+// Routing: the best way to a peer that both ends share, and one line saying why. This folder owns the choice,
+// the table of transports (backends.cpp) and the transport's environment parameters; the router is what other
+// rooms use.
 #pragma once
 
 #include <functional>
@@ -39,7 +41,7 @@ struct Policy {
 };
 
 bool allowed(const Policy& policy, Carrier carrier);
-/// Whether the policy names the carrier, rather than allow all.
+/// True where the policy names the carrier; false where it allows it because it allows all.
 bool named(const Policy& policy, Carrier carrier);
 
 /// One way to a peer: what carries the bytes, as which kind, between which NICs (indices into the two offer
@@ -49,7 +51,7 @@ struct Choice {
   topology::NicKind kind = topology::NicKind::kTcp;
   std::size_t local = 0, peer = 0;
   std::string reason;
-  /// The pair over which the two ends agree by TCP: the same, unless the kernel has no way there.
+  /// The pair for the control channel: the same one, unless the kernel has no route there.
   std::size_t channel_local = 0, channel_peer = 0;
   /// rdma: further pairs that can carry it together with the first, each NIC in one.
   std::vector<std::pair<std::size_t, std::size_t>> more = {};
@@ -100,7 +102,7 @@ class Router {
   Router& operator=(const Router&) = delete;
 
   std::unique_ptr<Listener> listen();
-  /// Chooses, logs the one line, starts connecting. Throws as choose() does.
+  /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
   const RouterOptions& options() const noexcept;
 

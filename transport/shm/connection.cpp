@@ -12,7 +12,7 @@
 namespace tombolo::transport::shm {
 namespace {
 
-// Beyond this one copy by the kernel costs less than two through the ring.
+// For larger messages one copy by the kernel costs less than two through the ring.
 constexpr std::size_t kFetchFrom = 32 * 1024;
 // The kernel pins pages for a fetch; pieces of this size stay in the cache, and let other work have its turn.
 constexpr std::size_t kFetchPiece = 512 * 1024;
@@ -358,8 +358,8 @@ void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool can_receive = reader_.has_any() && !incoming_.empty();
   const bool can_finish = out_.fetched.load(std::memory_order_acquire) > fetched_seen_;
   const bool has_room = next_ < outgoing_.posted() && writer_.has_room_for(kLongestRecord);
-  // What is there already wakes nobody any more: then the control channel, which can always be written, ends
-  // the sleep.
+  // What is there already raises no event any more: then the sleep is ended by polling the channel for
+  // writing, which is always possible.
   const bool look_again = error_ || can_receive || can_finish || has_room;
   handles.push_back(channel_handle(look_again));
 }

@@ -40,7 +40,7 @@ inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
 inline std::size_t record_bytes(std::size_t payload) noexcept {
   return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;
 }
-/// Never 0, which a line has that was not written yet.
+/// Never 0, the stamp of a line that was not written yet.
 inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
   return static_cast<std::uint32_t>(position / kLine) | 0x8000'0000U;
 }
@@ -57,7 +57,7 @@ class RingWriter {
     const std::size_t to_end = kRingBytes - at(position_);
     // A record lies in one piece; and the two lines after it must be free, for their stamps are cleared.
     const std::size_t skipped = size > to_end ? to_end : 0;
-    const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // for the goodbye
+    const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // room for the goodbye
     if (!has_room(skipped + size + kCleared + kept)) return false;
     if (skipped != 0) {
       publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, nullptr, to_end);
@@ -133,7 +133,7 @@ class RingReader {
   }
   const std::byte* payload() const noexcept { return ring_->bytes + position_ % kRingBytes + sizeof(Record); }
   void pop(const Record& record) noexcept { take(record_bytes(record.length)); }
-  /// Whether the writer, which may sleep for want of it, was told of room since the last call.
+  /// Whether `taken` was published since the last call: the writer may sleep until there is room.
   bool made_room() noexcept { return std::exchange(made_room_, false); }
 
  private:

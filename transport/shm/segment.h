@@ -1,4 +1,5 @@
-// The memory that the two ends of a connection share: one ring of records per direction, and who sleeps.
+// The memory that the two ends of a connection share: one ring of records per direction, and flags that say
+// which end sleeps.
 #pragma once
 
 #include <array>
@@ -13,10 +14,11 @@
 namespace tombolo::transport::shm {
 
 inline constexpr std::size_t kLine = 64;
-/// Of one direction. A ring that stays within the second-level cache is what makes small messages fast.
+/// Bytes of one direction's ring. A ring that stays within the second-level cache is what makes small
+/// messages fast.
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 18;
 
-/// The large message that is being copied, piece by piece: whoever of the two is free takes the next. The
+/// The large message that is being copied, piece by piece: the end that is free takes the next. The
 /// reader reads from the writer's memory, the writer writes to the reader's.
 struct Pieces {
   /// Number of the message, from 1, that the writer may take pieces of too; 0: none.

@@ -1,4 +1,6 @@
-// TCP between any two processes: one or more streams, over one or several pairs of NICs.
+// TCP between any two processes: one or more streams, over one or several pairs of NICs. This folder owns all
+// that is only TCP's: its options, the framing, acknowledgement and replay, repair of broken streams,
+// congestion control, pacing, limits per NIC, and the number of streams.
 #pragma once
 
 #include <map>

@@ -16,8 +16,8 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// Takes the path's rate from what arrives, not from what is lost: at 20 ms and 0.1 % loss one stream gave 938
-// of 1000 Mbit/s where cubic gave 30.
+// bbr takes the path's rate from what arrives, not from what is lost: at 20 ms and 0.1 % loss one stream gave
+// 938 of 1000 Mbit/s where cubic gave 30.
 constexpr std::string_view kForLoss = "bbr";
 constexpr std::string_view kAuto = "auto", kSystem = "system";
 constexpr std::string_view kLong = "long", kShort = "short";
@@ -30,7 +30,7 @@ constexpr std::uint64_t kEnoughSegments = 2000;
 // 1.4 Gbit/s at 1 ms.
 constexpr double kLossThatCosts = 1e-4;
 constexpr Duration kLossCostsFrom = std::chrono::milliseconds(1);
-// With that much beyond the shortest round trip, packets queue, and a loss means what it says.
+// With a round trip that much above the shortest, packets queue, and a loss means congestion.
 constexpr double kQueueShare = 0.25;
 
 bool valid_name(std::string_view name) {
@@ -95,7 +95,7 @@ void Congestion::set(int socket, std::string_view nic, std::string_view name, bo
                                    "CAP_NET_ADMIN",
                                    name)
                      : fmt::format("`modprobe tcp_{}` makes it available where the kernel has it", name));
-  // What was asked for by name is missed more than what would have been better.
+  // What the user asked for by name is worth a warning, what "auto" would have liked is not.
   if (asked_for) {
     log_.warning("{}", text);
   } else {

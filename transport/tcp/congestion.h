@@ -51,7 +51,7 @@ class Congestion {
   /// For a stream that is connected, so that its round trip is known.
   void begin(int socket, std::string_view nic) const noexcept;
 
-  /// What is remembered of a stream from look to look.
+  /// What look() remembers of a stream between two calls.
   struct Watch {
     std::uint64_t sent = 0, repeated = 0;
     bool settled = false;

@@ -65,7 +65,7 @@ TcpConnection::TcpConnection(Established from)
     stream.local_nic = std::move(given.local_nic);
     stream.peer_nic = std::move(given.peer_nic);
     stream.limit = std::move(given.limit);
-    // The accepting end needs one place only where it can ask for the peer.
+    // The accepting end needs only one target at which to ask for the peer.
     if (given.target && (connecting_ || i == 0))
       stream.home = stream.at = stream.next = home_of(given.target);
     stream.live = true;
@@ -109,7 +109,8 @@ TcpConnection::~TcpConnection() {
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
   const Turn turn(*this);
   ++calls_;
-  // Who has nothing left to test calls only this, again and again: acknowledgements must come in here too.
+  // An owner with no request left to test calls only this, again and again: acknowledgements must be read
+  // here too.
   if (!error_ && !sender_.can_post()) advance();
   if (!error_ && !sender_.can_post()) return nullptr;
   // Only read from; the common request type holds a plain pointer.
@@ -134,7 +135,8 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
     moved_ = true;
     for (std::size_t i = 0; i < streams_.size(); ++i) count(i);
     check_fault();
-    // Behind what was held back there may have been words for this end, and nothing may follow them.
+    // What was read ahead may end with acknowledgements or epoch summaries, after which nothing more has to
+    // come.
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
       if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
     if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
@@ -161,12 +163,12 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
     } else {
       if (fresh_send_ || sender_.unwritten()) moved = send_all();
       if (!error_) moved |= receive_all();
-      if (!moved) receiver_.idle();  // what it finds due goes out below
+      if (!moved) receiver_.idle();  // the acknowledgements that it finds due go out below
     }
     if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
       check_idle();
   }
-  // A receive may have been delivered as it was posted; its sender may wait to hear of it.
+  // A receive may have been delivered as it was posted, and its sender may wait for the acknowledgement.
   if (!error_ && ack_due()) send_all();
   return hand_back(*request, error_.has_value(), sends_, receives_, bytes);
 }
@@ -257,7 +259,7 @@ bool TcpConnection::send_all() noexcept {
       continue;
     }
     const bool due = receiver_.ack_due(i);
-    // The next chunk's header tells it, if there is one.
+    // The next chunk's header carries the acknowledgement, if there is one.
     bool told = due && sender_.takes_more(i);
     if (due && !told) {
       FrameHeader header;
@@ -277,8 +279,9 @@ bool TcpConnection::send_all() noexcept {
         continue;
       }
     }
-    // That a kernel took bytes is no progress yet: a peer's that reads nothing takes a few more each time it
-    // is asked for room. What the peer acknowledges is, and what it sends; and messages that are done.
+    // Bytes that a kernel took are no progress yet: the kernel of a peer that reads nothing takes a few more
+    // each time it is asked for room. Progress is what the peer acknowledges, what it sends, and messages
+    // that are done.
     const std::uint64_t done = sender_.messages();
     auto result = sender_.flush(i, allowance, receiver_.count(i));
     if (stream.limit && result.written != 0) stream.limit->egress.consume(result.written, now);
@@ -298,15 +301,15 @@ bool TcpConnection::send_all() noexcept {
       if (!error_) lose(i, result.error);
       if (error_) return moved;
     }
-    // For want of room, or of allowance; words without payload too have to go some time.
+    // What had no room, or no allowance, is written the next time; so are frames without payload.
     fresh_send_ |= stream.live && sender_.has_work(i);
   }
   return moved;
 }
 
-/// After a write failed. A peer that closed does not take this end's acknowledgements any more; what it said
-/// before waits for receives to be posted. In the middle of a frame, as where its kernel took no more, it
-/// could say no goodbye on this stream.
+/// Called after a write failed: whether all that the peer sent before it closed has come, up to its goodbye.
+/// A peer that closed takes no acknowledgements any more, and what it sent may still wait for receives. It
+/// could send no goodbye on a stream on which its kernel had taken part of a frame only.
 bool TcpConnection::all_was_said(std::size_t index) noexcept {
   for (std::size_t read = 1; read != 0;) {
     read = receiver_.read(index, SIZE_MAX).read;

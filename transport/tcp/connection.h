@@ -1,5 +1,5 @@
 // A connection over one or more TCP streams. It outlives any of them: what a broken stream did not deliver
-// goes over the others, and the connecting end makes the stream anew in the background
+// goes over the others, and the connecting end opens the stream again in the background
 // (connection_repair.cpp).
 #pragma once
 
@@ -32,8 +32,8 @@ struct EstablishedStream {
   Descriptor socket;
   std::string local_nic, peer_nic;
   std::shared_ptr<NicRateLimit> limit;  ///< may be null
-  /// Connecting end: where to make it anew. Accepting end: where to ask whether the peer is still there.
-  /// Null: nowhere.
+  /// Connecting end: the target by which the stream is opened again. Accepting end: the target at which to
+  /// ask whether the peer is still there. May be null.
   std::shared_ptr<const bootstrap::Target> target;
   std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
 };
@@ -42,12 +42,12 @@ struct EstablishedStream {
 struct Established {
   std::shared_ptr<const TcpSettings> settings;
   std::shared_ptr<bootstrap::Acceptor> acceptor;
-  bool connecting = false;  ///< this end makes streams; the other waits for them
+  bool connecting = false;  ///< this end opens streams; the other waits for them
   bootstrap::Hello hello;   ///< with which the streams came
   Route route;
   std::string peer_name;        ///< "rank 3"; may be empty
   double bytes_per_second = 0;  ///< that the NICs promise together; 0 = unknown
-  /// Connecting end: streams to make besides, in the background; whether they succeed or not.
+  /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
   std::vector<EstablishedStream> streams;
 };
@@ -72,8 +72,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   Statistics statistics() const noexcept override { return meter_->statistics(); }
 
  private:
-  /// Held by whoever moves the connection: its owner inside a call, or the caretaker in between, who takes it
-  /// only while it is free and never keeps it for long. One uncontended exchange.
+  /// A spin lock, held by the thread that moves the connection: its owner inside a call, or the background
+  /// thread between two calls, which takes it only while it is free and releases it soon. Uncontended it
+  /// costs one exchange.
   class Turn {
    public:
     explicit Turn(const TcpConnection& of) noexcept : of_(of) {
@@ -88,7 +89,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   };
   bool advance() noexcept;
 
-  // How often a connection on which nothing moves is looked after, and one that lacks a stream.
+  // How often a connection is checked on which nothing moves, and one that lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
@@ -100,19 +101,19 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     bool in = true, out = true;  // readiness, with several streams
     bool hang_up = false;        // keep reading until the end is seen
     unsigned small_reads = 0;
-    bool peer_half_closed = false;  // the peer closed after it had said all, which is not yet delivered
+    bool peer_half_closed = false;  // the peer closed its end; what it had sent is not all delivered yet
     std::string local_nic, peer_nic;
     std::shared_ptr<NicRateLimit> limit;
 
     std::uint32_t epoch = 0;
-    /// How many chunks earlier epochs brought: told until the peer shows that it knows.
+    /// Chunks received in earlier epochs. Sent to the peer until it shows that it knows.
     struct EpochSummary {
       std::uint32_t first_epoch, last_epoch, count;
     };
     std::vector<EpochSummary> epoch_summaries;
     // Pairs of NICs (indices into targets_): where it belongs, where it is, and where it is tried next.
     std::size_t home = 0, at = 0, next = 0;
-    std::unique_ptr<bootstrap::Dial> dial;  // making it anew, or asking
+    std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again
     TimePoint dial_after{};                 // not before
     TimePoint dial_since{};                 // when `dial` was begun
     TimePoint home_since{};                 // at its own NICs
@@ -147,13 +148,13 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   // connection_idle.cpp
   Duration progress_in_background() noexcept override;
-  /// Looks after what does not move by itself; throttled by the clock.
+  /// Checks for timeouts, broken streams and arrivals; at most as often as the constants above say.
   void check_idle() noexcept;
 
   // connection_streams.cpp
   void look_at_streams(TimePoint now) noexcept;
   static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
-  /// Connecting end: so many more, made in the background.
+  /// Connecting end: adds so many streams, which are opened in the background.
   void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
   void pace(Stream& stream) noexcept;
 
@@ -163,8 +164,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
                  std::uint32_t epoch) noexcept;
   static void note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
   void take_epoch_summaries() noexcept;
-  /// What is to be told of broken streams goes out with the next send_all(), once for all that break
-  /// together.
+  /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
   void announce() noexcept;
   void repair(TimePoint now) noexcept;
@@ -212,7 +212,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   const Clock* clock_;
 
   std::vector<Stream> streams_;
-  /// Connecting end: where streams can be made. Accepting end: where it can be asked for the peer; the first.
+  /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if any.
   std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
   std::vector<PathControl> controls_;  // connecting end: by target
   TimePoint last_look_{};
@@ -228,8 +228,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   std::optional<Error> error_;
 
   mutable std::atomic<bool> taken_{false};
-  std::uint32_t calls_ = 0;       // of the owner, so far
-  std::uint32_t calls_seen_ = 0;  // by the caretaker
+  std::uint32_t calls_ = 0;       // of the owner
+  std::uint32_t calls_seen_ = 0;  // as the background thread saw it last
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // something may be to be written: posted since the last time, or left over

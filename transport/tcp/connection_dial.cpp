@@ -1,5 +1,4 @@
-// The connecting end makes broken streams anew, and wanted ones; the accepting end asks whether the peer
-// lives.
+// The connecting end opens broken and additional streams; the accepting end asks whether the peer lives.
 #include <algorithm>
 
 #include "transport/tcp/connection.h"
@@ -10,20 +9,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// An attempt to make a stream anew that the peer's kernel does not answer is given up after so long: the
-// kernel itself would ask after 1, 3, 7 s. Its handshake, which the peer's process answers, gets longer, and
-// longer each time.
+// An attempt to open a stream that the peer's kernel does not answer is given up after so long: this kernel
+// would ask again only after 1, 3, 7 s. The handshake, which the peer's process answers, gets longer. Both
+// double with each failure.
 constexpr Duration kAttempt = milliseconds(350);
 constexpr Duration kHandshake = seconds(1);
-// Between two questions whether the peer lives.
+// The accepting end asks so often whether the peer lives.
 constexpr Duration kAskAgain = seconds(1);
-// Between two attempts to make a stream anew: what it had under way may be all that the others wait for. One
-// that never was there holds nobody up.
+// Between two attempts to open a broken stream. The attempts slow down to kSlowestRedial, since what the
+// stream had under way may be all that the others wait for; those for a stream that never existed slow down
+// to kSlowestFirst.
 constexpr Duration kRedialAfter = milliseconds(20);
 constexpr Duration kSlowestRedial = milliseconds(160);
 constexpr Duration kSlowestFirst = seconds(5);
-// To bring one back to its own NICs; twice as long each time that their path fell silent soon after, since
-// every such try costs kSilent.
+// Until a stream is brought back to its own NICs. It doubles each time that their path fell silent soon
+// after, since such a try costs kSilent.
 constexpr Duration kHomeAgain = seconds(1);
 constexpr unsigned kMostDoublings = 5;
 
@@ -41,7 +41,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       try {
         dial(i, now);
       } catch (const Error& error) {
-        // The peer said so: it does not have this connection, or is another.
+        // The peer said that it does not have this connection, or another process answered.
         const bool final = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(stream, now, error.what());
         if (final) {
@@ -84,7 +84,7 @@ Duration TcpConnection::home_again(const Stream& stream) noexcept {
   return kHomeAgain * (1U << std::min(stream.home_breaks, kMostDoublings));
 }
 
-/// The peer may have taken it for made already, so the next one gets a higher epoch.
+/// The peer may have accepted it already, so the next one gets a higher epoch.
 void TcpConnection::drop_dial(Stream& stream) noexcept {
   if (!stream.dial) return;
   stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch() + 1);
@@ -101,7 +101,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
   Stream& stream = streams_[index];
   if (!stream.dial) {
     if (now < stream.dial_after) return;
-    // One that lives elsewhere is tried at home; one that is suspect, first where it is not.
+    // A stream that works over other NICs is tried over its own; a suspect one first over others.
     if (stream.live) {
       if (!stream.suspect) {
         stream.next = stream.home;
@@ -111,7 +111,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     }
     stream.dial = std::make_unique<bootstrap::Dial>(local_, targets_[stream.next],
                                                     Deadline::after(idle_timeout_, *clock_));
-    // Longer each time: the path may just be that long.
+    // Longer each time, since the path may have that round trip.
     stream.dial->limit_attempts(kAttempt * (1U << std::min(stream.failures, 3U)));
     stream.dial_since = now;
     bootstrap::Hello hello = hello_;
@@ -119,7 +119,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     hello.stream = static_cast<std::uint16_t>(index);
     hello.streams = static_cast<std::uint16_t>(streams_.size());
     hello.epoch = stream.next_epoch;
-    // Of the NIC that it leaves by.
+    // The port on the NIC by which it leaves.
     hello.reply_port = acceptor_->port_of(targets_[stream.next]->local_address);
     stream.dial->greet(std::move(hello), streams_.size());
   }
@@ -159,7 +159,7 @@ void TcpConnection::ask(TimePoint now) noexcept {
       asking_->greet(std::move(hello), 1);
     }
     if (asking_->poll() == bootstrap::Dial::State::kReady) {
-      // It lives, and will make its streams anew.
+      // The peer lives, and will open its streams again.
       asking_.reset();
       ask_after_ = now + kAskAgain;
       refusing_ = 0;

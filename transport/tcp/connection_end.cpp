@@ -12,10 +12,9 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// A live host whose process takes nothing: so many idle timeouts, since it may compute for long.
+// A live host's process that takes nothing is given up after so many idle timeouts: it may compute for long.
 constexpr int kStalledFactor = 10;
-// How long closing waits, without anything moving, for a stream that has to bring once more what was reported
-// as sent.
+// How long closing waits without progress for a stream that has to carry once more what was reported as sent.
 constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
@@ -103,7 +102,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   header.reason = reason;
   header.length = 0;
   say_goodbye(header);
-  // Also wakes whoever polls: an ended socket is always ready.
+  // This also wakes a thread that polls: an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
     if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);

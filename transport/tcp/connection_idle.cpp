@@ -1,4 +1,4 @@
-// While nothing moves: what a connection waits for, and what it does in between.
+// What a connection waits for while nothing moves, and what it does meanwhile.
 #include <poll.h>
 #include <sys/timerfd.h>
 
@@ -31,7 +31,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const Turn turn(*this);
   Duration wait = Duration::max();
   TimePoint now = clock_->now();
-  bool asleep = false;  // nobody but the clock may say that something is to be done
+  bool asleep = false;  // no descriptor would end the sleep
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
@@ -91,7 +91,7 @@ Duration TcpConnection::progress_in_background() noexcept {
       pollfd broken{stream.socket.get(), POLLRDHUP, 0};
       wanted = wanted || ::poll(&broken, 1, 0) > 0;
     }
-    // Bytes in the kernel that the peer's host does not take: the path may be dead.
+    // The peer's host does not take the bytes in this kernel: the path may be dead.
     wanted =
         wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
                      return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();

@@ -1,5 +1,5 @@
 // Streams that break, and how the connection goes on: what was under way goes over the others or over the
-// stream made anew, exactly once (wire.h says how).
+// stream that was opened again, exactly once (wire.h says how).
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,18 +19,19 @@ using std::chrono::seconds;
 // The peer's kernel has left packets unanswered for so long (or four round trips): the path is taken for
 // dead. A kernel asks again after 200 ms at the earliest.
 constexpr Duration kSilent = milliseconds(400);
-// After which a kernel sends a packet once more at the earliest, so that silence shows.
+// A kernel sends a packet once more after this at the earliest, and before that silence cannot be told from
+// waiting.
 constexpr Duration kFirstRepeat = milliseconds(200);
 // A connection that waits for its peer tests the path after so long, then after twice as long, and so on.
 constexpr Duration kFirstPing = milliseconds(300);
 // A path that falls silent so soon after its streams came home is left for longer each time.
 constexpr Duration kStaysHome = seconds(10);
 // All streams were ended in order by the peer's kernel, without a goodbye: its process died, or something
-// between the two cut them all. So long the peer may show that it lives; and so long where it cannot be
-// asked.
+// between the two cut them all. The peer has the first time to show that it lives, and the second where this
+// end cannot ask it.
 constexpr Duration kEndedGrace = seconds(5);
 constexpr Duration kEndedGraceUnasked = milliseconds(500);
-// Attempts in a row that somebody took and ended: nobody is behind him.
+// After this many attempts in a row that were accepted and then closed we assume a proxy without a backend.
 constexpr std::size_t kTurnedAway = 10;
 
 }  // namespace
@@ -38,7 +39,7 @@ constexpr std::size_t kTurnedAway = 10;
 void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live) return;
-  // What the peer sent before is in the kernel still, and counts.
+  // What the peer sent before is still in the kernel, and counts.
   while (error_number != Receiver::kDamaged && error_number != bootstrap::TlsStream::kAltered) {
     auto result = receiver_.read(index, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
@@ -54,8 +55,8 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   --live_;
   stream.dial_after = TimePoint{};
   stream.failures = 0;
-  // A path that says nothing is not tried first, if another is known to work; nor one that the peer left, who
-  // may have found that out first.
+  // Where another path is known to work it is tried before one that fell silent, and before one that the peer
+  // gave up, which may have noticed the silence first.
   std::size_t next = stream.at;
   if (error_number == ETIMEDOUT || error_number == 0) {
     for (const Stream& one : streams_) {
@@ -91,7 +92,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
                                 : error_number == bootstrap::TlsStream::kAltered && stream.tls
                                     ? stream.tls->trouble() + ": it was altered on its way"
                                     : errno_text(error_number);
-    // With the last one goes the connection, or it comes back: either is said then.
+    // The loss of the last stream ends the connection or is repaired, and either is logged then.
     if (live_ != 0) {
       local_->log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
                        stream.local_nic, stream.peer_nic, trouble_);
@@ -106,7 +107,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
       return;
     }
     alone_since_ = clock_->now();
-    // What became of attempts that others stood in for says nothing of the peer now.
+    // Attempts that failed while other streams worked say nothing of the peer now.
     refusing_ = 0;
     turned_away_ = 0;
   }
@@ -117,7 +118,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
 void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
   // A chunk in this epoch shows that the peer knows of all before.
   if (count != 0) stream.epoch_summaries.clear();
-  // However often a stream breaks on which nothing comes this way, it is one word.
+  // Epochs without chunks make one summary together, however often the stream breaks.
   if (count == 0 && !stream.epoch_summaries.empty() && stream.epoch_summaries.back().count == 0) {
     stream.epoch_summaries.back().last_epoch = epoch;
   } else {
@@ -128,7 +129,7 @@ void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_
 void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
-  // Epochs that the peer may have begun, but this end did not: nothing came in them.
+  // The peer may have begun epochs that this end did not. Nothing came in them.
   for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_epoch(stream, skipped, 0);
   stream.epoch = epoch;
   stream.socket = std::move(socket);
@@ -178,7 +179,7 @@ void TcpConnection::take_epoch_summaries() noexcept {
   receiver_.epoch_summaries().clear();
   for (const Receiver::EpochSummary& said : epoch_summaries) {
     if (error_) return;
-    // One that this end has not taken in yet: nothing was sent on it.
+    // A stream that this end has not accepted yet: nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
     const Stream& stream = streams_[said.stream];
     if (stream.live && stream.epoch >= said.first_epoch && stream.epoch <= said.last_epoch)
@@ -213,7 +214,7 @@ void TcpConnection::announce() noexcept {
         header.ack = receiver_.count(j);
         said |= sender_.say(j, header);
       }
-      // Where no stream has room, again; and with none, once there is one.
+      // Where no stream has room it is tried again; without any stream, once there is one.
       announce_due_ |= !said && live_ != 0;
     }
   }
@@ -236,7 +237,7 @@ void TcpConnection::take_arrivals() noexcept {
     if (!arrival) return;
     const std::size_t index = arrival->hello.stream;
     const std::uint32_t epoch = arrival->hello.epoch;
-    // One that was given up for a later one.
+    // A stream that the peer has replaced by a later one.
     if (index < streams_.size() && epoch <= streams_[index].epoch) continue;
     try {
       grow(index + 1);
@@ -279,7 +280,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     }
     if (!stream.suspect && !away(stream)) drop_dial(stream);
   }
-  // With all silent, each may still come back by itself; new ones are tried beside.
+  // Where all are silent each may still recover, and new ones are tried beside them.
   if (silent == 0 || silent == live_) return;
   for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
     if (streams_[i].live && streams_[i].suspect) lose(i, ETIMEDOUT);
@@ -290,7 +291,7 @@ void TcpConnection::check_alone(TimePoint now) noexcept {
   const Duration alone = now - *alone_since_;
   const Duration patience =
       !ended ? idle_timeout_ : std::min(idle_timeout_, !targets_.empty() ? kEndedGrace : kEndedGraceUnasked);
-  // Something before the peer, a proxy say, that takes every attempt and ends it: nobody is behind it.
+  // A proxy in front of the peer may accept every attempt and close it, although the peer is gone.
   const bool nobody = turned_away_ >= kTurnedAway && alone >= std::min(idle_timeout_, kEndedGrace);
   if (alone < patience && !nobody) return;
   const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);
@@ -306,8 +307,8 @@ void TcpConnection::check_alone(TimePoint now) noexcept {
 }
 
 void TcpConnection::ping(TimePoint now) noexcept {
-  // A sender's own bytes test the path; who only waits sends something, so that the kernel notices a dead
-  // one.
+  // A sender's own bytes test the path. An end that only waits sends a ping, so that its kernel notices a
+  // dead path.
   if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
   const Duration after = std::max(ping_after_, kFirstPing);
   if (now - std::max(last_moved_, last_ping_) < after) return;

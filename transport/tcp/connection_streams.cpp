@@ -1,5 +1,5 @@
-// How a connection's streams fare, looked at a few times per second: congestion control, pacing, and more
-// streams where the path would carry more.
+// Looks at a connection's streams a few times per second: congestion control, pacing, and more streams where
+// the path would carry more.
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,7 +13,8 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// Below, one window is worth 24 Gbit/s and more, and who is held back by one waits for a slow reader.
+// On shorter paths one window is worth 24 Gbit/s and more, so that a stream without window waits for a slow
+// reader.
 constexpr Duration kGrowFrom = std::chrono::milliseconds(1);
 // Shares of the time since the last look: with something under way, and for want of window or buffer.
 constexpr double kBusyShare = 0.5, kHeldShare = 0.5;

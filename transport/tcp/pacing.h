@@ -15,7 +15,7 @@ struct NicPacing {
   std::atomic<std::uint64_t> streams{0};
 };
 
-/// One stream's part in it, for as long as it is there.
+/// One stream's share of a NIC's rate, for as long as the object lives.
 class PacedStream {
  public:
   explicit PacedStream(std::shared_ptr<NicPacing> nic) noexcept : nic_(std::move(nic)) { ++nic_->streams; }

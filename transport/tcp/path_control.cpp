@@ -11,14 +11,14 @@ namespace tombolo::transport::tcp {
 namespace {
 
 constexpr double kWindows = 2;  // of what is under way: a stream's share varies, and so does its window
-// A promise is not a measurement: what lies behind the NICs may be slower, and then 16 streams of bbr gave
+// The NICs' rates say nothing of the links behind them, which may be slower, and there 16 streams of bbr gave
 // less than 8. More are added while running.
 constexpr int kMostToBegin = 8;
 // How long an attempt at a number of streams is measured: long against the round trip, in which congestion
 // control learns, and against the pauses of a program.
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr int kRoundTrips = 10;
-// Held back for half of a period: the streams are what limits.
+// Streams that are held back for so much of a period are what limits the rate.
 constexpr double kHeldTimeShare = 0.5;
 // TCP's share of a wire is 95 %: with that much there is nothing to gain.
 constexpr double kNearlyAll = 0.92;

@@ -41,8 +41,8 @@ struct PathLook {
 };
 
 /// Adds streams to one path while they are held back by their windows, or by losses without a queue, and as
-/// long as that brings something. Never takes one away, so that it cannot swing;
-/// after two additions in a row that brought nothing it stays as it is.
+/// long as additions raise the rate. It never removes a stream, so that the number cannot oscillate; after
+/// two additions in a row that brought nothing it stays as it is.
 class PathControl {
  public:
   /// Never beyond `most` streams.
@@ -57,7 +57,7 @@ class PathControl {
   void begin_period() noexcept;
 
   std::size_t most_;
-  // The period under way: only looks in which streams were busy count.
+  // The period under way: it consists of the looks in which streams were busy.
   Duration time_{}, held_time_{}, round_trips_{};
   std::uint64_t bytes_ = 0, sent_ = 0, repeated_ = 0;
   std::size_t streams_ = 0;

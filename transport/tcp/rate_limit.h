@@ -9,8 +9,8 @@
 
 namespace tombolo::transport::tcp {
 
-/// One direction. A token bucket kept as one number (the time at which the bucket would be full again), so
-/// that connections in different threads share it without a lock. Thread-safe.
+/// The limit of one direction. A token bucket kept as one number (the time at which the bucket would be full
+/// again), so that connections in different threads share it without a lock. Thread-safe.
 class RateLimit {
  public:
   explicit RateLimit(double bytes_per_second) noexcept;

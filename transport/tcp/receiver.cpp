@@ -20,11 +20,11 @@ constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
 constexpr std::size_t kLarge = 32 * 1024;
 
 // Acknowledgements that nobody waits for are told when so much has come since the last: well before the
-// sender's replay buffer, which all streams share, and its list of chunks are full. Of each stream after its
-// part of these bytes, but not of fewer than the least.
+// sender's replay buffer, which all streams share, and its list of chunks are full. Each stream is
+// acknowledged after its share of these bytes, but not after fewer than the least.
 constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
-// Between two looks of the connection: an honest peer has one to say per stream and epoch.
+// Summaries kept until the connection takes them: an honest peer sends one per stream and epoch.
 constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
 
 }  // namespace
@@ -39,7 +39,7 @@ void Receiver::join(std::size_t index, const bootstrap::StreamIo& io, std::uint3
   Stream fresh;
   fresh.io = io;
   fresh.epoch = epoch;
-  // Not touched before it is needed: an idle connection's costs no memory.
+  // The memory is not touched before it is needed, so that an idle connection's stays unused.
   fresh.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
   fresh.capacity = kStaging;
   fresh.chunks = old.chunks;
@@ -92,7 +92,7 @@ bool Receiver::begin_chunk(Stream& stream) noexcept {
   if (stream.blocked) --blocked_streams_;
   stream.blocked = false;
   PostedRequest* request = window_.find(header.sequence);
-  // On one stream chunks come in order, so that a chunk cannot come twice on it; except one that goes again.
+  // On one stream chunks come in order, so that only one that is sent again can come twice.
   const bool replayed = (header.flags & kReplayFlag) != 0;
   bool in_order = replayed || !stream.any || header.sequence > stream.last_sequence ||
                   (header.sequence == stream.last_sequence && header.offset > stream.last_offset);
@@ -149,7 +149,7 @@ void Receiver::end_chunk(Stream& stream) noexcept {
 }
 
 void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
-  // What was looked at ahead comes once more.
+  // A frame that was looked at ahead is met here a second time.
   if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
 }
 
@@ -162,7 +162,7 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
       const EpochSummary said{
           static_cast<std::size_t>(header.offset), static_cast<std::uint32_t>(header.total >> 32),
           static_cast<std::uint32_t>(header.total), static_cast<std::uint32_t>(header.sequence)};
-      // Each stream says it, and says it again when another breaks.
+      // The peer sends it on each stream, and again when another breaks.
       if (std::ranges::find(epoch_summaries_, said) != epoch_summaries_.end()) return;
       if (epoch_summaries_.size() == kMostEpochSummaries) return set_fault(Fault::kMalformed, header);
       epoch_summaries_.push_back(said);
@@ -172,13 +172,13 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
       stream.goodbye = true;
       if (header.reason != GoodbyeReason::kClosed) set_fault(Fault::kPeerFailed, header);
       return;
-    default:  // kPing: that it came is all
+    default:  // kPing has no content
       ++stream.pings;
       return;
   }
 }
 
-/// Uses up what staging holds, as far as posted receives allow.
+/// Consumes what staging holds, as far as posted receives allow.
 void Receiver::consume(Stream& stream) noexcept {
   while (fault_ == Fault::kNone && !stream.damaged) {
     if (stream.request != nullptr) {
@@ -224,9 +224,9 @@ void Receiver::consume(Stream& stream) noexcept {
   stream.capacity = kStaging;
 }
 
-/// Looks for acknowledgements and last counts among the frames behind the one that waits. Behind a damaged
-/// header nothing more can be read, and the receive that the first one waits for may depend on a last count
-/// there: so the stream is of no use at once. Whatever else is wrong shows when its turn comes.
+/// Looks for acknowledgements and epoch summaries among the frames behind the one that waits. Behind a
+/// damaged header nothing more can be read, and the receive that the first frame waits for may depend on a
+/// summary there: so the stream is useless at once. Any other fault is found when the frame's turn comes.
 void Receiver::scan(Stream& stream) noexcept {
   while (stream.scanned + kHeaderBytes <= stream.end) {
     const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
@@ -265,7 +265,7 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
     ssize_t got = stream.io.read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // How it ended is seen when its turn comes. A stream that broke is reset; it does not end in order.
+      // The end is handled when its turn comes. A broken stream is reset and has no orderly end.
       stream.end_ahead |= got == 0;
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
       return result;

@@ -19,22 +19,22 @@ class Receiver {
 
   /// Stream `index` (at most one above all before) is read from now on, in its `epoch`.
   void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
-  /// It is read no more; what it brought of an unfinished chunk does not count. Returns how many whole chunks
-  /// it brought in its epoch.
+  /// The stream broke and is read no more; a part of a chunk does not count. Returns how many whole chunks it
+  /// brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
 
   /// What two kernels buffer at most by default, and a chunk of this build's.
   static constexpr std::size_t kMostAhead = 16 * 1024 * 1024;
 
   bool can_post() const noexcept { return !window_.full(); }
-  /// Also delivers what streams hold back for want of this receive. True if bytes were delivered.
+  /// Also delivers what streams hold back until this receive is posted. True if bytes were delivered.
   bool post(PostedRequest* request) noexcept;
   /// True while a posted receive is not complete.
   bool pending() const noexcept { return !window_.empty(); }
 
   struct Result {
     std::size_t read = 0;  ///< bytes, with headers
-    std::size_t idle = 0;  ///< of these, words that only show that the peer waits
+    std::size_t idle = 0;  ///< of these, pings, which only show that the peer waits
     bool drained = false;  ///< the socket had no more
     bool ended = false;    ///< the peer will send no more on this stream
     int error = 0;         ///< errno of a failed read
@@ -43,8 +43,8 @@ class Receiver {
   Result read(std::size_t stream, std::size_t allowance) noexcept;
 
   /// Reads on a stream whose next chunk waits for a receive to be posted, and keeps what comes, up to a
-  /// bound: acknowledgements may lie behind that chunk, and whoever waits for one may post the receive only
-  /// after.
+  /// bound: acknowledgements may lie behind that chunk, and the owner may post the receive only after one has
+  /// come.
   Result read_ahead(std::size_t stream, std::size_t most = kMostAhead) noexcept;
   /// True where read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
@@ -58,16 +58,18 @@ class Receiver {
   }
   bool ended(std::size_t stream) const noexcept { return streams_[stream].ended; }
   /// Reads all that the kernel has behind a chunk that waits for its receive. True where the peer's goodbye
-  /// is among it, or its end in order: it closed after it had said all, which is still to be delivered.
+  /// is among it, or the stream's orderly end: the peer closed after all was sent, which is still to be
+  /// delivered.
   bool rest_reaches_the_end(std::size_t stream) noexcept;
-  /// The peer said goodbye on it.
+  /// The peer said goodbye on the stream.
   bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
 
   /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while all is well.
   enum class Fault { kNone, kMalformed, kTooLarge, kPeerFailed };
   /// The errno of a read whose frame was damaged on the way.
   static constexpr int kDamaged = 74;  // EBADMSG
-  /// It was: the stream is of no use any more. Where post() found it, no read may follow that tells it.
+  /// A frame on the stream was damaged, which makes the stream useless. Where post() found that out, no
+  /// read() may follow that reports it.
   bool damaged(std::size_t stream) const noexcept { return streams_[stream].damaged; }
   Fault fault() const noexcept { return fault_; }
   /// The header that caused it. For kTooLarge, `capacity` is the receive's size.
@@ -76,13 +78,13 @@ class Receiver {
 
   /// Whole chunks received on the stream in its epoch.
   std::uint32_t count(std::size_t index) const noexcept { return streams_[index].count; }
-  /// This end has nothing else to do: what nobody waits for may be told now, before it has to be.
+  /// This end has nothing else to do: acknowledgements that the peer does not wait for yet may go out now.
   void idle() noexcept {
     for (Stream& stream : streams_) stream.ack_due |= stream.untold_bytes >= kTellWhenIdle;
   }
-  /// True where the peer should be told: its sender waits for it, or much has come since.
+  /// True where an acknowledgement is due: the peer's sender waits for it, or much has come since the last.
   bool ack_due(std::size_t index) const noexcept { return streams_[index].ack_due; }
-  /// The count was told.
+  /// The acknowledgement was sent.
   void told(std::size_t index) noexcept {
     Stream& stream = streams_[index];
     stream.ack_due = false;
@@ -91,7 +93,7 @@ class Receiver {
   /// The latest acknowledgement that came on the stream in its epoch.
   std::uint32_t peer_ack(std::size_t index) const noexcept { return streams_[index].peer_ack; }
 
-  /// What the peer says of streams that broke, to be taken after each read.
+  /// The peer's summaries of broken streams, to be taken after each read.
   struct EpochSummary {
     std::size_t stream = 0;
     std::uint32_t first_epoch = 0, last_epoch = 0;
@@ -104,7 +106,7 @@ class Receiver {
   const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t messages() const noexcept { return messages_; }
-  /// Received whole on the stream.
+  /// A whole chunk was received on the stream.
   std::uint64_t chunks(std::size_t index) const noexcept { return streams_[index].chunks; }
 
  private:
@@ -122,7 +124,7 @@ class Receiver {
     bool ended = false, goodbye = false;
     bool end_ahead = false;           // goodbye, or the peer's end in order, was seen behind what waits
     bool any = false;                 // a chunk came before that was no replay
-    std::uint64_t last_sequence = 0;  // of it
+    std::uint64_t last_sequence = 0;  // of the last such chunk
     std::uint64_t last_offset = 0;    // likewise
     bool last_was_large = false;      // the last chunk
     bool damaged = false;             // the last frame

@@ -65,7 +65,8 @@ void Sender::lose(std::size_t index) noexcept {
   if (stream.pending) --unwritten_;
   stream.pending = false;
   stream.io = {-1};
-  // An open stream has taken on no chunk, so that what it lost earlier stands.
+  // A stream whose earlier epoch is not resolved has taken on no chunk, so that the list of what it lost is
+  // still right.
   if (stream.open) return;
   stream.lost.clear();
   for (std::size_t i = stream.begin; i != stream.end; ++i) {
@@ -77,7 +78,7 @@ void Sender::lose(std::size_t index) noexcept {
       message(segment.sequence).written -= segment.length;
     stream.lost.push_back(*decode(segment.header));
   }
-  // Those that had not gone again yet are older than what would have followed.
+  // Chunks that were not sent again yet are older than those that the stream took on.
   again_ -= stream.again.size();
   stream.lost.insert(stream.lost.end(), stream.again.rbegin(), stream.again.rend());
   stream.again.clear();
@@ -93,19 +94,19 @@ bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::ui
                            std::uint32_t count) noexcept {
   if (index >= streams_.size()) return true;  // nothing was sent on it yet
   Stream& stream = streams_[index];
-  // Told more than once, lest it be lost with the stream that carried it.
+  // The peer sends a summary more than once, in case the stream that carries it breaks too.
   if (!stream.open || stream.lost_epoch < first_epoch || stream.lost_epoch > last_epoch) return true;
   const std::uint32_t arrived = count - stream.lost_acknowledged;
   if (arrived > stream.lost.size()) return false;
   for (std::size_t i = 0; i < arrived; ++i) {
     const FrameHeader& chunk = stream.lost[i];
-    // It needs no copy any more; the rest of its message may have been written meanwhile.
+    // The chunk needs no copy any more; the rest of its message may have been written meanwhile.
     Message& whole = message(chunk.sequence);
     whole.written += chunk.length;
     if (whole.done_when_written() && whole.written == whole.size) complete(whole);
     chunk_arrived(chunk.sequence, chunk.length);
   }
-  // Oldest last, where it is taken first.
+  // The oldest chunk is last: chunks are taken from the end.
   for (std::size_t i = stream.lost.size(); i > arrived; --i) stream.again.push_back(stream.lost[i - 1]);
   again_ += stream.again.size();
   stream.lost.clear();
@@ -160,7 +161,7 @@ bool Sender::acknowledge(std::size_t index, std::uint32_t count) noexcept {
 bool Sender::say(std::size_t index, const FrameHeader& header) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live || stream.end - stream.begin == kSegments) return false;
-  // Before what is not begun yet: it is small, and somebody waits for it.
+  // It goes before frames that are not begun yet: it is small, and the peer waits for it.
   const std::size_t at = stream.written + (stream.written_of_first != 0 ? 1 : 0);
   for (std::size_t i = stream.end; i > at; --i)
     stream.segments[i % kSegments] = stream.segments[(i - 1) % kSegments];
@@ -180,7 +181,8 @@ void Sender::add_chunk(Stream& stream, FrameHeader header) noexcept {
   segment.sequence = header.sequence;
   segment.length = header.length;
   segment.chunk = true;
-  // Also where one stream's few chunks, of which nobody is told yet, hold back all that went over the others.
+  // Also where a few chunks of one stream, which the peer has not acknowledged yet, hold back all that went
+  // over the others.
   if (!whole.done_when_written() || many_unacknowledged()) header.flags |= kUrgentFlag;
   if (options_.checksums) {
     header.flags |= kChecksumFlag;

@@ -18,8 +18,8 @@ namespace tombolo::transport::tcp {
 struct SenderOptions {
   std::size_t chunk = kLongestChunk;  ///< most payload bytes per chunk
   std::size_t backlog = SIZE_MAX;     ///< bytes that a stream takes on before it has written them
-  /// Messages up to this size are copied, as far as there is room; and up to the second where no other waits,
-  /// since nothing then hides the round trip of an acknowledgement.
+  /// Messages up to this size are copied, as far as there is room; and up to the second size where no other
+  /// message waits, since nothing then hides the round trip of an acknowledgement.
   std::size_t copy_up_to = 32 * 1024, copy_alone_up_to = 128 * 1024;
   std::size_t replay_bytes = 512 * 1024;  ///< for the copies
   bool checksums = false;
@@ -36,14 +36,14 @@ class Sender {
 
   /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
   void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
-  /// It carries no more. What was not acknowledged on it is kept until resolve_epoch().
+  /// The stream broke and carries no more. What was not acknowledged on it is kept until resolve_epoch().
   void lose(std::size_t index) noexcept;
-  /// The peer took `count` chunks of each of these epochs; the others go again, once the stream is joined.
-  /// False where that cannot be.
+  /// The peer took `count` chunks of each of these epochs; the others are sent again, once the stream is
+  /// joined. False where the count is higher than what was sent.
   bool resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
                      std::uint32_t count) noexcept;
-  /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where that cannot
-  /// be.
+  /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where the count is
+  /// higher than what was sent.
   bool acknowledge(std::size_t index, std::uint32_t count) noexcept;
   /// Puts a frame without payload on the stream, before what it has not begun to write. False where there is
   /// no room.
@@ -92,7 +92,7 @@ class Sender {
   /// that waits for its acknowledgement costs a round trip. Before the first is posted.
   void copy_everything(std::size_t replay_bytes) noexcept;
 
-  /// True where the stream has written part of a frame only, so that nothing else may follow.
+  /// True where the stream has written only a part of a frame, so that nothing but its rest may follow.
   bool mid_frame(std::size_t index) const noexcept { return streams_[index].written_of_first != 0; }
 
   /// Sequence number of the oldest unacknowledged message, and its size.
@@ -176,7 +176,7 @@ class Sender {
   ReplayBuffer replay_;
   std::uint64_t oldest_ = 0, posted_ = 0;
   std::uint64_t next_ = 0;       // the message that the next chunk is cut from
-  std::size_t next_offset_ = 0;  // where in it
+  std::size_t next_offset_ = 0;  // offset in that message
   std::size_t again_ = 0;        // chunks to send once more
   std::size_t unwritten_ =
       0;  // segments with payload that streams have taken on; and streams that are pending

@@ -75,7 +75,7 @@ std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from)
       if (header.total > kLowHalf) return std::nullopt;
       header.total |= header.sequence & ~kLowHalf;
       header.sequence &= kLowHalf;
-      // Only of epochs that brought nothing can one word speak together.
+      // One summary covers several epochs only where they brought nothing.
       if (header.offset >= kMostStreams || header.total >> 32 > (header.total & UINT32_MAX) ||
           (header.sequence != 0 && header.total >> 32 != (header.total & UINT32_MAX)))
         return std::nullopt;

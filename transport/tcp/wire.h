@@ -6,11 +6,11 @@
 // Nothing is lost with a stream: each end counts the whole chunks that it took from a stream since that was
 // (re)joined, its epoch. The count goes back on the same stream: in the header of whatever goes that way, or
 // alone. When a stream breaks, each end tells the other its last count of that epoch (kEpochSummary) over the
-// streams that are left, or over the rejoined one: so many chunks have arrived, the others go again, first
-// thing on the rejoined stream. Until a stream's kEpochSummary has come, its sender puts no chunk on it; so
-// that at most one epoch is open. On one stream (sequence, offset) grow within an epoch, but for what goes
-// again, which is in order too: so the oldest chunk that is missing is never behind one whose receive is not
-// posted yet.
+// streams that are left, or over the rejoined one: so many chunks have arrived, and the others are sent again
+// before anything else on the rejoined stream. Until that summary has come, the sender puts no chunk on the
+// stream, so that at most one epoch is unresolved. On one stream (sequence, offset) grow within an epoch, but
+// for what goes again, which is in order too: so the oldest chunk that is missing is never behind one whose
+// receive is not posted yet.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ enum class FrameType : std::uint8_t {
 /// kTooLarge: the header has the message's sequence and total, and the capacity of its receive as offset.
 using bootstrap::GoodbyeReason;
 
-/// Of a chunk.
+/// Flags of a chunk.
 inline constexpr std::uint8_t kUrgentFlag = 1;    ///< the sender waits until it knows that all has arrived
 inline constexpr std::uint8_t kReplayFlag = 2;    ///< was on another stream, or epoch, before
 inline constexpr std::uint8_t kChecksumFlag = 4;  ///< `checksum` is the payload's CRC32C

@@ -81,7 +81,7 @@ std::string UcxBackend::device_of(const std::string& address, topology::NicKind 
 std::shared_ptr<Context> UcxBackend::context_for(const std::vector<std::string>& addresses,
                                                  topology::NicKind kind, bool without_tcp) {
   std::string devices, transports = options_.transports;
-  // Who sets UCX's own variables decides by them.
+  // UCX's own variables take precedence.
   if (std::getenv("UCX_NET_DEVICES") == nullptr) {
     for (const std::string& address : addresses) {
       const std::string device = device_of(address, kind);

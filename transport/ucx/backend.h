@@ -1,5 +1,5 @@
-// UCX between processes: for fabrics that this program's own RDMA and TCP do not reach, and for who asks for
-// it.
+// UCX between processes: for fabrics that this program's own RDMA and TCP do not reach, and where the user
+// asks for it. This folder owns libucp: loading it, its contexts, workers, log, and the connections over it.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What a closed connection leaves behind until its peer has taken the last bytes.
+// The workers of closed connections, kept until their peers have taken the last bytes.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class ClosingWorkers {
   ClosingWorkers(const ClosingWorkers&) = delete;
   ClosingWorkers& operator=(const ClosingWorkers&) = delete;
 
-  /// At most for so long. Nothing of the user's memory may be in use by the worker. Throws nothing: without
-  /// memory or a thread what is given ends at once.
+  /// Keeps the worker for `within` at most. It may use none of the user's memory. Throws nothing: without
+  /// memory or a thread the worker ends at once.
   void add(Descriptor channel, std::unique_ptr<Worker> worker, Duration within) noexcept;
   std::size_t count();
 
@@ -40,7 +40,7 @@ class ClosingWorkers {
   void wake() noexcept;
 
   std::mutex lock_;
-  std::list<One> arrived_;  // not yet the thread's
+  std::list<One> arrived_;  // not taken by the thread yet
   std::size_t count_ = 0;   // of all
   bool stop_ = false;
   Descriptor wake_;

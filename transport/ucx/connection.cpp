@@ -10,9 +10,9 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-// For what a process that died had sent.
+// How long messages of a process that died are waited for.
 constexpr Duration kDrainTime = std::chrono::seconds(2);
-// For what counts as sent to leave this process, when closing with operations under way.
+// How long closing with operations under way waits until what counts as sent has left this process.
 constexpr Duration kFlushTime = std::chrono::milliseconds(100);
 // UCX may notice a peer's end before the control channel says why.
 constexpr Duration kLinkLag = std::chrono::milliseconds(200);
@@ -57,7 +57,7 @@ UcxConnection::~UcxConnection() {
     }
     peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
     if (sound && !mid_air) {
-      // The peer hears the end, and this end hears the peer's.
+      // Each end learns of the other's end.
       ::shutdown(socket(), SHUT_WR);
       ClosingWorkers::of_process().add(std::move(channel_.socket), std::move(agreed_.worker),
                                        channel_.idle_timeout);
@@ -210,7 +210,7 @@ void UcxConnection::on_credit(void* request, ucs_status_t status, const ucp_tag_
   ++self.credits_got_;  // progress() expects the next
 }
 
-/// May come after the connection is gone; what it needs lives as long as the worker.
+/// UCX may call it after the connection is gone; what it uses lives as long as the worker.
 void UcxConnection::on_credit_sent(void* request, ucs_status_t, void* functions) noexcept {
   static_cast<const UcxFunctions*>(functions)->request_free(request);
 }
@@ -232,7 +232,7 @@ void UcxConnection::received(std::uint64_t sequence, ucs_status_t status, std::s
 }
 
 void UcxConnection::note(Trouble trouble) noexcept {
-  // What is cancelled is so by this end.
+  // This end cancelled it.
   if (trouble_.status == UCS_OK && trouble.status != UCS_ERR_CANCELED) trouble_ = trouble;
 }
 
@@ -308,13 +308,14 @@ void UcxConnection::close_when_drained() noexcept {
     if (goodbye->reason == bootstrap::GoodbyeReason::kClosed && more && peer_.patient()) return;
     // Messages that wait for a receive can still be had, if nothing else is waited for.
     if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
-    // What the peer has in its receives is done, though the word of that was lost; once UCX leaves it alone.
+    // What the peer has in its receives is done, though its completion was lost; once UCX no longer uses the
+    // buffer.
     if (outgoing_.oldest() < delivered) {
       end_operations();
       for (std::uint64_t one = outgoing_.oldest(); one < delivered; ++one) sent(one, UCS_OK);
     }
   } else {
-    // A process that died says no numbers: what is here already was all.
+    // A process that died sends no counts: what is here already is all that there will be.
     const TimePoint until = now() + kDrainTime;
     while (agreed_.worker->progress() && now() < until) {
     }
@@ -322,7 +323,7 @@ void UcxConnection::close_when_drained() noexcept {
   fail_with(Cause::kRemote, peer_.ending());
 }
 
-/// Those that no message has come for; the others UCX ends with the endpoint.
+/// Cancels the receives that no message has come for; UCX ends the others with the endpoint.
 void UcxConnection::cancel_receives() noexcept {
   for (Operation& one : receiving_)
     if (one.handle != nullptr) agreed_.worker->cancel(one.handle);
@@ -356,7 +357,7 @@ void UcxConnection::fail_with(Cause cause, std::string_view what,
   if (error_) return;
   set_error(cause, what);
   if (!closing()) peer_.say(goodbye);
-  // Before any request is told to have failed: its buffer is the user's again.
+  // This comes before any request is reported as failed, since its buffer is the user's again then.
   end_operations();
   peer_.shut();
 }

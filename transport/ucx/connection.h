@@ -2,17 +2,16 @@
 //
 // Why so: of UCP's ways tag matching is the one where a posted receive is known to UCX before its message
 // comes, so that small messages are copied once and large ones (rendezvous) are moved by the NIC or the
-// kernel into place, without a word of ours in between. Active messages would tell of a large one first and
-// be answered then; streams have no messages.
-//  * One worker per connection: what one thread progresses is its own, without locks. It costs more memory
-//  and
-//    files than a shared one would.
+// kernel into place, without a message of ours in between. Active messages would announce a large one and
+// wait for an answer; streams have no messages.
+//  * One worker per connection: it needs no locks, since one thread progresses it. It
+//    costs more memory and files than a shared one would.
 //  * Every message has its own tag (agreed.h), so the N-th goes into the N-th receive.
 //  * UCX keeps small messages that come before their receive in memory of its own. The receiver grants how
 //  far
 //    the sender may run ahead, by an empty message for every kCreditEvery that it took.
-//  * The control channel tells at once that the peer is gone; how many messages it had sent, its goodbye
-//  there.
+//  * The control channel tells at once that the peer is gone; its goodbye there says how
+//    many messages it had sent.
 #pragma once
 
 #include <array>

@@ -13,7 +13,7 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-// The one goes eager, the other by rendezvous wherever UCX has one.
+// UCX sends the small one eagerly, and the large one by rendezvous wherever it has that.
 constexpr std::size_t kTestSizes[] = {16, std::size_t{1} << 20};
 
 std::vector<std::byte> filled_with(std::uint64_t value, std::size_t size) {
@@ -141,7 +141,7 @@ bool ConnectionSetUp::finished(Test& test, std::string_view what) {
 
 void ConnectionSetUp::watch_test() {
   if (!proved()) look_at_test();
-  // The peer's test may need this end still.
+  // The peer's test may still need this end's progress.
   if (proved()) agreed_.worker->progress();
 }
 

@@ -34,7 +34,7 @@ Context::Context(std::shared_ptr<const UcxFunctions> functions, const std::strin
   if (!transports.empty())
     check(ucx().config_modify(config.get(), "TLS", transports.c_str()), "UCX refuses the transports");
   // Over tcp UCX 1.13 aborts the process where the peer dies in the middle of a send without copy. Where it
-  // copies, it is a failed send as any other.
+  // copies, the send just fails.
   const char* const from_environment = std::getenv("UCX_TLS");
   if (lets_tcp(!transports.empty()           ? transports
                : from_environment != nullptr ? from_environment

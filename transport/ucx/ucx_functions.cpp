@@ -37,7 +37,7 @@ bool find_all(UcxFunctions& all) {
          all.ucs.find("ucs_status_string", all.status_string);
 }
 
-/// Puts back what a library changed when it was loaded.
+/// Restores the process's signal handlers, which the library replaces when it is loaded.
 class SignalHandlers {
  public:
   SignalHandlers() {

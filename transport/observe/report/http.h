@@ -22,7 +22,7 @@ struct HttpParse {
       0;  ///< the status to answer with instead: 400, 405, 431 or 505; 0 with no request: more bytes
 };
 
-/// Of what has come so far. Header fields are read over: none of them changes the answer.
+/// Parses what has come so far. Header fields are skipped: none of them changes the answer.
 HttpParse parse_http_request(std::string_view bytes);
 
 /// A whole response, after which the connection is closed.

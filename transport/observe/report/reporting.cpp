@@ -111,7 +111,7 @@ class Reporting {
   std::mutex lock_;
   bool started_ = false;
   pid_t owner_ = 0;
-  // Whoever gave a log may be gone by the end.
+  // The log's owner may be gone when the process ends.
   Log last_words_ = Log::to_stderr(LogLevel::kWarning);
   Reporter reporter_;
   std::string meters_path_, trace_path_;

@@ -29,7 +29,7 @@ namespace {
 using asio::ip::tcp;
 using ErrorCode = asio::error_code;
 
-/// A scrape takes milliseconds; who needs longer holds one of few places.
+/// A scrape takes milliseconds; a client that needs longer would hold one of few places.
 constexpr auto kScrapePatience = std::chrono::seconds(10);
 constexpr std::size_t kMostScrapes = 16;
 constexpr auto kScrapeAcceptPause = std::chrono::milliseconds(100);
