@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/randomized_test.h"
+#include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/algorithms/doubling_all_reduce.h"
 #include "collectives/schedule/algorithms/ring_all_reduce.h"
 #include "collectives/schedule/algorithms/two_level_all_reduce.h"
@@ -23,25 +24,22 @@ using planner::Routing;
 
 /// Bytes by sending and receiving member.
 using Traffic = std::map<std::pair<int, int>, double>;
-using EngineLayout = collectives::Layout;
-using EngineAlgorithm = collectives::Schedule (*)(const EngineLayout&, const collectives::Problem&,
-                                                  const collectives::Tuning&, bool);
 
 constexpr std::size_t kElement = 4;
 
-EngineLayout layout_of(const std::vector<MemberLocation>& members, int rank) {
-  std::vector<EngineLayout::Place> places;
+collectives::RankMap map_of(const std::vector<MemberLocation>& members, int rank) {
+  std::vector<collectives::RankLocation> locations;
   for (const MemberLocation& member : members)
-    places.push_back({"host" + std::to_string(member.host), "cluster" + std::to_string(member.cluster)});
-  return EngineLayout::make(rank, places);
+    locations.push_back({"host" + std::to_string(member.host), "cluster" + std::to_string(member.cluster)});
+  return collectives::RankMap::make(rank, locations);
 }
 
-Traffic sent_by_engine(EngineAlgorithm algorithm, const std::vector<MemberLocation>& members,
+Traffic sent_by_engine(const collectives::Algorithm& algorithm, const std::vector<MemberLocation>& members,
                        std::size_t elements) {
   Traffic traffic;
   for (int rank = 0; rank < static_cast<int>(members.size()); ++rank) {
     const collectives::Problem problem{.count = elements, .element_bytes = kElement};
-    const auto schedule = algorithm(layout_of(members, rank), problem, {}, false);
+    const auto schedule = algorithm.build(map_of(members, rank), problem, {}, false);
     for (const collectives::Step& step : schedule.steps)
       if (step.kind == collectives::StepKind::kSend)
         traffic[{rank, step.peer}] += static_cast<double>(step.bytes);
@@ -85,16 +83,13 @@ std::string text_of(const std::vector<MemberLocation>& members) {
   return text;
 }
 
-bool in_several_clusters(const std::vector<MemberLocation>& members) {
-  for (const MemberLocation& member : members)
-    if (member.cluster != members.front().cluster) return true;
-  return false;
-}
-
-/// What the engine takes for a large vector unless it is told otherwise.
-EngineAlgorithm chosen_by_engine(const std::vector<MemberLocation>& members, Routing routing) {
-  return in_several_clusters(members) && routing == Routing::kPerPeer ? collectives::two_level_all_reduce
-                                                                      : collectives::ring_all_reduce;
+/// What the engine takes for a vector of so many elements unless it is told otherwise.
+const collectives::Algorithm& chosen_by_engine(const std::vector<MemberLocation>& members, Routing routing,
+                                               std::size_t elements) {
+  collectives::RankMap map = map_of(members, 0);
+  map.uniform_links = routing == Routing::kShared;
+  return collectives::choose_algorithm(collectives::Collective::kAllReduce, collectives::kAutomatic, map,
+                                       {.count = elements, .element_bytes = kElement}, {});
 }
 
 /// Large enough for several segments, and not a multiple of any number of members.
@@ -107,7 +102,7 @@ TEST(AllReduceBytes, ARingsAreThoseOfTheEnginesSchedule) {
   for (int round = 0; round < test_rounds(60); ++round) {
     const auto members = random_members(random);
     SCOPED_TRACE(text_of(members));
-    expect_equal(sent_by_engine(collectives::ring_all_reduce, members, kElements),
+    expect_equal(sent_by_engine(collectives::kRingAllReduce, members, kElements),
                  charged_by_planner(planner::ring_all_reduce_of(members), kElements), kTolerance);
   }
 }
@@ -117,7 +112,7 @@ TEST(AllReduceBytes, TwoLevelsAreThoseOfTheEnginesSchedule) {
   for (int round = 0; round < test_rounds(60); ++round) {
     const auto members = random_members(random);
     SCOPED_TRACE(text_of(members));
-    expect_equal(sent_by_engine(collectives::two_level_all_reduce, members, kElements),
+    expect_equal(sent_by_engine(collectives::kTwoLevelAllReduce, members, kElements),
                  charged_by_planner(planner::two_level_all_reduce_of(members), kElements), kTolerance);
   }
 }
@@ -128,7 +123,7 @@ TEST(AllReduceBytes, TheChoiceByRoutingIsTheEngines) {
     const auto members = random_members(random);
     for (const Routing routing : {Routing::kPerPeer, Routing::kShared}) {
       SCOPED_TRACE(text_of(members) + (routing == Routing::kShared ? ", shared" : ", per peer"));
-      expect_equal(sent_by_engine(chosen_by_engine(members, routing), members, kElements),
+      expect_equal(sent_by_engine(chosen_by_engine(members, routing, kElements), members, kElements),
                    charged_by_planner(planner::all_reduce_of(members, routing), kElements), kTolerance);
     }
   }
@@ -138,7 +133,9 @@ TEST(AllReduceBytes, OfASmallVectorBetweenTwoRanksAreThoseOfDoubling) {
   for (const int cluster : {0, 1})
     for (const Routing routing : {Routing::kPerPeer, Routing::kShared}) {
       const std::vector<MemberLocation> members = {{0, 0}, {cluster, 1}};
-      expect_equal(sent_by_engine(collectives::doubling_all_reduce, members, 4096),
+      const collectives::Algorithm& chosen = chosen_by_engine(members, routing, 4096);
+      EXPECT_EQ(chosen.name, collectives::kDoublingAllReduce.name);
+      expect_equal(sent_by_engine(chosen, members, 4096),
                    charged_by_planner(planner::all_reduce_of(members, routing), 4096), 0);
     }
 }
