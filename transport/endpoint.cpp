@@ -105,17 +105,11 @@ std::vector<std::byte> encode_as(const Endpoint& endpoint, bool compact, std::si
 }  // namespace
 
 std::string_view carrier_name(Carrier carrier) noexcept {
-  switch (carrier) {
-    case Carrier::kTcp:
-      return "tcp";
-    case Carrier::kShm:
-      return "shm";
-    case Carrier::kRdma:
-      return "rdma";
-    case Carrier::kUcx:
-      return "ucx";
-  }
-  return "unknown";
+  static constexpr std::string_view kUnnamed[kMostCarriers] = {
+      "carrier 0", "carrier 1", "carrier 2", "carrier 3", "carrier 4", "carrier 5", "carrier 6", "carrier 7"};
+  const auto value = static_cast<std::size_t>(carrier);
+  if (value < std::size(kCarrierNames)) return kCarrierNames[value];
+  return value < kMostCarriers ? kUnnamed[value] : "unknown carrier";
 }
 
 void Endpoint::set_ids() noexcept {

@@ -15,9 +15,12 @@ namespace tombolo::transport {
 
 /// What carries the bytes of a connection. The values are on the wire.
 enum class Carrier : std::uint8_t { kTcp = 0, kShm = 1, kRdma = 2, kUcx = 3 };
-inline constexpr Carrier kAllCarriers[] = {Carrier::kTcp, Carrier::kShm, Carrier::kRdma, Carrier::kUcx};
+/// The carriers' names by value, as in TOMBOLO_TRANSPORTS and in routes.
+inline constexpr std::string_view kCarrierNames[] = {"tcp", "shm", "rdma", "ucx"};
+/// Endpoint::carriers has a bit for each.
+inline constexpr std::size_t kMostCarriers = 8;
 
-/// "tcp", "shm", "rdma", "ucx": as in TOMBOLO_TRANSPORTS and in routes.
+/// "carrier 4" where this build has no name for the value.
 std::string_view carrier_name(Carrier carrier) noexcept;
 
 /// One NIC that accepts connections.

@@ -109,7 +109,8 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   if (kind > static_cast<std::uint8_t>(topology::NicKind::kTcp)) {
     fail(Cause::kRemote, "hello names unknown NIC kind {}", kind);
   }
-  if (carrier > static_cast<std::uint8_t>(Carrier::kUcx)) {
+  // A carrier that this build does not have is refused as one that this process cannot use.
+  if (carrier >= kMostCarriers) {
     fail(Cause::kRemote, "hello names unknown carrier {}", carrier);
   }
   if (purpose > static_cast<std::uint8_t>(Purpose::kAsk)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "transport/rdma/backend.h"
 #include "transport/shm/backend.h"
 #include "transport/tcp/backend.h"
@@ -71,6 +72,16 @@ std::shared_ptr<Backend> make_ucx(Making& making) {
   return nullptr;
 }
 
+/// A carrier's value is its bit in Endpoint::carriers, and finds its backend.
+void check_carriers(const std::vector<std::shared_ptr<Backend>>& backends) {
+  for (std::size_t i = 0; i < backends.size(); ++i) {
+    const Carrier carrier = backends[i]->carrier();
+    TOMBOLO_CHECK(static_cast<std::size_t>(carrier) < kMostCarriers, "carrier={}", static_cast<int>(carrier));
+    for (std::size_t j = 0; j < i; ++j)
+      TOMBOLO_CHECK(backends[j]->carrier() != carrier, "two backends for {}", carrier_name(carrier));
+  }
+}
+
 /// One line per transport; rdma comes before ucx, which stands in for it.
 constexpr std::shared_ptr<Backend> (*kMakers[])(Making&) = {
     make_tcp,
@@ -85,6 +96,9 @@ Backends make_backends(const RouterOptions& options, Duration idle_timeout) {
   Making making{options, idle_timeout, {}};
   for (const auto make : kMakers)
     if (auto backend = make(making)) making.made.usable.push_back(std::move(backend));
+  for (const BackendMaker& make : options.extra_backends)
+    if (auto backend = make(options)) making.made.usable.push_back(std::move(backend));
+  check_carriers(making.made.usable);
   return std::move(making.made);
 }
 

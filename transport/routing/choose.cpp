@@ -14,6 +14,14 @@ using topology::NicKind;
 
 constexpr std::size_t kMostReasons = 6;
 
+/// Where these carriers can go, choose() decides by rules of their own. Any other can go wherever TCP can,
+/// and is preferred to it.
+constexpr Carrier kWithOwnRules[] = {Carrier::kTcp, Carrier::kShm, Carrier::kRdma, Carrier::kUcx};
+
+bool has_own_rules(Carrier carrier) {
+  return std::ranges::find(kWithOwnRules, carrier) != std::end(kWithOwnRules);
+}
+
 bool is_loopback(const Offer& offer) {
   return offer.address.starts_with("127.") || offer.address == "::1";
 }
@@ -63,8 +71,12 @@ struct Candidate {
     return std::tuple(!same_host, carrier != Carrier::kShm, tier(), static_cast<int>(kind), !on_route,
                       UINT64_MAX - rate, !native, local + peer, local);
   }
-  /// RDMA, RDMA by UCX, TCP, and last whatever UCX makes of plain NICs.
-  int tier() const { return (topology::is_rdma(kind) ? 0 : 2) + (carrier == Carrier::kUcx ? 1 : 0); }
+  /// RDMA before plain NICs. On either: carriers without rules of their own, verbs or TCP, and last UCX.
+  int tier() const {
+    return (topology::is_rdma(kind) ? 0 : 3) + (!has_own_rules(carrier)    ? 0
+                                                : carrier == Carrier::kUcx ? 2
+                                                                           : 1);
+  }
 };
 
 struct Situation {
@@ -96,6 +108,18 @@ std::string why_no_ucx(const Endpoint& local, const Endpoint& peer, const Policy
   if (!local.can(Carrier::kUcx)) return "this process cannot use ucx (its log says why)";
   if (!peer.can(Carrier::kUcx)) return "the peer cannot use ucx (its log says why)";
   return {};
+}
+
+/// Those without rules of their own that both ends can use.
+std::vector<Carrier> carriers_without_rules(const Endpoint& local, const Endpoint& peer,
+                                            const Policy& policy) {
+  std::vector<Carrier> carriers;
+  for (std::size_t value = 0; value < kMostCarriers; ++value) {
+    const auto carrier = static_cast<Carrier>(value);
+    if (!has_own_rules(carrier) && local.can(carrier) && peer.can(carrier) && allowed(policy, carrier))
+      carriers.push_back(carrier);
+  }
+  return carriers;
 }
 
 Candidate judge(const Offer& local, const Offer& peer, const Situation& where, const Policy& policy) {
@@ -197,7 +221,8 @@ std::string reason_for(const Candidate& best, const std::vector<Candidate>& all,
   } else if (best.carrier == Carrier::kUcx) {
     reason = "TOMBOLO_TRANSPORTS names ucx, and not tcp";
   } else {
-    reason = where.same_host ? "tcp inside one host" : "tcp is the best that both share";
+    reason = fmt::format("{} {}", carrier_name(best.carrier),
+                         where.same_host ? "inside one host" : "is the best that both share");
   }
   std::vector<std::string> better;
   for (const Candidate& candidate : all) {
@@ -251,6 +276,7 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
   std::string peer_name = peer.host.empty() ? "the peer" : "host " + peer.host;
   Situation where{same_host(local, peer), same_cluster(local, peer), why_no_shm(local, peer, policy)};
   const std::string no_ucx = why_no_ucx(local, peer, policy);
+  const std::vector<Carrier> without_rules = carriers_without_rules(local, peer, policy);
   std::vector<Candidate> all;
   for (std::size_t i = 0; i < local.offers.size(); ++i) {
     for (std::size_t j = 0; j < peer.offers.size(); ++j) {
@@ -278,6 +304,12 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
       // Where verbs work and still bring nothing through, the fabric is dead for UCX too; unasked it is not
       // tried.
       if (rdma_nics && no_ucx.empty() && (!verbs || named(policy, Carrier::kUcx))) add_as_rdma(Carrier::kUcx);
+      if (candidate.rejected.empty()) {
+        for (const Carrier carrier : without_rules) {
+          all.push_back(candidate);
+          all.back().carrier = carrier;
+        }
+      }
       if (candidate.rejected.empty() && !allowed(policy, Carrier::kTcp)) {
         // What goes over plain NICs is this program's own TCP, unless that is out of the question.
         if (!rdma_nics && no_ucx.empty()) {

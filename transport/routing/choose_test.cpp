@@ -251,6 +251,35 @@ TEST(Choose, UcxGoesOverPlainNicsOnlyWhereTcpMayNot) {
   expect_in(refusal(without, make("a1", 1), policy), "this process cannot use ucx (its log says why)");
 }
 
+TEST(Choose, ACarrierWithoutRulesOfItsOwnGoesWhereTcpCanAndIsPreferredToIt) {
+  constexpr Carrier kOther{5};
+  auto with_other = [&](Endpoint endpoint) {
+    endpoint.carriers |= 1U << static_cast<int>(kOther);
+    return endpoint;
+  };
+  auto plain = [](const std::string& name, int number) {
+    return host(name, "A", {offer("eth0", NicKind::kTcp, "", fmt::format("10.0.0.{}", number), 100)});
+  };
+  auto choices = choose(with_other(plain("a1", 1)), with_other(plain("a2", 2)), {});
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[0].carrier, kOther);
+  EXPECT_EQ(choices[0].reason, "carrier 5 is the best that both share");
+  EXPECT_EQ(choices[1].carrier, Carrier::kTcp);
+  EXPECT_EQ(choose(with_other(plain("a1", 1)), plain("a2", 2), {}).front().carrier, Carrier::kTcp);
+  EXPECT_EQ(choose(plain("a1", 1), with_other(plain("a2", 2)), {}).front().carrier, Carrier::kTcp);
+  Policy policy;
+  policy.transports = {"tcp"};
+  EXPECT_EQ(choose(with_other(plain("a1", 1)), with_other(plain("a2", 2)), policy).front().carrier,
+            Carrier::kTcp);
+  // Between real RDMA NICs verbs go first.
+  choices = choose(with_other(verbs_host("a1", 1, NicKind::kInfiniBand)),
+                   with_other(verbs_host("a2", 2, NicKind::kInfiniBand)), {});
+  ASSERT_EQ(choices.size(), 3u);
+  EXPECT_EQ(choices[0].carrier, Carrier::kRdma);
+  EXPECT_EQ(choices[1].carrier, kOther);
+  EXPECT_EQ(choices[2].carrier, Carrier::kTcp);
+}
+
 TEST(Choose, WhereTheKernelHasNoWayToTheRdmaNicTheEndsAgreeOverAnotherPair) {
   auto only_ethernet = [](const Offer& local, const Offer& peer) {
     return local.nic == "eth0" && peer.nic == "eth0";

@@ -150,13 +150,9 @@ Policy Policy::from_environment() {
   policy.require_rdma = kRequire.choice() == "rdma";
   policy.transports = split(kTransports.text());
   for (const auto& name : policy.transports) {
-    const auto is_named = [&](Carrier carrier) { return carrier_name(carrier) == name; };
-    if (std::ranges::any_of(kAllCarriers, is_named)) continue;
-    std::string known;
-    for (const Carrier carrier : kAllCarriers)
-      known += fmt::format("{}{}", known.empty() ? "" : ", ", carrier_name(carrier));
+    if (std::ranges::find(kCarrierNames, name) != std::end(kCarrierNames)) continue;
     fail(Cause::kInvalidUsage, "{}='{}': there is no transport '{}'; this build has: {}", kTransports.name,
-         kTransports.text(), name, known);
+         kTransports.text(), name, fmt::join(kCarrierNames, ", "));
   }
   return policy;
 }

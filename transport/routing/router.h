@@ -25,6 +25,12 @@
 
 namespace tombolo::transport {
 
+class Backend;
+struct RouterOptions;
+
+/// Makes one router's backend of a transport; null where the options do not allow it.
+using BackendMaker = std::function<std::shared_ptr<Backend>(const RouterOptions&)>;
+
 struct Policy {
   /// A connection between hosts of one cluster that cannot go over RDMA-class NICs is an error.
   /// (TOMBOLO_REQUIRE=rdma)
@@ -87,6 +93,8 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
+  /// Transports beside this build's own (routing/backends.cpp). Each must have a carrier of its own.
+  std::vector<BackendMaker> extra_backends = {};
 
   /// All that transport_parameters() say, and what the cluster file says of fabrics and of RDMA (null:
   /// nothing). Host, secret and log are the caller's.

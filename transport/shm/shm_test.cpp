@@ -1,4 +1,4 @@
-// What shared memory adds to the contract that conformance_test.cpp checks.
+// What shared memory adds to the contract that testing/conformance.h checks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -110,6 +110,8 @@ struct TestedBackend {
   std::string ucx = {};  ///< UCX's transports; empty: another backend
   TlsUse tls = TlsUse::kOff;
   bool traced = false;
+  /// Of the router of either host, for a backend that the other fields do not describe.
+  RouterOptions (*options)(const std::string& host) = nullptr;
 };
 
 /// Why this machine has no UCX; empty where it has.
@@ -178,24 +180,27 @@ inline std::vector<RouterOptions> rdma_router_options(std::size_t nics = 1, cons
   return both;
 }
 
+/// Two ends of a connection from one router to another.
+inline Pair connect_routers(RouterOptions from, RouterOptions to, std::uint64_t label = 0) {
+  Router left(std::move(from)), right(std::move(to));
+  auto listener = right.listen();
+  ConnectOptions options;
+  options.label = label;
+  return connect_pair(left, *listener, options);
+}
+
 inline Pair make_connected(const TestedBackend& backend, std::uint64_t label = 0) {
   // What cannot be tested is skipped, but has to have a pair.
   if (backend.memory || !why_not(backend).empty()) return memory::make_pair(label);
   if (backend.rdma_nics > 0) {
     auto both = rdma_router_options(backend.rdma_nics, backend.rdma);
-    Router left(both.at(0)), right(both.at(1));
-    auto listener = right.listen();
-    ConnectOptions options;
-    options.label = label;
-    return connect_pair(left, *listener, options);
+    return connect_routers(both.at(0), both.at(1), label);
   }
-  if (!backend.ucx.empty()) {
-    Router left(ucx_router_options("left", backend.ucx)), right(ucx_router_options("right", backend.ucx));
-    auto listener = right.listen();
-    ConnectOptions options;
-    options.label = label;
-    return connect_pair(left, *listener, options);
-  }
+  if (!backend.ucx.empty())
+    return connect_routers(ucx_router_options("left", backend.ucx), ucx_router_options("right", backend.ucx),
+                           label);
+  if (backend.options != nullptr)
+    return connect_routers(backend.options("left"), backend.options("right"), label);
   // On two hosts shared memory is no way.
   auto options_of = [&](const std::string& host) {
     RouterOptions options =
@@ -203,11 +208,7 @@ inline Pair make_connected(const TestedBackend& backend, std::uint64_t label = 0
     options.shm_fetch = backend.shm != TestedBackend::Shm::kRing;
     return options;
   };
-  Router left(options_of("left")), right(options_of("right"));
-  auto listener = right.listen();
-  ConnectOptions options;
-  options.label = label;
-  return connect_pair(left, *listener, options);
+  return connect_routers(options_of("left"), options_of("right"), label);
 }
 
 /// Tests until done or failed.

@@ -1,4 +1,4 @@
-// What UCX adds to the contract that conformance_test.cpp checks; over UCX's tcp on loopback. Peers that die
+// What UCX adds to the contract that testing/conformance.h checks; over UCX's tcp on loopback. Peers that die
 // are in tests/process/ucx_process_test.cpp: a process that has used UCX must not fork.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
