@@ -56,5 +56,22 @@ TEST(Stream, IsNotChosenWhereThePeerLacksIt) {
   EXPECT_EQ(pair.first->route().transport, "tcp");
 }
 
+TEST(Stream, APeerThatClaimsItAndLacksItIsReachedOverTcp) {
+  Router here(with_stream("left")), there(router_options("right"));
+  auto listener = there.listen();
+  Endpoint claimed = listener->endpoint();
+  claimed.carriers |= 1U << static_cast<int>(stream::kCarrier);
+  auto connecting = here.connect(claimed, {});
+  std::unique_ptr<Connection> mine, theirs;
+  for (auto deadline = soon(); !(mine && theirs) && !deadline.passed();) {
+    if (!mine) mine = connecting->poll();
+    if (!theirs) theirs = listener->accept();
+  }
+  ASSERT_TRUE(mine && theirs);
+  EXPECT_EQ(mine->route().transport, "tcp");
+  expect_in(mine->route().reason, "carrier 4 was tried first");
+  expect_in(mine->route().reason, "the peer cannot use carrier 4");
+}
+
 }  // namespace
 }  // namespace tombolo::transport::test

@@ -146,6 +146,26 @@ TEST_F(Handshake, ImpossibleValuesAreRefused) {
   expect_dropped("stream 5 of 2");
 }
 
+TEST_F(Handshake, ACarrierThatNoBuildCanHaveIsRefused) {
+  auto socket = stranger();
+  Hello wrong = hello();
+  wrong.carrier = static_cast<Carrier>(kMostCarriers);
+  say(socket, wrong.encode());
+  auto reply = Reply::decode(hear(socket, Reply::kBytes));
+  EXPECT_EQ(reply.status, HandshakeStatus::kRefused);
+  expect_dropped("unknown carrier 8");
+}
+
+TEST_F(Handshake, ACarrierThatThisProcessLacksIsRefusedAsSuch) {
+  auto socket = stranger();
+  Hello wrong = hello();
+  wrong.carrier = Carrier{5};
+  say(socket, wrong.encode());
+  auto reply = Reply::decode(hear(socket, Reply::kBytes));
+  EXPECT_EQ(reply.status, HandshakeStatus::kNoCarrier);
+  expect_dropped("it asks for carrier 5, which this process cannot use");
+}
+
 TEST_F(Handshake, AForgedProofIsDropped) {
   auto socket = stranger();
   say(socket, hello().encode());
