@@ -1,6 +1,6 @@
 // What a communicator is made with: which rank this process is, and how its connections are to be made. The
 // folder's parts, from the ground up: rendezvous/ (how ranks meet), schedule/ (algorithms as data), engine/
-// (communicators that carry them out); c_api.cpp is the public C interface in their terms.
+// (communicators that carry them out); c_api/ is the public C interface in their terms.
 #pragma once
 
 #include <string>

@@ -31,7 +31,7 @@ UNKNOWN = {
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
-    "collectives": ["rendezvous", "schedule", "engine", "testing"],
+    "collectives": ["rendezvous", "schedule", "engine", "c_api", "testing"],
     "trainer": ["model", "cpu", "pipeline", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse"],

@@ -1,0 +1,13 @@
+// The C interface's numbers for types and operators, in the engine's terms.
+#pragma once
+
+#include "collectives/engine/data_type.h"
+#include "tombolo/tombolo.h"
+
+namespace tombolo::c_api {
+
+// Both throw InvalidArgument, naming `function`, for a number that is none.
+collectives::DataType type_of(tomboloDataType_t type, const char* function);
+collectives::ReduceOp op_of(tomboloRedOp_t op, const char* function);
+
+}  // namespace tombolo::c_api
