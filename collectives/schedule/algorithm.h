@@ -13,7 +13,7 @@
 namespace tombolo::collectives {
 
 /// One way to carry out one collective. Records are constants of static lifetime, each declared in a header
-/// of its own in algorithms/ and listed in algorithms/list.cpp. docs/extending.md shows how to add one.
+/// of its own in algorithms/ and listed in algorithms/list.inc. docs/extending.md shows how to add one.
 struct Algorithm {
   Collective collective;
   std::string_view name;  ///< "ring"; unique among the algorithms of its collective

@@ -48,7 +48,7 @@ TEST(StarAllReduce, IsChosenWhereItApplies) {
 
 TEST(StarAllReduce, IsOfferedByName) {
   const auto table = table_with_star();
-  EXPECT_EQ(algorithm_choices(table), "auto|ring|star|two-level");
+  EXPECT_NE(algorithm_choices(table).find("|star"), std::string::npos);
   EXPECT_NE(algorithm_help(table).find("star: all_reduce through one rank"), std::string::npos);
 }
 
