@@ -1,4 +1,6 @@
 // Row-major single-precision matrix products: fast at the sizes of one layer's micro-batch, on any processor.
+// compute/ owns arithmetic on this machine's processors: what they can do, how many there are, matrix
+// products.
 #pragma once
 
 #include <cstddef>

@@ -94,7 +94,7 @@ TEST(Precision, ProductsOfBfloat16AreThoseOfRoundedOperands) {
 
 TEST(Precision, ProductsOfBfloat16AreTheSameWithAnyNumberOfThreads) {
   if (!bfloat16_kernels()) GTEST_SKIP() << "this processor does not multiply bfloat16";
-  std::mt19937 generator(3);
+  std::mt19937 generator(test_seed());
   constexpr std::size_t kRows = 257, kColumns = 96, kInner = 401;
   const auto left = random_values(generator, kRows * kInner),
              right = random_values(generator, kColumns * kInner);

@@ -42,7 +42,7 @@ struct Endpoint {
   std::uint64_t process = 0;   ///< random; tells processes apart
   std::uint32_t listener = 0;  ///< tells a process' listeners apart, which share its ports
   std::string host;            ///< empty after a compact encoding
-  std::string cluster;         ///< likewise
+  std::string cluster;         ///< empty after a compact encoding
   std::vector<Offer> offers;   ///< best first
   /// The carriers that this process can use: bit N for the carrier of value N.
   std::uint8_t carriers = 1;

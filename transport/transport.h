@@ -1,27 +1,25 @@
 // Bytes between two processes: the one interface that every backend (memory, tcp, shm, rdma, ucx)
-// implements, and that the collective engine and the NCCL plugin drive.
+// implements, and that the collective engine and the NCCL plugin drive. The room transport/ owns these
+// backends, how their connections begin, and the choice among them; it knows of no groups of processes.
 //
 // Contract
 //  * Set-up never blocks: listen() returns at once; accept() and Connecting::poll() return null for "ask
-//  again".
-//    Set-up fails by throwing tombolo::Error within ConnectOptions::deadline, naming peer, NICs, address and
-//    cause.
-//  * A Connection is full duplex. Messages of one direction match receives in posting order. A receive may be
-//  larger
-//    than the message (its size is a capacity); a larger message is an error of the connection. Zero-byte
-//    messages count.
+//    again". Set-up fails by throwing tombolo::Error within ConnectOptions::deadline, naming peer, NICs,
+//    address and cause.
+//  * A Connection is full duplex. Messages of one direction match receives in posting order. A receive may
+//    be larger than the message (its size is a capacity); a larger message is an error of the connection.
+//    Zero-byte messages count.
 //  * Posting never blocks and never throws. A full request pool gives null: "try again".
 //  * Any request may be tested first; testing any one progresses all of its connection.
 //  * One thread at a time uses a Connection (no locks on the hot path). register_memory alone may come from
-//  another.
-//  * A send is done when its buffer may be used again. For a large message that may be only once the peer has
-//    received it, so that its receive must be posted for the send to end.
+//    another.
+//  * A send is done when its buffer may be used again. For a large message that may be only once the peer
+//    has received it, so that its receive must be posted for the send to end.
 //  * The hot path (post, test, progress) allocates nothing and throws nothing.
 //  * Destroying a Connection with requests in flight is legal: they are dropped, buffers are no longer
-//  touched once
-//    the destructor returns, and the peer's requests fail with Cause::kRemote.
+//    touched once the destructor returns, and the peer's requests fail with Cause::kRemote.
 //  * After one failure every request of the connection fails, and error() says why: operation, peer, NICs,
-//  address, cause.
+//    address, cause.
 #pragma once
 
 #include <poll.h>

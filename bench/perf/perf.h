@@ -1,4 +1,5 @@
-// One program of nccl-tests over Tombolo's engine.
+// One program of nccl-tests over Tombolo's engine. bench/perf/ owns these programs: flags, measuring,
+// checking, table, JSON.
 #pragma once
 
 #include "bench/perf/collective.h"

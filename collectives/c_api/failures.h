@@ -1,5 +1,5 @@
-// The C interface: how a call ends. Nothing throws past it: guarded() turns exceptions into results, and
-// keeps their words for tomboloGetLastError.
+// collectives/c_api/ owns the C interface (tombolo.h) in terms of the engine. Here: how a call ends. Nothing
+// throws past it: guarded() turns exceptions into results, and keeps their words for tomboloGetLastError.
 #pragma once
 
 #include <exception>

@@ -70,33 +70,33 @@ bool Executor::progress(State& state) {
   return moved;
 }
 
-bool Executor::post(State& state, Lane& lane, bool sending) {
+bool Executor::post(State& state, Queue& queue, bool sending) {
   bool moved = false;
-  while (lane.posted < lane.steps->size() && lane.posted - lane.done < kMostInFlight) {
-    const std::uint32_t index = (*lane.steps)[lane.posted];
+  while (queue.posted < queue.steps->size() && queue.posted - queue.done < kMostInFlight) {
+    const std::uint32_t index = (*queue.steps)[queue.posted];
     if (waits_[index] != 0) break;
     const Step& step = task_.schedule->steps[index];
     transport::Request* request = sending ? state.connection->post_send({at(step.left), step.bytes})
                                           : state.connection->post_receive({at(step.target), step.bytes});
     if (request == nullptr) break;
-    lane.requests[lane.posted++ % kMostInFlight] = request;
+    queue.requests[queue.posted++ % kMostInFlight] = request;
     moved = true;
   }
   return moved;
 }
 
-bool Executor::reap(State& state, Lane& lane, bool sending) {
+bool Executor::reap(State& state, Queue& queue, bool sending) {
   bool moved = false;
-  while (lane.done < lane.posted) {
+  while (queue.done < queue.posted) {
     std::size_t bytes = 0;
-    const auto outcome = state.connection->test(lane.requests[lane.done % kMostInFlight], bytes);
+    const auto outcome = state.connection->test(queue.requests[queue.done % kMostInFlight], bytes);
     if (outcome == transport::Outcome::kPending) break;
     if (outcome == transport::Outcome::kFailed) {
       const Error* error = state.connection->error();
       fail(state, error != nullptr ? error->what() : "the connection failed");
       return false;
     }
-    const std::uint32_t index = (*lane.steps)[lane.done++];
+    const std::uint32_t index = (*queue.steps)[queue.done++];
     if (!sending && bytes != task_.schedule->steps[index].bytes) {
       fail(state, bytes == 0
                       ? std::string("it has left the communicator")

@@ -60,7 +60,7 @@ class Executor {
   /// Messages under way per peer and direction. Eight segments keep a pipeline busy; more only hold memory.
   static constexpr std::size_t kMostInFlight = 8;
 
-  struct Lane {  // one direction
+  struct Queue {  // one direction
     const std::vector<std::uint32_t>* steps = nullptr;
     std::size_t posted = 0, done = 0;
     transport::Request* requests[kMostInFlight] = {};
@@ -69,12 +69,12 @@ class Executor {
   struct State {
     int peer = -1;
     transport::Connection* connection = nullptr;
-    Lane sends, receives;
+    Queue sends, receives;
   };
 
   bool progress(State& state);
-  bool post(State& state, Lane& lane, bool sending);
-  bool reap(State& state, Lane& lane, bool sending);
+  bool post(State& state, Queue& queue, bool sending);
+  bool reap(State& state, Queue& queue, bool sending);
   void compute(std::uint32_t step);
   void finish(std::uint32_t step);
   std::byte* at(Piece piece) const noexcept;

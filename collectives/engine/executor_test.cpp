@@ -148,7 +148,7 @@ TEST(Executor, NamesThePeerThatItWaitsFor) {
   EXPECT_TRUE(mesh.executor(1).progress());
   EXPECT_EQ(mesh.executor(1).awaited_peer(), 0);
   EXPECT_TRUE(mesh.executor(1).awaits_arrival());
-  std::mt19937 random(1);
+  std::mt19937 random(test_seed());
   mesh.run(random);
   EXPECT_TRUE(mesh.finished());
   EXPECT_EQ(mesh.executor(1).awaited_peer(), -1);
@@ -156,7 +156,7 @@ TEST(Executor, NamesThePeerThatItWaitsFor) {
 }
 
 TEST(Executor, ReportsAMessageOfAnotherSize) {
-  std::mt19937 random(1);
+  std::mt19937 random(test_seed());
   MemoryMesh mesh(2);
   Stream stream(1, test::kElement, 2 * test::kElement);
   stream.start(mesh);
@@ -169,7 +169,7 @@ TEST(Executor, ReportsAMessageOfAnotherSize) {
 }
 
 TEST(Executor, TellsThatAPeerHasLeft) {
-  std::mt19937 random(1);
+  std::mt19937 random(test_seed());
   MemoryMesh mesh(2);
   Stream stream(1);
   mesh.executor(1).start(float_task(stream.receives, stream.unused, stream.output, 2));
@@ -181,7 +181,7 @@ TEST(Executor, TellsThatAPeerHasLeft) {
 }
 
 TEST(Executor, NoticesAConnectionThatBreaks) {
-  std::mt19937 random(1);
+  std::mt19937 random(test_seed());
   MemoryMesh mesh(2);
   Stream stream(3);
   mesh.executor(1).start(float_task(stream.receives, stream.unused, stream.output, 2));
@@ -198,7 +198,7 @@ TEST(Executor, NoticesAConnectionThatBreaks) {
 }
 
 TEST(Executor, ReducesWithTheTasksTypeAndOperator) {
-  std::mt19937 random(1);
+  std::mt19937 random(test_seed());
   for (const ReduceOp op : {ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
     MemoryMesh mesh(2);
     const std::int16_t inputs[2][3] = {{1, -2, 300}, {4, 5, -6}};

@@ -23,15 +23,15 @@ Mesh::Mesh(std::shared_ptr<transport::Router> router, int rank, std::uint32_t id
 
 void Mesh::set_peers(std::vector<Peer> peers) {
   peers_ = std::move(peers);
-  for (auto& links : links_) links.resize(peers_.size());
+  for (auto& connections : connections_) connections.resize(peers_.size());
 }
 
 transport::Connection* Mesh::find(Traffic traffic, int peer) const noexcept {
-  return link(traffic, peer).connection.get();
+  return entry(traffic, peer).connection.get();
 }
 
 transport::Connection* Mesh::open(Traffic traffic, int peer) {
-  Link& one = link(traffic, peer);
+  PeerConnection& one = entry(traffic, peer);
   if (one.connection || one.wanted || closed_) return one.connection.get();
   one.wanted = true;
   ++missing_;
@@ -49,7 +49,7 @@ bool Mesh::progress() {
   if (closed_) return false;
   bool came = false;
   for (std::size_t i = 0; i < opening_.size();) {
-    Link& one = link(opening_[i].first, opening_[i].second);
+    PeerConnection& one = entry(opening_[i].first, opening_[i].second);
     if (auto connection = one.connecting->poll()) {
       one.connection = std::move(connection);
       one.connecting.reset();
@@ -70,7 +70,7 @@ bool Mesh::progress() {
           "rank {}: dropped a connection with label {:#x} that none of its peers makes", rank_, label);
       continue;
     }
-    Link& one = link(static_cast<Traffic>(traffic), static_cast<int>(peer));
+    PeerConnection& one = entry(static_cast<Traffic>(traffic), static_cast<int>(peer));
     if (one.connection) {
       router_->options().log.warning("rank {}: dropped a second connection from rank {}", rank_, peer);
       continue;
@@ -84,15 +84,15 @@ bool Mesh::progress() {
 
 void Mesh::append_wait_handles(std::vector<pollfd>& handles) const {
   if (closed_) return;
-  for (const auto& [traffic, peer] : opening_) link(traffic, peer).connecting->append_wait_handles(handles);
+  for (const auto& [traffic, peer] : opening_) entry(traffic, peer).connecting->append_wait_handles(handles);
   listener_->append_wait_handles(handles);
 }
 
 void Mesh::close_all() noexcept {
   closed_ = true;
   opening_.clear();
-  for (auto& links : links_) {
-    for (auto& one : links) {
+  for (auto& connections : connections_) {
+    for (auto& one : connections) {
       one.connecting.reset();
       one.connection.reset();
     }

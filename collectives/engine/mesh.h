@@ -31,7 +31,7 @@ class Mesh {
 
   /// What others need to reach this rank.
   const transport::Endpoint& endpoint() const noexcept { return listener_->endpoint(); }
-  /// By rank.
+  /// The peers, by rank.
   void set_peers(std::vector<Peer> peers);
 
   /// Null while the connection is being made, which the first call begins; call progress() meanwhile. Throws
@@ -50,16 +50,16 @@ class Mesh {
   std::string describe(Traffic traffic, int peer) const;
 
  private:
-  struct Link {
+  struct PeerConnection {
     std::unique_ptr<transport::Connecting> connecting;
     std::unique_ptr<transport::Connection> connection;
     bool wanted = false;
   };
-  Link& link(Traffic traffic, int peer) {
-    return links_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
+  PeerConnection& entry(Traffic traffic, int peer) {
+    return connections_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
   }
-  const Link& link(Traffic traffic, int peer) const {
-    return links_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
+  const PeerConnection& entry(Traffic traffic, int peer) const {
+    return connections_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
   }
 
   std::shared_ptr<transport::Router> router_;
@@ -68,9 +68,9 @@ class Mesh {
   Duration deadline_;
   std::unique_ptr<transport::Listener> listener_;
   std::vector<Peer> peers_;
-  std::vector<Link> links_[2];
-  std::vector<std::pair<Traffic, int>> opening_;  // links with a Connecting
-  int missing_ = 0;                               // links that are wanted and not there
+  std::vector<PeerConnection> connections_[2];
+  std::vector<std::pair<Traffic, int>> opening_;  // those with a Connecting
+  int missing_ = 0;                               // connections that are wanted and not there
   bool closed_ = false;
 };
 

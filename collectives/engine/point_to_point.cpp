@@ -78,8 +78,8 @@ bool PointToPoint::progress() {
     if (peer == rank_) {
       moved |= progress_self(queues);
     } else if (transport::Connection* connection = mesh_->open(Traffic::kPointToPoint, peer)) {
-      moved |= progress_lane(peer, *connection, queues.receives);
-      moved |= progress_lane(peer, *connection, queues.sends);
+      moved |= progress_queue(peer, *connection, queues.receives);
+      moved |= progress_queue(peer, *connection, queues.sends);
     }
     at = queues.empty() ? queues_.erase(at) : std::next(at);
   }
@@ -104,18 +104,18 @@ bool PointToPoint::progress_self(Queues& queues) {
   return moved;
 }
 
-bool PointToPoint::progress_lane(int peer, transport::Connection& connection, Lane& lane) {
+bool PointToPoint::progress_queue(int peer, transport::Connection& connection, Queue& queue) {
   bool moved = false;
-  while (lane.posted < lane.operations.size() && lane.posted < kMostInFlight) {
-    Operation& one = operations_[lane.operations[lane.posted]];
+  while (queue.posted < queue.operations.size() && queue.posted < kMostInFlight) {
+    Operation& one = operations_[queue.operations[queue.posted]];
     one.request = one.sending ? connection.post_send({one.data, one.bytes})
                               : connection.post_receive({one.data, one.bytes});
     if (one.request == nullptr) break;
-    ++lane.posted;
+    ++queue.posted;
     moved = true;
   }
-  while (lane.posted > 0) {
-    Operation& one = operations_[lane.operations.front()];
+  while (queue.posted > 0) {
+    Operation& one = operations_[queue.operations.front()];
     std::size_t bytes = 0;
     const auto outcome = connection.test(one.request, bytes);
     if (outcome == transport::Outcome::kPending) break;
@@ -124,8 +124,8 @@ bool PointToPoint::progress_lane(int peer, transport::Connection& connection, La
       failure_ = Failure{peer, error != nullptr ? error->what() : "the connection failed"};
       return moved;
     }
-    lane.operations.pop_front();
-    --lane.posted;
+    queue.operations.pop_front();
+    --queue.posted;
     if (!one.sending && bytes != one.bytes) {
       failure_ = Failure{
           peer, bytes == 0 ? std::string("it has left the communicator")

@@ -55,19 +55,19 @@ class PointToPoint {
     std::size_t bytes = 0;
     transport::Request* request = nullptr;
   };
-  struct Lane {  // operations in order; the first `posted` are with the connection
+  struct Queue {  // operations in order; the first `posted` are with the connection
     std::deque<std::uint32_t> operations;
     std::size_t posted = 0;
   };
   struct Queues {
-    Lane sends, receives;
+    Queue sends, receives;
     bool empty() const noexcept { return sends.operations.empty() && receives.operations.empty(); }
   };
 
   Operation& operation(Work work);
   const Operation& operation(Work work) const;
   bool progress_self(Queues& queues);
-  bool progress_lane(int peer, transport::Connection& connection, Lane& lane);
+  bool progress_queue(int peer, transport::Connection& connection, Queue& queue);
 
   Mesh* mesh_;  // null where there are no peers
   int rank_;

@@ -30,9 +30,9 @@ struct ListenPlan {
 ListenPlan plan_listening(const std::string& address, const std::vector<std::string>& resolved,
                           const std::vector<std::string>& own);
 
-/// In digits, all of them. Throws kSystem saying why there are none.
+/// All addresses of a name, in digits. Throws kSystem saying why there are none.
 std::vector<std::string> resolve_addresses(const std::string& name);
-/// Of this host's interfaces, in digits; empty where the kernel does not say.
+/// The addresses of this host's interfaces, in digits; empty where the kernel does not say.
 std::vector<std::string> own_addresses();
 
 }  // namespace tombolo::collectives

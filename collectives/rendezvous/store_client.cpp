@@ -21,9 +21,9 @@ namespace {
 
 using asio::ip::tcp;
 
-/// Between two attempts to reach a store that does not listen yet.
+/// The pause between two attempts to reach a store that does not listen yet.
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
-/// For one attempt, so that a lost SYN does not take the whole deadline.
+/// The time for one attempt, so that a lost SYN does not take the whole deadline.
 constexpr auto kAttemptPatience = std::chrono::seconds(5);
 
 /// False when the deadline passed first.

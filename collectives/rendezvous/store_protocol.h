@@ -55,7 +55,7 @@ struct Frame {
   std::span<const std::byte> value;  ///< into the parsed bytes
 };
 
-/// With its length in front.
+/// One message, with its length in front.
 std::vector<std::byte> encode(Kind kind, std::uint32_t request, std::string_view key,
                               std::span<const std::byte> value);
 std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexcept;

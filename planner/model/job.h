@@ -38,8 +38,8 @@ enum class Framework { kTombolo, kMegatron };
 std::string_view framework_name(Framework framework) noexcept;
 std::optional<Framework> framework_from_name(std::string_view name) noexcept;
 
-/// All that a framework can do to save memory, what costs least first: sharding the optimizer's state, which
-/// sends what is sent anyway in two parts, before computing again.
+/// Everything that a framework can do to save memory; what costs least comes first: sharding the optimizer's
+/// state, which sends what is sent anyway in two parts, before computing again.
 std::vector<Saving> savings_of(Framework framework);
 
 struct Job {
@@ -60,7 +60,7 @@ struct Job {
                                   ///< plain NCCL send/receive
   bool fp32_gradients = true;     ///< Megatron-LM; the bundled trainer has those of the model
   Framework framework = Framework::kTombolo;
-  /// Measured times of the layers; none: by FLOPs. Not part of the plan file.
+  /// Measured times of the layers; without them, times follow from FLOPs. Not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
 
   Saving saving() const noexcept { return {recompute, shard_optimizer}; }

@@ -1,6 +1,7 @@
-// A planner strategy is a record: its name, what it says of itself, what it can do, and the function that
-// plans. Help texts, checks, `auto` and tests read the one list of these records, so that a strategy is added
-// by a file of its own and a line of the list (docs/extending.md).
+// planner/strategies/ owns the strategies, one file each. A strategy is a record: its name, what it says of
+// itself, what it can do, and the function that plans. Help texts, checks, `auto` and tests read the one list
+// of these records, so that a strategy is added by a file of its own and a line of the list
+// (docs/extending.md).
 #pragma once
 
 #include <optional>

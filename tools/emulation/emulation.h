@@ -1,6 +1,6 @@
-// Clusters without the hardware: one network namespace per host, joined by bridges and shaped links. Needs no
-// root (a user namespace is made where needed). Where namespaces are not permitted, each host becomes a set
-// of loopback addresses and the rates are applied in the transport.
+// tools/emulation/ owns clusters without the hardware: one network namespace per host, joined by bridges and
+// shaped links. Needs no root (a user namespace is made where needed). Where namespaces are not permitted,
+// each host becomes a set of loopback addresses and the rates are applied in the transport.
 //
 // A holder process owns everything. It ends with the process that started it, however that one ends, and the
 // namespaces end with the holder.

@@ -150,7 +150,7 @@ std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
     if (child < 0) fail_errno(errno, "fork");
     if (child == 0) {
       tools::die_with_parent(holder, SIGKILL);
-      // Of the holder's descriptors it keeps the two devices and its orders.
+      // The child keeps only the two devices and its orders of the holder's descriptors.
       Descriptor first(::fcntl(taps[r][0].get(), F_DUPFD_CLOEXEC, kHigh));
       Descriptor second(::fcntl(taps[r][1].get(), F_DUPFD_CLOEXEC, kHigh));
       Descriptor orders(::fcntl(relay_descriptor(r), F_DUPFD_CLOEXEC, kHigh));

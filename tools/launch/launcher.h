@@ -30,7 +30,7 @@ struct LaunchOptions {
   std::vector<std::pair<std::string, std::string>> environment;
 
   const emulation::Emulation* emulation = nullptr;  ///< null: on this machine as it is
-  /// By rank; with an emulation only, see map_ranks(). Empty = block order.
+  /// The host of each rank; with an emulation only, see map_ranks(). Empty = block order.
   std::vector<std::string> rank_hosts;
   /// The cluster file that ranks see (TOMBOLO_CLUSTER) instead of the emulation's own: one with measured
   /// links.

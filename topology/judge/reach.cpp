@@ -35,7 +35,7 @@ std::vector<std::string> global_addresses(const Nic& nic) {
   return all;
 }
 
-/// By IP in one direction: from a NIC to an address of another.
+/// Judges by IP in one direction: from a NIC to an address of another.
 Reach one_way(const Nic& from, const Nic& to, const std::string& address) {
   if (auto network = covering(from.networks, address))
     return {Chance::kYes, fmt::format("{} is in {}, the network of {}", address, *network, from.name)};

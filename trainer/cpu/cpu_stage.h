@@ -1,5 +1,5 @@
-// The CPU back end: one pipeline stage in fp32, with kernels for every instruction set that this machine may
-// have.
+// trainer/cpu/ owns the CPU back end: one pipeline stage in fp32, with kernels for every instruction set that
+// this machine may have.
 #pragma once
 
 #include <memory>

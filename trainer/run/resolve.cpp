@@ -7,8 +7,8 @@ namespace tombolo::trainer {
 namespace {
 
 /// The value that `decider` sets, which a given option must equal; without one, the option or its default.
-int settle(std::string_view what, std::optional<int> option, std::optional<int> decided,
-           std::string_view decider, int default_value) {
+int agreed_value(std::string_view what, std::optional<int> option, std::optional<int> decided,
+                 std::string_view decider, int default_value) {
   if (!decided) return option.value_or(default_value);
   if (option && *option != *decided)
     fail(Cause::kInvalidUsage, "--{} {} contradicts {}, which says {}", what, *option, decider, *decided);
@@ -51,13 +51,15 @@ Job resolve(const TrainOptions& options) {
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;
   shape.layers =
-      settle("layers", options.layers, decided(&Shape::layers, &planner::Model::layers), decider, 4);
-  shape.width = settle("width", options.width, decided(&Shape::width, &planner::Model::hidden), decider, 128);
-  shape.heads = settle("heads", options.heads, decided(&Shape::heads, &planner::Model::heads), decider, 4);
-  shape.context =
-      settle("context", options.context, decided(&Shape::context, &planner::Model::context), decider, 128);
-  shape.vocabulary = settle("vocabulary", options.vocabulary,
-                            decided(&Shape::vocabulary, &planner::Model::vocabulary), decider, 256);
+      agreed_value("layers", options.layers, decided(&Shape::layers, &planner::Model::layers), decider, 4);
+  shape.width =
+      agreed_value("width", options.width, decided(&Shape::width, &planner::Model::hidden), decider, 128);
+  shape.heads =
+      agreed_value("heads", options.heads, decided(&Shape::heads, &planner::Model::heads), decider, 4);
+  shape.context = agreed_value("context", options.context, decided(&Shape::context, &planner::Model::context),
+                               decider, 128);
+  shape.vocabulary = agreed_value("vocabulary", options.vocabulary,
+                                  decided(&Shape::vocabulary, &planner::Model::vocabulary), decider, 256);
   shape.padded_vocabulary = stored ? stored->padded_vocabulary : padded_vocabulary(shape.vocabulary);
   shape.check();
   if (stored && plan) {
@@ -73,7 +75,8 @@ Job resolve(const TrainOptions& options) {
   }
   std::optional<int> planned_batch;
   if (plan) planned_batch = plan->job.global_batch;
-  const int batch = settle("batch", options.batch, planned_batch, fmt::format("plan {}", options.plan), 8);
+  const int batch =
+      agreed_value("batch", options.batch, planned_batch, fmt::format("plan {}", options.plan), 8);
   job.parallel = plan
                      ? parallel_config_of(*plan)
                      : even_parallel_config(shape, options.pipeline.value_or(1), options.replicas.value_or(1),

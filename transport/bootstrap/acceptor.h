@@ -32,7 +32,7 @@ class Acceptor {
   Acceptor(std::shared_ptr<const Local> local, Endpoint self);
 
   const std::shared_ptr<const Local>& local() const noexcept { return local_; }
-  /// With the ports. Its `listener` is 0.
+  /// This process's endpoint, with the ports; its `listener` is 0.
   const Endpoint& endpoint() const noexcept { return endpoint_; }
   /// The port on the NIC with that address; 0 = none.
   std::uint16_t port_of(const std::string& address) const noexcept;

@@ -51,7 +51,7 @@ bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
     if (sent > 0) one.rest.erase(one.rest.begin(), one.rest.begin() + sent);
     if (one.rest.empty()) shutdown(socket, SHUT_WR);
   }
-  // What comes now is nobody's.
+  // Nothing reads what comes now, so it is dropped.
   std::array<std::byte, 16 * 1024> dropped;
   ssize_t got = 0;
   do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);

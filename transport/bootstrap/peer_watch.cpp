@@ -9,7 +9,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// For what a peer that is gone had sent before.
+// So long the bytes are read that a peer had sent before it went.
 constexpr Duration kDrainTime = std::chrono::seconds(2);
 
 }  // namespace

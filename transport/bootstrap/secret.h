@@ -15,7 +15,7 @@ class Secret {
   static constexpr std::size_t kBytes = 16;
 
   static Secret random();
-  /// From any text (TOMBOLO_SECRET), by hashing.
+  /// Makes a secret from any text (TOMBOLO_SECRET), by hashing.
   static Secret from_text(std::string_view text);
   static Secret from_bytes(std::span<const std::byte, kBytes> bytes);
   std::span<const std::byte, kBytes> bytes() const noexcept { return bytes_; }
@@ -24,12 +24,12 @@ class Secret {
   std::array<std::byte, kBytes> bytes_{};
 };
 
-/// From the kernel's generator. Throws kSystem.
+/// Fills `bytes` from the kernel's generator. Throws kSystem.
 void random_bytes(std::span<std::byte> bytes);
 
 /// HMAC-SHA256 under the secret.
 std::array<std::byte, 32> authenticate(const Secret& secret, std::span<const std::byte> message);
-/// In constant time.
+/// Compares in constant time, so that the time tells nothing of where they differ.
 bool equal(std::span<const std::byte> left, std::span<const std::byte> right) noexcept;
 
 }  // namespace tombolo::transport

@@ -25,7 +25,7 @@ struct SocketAddress {
 /// "10.0.0.1:4711", "[fd00::1]:4711".
 std::string to_text(const SocketAddress& address);
 std::string to_text(const std::string& address, std::uint16_t port);
-/// Of the other end; "?" where the socket has none (any more).
+/// The address of the other end; "?" where the socket has none (any more).
 std::string peer_text(int socket);
 
 /// The other end's address with another port; nothing where the socket has no other end (any more).
@@ -35,7 +35,7 @@ std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noe
 /// there is no route.
 std::optional<SocketAddress> source_towards(const SocketAddress& peer) noexcept;
 
-/// Without regard to ports.
+/// Whether two addresses are of one host; their ports do not count.
 bool same_address(const SocketAddress& left, const SocketAddress& right) noexcept;
 
 /// True where both ends are the same socket: connecting to a free port of one's own address may choose that
@@ -81,8 +81,9 @@ Duration path_length(int socket) noexcept;
 /// window).
 Duration unanswered_for(int socket) noexcept;
 
-/// Reset, or ended by both: nothing moves on it any more. (After the peer's end a reset shows neither in
-/// recv(), which goes on to return 0, nor in what the kernel counts as unacknowledged.)
+/// True where the connection was reset, or both ends have ended it: nothing moves on it any more. (After the
+/// peer's end a reset shows neither in recv(), which goes on to return 0, nor in what the kernel counts as
+/// unacknowledged.)
 bool is_over(int socket) noexcept;
 
 }  // namespace tombolo::transport::bootstrap

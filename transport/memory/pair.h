@@ -1,4 +1,5 @@
-// Two connected in-process connections, for tests of everything above the transport.
+// transport/memory/ owns the transport within a process: two connected in-process connections, for tests of
+// everything above the transport.
 #pragma once
 
 #include <memory>

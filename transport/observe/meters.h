@@ -27,13 +27,13 @@ struct TotalsKey {
 
 /// No sum ever goes backwards, except for those marked "now".
 struct Totals {
-  // By the NICs that a connection was routed over.
+  // These are summed by the NICs that a connection was routed over.
   std::uint64_t connections = 0;  ///< opened so far
   std::uint64_t live = 0;         ///< now
   std::uint64_t sent_bytes = 0, received_bytes = 0, sent_messages = 0, received_messages = 0;
   std::uint64_t send_stalls = 0, receive_stalls = 0;
   std::uint64_t send_stalled_ns = 0, receive_stalled_ns = 0;
-  // By the NICs of its streams.
+  // These are summed by the NICs of its streams.
   std::uint64_t live_streams = 0;  ///< now, those that are up
   std::uint64_t stream_sent_bytes = 0, stream_received_bytes = 0;
   std::uint64_t sent_chunks = 0, received_chunks = 0, replayed = 0;

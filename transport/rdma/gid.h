@@ -1,4 +1,4 @@
-// By which of a port's addresses (GIDs) its queue pairs speak.
+// The choice among a port's addresses (GIDs): which one its queue pairs use.
 #pragma once
 
 #include <cstdint>

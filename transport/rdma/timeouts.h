@@ -5,8 +5,8 @@
 
 namespace tombolo::transport::rdma {
 
-/// Of one try: 4.096 us * 2^exponent (InfiniBand specification, "local ACK timeout"). Exponent 0 means for
-/// ever.
+/// How long one try takes: 4.096 us * 2^exponent (InfiniBand specification, "local ACK timeout"). Exponent 0
+/// means for ever.
 Duration ack_timeout(int exponent) noexcept;
 
 /// After how long a send to a peer that is silent fails, in the worst case: every try may last four times its

@@ -68,7 +68,7 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
   return offers;
 }
 
-/// Whether the kernel would send to the peer's address by this NIC. Without any route: no.
+/// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
 bool leaves_by(const Offer& local, const Offer& peer) {
   const auto source = bootstrap::source_towards(bootstrap::SocketAddress::parse(peer.address, peer.port));
   return source && bootstrap::same_address(*source, bootstrap::SocketAddress::parse(local.address, 0));

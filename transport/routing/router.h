@@ -66,9 +66,9 @@ struct Choice {
 /// Whether the kernel would send to the peer's address by this NIC; null: always.
 using OnRoute = std::function<bool(const Offer& local, const Offer& peer)>;
 
-/// Pure: for every carrier that both ends can use its best pair of offers of equal fabric, best first: shared
-/// memory inside a host, then by kind, by route, by the lower of the two rates. Throws kUnsupported where
-/// nothing is allowed, listing every pair and why it was rejected.
+/// The best pair of offers of equal fabric for every carrier that both ends can use, best carrier first:
+/// shared memory inside a host, then by kind, by route, by the lower of the two rates. A pure function.
+/// Throws kUnsupported where nothing is allowed, listing every pair and why it was rejected.
 std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Policy& policy,
                            const OnRoute& on_route = {});
 

@@ -1,5 +1,5 @@
-// Shared memory between processes of one host: a segment with a ring for each direction, and copies straight
-// from one process's memory into the other's.
+// transport/shm/ owns shared memory between processes of one host: a segment with a ring for each direction,
+// and copies straight from one process's memory into the other's.
 #pragma once
 
 #include <memory>

@@ -48,7 +48,7 @@ class Congestion {
  public:
   Congestion(CongestionRules rules, Log log) : rules_(std::move(rules)), log_(std::move(log)) {}
 
-  /// For a stream that is connected, so that its round trip is known.
+  /// Sets a stream's congestion control. It must be connected, so that its round trip is known.
   void begin(int socket, std::string_view nic) const noexcept;
 
   /// What look() remembers of a stream between two calls.

@@ -102,7 +102,7 @@ TcpConnection::~TcpConnection() {
   if (!error_) flush_out();
   acceptor_->close_connection(hello_.connection);
   if (!error_) leave();
-  // For what is left to say to the peer, and to answer it.
+  // The background thread says to the peer what is left to say, and answers it.
   acceptor_->background_progress().wake();
 }
 

@@ -42,9 +42,9 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
         dial(i, now);
       } catch (const Error& error) {
         // The peer said that it does not have this connection, or another process answered.
-        const bool final = error.cause() == Cause::kRemote && live_ == 0;
+        const bool gives_up = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(stream, now, error.what());
-        if (final) {
+        if (gives_up) {
           fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
                     {});
         }

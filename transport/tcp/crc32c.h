@@ -10,7 +10,7 @@ namespace tombolo::transport::tcp {
 /// With the processor's instruction where it has one (some 20 GB/s), else by table.
 std::uint32_t crc32c(std::span<const std::byte> data) noexcept;
 
-/// By table only; what the other is checked against.
+/// The same by table only: tests check the other against it.
 std::uint32_t crc32c_by_table(std::span<const std::byte> data) noexcept;
 
 }  // namespace tombolo::transport::tcp

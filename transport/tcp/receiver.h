@@ -125,7 +125,7 @@ class Receiver {
     bool end_ahead = false;           // goodbye, or the peer's end in order, was seen behind what waits
     bool any = false;                 // a chunk came before that was no replay
     std::uint64_t last_sequence = 0;  // of the last such chunk
-    std::uint64_t last_offset = 0;    // likewise
+    std::uint64_t last_offset = 0;    // of the last such chunk
     bool last_was_large = false;      // the last chunk
     bool damaged = false;             // the last frame
     std::uint32_t epoch = 0;
