@@ -69,8 +69,8 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   std::vector<const Strategy*> others = strategies();
   std::erase_if(others, [](const Strategy* one) { return one->capabilities.asks_others; });
   if (large)
-    std::ranges::stable_partition(others,
-                                  [](const Strategy* one) { return one->capabilities.simulates_few; });
+    std::stable_partition(others.begin(), others.end(),
+                          [](const Strategy* one) { return one->capabilities.simulates_few; });
   for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
