@@ -14,7 +14,6 @@
 namespace tombolo::trainer {
 namespace {
 
-constexpr int kTimedLayers = 3;
 constexpr int kTimedInFlight = 2;
 constexpr int kMicroBatchesPerStep = 4;
 
@@ -44,15 +43,14 @@ StageOptions timed_stage(const LayerTimesOptions& options) {
 /// A whole model that trains on random tokens and takes the time between its layers.
 class TimedModel {
  public:
-  explicit TimedModel(const LayerTimesOptions& options) : stage_(make_cpu_stage(timed_stage(options))) {
-    initialize(timed_stage(options).shape, 1, stage_->layout(), stage_->parameters());
+  TimedModel(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock)
+      : stage_(stage), clock_(clock) {
+    initialize(timed_stage(options).shape, 1, stage_.layout(), stage_.parameters());
     std::mt19937 random(1);
     tokens_.resize(static_cast<std::size_t>(options.rows) * static_cast<std::size_t>(options.shape.context));
     for (auto& token : tokens_)
       token = static_cast<std::int32_t>(random() % static_cast<unsigned>(options.shape.vocabulary));
   }
-
-  StageCompute& stage() { return *stage_; }
 
   /// False where the deadline cut the step short.
   bool step(Samples& samples, const std::optional<Deadline>& deadline) {
@@ -63,11 +61,11 @@ class TimedModel {
       if (micro_batch + 1 < kMicroBatchesPerStep) forward(micro_batch + 1, samples);
       backward(micro_batch, samples);
     }
-    const TimePoint begin = Clock::steady().now();
-    const double norm = stage_->gradient_square_sum();
-    stage_->update(adamw_step({}, steps_++, norm));
-    stage_->clear_gradients();
-    samples.update.push_back(to_seconds(Clock::steady().now() - begin));
+    const TimePoint begin = clock_.now();
+    const double norm = stage_.gradient_square_sum();
+    stage_.update(adamw_step({}, steps_++, norm));
+    stage_.clear_gradients();
+    samples.update.push_back(to_seconds(clock_.now() - begin));
     return true;
   }
 
@@ -75,9 +73,9 @@ class TimedModel {
   /// The five times at which a pass begins, leaves each of its three layers, and ends.
   template <typename Pass>
   std::vector<double> intervals(const Pass& pass) {
-    std::vector<TimePoint> times{Clock::steady().now()};
-    pass([&] { times.push_back(Clock::steady().now()); });
-    times.push_back(Clock::steady().now());
+    std::vector<TimePoint> times{clock_.now()};
+    pass([&] { times.push_back(clock_.now()); });
+    times.push_back(clock_.now());
     std::vector<double> seconds;
     for (std::size_t i = 1; i < times.size(); ++i) seconds.push_back(to_seconds(times[i] - times[i - 1]));
     return seconds;
@@ -85,7 +83,7 @@ class TimedModel {
 
   void forward(int micro_batch, Samples& samples) {
     const auto [first, second, third, head] = four(intervals(
-        [&](const Progress& progress) { stage_->forward(micro_batch, tokens_, tokens_, progress); }));
+        [&](const Progress& progress) { stage_.forward(micro_batch, tokens_, tokens_, progress); }));
     samples.layer_forward.insert(samples.layer_forward.end(), {second, third});
     samples.embedding_forward.push_back(first - (second + third) / 2);
     samples.head_forward.push_back(head);
@@ -93,7 +91,7 @@ class TimedModel {
 
   void backward(int micro_batch, Samples& samples) {
     const auto [last, second, first, embedding] = four(
-        intervals([&](const Progress& progress) { stage_->backward(micro_batch, tokens_, progress, {}); }));
+        intervals([&](const Progress& progress) { stage_.backward(micro_batch, tokens_, progress, {}); }));
     samples.layer_backward.insert(samples.layer_backward.end(), {second, first});
     samples.head_backward.push_back(last - (second + first) / 2);
     samples.embedding_backward.push_back(embedding);
@@ -103,7 +101,8 @@ class TimedModel {
     return {seconds.at(0), seconds.at(1), seconds.at(2), seconds.at(3)};
   }
 
-  std::unique_ptr<StageCompute> stage_;
+  StageCompute& stage_;
+  const Clock& clock_;
   std::vector<std::int32_t> tokens_;
   std::int64_t steps_ = 0;
 };
@@ -138,29 +137,35 @@ void share_update(double seconds, const StageParameters& layout, LayerTimes& tim
 
 }  // namespace
 
-LayerTimes time_layers(const LayerTimesOptions& options) {
-  LayerTimes times;
-  const StageOptions stage = timed_stage(options);
-  const std::size_t one = activation_bytes(stage, 1, false);
-  times.layer.kept_bytes = activation_bytes(stage, 2, false) - one;
-  times.head.kept_bytes = activation_bytes(stage, 1, true) - one;
-
-  TimedModel model(options);
+LayerTimes time_stage(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock) {
+  TimedModel model(stage, options, clock);
   Samples samples;
   model.step(samples, std::nullopt);  // pages and caches
   samples = {};
   if (options.ready) options.ready();
-  const Deadline deadline = Deadline::after(options.budget);
+  const Deadline deadline = Deadline::after(options.budget, clock);
   model.step(samples, std::nullopt);
   while (!deadline.passed() && model.step(samples, deadline)) {
   }
+  LayerTimes times;
   times.layer.forward = median(samples.layer_forward);
   times.layer.backward = median(samples.layer_backward);
   times.embedding.forward = median_above_zero(samples.embedding_forward);
   times.embedding.backward = median(samples.embedding_backward);
   times.head.forward = median(samples.head_forward);
   times.head.backward = median_above_zero(samples.head_backward);
-  share_update(median(samples.update), model.stage().layout(), times);
+  share_update(median(samples.update), stage.layout(), times);
+  return times;
+}
+
+LayerTimes time_layers(const LayerTimesOptions& options) {
+  const StageOptions stage = timed_stage(options);
+  const std::size_t one = activation_bytes(stage, 1, false);
+  const std::size_t layer = activation_bytes(stage, 2, false) - one,
+                    head = activation_bytes(stage, 1, true) - one;
+  LayerTimes times = time_stage(*make_cpu_stage(stage), options, Clock::steady());
+  times.layer.kept_bytes = layer;
+  times.head.kept_bytes = head;
   return times;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "trainer/model/model.h"
+#include "trainer/model/stage_compute.h"
 
 namespace tombolo::trainer {
 
@@ -37,5 +38,10 @@ struct LayerTimesOptions {
 /// caches hold what they hold in a pipeline, and takes the median of every part. Throws kInvalidUsage for a
 /// shape out of range, kSystem where memory does not suffice.
 LayerTimes time_layers(const LayerTimesOptions& options);
+
+/// The part of it that takes times, by any clock and of any stage that holds a whole model of kTimedLayers
+/// layers with two micro-batches in flight; no `kept_bytes`. Tests give it a stage whose times are known.
+LayerTimes time_stage(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock);
+inline constexpr int kTimedLayers = 3;
 
 }  // namespace tombolo::trainer

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "base/error.h"
 #include "planner/cost/memory.h"
+#include "trainer/cpu/cpu_stage.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -43,14 +46,102 @@ TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
   EXPECT_LT(8 * 2 * pass / 2, whole);
 }
 
-// 64 times the multiplications, 16 times the vocabulary: longer on any machine, whatever else it does.
-TEST(LayerTimes, AWiderLayerTakesLongerAndALargerVocabularyALongerHead) {
-  const LayerTimes narrow = times_of(timed_shape(64), 2), wide = times_of(timed_shape(512), 2),
-                   many = times_of(timed_shape(64, 4096), 2);
-  EXPECT_GT(wide.layer.forward, narrow.layer.forward);
-  EXPECT_GT(wide.layer.backward, narrow.layer.backward);
-  EXPECT_GT(many.head.forward, narrow.head.forward);
-  EXPECT_GT(many.embedding.update, narrow.embedding.update);
+/// A stage whose parts take known times, on a clock of its own; now and then a part is held up.
+class StageOfKnownTimes final : public StageCompute {
+ public:
+  explicit StageOfKnownTimes(const Shape& shape) {
+    StageOptions options;
+    options.shape = shape;
+    options.shape.layers = options.layers = kTimedLayers;
+    options.in_flight = 2;
+    held_ = make_cpu_stage(options);
+  }
+  FakeClock clock;
+  Duration embedding_forward{}, layer_forward{}, head_forward{};
+  Duration embedding_backward{}, layer_backward{}, head_backward{}, update_time{};
+
+  const StageParameters& layout() const noexcept override { return held_->layout(); }
+  StageMemory memory() const noexcept override { return held_->memory(); }
+  std::span<float> parameters() noexcept override { return held_->parameters(); }
+  std::span<float> gradients() noexcept override { return held_->gradients(); }
+  std::span<float> input(int micro_batch) noexcept override { return held_->input(micro_batch); }
+  std::span<const float> output(int micro_batch) const noexcept override {
+    return held_->output(micro_batch);
+  }
+  std::span<float> boundary_gradient(int micro_batch) noexcept override {
+    return held_->boundary_gradient(micro_batch);
+  }
+  std::span<const float> scores(int micro_batch, int row, int position) override {
+    return held_->scores(micro_batch, row, position);
+  }
+  double forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
+                 const Progress& progress) override {
+    take(embedding_forward);
+    for (int layer = 0; layer < kTimedLayers; ++layer) {
+      take(layer_forward);
+      progress();
+    }
+    take(head_forward);
+    return 0;
+  }
+  void backward(int, std::span<const std::int32_t>, const Progress& progress,
+                const GradientsFinal&) override {
+    take(head_backward);
+    for (int layer = 0; layer < kTimedLayers; ++layer) {
+      take(layer_backward);
+      progress();
+    }
+    take(embedding_backward);
+  }
+  void clear_gradients() noexcept override {}
+  double gradient_square_sum() const noexcept override { return 1; }
+  void update(const AdamWStep&) noexcept override { take(update_time); }
+
+ private:
+  void take(Duration duration) {
+    clock.advance(++parts_ % 11 == 0 ? duration + std::chrono::seconds(1) : duration);
+  }
+  std::unique_ptr<StageCompute> held_;
+  int parts_ = 0;
+};
+
+TEST(LayerTimes, AreThoseOfTheParts) {
+  using std::chrono::milliseconds;
+  StageOfKnownTimes stage(timed_shape(32));
+  stage.embedding_forward = milliseconds(3);
+  stage.layer_forward = milliseconds(20);
+  stage.head_forward = milliseconds(7);
+  stage.embedding_backward = milliseconds(5);
+  stage.layer_backward = milliseconds(41);
+  stage.head_backward = milliseconds(11);
+  stage.update_time = milliseconds(100);
+  LayerTimesOptions options;
+  options.shape = timed_shape(32);
+  options.budget = std::chrono::minutes(5);
+  const LayerTimes times = time_stage(stage, options, stage.clock);
+  EXPECT_NEAR(times.layer.forward, 0.020, 1e-9);
+  EXPECT_NEAR(times.layer.backward, 0.041, 1e-9);
+  EXPECT_NEAR(times.embedding.forward, 0.003, 1e-9);
+  EXPECT_NEAR(times.embedding.backward, 0.005, 1e-9);
+  EXPECT_NEAR(times.head.forward, 0.007, 1e-9);
+  EXPECT_NEAR(times.head.backward, 0.011, 1e-9);
+  // The update goes by parameters: what all parts hold together, each layer three times, is the whole.
+  const double norm_of_head = 2.0 * 32, parameters = static_cast<double>(stage.layout().size());
+  EXPECT_NEAR(3 * times.layer.update + times.embedding.update + 0.1 * norm_of_head / parameters, 0.1, 1e-3);
+}
+
+TEST(LayerTimes, TakeNoLongerThanTheirBudgetAndOneStep) {
+  StageOfKnownTimes stage(timed_shape(32));
+  stage.layer_forward = stage.layer_backward = std::chrono::milliseconds(10);
+  LayerTimesOptions options;
+  options.shape = timed_shape(32);
+  options.budget = std::chrono::seconds(20);
+  TimePoint warm;
+  options.ready = [&] { warm = stage.clock.now(); };
+  time_stage(stage, options, stage.clock);
+  // A pass takes 30 ms and is held up a second at most twice; a step has four each way.
+  EXPECT_GE(stage.clock.now() - warm, options.budget);
+  EXPECT_LT(stage.clock.now() - warm, options.budget + std::chrono::seconds(17));
 }
 
 TEST(LayerTimes, KeptBytesAreThoseThatThePlannerCounts) {
