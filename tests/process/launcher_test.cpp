@@ -193,10 +193,11 @@ TEST(RunCommand, AReaderThatGoesAwayLeavesTheRanksToFinish) {
   const std::string f = folder.path().string();
   auto done = run_program(
       {"/bin/sh", "-c",
-       fmt::format("({} run -n 2 --env F={} -- sh -c 'echo first; while [ ! -e $F/go ]; do sleep 0.01; done; "
-                   "echo second; echo third; touch $F/$$'; echo $? > {}/code) | {{ head -n 1; exec <&-; "
-                   "touch {}/go; }}",
-                   TOMBOLO_PROGRAM, f, f, f)},
+       fmt::format(
+           "('{}' run -n 2 --env F={} -- sh -c 'echo first; while [ ! -e $F/go ]; do sleep 0.01; done; "
+           "echo second; echo third; touch $F/$$'; echo $? > {}/code) | {{ head -n 1; exec <&-; "
+           "touch {}/go; }}",
+           TOMBOLO_PROGRAM, f, f, f)},
       "", std::chrono::seconds(30));
   EXPECT_EQ(done.exit_code, 0) << done.error;
   EXPECT_TRUE(done.output == "[0] first\n" || done.output == "[1] first\n") << done.output;

@@ -32,7 +32,7 @@ if [ ! -e kernel ] || { [ -n "$version" ] && [ "$(cat stamp)" != "$stamp" ]; }; 
   depmod -b unpacked "$version"
   number=100
   for module in "${wanted[@]}"; do
-    modprobe -d unpacked -S "$version" --show-depends "$module" | sed -n 's/^insmod \([^ ]*\).*/\1/p'
+    modprobe -d unpacked -S "$version" --show-depends "$module" | sed -n 's/^insmod \(.*\.ko[^ ]*\).*/\1/p'
   done | awk '!seen[$0]++' | while read -r file; do
     number=$((number + 1))
     cp "$file" "modules/$number-$(basename "$file")"
