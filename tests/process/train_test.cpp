@@ -39,7 +39,8 @@ class Train : public testing::Test {
     std::ofstream(path("text"), std::ios::binary) << text;
   }
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  static std::string program() { return TOMBOLO_PROGRAM; }
+  /// For a shell: the folder's name may have a space in it.
+  static std::string program() { return std::string("'") + TOMBOLO_PROGRAM + "'"; }
   /// A small model, so that the tests take little time.
   std::string train(const std::string& options) const {
     return program() + " train --data " + path("text") +
