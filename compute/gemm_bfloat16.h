@@ -19,7 +19,9 @@ void pair_along_rows(float* to, std::size_t to_stride, const float* from, std::s
 void pair_rows(float* to, std::size_t to_stride, const float* from, std::size_t stride, std::size_t rows,
                std::size_t length) noexcept;
 
+#if defined(__x86_64__)
 /// Its `inner` counts pairs.
 extern const GemmKernels kGemmBfloat16;
+#endif
 
 }  // namespace tombolo::compute

@@ -59,11 +59,14 @@ ProductSpeed measure_products(double seconds, Precision precision) {
                            kColumns, kInner, {});
     return 2.0 * kRows * kColumns * kInner;
   });
-  const GemmKernels& best = precision == Precision::kBfloat16 ? kGemmBfloat16 : gemm_kernels(speed.most);
+  const GemmKernels* best = &gemm_kernels(speed.most);
+#if defined(__x86_64__)
+  if (precision == Precision::kBfloat16) best = &kGemmBfloat16;
+#endif
   volatile float kept = 0;  // keeps the compiler from removing the loop
   speed.peak = rate(seconds / 2, [&] {
     double operations = 0;
-    kept = best.registers_only(kRounds, &operations);
+    kept = best->registers_only(kRounds, &operations);
     return operations;
   });
   static_cast<void>(kept);
