@@ -55,7 +55,7 @@ PassSeconds measured(const Job& job, const std::vector<std::string_view>& device
 }
 
 /// Replaces estimates by the profile's measurements.
-void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlace& place,
+void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& place,
                    const std::vector<std::string_view>& devices, int tensor) {
   const Job& job = plan.job;
   const Profile& profile = *job.profile;
@@ -124,7 +124,7 @@ PassSeconds SlotCosts::stage(const Stage& stage, bool first, bool last) const no
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
   const Job& job = plan.job;
   const Model& model = job.model;
-  const RankPlace& first = plan.ranks[at(ranks.front())];
+  const RankPlacement& first = plan.ranks[at(ranks.front())];
   const Pipeline& pipeline = plan.pipelines[at(first.replica)];
   const int slots = plan.pipeline_size(first.replica);
   const double rows = pipeline.micro_batch, tensor = static_cast<double>(ranks.size());
@@ -132,7 +132,7 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   double speed = 0, memory_speed = 0;
   std::vector<std::string_view> devices;
   for (const int rank : ranks) {
-    const RankPlace& place = plan.ranks[at(rank)];
+    const RankPlacement& place = plan.ranks[at(rank)];
     const int host = view.host_index(place.host);
     if (job.profile) {
       const std::string_view device = view.host(host).devices[at(place.device)].name;

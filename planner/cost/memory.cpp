@@ -217,7 +217,7 @@ std::vector<RankMemory> memory_by_rank(const Plan& plan) {
   for (int replica = 0; replica < plan.data_size(); ++replica)
     known[at(replica)].resize(at(plan.pipeline_size(replica)));
   std::vector<RankMemory> result;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     auto& memory = known[at(place.replica)][at(place.stage)];
     if (!memory) memory = rank_memory(plan, place.replica, place.stage);
     result.push_back(*memory);

@@ -108,7 +108,7 @@ void fail_nothing_fits(const SearchContext& context, const Job& job, const GridR
                        const std::vector<Candidate>& candidates) {
   const Candidate& closest = *std::ranges::min_element(candidates, {}, &Candidate::missing_bytes);
   const Plan& plan = closest.plan;
-  const RankPlace& place = plan.ranks[at(closest.missing_rank)];
+  const RankPlacement& place = plan.ranks[at(closest.missing_rank)];
   const RankMemory& memory = plan.prediction.memory[at(closest.missing_rank)];
   std::vector<std::string> all = remedies(context, rule, job, closest);
   all.push_back(fmt::format("with {} there", format_size(memory.total)));

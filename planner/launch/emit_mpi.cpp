@@ -35,7 +35,7 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
       "hosts=$(mktemp) || exit 1\n"
       "trap 'rm -f \"$hosts\"' EXIT\n"
       "cat > \"$hosts\" <<'END'\n";
-  for (const RankPlace* place : order) out += place->host + '\n';
+  for (const RankPlacement* place : order) out += place->host + '\n';
   out +=
       "END\n"
       "passed=\n"

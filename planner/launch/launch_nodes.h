@@ -23,7 +23,7 @@ struct Node {
 };
 
 /// The plan's ranks in that order.
-std::vector<const RankPlace*> numbered(const Plan& plan, Numbering numbering);
+std::vector<const RankPlacement*> numbered(const Plan& plan, Numbering numbering);
 /// Nodes in that order; empty where some host's ranks are not in a row, as launchers that start a node's
 /// ranks together need them.
 std::vector<Node> nodes_of(const Plan& plan, Numbering numbering);

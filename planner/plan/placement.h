@@ -17,7 +17,7 @@ struct LauncherSlot {
 };
 
 struct Placement {
-  std::vector<RankPlace> ranks;  ///< by launcher rank
+  std::vector<RankPlacement> ranks;  ///< by launcher rank
   /// Consecutive stages on one cluster: how many, on which, and their speed together (FLOP/s).
   struct Span {
     std::string cluster;

@@ -40,7 +40,7 @@ struct Pipeline {
 };
 
 /// Where launcher rank r (index in Plan::ranks) runs, and which pipeline slot it takes.
-struct RankPlace {
+struct RankPlacement {
   std::string host;
   int device = 0;  ///< index in the host's devices
   int stage = 0;   ///< its slot in the pipeline
@@ -77,11 +77,11 @@ struct Prediction {
 struct Plan {
   static constexpr int kVersion = 1;
 
-  std::string strategy;             ///< a strategy's name, or what a person calls theirs
-  std::string routing;              ///< "per-peer" or "shared"
-  Job job;                          ///< with every choice filled in; where replicas differ, the first one's
-  std::vector<Pipeline> pipelines;  ///< by replica
-  std::vector<RankPlace> ranks;     ///< of those that take part
+  std::string strategy;              ///< a strategy's name, or what a person calls theirs
+  std::string routing;               ///< "per-peer" or "shared"
+  Job job;                           ///< with every choice filled in; where replicas differ, the first one's
+  std::vector<Pipeline> pipelines;   ///< by replica
+  std::vector<RankPlacement> ranks;  ///< of those that take part
   std::vector<IdleDevice> left_out;
   std::vector<Group> groups;
   Prediction prediction;

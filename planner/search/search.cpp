@@ -82,7 +82,7 @@ Missing missing_memory(const Plan& plan, const ClusterView& view) {
   return most;
 }
 
-std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed) {
+std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed) {
   const auto& device = view.host(view.host_index(place.host)).devices[at(place.device)];
   if (device.memory_bytes <= 0) return 0;
   const auto available = static_cast<std::uint64_t>(device.memory_bytes);

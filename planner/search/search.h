@@ -71,6 +71,6 @@ struct Missing {
 Missing missing_memory(const Plan& plan, const ClusterView& view);
 
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
-std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed);
+std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed);
 
 }  // namespace tombolo::planner

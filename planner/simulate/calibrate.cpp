@@ -60,7 +60,7 @@ class Calibrator {
   Calibrator(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run)
       : plan_(plan), run_(run), given_(cluster), cluster_(cluster), original_(plan.job.profile) {
     if (original_) sending_seconds_per_byte_ = original_->sending_seconds_per_byte;
-    for (const RankPlace& place : plan.ranks) {
+    for (const RankPlacement& place : plan.ranks) {
       const int host = host_at(cluster, place.host);
       const auto& devices = cluster.hosts[at(host)].devices;
       TOMBOLO_CHECK(at(place.device) < devices.size(), "device={} of {}", place.device, devices.size());
@@ -123,7 +123,7 @@ class Calibrator {
   }
 
   bool on_processors() const {
-    return std::ranges::all_of(plan_.ranks, [&](const RankPlace& place) {
+    return std::ranges::all_of(plan_.ranks, [&](const RankPlacement& place) {
       const auto& devices = given_.hosts[at(host_at(given_, place.host))].devices;
       return devices[at(place.device)].kind == topology::DeviceKind::kCpu;
     });
@@ -267,7 +267,7 @@ std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& 
   }
   // Tensor-parallel ranks work alike, and only the first has spans.
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     if (place.tensor > 0) ranks[rank] = ranks[at(plan.rank_at(place.stage, place.replica))];
   }
   return ranks;

@@ -9,7 +9,7 @@ Json to_chrome_trace(const Simulation& simulation, const Plan& plan) {
   constexpr int kCompute = 0, kSend = 1, kReduce = 2;
   Json events = Json::array();
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     const auto name = [&](const char* what, int thread, const std::string& text) {
       events.push_back(
           {{"ph", "M"}, {"pid", rank}, {"tid", thread}, {"name", what}, {"args", {{"name", text}}}});

@@ -27,7 +27,7 @@ FluidEngine::Activity StepNetwork::add(const TransferEnd& from, const TransferEn
 FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const TransferEnd& to, double bytes) {
   const Path& path = view_.path(from.host, to.host);
   if (path.bytes_per_second <= 0) return engine_.add_delay(0);
-  const RankPlace& source = plan_.ranks[at(from.rank)];
+  const RankPlacement& source = plan_.ranks[at(from.rank)];
   if (view_.host(from.host).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
     // GPUs have links of their own; those of one slot send together.
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);

@@ -96,7 +96,7 @@ Plan dedicated(const SearchContext& context, const HostPaths& paths, const Plan&
     for (int replica = 0; replica < plan.job.data; ++replica) {
       const auto& ranks = workers.ranks[at(order[at(stage * plan.job.data + replica)])];
       for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
-        RankPlace& place = result.ranks[at(ranks[tensor])];
+        RankPlacement& place = result.ranks[at(ranks[tensor])];
         place.stage = stage;
         place.replica = replica;
         place.tensor = static_cast<int>(tensor);

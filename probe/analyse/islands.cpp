@@ -97,41 +97,41 @@ Names without(const Names& all, const Names& some) {
 }
 
 /// The hosts of one cluster that are on one island.
-struct Part {
+struct IslandMembers {
   const Island* island = nullptr;
   Names hosts;
 };
 
-std::vector<Part> parts_of(const topology::ClusterFile& cluster, const std::string& name,
-                           const std::vector<Island>& islands) {
-  std::vector<Part> parts;
+std::vector<IslandMembers> members_by_island(const topology::ClusterFile& cluster, const std::string& name,
+                                             const std::vector<Island>& islands) {
+  std::vector<IslandMembers> members;
   for (const Island& island : islands) {
-    Part part{&island, {}};
+    IslandMembers here{&island, {}};
     for (const std::string& host : island.hosts)
-      if (cluster.find_host(host)->cluster == name) part.hosts.push_back(host);
-    if (!part.hosts.empty()) parts.push_back(std::move(part));
+      if (cluster.find_host(host)->cluster == name) here.hosts.push_back(host);
+    if (!here.hosts.empty()) members.push_back(std::move(here));
   }
-  return parts;
+  return members;
 }
 
-void compare_cluster(const BestLinks& links, const std::string& name, const std::vector<Part>& parts,
-                     std::vector<std::string>& findings) {
-  if (parts.size() == 1 && !parts[0].island->close && parts[0].hosts.size() > 1) {
-    const Names& hosts = parts[0].hosts;
+void compare_cluster(const BestLinks& links, const std::string& name,
+                     const std::vector<IslandMembers>& members, std::vector<std::string>& findings) {
+  if (members.size() == 1 && !members[0].island->close && members[0].hosts.size() > 1) {
+    const Names& hosts = members[0].hosts;
     findings.push_back(fmt::format(
         "hosts {} stand in cluster {}, but reach the others about as fast ({}) as each other ({})",
         fmt::join(hosts, " "), name, rate_text(links.typical(hosts, without(links.hosts(), hosts))),
         rate_text(links.typical(hosts, hosts))));
   }
-  if (parts.size() < 2) return;
+  if (members.size() < 2) return;
   std::vector<std::string> texts;
   double between = 0;
-  for (const Part& part : parts) {
-    const double inside = links.typical(part.hosts, part.hosts);
-    texts.push_back(fmt::format("{}{}", fmt::join(part.hosts, " "),
+  for (const IslandMembers& here : members) {
+    const double inside = links.typical(here.hosts, here.hosts);
+    texts.push_back(fmt::format("{}{}", fmt::join(here.hosts, " "),
                                 inside > 0 ? fmt::format(" ({} inside)", rate_text(inside)) : std::string()));
-    for (const Part& other : parts)
-      if (&other != &part) between = std::max(between, links.typical(part.hosts, other.hosts));
+    for (const IslandMembers& other : members)
+      if (&other != &here) between = std::max(between, links.typical(here.hosts, other.hosts));
   }
   findings.push_back(fmt::format("cluster {} falls into islands: {}; between them {}", name,
                                  fmt::join(texts, " | "), rate_text(between)));
@@ -245,7 +245,7 @@ std::vector<std::string> compare_islands(const topology::ClusterFile& cluster,
   const BestLinks links(cluster);
   std::vector<std::string> findings;
   for (const std::string& name : cluster.clusters())
-    compare_cluster(links, name, parts_of(cluster, name, islands), findings);
+    compare_cluster(links, name, members_by_island(cluster, name, islands), findings);
   for (const Island& island : islands) compare_island(cluster, links, island, findings);
   compare_fabrics(cluster, islands, findings);
   return findings;

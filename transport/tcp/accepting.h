@@ -51,7 +51,7 @@ class TcpAccepting final : public Connecting {
 
 /// A stream as a connection takes it over. Its target is where the connecting end's process accepts streams
 /// itself.
-EstablishedStream established_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
-                                     bootstrap::AuthenticatedStream stream);
+ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
+                                 bootstrap::AuthenticatedStream stream);
 
 }  // namespace tombolo::transport::tcp

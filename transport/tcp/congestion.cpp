@@ -111,7 +111,7 @@ void Congestion::begin(int socket, std::string_view nic) const noexcept {
 }
 
 void Congestion::look(int socket, std::string_view nic, Watch& watch) const noexcept {
-  if (watch.settled) return;
+  if (watch.decided) return;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
@@ -123,7 +123,7 @@ void Congestion::look(int socket, std::string_view nic, Watch& watch) const noex
   watch.sent = info.tcpi_segs_out;
   watch.repeated = info.tcpi_total_retrans;
   if (!loses_without_queue(sample) || rules_.choice(nic, sample.shortest >= kLongPath) != kAuto) return;
-  watch.settled = true;
+  watch.decided = true;
   if (congestion_of(socket) == kForLoss) return;
   set(socket, nic, kForLoss, false);
   if (congestion_of(socket) != kForLoss) return;

@@ -54,7 +54,7 @@ class Congestion {
   /// What look() remembers of a stream between two calls.
   struct Watch {
     std::uint64_t sent = 0, repeated = 0;
-    bool settled = false;
+    bool decided = false;  ///< its congestion control has been chosen for good
   };
   /// For a stream that carries data, now and then (a system call each): under "auto", one that loses without
   /// a queue gets what begin() gives long paths.

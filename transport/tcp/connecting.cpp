@@ -42,7 +42,7 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
           ? settings_->options.streams
           : streams_to_begin({bootstrap::path_length(dialed[0].socket()), targets_[0]->bytes_per_second,
                               window_of_this_host()}));
-  Established made;
+  SetUpResult made;
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.connecting = true;

@@ -43,7 +43,7 @@ SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(Established from)
+TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
       local_(acceptor_->local()),
@@ -59,7 +59,7 @@ TcpConnection::TcpConnection(Established from)
   grow(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    EstablishedStream& given = from.streams[i];
+    ConnectedStream& given = from.streams[i];
     stream.socket = std::move(given.socket);
     stream.tls = std::move(given.tls);
     stream.local_nic = std::move(given.local_nic);

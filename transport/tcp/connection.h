@@ -28,7 +28,7 @@
 namespace tombolo::transport::tcp {
 
 /// A stream as the handshake hands it over.
-struct EstablishedStream {
+struct ConnectedStream {
   Descriptor socket;
   std::string local_nic, peer_nic;
   std::shared_ptr<NicRateLimit> limit;  ///< may be null
@@ -39,7 +39,7 @@ struct EstablishedStream {
 };
 
 /// What the handshake hands over.
-struct Established {
+struct SetUpResult {
   std::shared_ptr<const TcpSettings> settings;
   std::shared_ptr<bootstrap::Acceptor> acceptor;
   bool connecting = false;  ///< this end opens streams; the other waits for them
@@ -49,12 +49,12 @@ struct Established {
   double bytes_per_second = 0;  ///< that the NICs promise together; 0 = unknown
   /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
-  std::vector<EstablishedStream> streams;
+  std::vector<ConnectedStream> streams;
 };
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
-  explicit TcpConnection(Established established);
+  explicit TcpConnection(SetUpResult from);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has what was reported as sent.
   ~TcpConnection() override;
 

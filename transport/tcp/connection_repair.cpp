@@ -247,7 +247,7 @@ void TcpConnection::take_arrivals() noexcept {
     }
     lose(index, 0);
     if (error_) return;
-    auto made = established_stream(*settings_, *acceptor_, std::move(*arrival));
+    auto made = connected_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
     stream.local_nic = std::move(made.local_nic);
     stream.peer_nic = std::move(made.peer_nic);

@@ -54,7 +54,7 @@ void PathControl::begin_period() noexcept {
 }
 
 std::size_t PathControl::decide(const PathLook& look) noexcept {
-  if (settled() || look.streams == 0) return 0;
+  if (converged() || look.streams == 0) return 0;
   // A measurement is of a fixed number of streams that are all there.
   if (look.missing != 0 || look.streams != streams_) {
     streams_ = look.streams;
@@ -84,7 +84,7 @@ std::size_t PathControl::decide(const PathLook& look) noexcept {
   if (before_ > 0) {
     futile_ = rate >= kWorthIt * before_ ? 0 : futile_ + 1;
     before_ = 0;
-    if (settled()) return 0;
+    if (converged()) return 0;
   }
   const bool all = look.bytes_per_second > 0 && rate >= kNearlyAll * look.bytes_per_second;
   if (!held || all || look.streams >= most_) return 0;

@@ -50,7 +50,7 @@ class PathControl {
 
   /// How many streams to add now.
   std::size_t decide(const PathLook& look) noexcept;
-  bool settled() const noexcept { return futile_ == kMostFutile; }
+  bool converged() const noexcept { return futile_ == kMostFutile; }
 
  private:
   static constexpr unsigned kMostFutile = 2;
