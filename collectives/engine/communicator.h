@@ -74,7 +74,7 @@ class Communicator {
 
   int rank() const noexcept;
   int size() const noexcept;
-  /// All ranks' hosts and clusters, by rank.
+  /// The hosts and clusters of all ranks, by rank.
   const std::vector<Member>& members() const noexcept;
 
   /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
@@ -98,7 +98,7 @@ class Communicator {
   /// Both hold size() * count elements; not in place.
   void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
   void barrier();
-  /// Calls the function of that collective: for calls that are recorded and made later.
+  /// Calls the member function of that collective. For calls that are recorded and made later.
   void run(const CollectiveCall& call);
   /// Throws kInvalidUsage where the arguments cannot be right: buffers missing or overlapping, a root that is
   /// no rank, a count beyond memory. Does nothing else.
@@ -119,7 +119,7 @@ class Communicator {
   void connect_to(int peer);
   /// How the connection to `peer` was routed; nothing where none has been opened so far.
   std::optional<transport::Route> route_to(int peer) const;
-  /// By pair of NICs, over all connections opened so far.
+  /// Payload by pair of NICs, over all connections opened so far.
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;
