@@ -1,5 +1,5 @@
-// What a peer needs to reach this process: published through the rendezvous, or inside NCCL's 128-byte
-// handle.
+// What a peer needs to know to reach this process. It is published through the rendezvous, or inside NCCL's
+// 128-byte handle.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr std::string_view kCarrierNames[] = {"tcp", "shm", "rdma", "ucx"
 /// Endpoint::carriers has a bit for each.
 inline constexpr std::size_t kMostCarriers = 8;
 
-/// "carrier 4" where this build has no name for the value.
+/// A carrier's name; "carrier 4" where this build has none for the value.
 std::string_view carrier_name(Carrier carrier) noexcept;
 
 /// One NIC that accepts connections.

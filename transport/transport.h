@@ -42,8 +42,8 @@ enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
 
 enum class MemoryKind : std::uint8_t { kHost, kCuda };
 
-/// A registration of a buffer with a connection; backends derive from it. Deregistered by destruction, which
-/// must come before the connection's.
+/// A registration of a buffer with a connection; backends derive from it. Its destructor deregisters, and
+/// must run before the connection's.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -135,7 +135,8 @@ class Connecting {
  public:
   /// Destroying it before it is ready abandons the attempt.
   virtual ~Connecting() = default;
-  /// The connection once ready; null: ask again. Throws when it cannot be made or the deadline passed.
+  /// The connection once it is ready; null means "ask again". Throws when it cannot be made or the deadline
+  /// has passed.
   virtual std::unique_ptr<Connection> poll() = 0;
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 };
@@ -145,8 +146,9 @@ class Listener {
   virtual ~Listener() = default;
   /// What a peer needs to connect.
   virtual const Endpoint& endpoint() const noexcept = 0;
-  /// The next authenticated connection; null: ask again. Peers that fail the handshake (wrong secret, wrong
-  /// version, garbage, half-open past the deadline) are dropped and logged, and do not disturb the others.
+  /// The next authenticated connection; null means "ask again". Peers that fail the handshake (wrong secret,
+  /// wrong version, garbage, half-open past the deadline) are dropped and logged, and do not disturb the
+  /// others.
   virtual std::unique_ptr<Connection> accept() = 0;
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 };

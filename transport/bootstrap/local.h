@@ -14,7 +14,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Immutable once made; shared by what a router made, which may outlive it.
+/// Immutable once made. It is shared by everything that a router has made, which may outlive the router.
 struct Local {
   std::string host;
   std::uint32_t cluster = 0;  ///< Endpoint::cluster_id
@@ -27,7 +27,7 @@ struct Local {
   Log log;
   const Clock* clock = nullptr;
 
-  /// Null where this process cannot use that carrier.
+  /// The backend of that carrier; null where this process cannot use it.
   Backend* backend_of(Carrier carrier) const noexcept {
     for (const auto& backend : backends)
       if (backend->carrier() == carrier) return backend.get();

@@ -63,7 +63,7 @@ struct Choice {
   std::vector<std::pair<std::size_t, std::size_t>> more = {};
 };
 
-/// Whether the kernel would send to the peer's address by this NIC; null: always.
+/// Tells whether the kernel would send to the peer's address by this NIC; null stands for "always".
 using OnRoute = std::function<bool(const Offer& local, const Offer& peer)>;
 
 /// The best pair of offers of equal fabric for every carrier that both ends can use, best carrier first:
@@ -79,7 +79,7 @@ std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
   Secret secret;
-  /// What to do where the two ends' secrets differ, for messages.
+  /// What error messages recommend where the two ends' secrets differ.
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
   Policy policy;
   TcpOptions tcp;
@@ -93,15 +93,17 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
-  /// Transports beside this build's own (routing/backends.cpp). Each must have a carrier of its own.
+  /// Makers of transports beside this build's own (routing/backends.cpp). Each must have a carrier of its
+  /// own.
   std::vector<BackendMaker> extra_backends = {};
 
-  /// All that transport_parameters() say, and what the cluster file says of fabrics and of RDMA (null:
-  /// nothing). Host, secret and log are the caller's.
+  /// Options from the environment (transport_parameters()) and from what the cluster file says of fabrics and
+  /// of RDMA (null: no file). Host, secret and log are left to the caller.
   static RouterOptions from_environment(const topology::ClusterFile* cluster = nullptr);
 };
 
-/// Makes listeners and connections. Use from one thread; what it makes may move to other threads one by one.
+/// Makes listeners and connections. It is used from one thread; what it makes may move to other threads one
+/// by one.
 class Router {
  public:
   explicit Router(RouterOptions options);
