@@ -1,4 +1,4 @@
-// What a NIC is: the facts that detection finds and that the cluster file states.
+// A NIC: the facts that detection finds and that the cluster file states.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ std::optional<NicKind> nic_kind_from_name(std::string_view name) noexcept;
 /// True for every kind but TCP.
 bool is_rdma(NicKind kind) noexcept;
 
-/// How an interface came to be. Only physical ones (and those a cluster file names) carry traffic by default.
+/// What an interface is. Only physical ones (and those that a cluster file names) carry traffic by default.
 enum class NicRole {
   kPhysical,
   kVirtualFunction,

@@ -18,7 +18,7 @@ bool is_local(const std::string& address) {
          address.starts_with("127.") || address == "::1";
 }
 
-/// The prefix among `prefixes` that an address lies in; the longest.
+/// The longest prefix among `prefixes` in which an address lies.
 std::optional<std::string> covering(const std::vector<std::string>& prefixes, const std::string& address) {
   std::optional<std::string> best;
   auto length = [](const std::string& prefix) { return std::atoi(prefix.c_str() + prefix.find('/') + 1); };

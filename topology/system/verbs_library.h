@@ -28,7 +28,7 @@ class VerbsLibrary {
  public:
   /// Nothing where the library is absent or lacks a function; `*problem` then says why.
   static std::optional<VerbsLibrary> load(std::string* problem);
-  /// Opens each device briefly.
+  /// Lists the devices; each is opened for a moment.
   std::vector<VerbsDevice> devices() const;
 
  private:
