@@ -14,10 +14,11 @@
 namespace tombolo::probe {
 namespace {
 
-// About the size of a micro-batch's activations or of a bucket of gradients.
+// The size of message by which distances are compared: about that of a micro-batch's activations or of a
+// bucket of gradients.
 constexpr double kMessageBytes = 1 << 20;
-// The distance where nothing was measured, in slowest links: farther than any link, but not so far that the
-// differences between links vanish.
+// The distance of two hosts without a measured link, as a multiple of the slowest link's: farther than any
+// link, but not so far that the differences between links vanish.
 constexpr double kUnreached = 1000;
 
 using Names = std::vector<std::string>;
@@ -37,7 +38,7 @@ const topology::Nic* nic_of(const topology::ClusterFile& cluster, const std::str
   return nic == host->nics.end() ? nullptr : &*nic;
 }
 
-/// The best links between the hosts that links name.
+/// The best links between those hosts that links mention.
 class BestLinks {
  public:
   explicit BestLinks(const topology::ClusterFile& cluster) {
@@ -68,7 +69,7 @@ class BestLinks {
     const BestLink* link = find(from, to);
     return link != nullptr ? link->seconds : kUnreached * slowest_;
   }
-  /// The median rate from one set of hosts to another; 0 where none reaches any.
+  /// The median rate from one set of hosts to another; 0 where no link joins them.
   double typical(const Names& from, const Names& to) const {
     std::vector<double> rates;
     for (const std::string& a : from)
@@ -137,8 +138,8 @@ void compare_cluster(const BestLinks& links, const std::string& name,
                                  fmt::join(texts, " | "), rate_text(between)));
 }
 
-/// Reports several clusters on one island. At least one of them must have two hosts there: with one host each
-/// there is nothing to compare the rate between clusters with.
+/// Reports several clusters on one island. At least one of them must have two hosts there, because otherwise
+/// there is no rate inside a cluster with which to compare the rate between clusters.
 void compare_island(const topology::ClusterFile& cluster, const BestLinks& links, const Island& island,
                     std::vector<std::string>& findings) {
   if (!island.close) return;
@@ -232,7 +233,7 @@ void name_clusters(topology::ClusterFile& cluster, const std::vector<Island>& is
       host.cluster = name;
     }
   }
-  std::string rest;  // the cluster of hosts of which nothing was measured
+  std::string rest;  // the cluster for hosts of which no link was measured
   for (topology::Host& host : cluster.hosts) {
     if (!host.cluster.empty()) continue;
     if (rest.empty()) rest = next_name();
