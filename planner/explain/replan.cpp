@@ -10,8 +10,8 @@
 namespace tombolo::planner {
 namespace {
 
-/// A piece of the model that one rank holds: a layer, -1 for the embedding, or the number of layers for what
-/// follows the last; and which of how many shares.
+/// A piece of the model that one rank holds. `layer` is a layer, -1 for the embedding, or the number of
+/// layers for what follows the last layer; `tensor` and `degree` say which share of how many.
 struct Piece {
   int layer = 0, tensor = 0, degree = 1;
   auto operator<=>(const Piece&) const = default;
@@ -39,7 +39,8 @@ double bytes_of(const Plan& plan, const Piece& piece) {
   } else if (piece.layer < model.layers) {
     parameters = model.layer_parameters(piece.degree);
   } else {
-    // Where it is tied and one stage holds all, the output projection is the embedding that is there.
+    // Where the output projection is tied to the embedding and one stage holds both, it has no parameters of
+    // its own.
     const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
@@ -48,7 +49,7 @@ double bytes_of(const Plan& plan, const Piece& piece) {
   return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
 }
 
-/// Who holds a layer, whatever its share.
+/// The hosts that hold each layer, whatever their share of it.
 std::map<int, std::set<std::string>> holders(const Plan& plan, const topology::ClusterFile& cluster) {
   std::map<int, std::set<std::string>> hosts;
   for (const RankPlacement& place : plan.ranks) {
@@ -58,7 +59,7 @@ std::map<int, std::set<std::string>> holders(const Plan& plan, const topology::C
   return hosts;
 }
 
-/// The host that brings it soonest; empty where there is none.
+/// The host with the fastest path to `to`; empty where none reaches it.
 std::string nearest(const std::set<std::string>& hosts, const std::string& to, const ClusterView& view) {
   if (hosts.contains(to)) return to;
   std::string best;

@@ -1,4 +1,4 @@
-// A plan for Open MPI's mpirun: every rank on its host, in the plan's order.
+// Writes a plan for Open MPI's mpirun: every rank on its host, in the plan's order.
 #include <fmt/format.h>
 
 #include "planner/launch/emitters.h"

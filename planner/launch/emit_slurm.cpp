@@ -1,4 +1,4 @@
-// A plan as a job for Slurm's sbatch: every rank on its host, in the plan's order.
+// Writes a plan as a job for Slurm's sbatch: every rank on its host, in the plan's order.
 #include <fmt/format.h>
 
 #include <algorithm>

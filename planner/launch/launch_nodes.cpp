@@ -10,7 +10,7 @@
 namespace tombolo::planner {
 namespace {
 
-/// The Ethernet NIC that all hosts have under one name, for the frameworks' own sockets.
+/// The name of an Ethernet NIC that all hosts have, for the frameworks' own sockets.
 std::string common_ethernet(const Plan& plan, const topology::ClusterFile& cluster) {
   std::map<std::string, std::set<std::string>> hosts_with;
   std::set<std::string> hosts;

@@ -16,12 +16,11 @@ void PipelineBound::add_slot(const PassSeconds& pass) {
   ++slots_;
 }
 
-/// What the slots before take while this one cannot compute yet, or need not any more.
+/// The time that the slots before need while this one cannot compute yet, or has finished.
 double PipelineBound::outside(const PassSeconds& pass) const {
-  if (chunks_ > 1) return 0;  // the slots before are passed in parts
+  if (chunks_ > 1) return 0;  // with chunks, a micro-batch passes the slots before in parts
   if (schedule_ != Schedule::kZeroBubbleH1) return before_;
-  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are
-  // computed.
+  // While the last micro-batch goes back, up to slots_ + 1 postponed gradients of weights can be computed.
   return forward_before_ + std::max(0.0, input_before_ - (slots_ + 1) * pass.backward_weights);
 }
 

@@ -34,7 +34,7 @@ const char* bar_name(Bar::Kind kind) {
   return "?";
 }
 
-/// Ranks that share a rank's layers.
+/// The number of ranks that share a rank's layers, itself included.
 int sharers(const Plan& plan, int rank) {
   const RankPlacement& place = plan.ranks[at(rank)];
   return plan.stage(place.stage, place.replica).tensor;
@@ -92,7 +92,7 @@ std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan)
   for (const Span& span : simulation.spans)
     if (span.name != "send" && span.name != "all-reduce")
       busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
-  // Tensor-parallel ranks work alike, and only the first has spans.
+  // Tensor-parallel ranks work in step, and only the first has spans.
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {
     const RankPlacement& place = plan.ranks[rank];
     if (place.tensor > 0) busy[rank] = busy[at(plan.rank_at(place.stage, place.replica))];

@@ -5,12 +5,12 @@
 // without a message of ours in between. Active messages would announce a large one and wait for an answer;
 // streams have no messages.
 //  * Each connection has a worker of its own. One thread progresses it, so it needs no locks, but it costs
-// more memory and files than a shared worker would.
+//    more memory and files than a shared worker would.
 //  * Every message has its own tag (agreed.h), so that the N-th goes into the N-th receive.
 //  * UCX keeps small messages that come before their receive in memory of its own. The receiver grants how
-// far the sender may run ahead, by an empty message for every kCreditEvery messages that it took.
+//    far the sender may run ahead, by an empty message for every kCreditEvery messages that it took.
 //  * The control channel shows at once when the peer has gone; its goodbye there says how many messages it
-// had sent.
+//    had sent.
 #pragma once
 
 #include <array>
