@@ -41,7 +41,7 @@ class Deadline {
     return Deadline(clock, clock.now() + duration, duration);
   }
   bool passed() const noexcept { return clock_->now() >= at_; }
-  /// Never negative.
+  /// The time until then; never negative.
   Duration remaining() const noexcept {
     auto left = at_ - clock_->now();
     return left > Duration::zero() ? left : Duration::zero();

@@ -1,4 +1,4 @@
-// Reading JSON files that people write: every error names file, line and field.
+// Reads JSON files that people write: every error names file, line and field.
 #pragma once
 
 #include <cstddef>
@@ -54,12 +54,12 @@ class JsonCursor {
 
   std::string text() const;
   bool boolean() const;
-  /// A finite number.
+  /// The value as a finite number.
   double number() const;
   double positive_number() const;
   double number_at_least(double low) const;
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
-  /// One of the names; returns its index.
+  /// The value as one of the names; returns its index.
   std::size_t choice(std::initializer_list<std::string_view> names) const;
   bool is_text() const noexcept;
   bool is_number() const noexcept;
@@ -87,7 +87,7 @@ class JsonCursor {
 /// Writes `json`, indented by one space, via a temporary file and rename, so that a reader never sees half a
 /// file. Throws kSystem.
 void write_json_file(const std::string& path, const Json& json);
-/// The same, for text as it is.
+/// Writes a text as it is, in the same way.
 void write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace tombolo

@@ -1,5 +1,5 @@
-// Logging through a callback: the libraries own no logger, so NCCL's, a test's or a terminal's can be passed
-// in.
+// Logging through a callback: the libraries have no logger of their own, so that NCCL's, a test's or one that
+// prints can be passed in.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ class Log {
   Log() = default;
   Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
 
-  /// Lines "tombolo <level>: <text>" to standard error, one write each.
+  /// A Log that writes lines "tombolo <level>: <text>" to standard error, with one write each.
   static Log to_stderr(LogLevel level);
 
   bool enabled(LogLevel level) const noexcept { return sink_ && level <= level_; }
