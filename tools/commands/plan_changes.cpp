@@ -50,7 +50,7 @@ std::vector<Scenario> plan_scenarios(const std::vector<std::string>& changes, co
     try {
       scenario.unchanged_step = planner::simulate(today, changed, {.spans = false}).step_seconds;
     } catch (const Error&) {
-      // Today's plan needs a host that the change removes.
+      // The present plan needs a host that the change removes.
     }
     scenarios.push_back(std::move(scenario));
   }

@@ -23,8 +23,8 @@ constexpr std::size_t kMostRankRows = 64;
 constexpr double kMemoryWidth = 900, kMemoryLeft = 190, kMemoryRight = 150, kMemoryTop = 6, kMemoryBar = 15,
                  kMemoryRow = 24;
 
-/// Ranks that the drawings show: one of each stage of each replica, or where these are too many those of the
-/// first replica.
+/// The ranks that the drawings show: one of each stage of each replica, or where these are too many those of
+/// the first replica.
 std::vector<std::size_t> shown_ranks(const Plan& plan) {
   std::vector<std::size_t> ranks = first_ranks(plan);
   if (ranks.size() > kMostRankRows)
@@ -44,7 +44,7 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
   double top = 0;
   for (const std::size_t rank : ranks)
     top = std::max(top, static_cast<double>(plan.prediction.memory[rank].total));
-  // Where bars would be too short beside a device's whole memory, its size is only written.
+  // Where bars would be too short next to a device's whole memory, its size is only written.
   double limit = 0;
   for (const std::size_t rank : ranks) limit = std::max(limit, memory_of_device(cluster, plan.ranks[rank]));
   const bool limits = limit > 0 && limit < 4 * top;
