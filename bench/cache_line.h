@@ -9,8 +9,8 @@
 
 namespace tombolo::bench {
 
-/// To be made before fork(). Both processes then call measure() equally often, one of them leading. Waits
-/// busily.
+/// Must be made before fork(). Both processes then call measure() equally often, one of them leading. Waits
+/// by polling.
 class CacheLine {
  public:
   /// Throws kSystem.
