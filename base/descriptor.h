@@ -20,7 +20,7 @@ class Descriptor {
   }
   ~Descriptor() { reset(); }
 
-  /// Negative where there is none.
+  /// The descriptor; negative where there is none. This object still owns it.
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
   /// Gives the descriptor to the caller, who must close it.

@@ -12,6 +12,7 @@ namespace tombolo {
 
 enum class LogLevel { kError, kWarning, kInfo, kTrace };
 
+/// "error", "warning", "info", "trace".
 std::string_view log_level_name(LogLevel level) noexcept;
 
 /// A value type, cheap to copy. A default-constructed Log is silent. The sink may be called from any thread
@@ -26,6 +27,7 @@ class Log {
   /// A Log that writes lines "tombolo <level>: <text>" to standard error, with one write each.
   static Log to_stderr(LogLevel level);
 
+  /// Whether lines of that level go anywhere; for lines that are costly to make.
   bool enabled(LogLevel level) const noexcept { return sink_ && level <= level_; }
 
   template <typename... Args>

@@ -22,9 +22,9 @@ struct Parameter {
   std::string_view meaning;        ///< one or two sentences, with units
   std::string_view choices = {};   ///< for kChoice: "per-peer|shared"
 
-  /// The environment's text, or the default.
+  /// The text of the environment, or the default.
   std::string text() const;
-  /// True where the environment sets it.
+  /// Whether the environment sets it.
   bool is_set() const noexcept;
 
   // Each of these throws kInvalidUsage, naming the variable, its value and what it accepts.

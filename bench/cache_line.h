@@ -13,7 +13,7 @@ namespace tombolo::bench {
 /// by polling.
 class CacheLine {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no shared memory.
   CacheLine();
 
   /// Half of the time of a round trip, seconds: the mean of a few thousand.

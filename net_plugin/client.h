@@ -36,6 +36,8 @@ class Client {
   /// Does nothing up to v10.
   virtual abi::ncclResult_t finalize(void* context) = 0;
 
+  // The functions below call the members of the plugin's table that have the same meaning, with the arguments
+  // of NCCL's newest version. Handles, comms and requests are the plugin's.
   virtual abi::ncclResult_t devices(int* count) = 0;
   /// Fills v12's properties; fields that the plugin's version lacks stay as they were.
   virtual abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* properties) = 0;

@@ -16,9 +16,9 @@ namespace tombolo::probe {
 /// The rates that single pairs of NICs attained.
 class PairRates {
  public:
-  /// Bytes per second from the left to the right, and back.
+  /// Adds the bytes per second from the left to the right, and back.
   void add(const NicPair& pair, double forward, double backward);
-  /// From `pair`'s left to its right, and back; nothing where it was not measured.
+  /// Bytes per second from `pair`'s left to its right, and back; nothing where it was not measured.
   std::optional<std::pair<double, double>> find(const NicPair& pair) const;
 
  private:

@@ -67,10 +67,12 @@ class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
+  /// The next little-endian integer.
   template <typename Number>
   Number number() {
     return load_little_endian<Number>(raw(sizeof(Number)).data());
   }
+  /// The next `count` bytes, as a view of the bytes that were given.
   std::span<const std::byte> raw(std::size_t count) {
     if (count > bytes_.size() - at_) {
       fail(Cause::kRemote, "{} is truncated: {} bytes wanted at offset {} of {}", what_, count, at_,
@@ -80,7 +82,9 @@ class ByteReader {
     at_ += count;
     return part;
   }
+  /// A text after its length byte, made printable.
   std::string text() { return printable(raw(number<std::uint8_t>())); }
+  /// A text of `width` bytes without the zeros that pad it, made printable.
   std::string padded_text(std::size_t width) {
     auto part = raw(width);
     std::size_t length = 0;

@@ -69,7 +69,7 @@ bool same_host(const Endpoint& left, const Endpoint& right) noexcept;
 /// True where both name the same cluster. Two endpoints without a cluster are in one cluster.
 bool same_cluster(const Endpoint& left, const Endpoint& right) noexcept;
 
-/// 0 for the empty name, else a stable non-zero hash.
+/// The hash by which endpoints compare fabrics: 0 for the empty name, else stable and not 0.
 std::uint32_t fabric_hash(std::string_view fabric) noexcept;
 
 }  // namespace tombolo::transport

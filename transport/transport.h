@@ -96,6 +96,7 @@ class Connection {
 
   /// `data` must stay unchanged until the request is done. `memory` may be null for host memory.
   virtual Request* post_send(std::span<const std::byte> data, Memory* memory = nullptr) noexcept = 0;
+  /// `buffer` belongs to the request until that is done, and takes messages of up to its size.
   virtual Request* post_receive(std::span<std::byte> buffer, Memory* memory = nullptr) noexcept = 0;
 
   /// Progresses the connection. On kDone sets `bytes` to the message's real size and returns the request to
@@ -108,12 +109,14 @@ class Connection {
   /// Appends descriptors and events to poll(2) for before calling progress() again (not on the hot path).
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 
-  /// Null while healthy.
+  /// Why the connection has failed; null while it has not. Owned by the connection.
   virtual const Error* error() const noexcept = 0;
 
   /// What the connecting side passed in ConnectOptions::label (on both sides).
   virtual std::uint64_t label() const noexcept = 0;
+  /// How it was routed; valid as long as the connection.
   virtual const Route& route() const noexcept = 0;
+  /// A copy of its counters.
   virtual Statistics statistics() const noexcept = 0;
 };
 

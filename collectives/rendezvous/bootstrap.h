@@ -67,6 +67,7 @@ class Store {
   static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
                                         Deadline deadline, Log log);
   virtual ~Store() = default;
+  /// Sets the key, whatever it held.
   virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
   /// Waits until the key is there. Throws kTimeout naming the key.
   virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;

@@ -18,7 +18,9 @@ enum class Launcher {
   kSlurm,      ///< any program: for sbatch
   kMpi,        ///< any program under Open MPI's mpirun: run once
 };
+/// "megatron", "torchrun", "deepspeed", "slurm", "mpi".
 std::string_view launcher_name(Launcher launcher) noexcept;
+/// The launcher of that name; nothing where there is none.
 std::optional<Launcher> launcher_from_name(std::string_view name) noexcept;
 
 /// Writes a script for sh that starts the plan: hosts in the plan's order, each rank's device, the

@@ -51,7 +51,9 @@ struct Profile {
   double sending_seconds_per_byte = 0;
   std::vector<Measurement> measurements;
 
+  /// The kind of a layer, by its number in the model.
   std::string_view kind_of(int layer) const noexcept;
+  /// The sizes of a kind, owned by this object; null where they are what the model's shape gives.
   const Kind* find_kind(std::string_view name) const noexcept;
 
   /// The times of a layer of this kind for `micro_batch` rows on `tensor` ranks; nothing where neither the

@@ -18,6 +18,7 @@ enum class Schedule {
 };
 /// "gpipe", "1f1b", "interleaved", "zero-bubble-h1".
 std::string_view schedule_name(Schedule schedule) noexcept;
+/// The schedule of that name; nothing where there is none.
 std::optional<Schedule> schedule_from_name(std::string_view name) noexcept;
 
 struct Operation {

@@ -91,6 +91,7 @@ struct Plan {
   /// The number of slots of a replica's pipeline: as many as it has stages, or with c model chunks stages /
   /// c.
   int pipeline_size(int replica = 0) const;
+  /// The stages of a replica; with model chunks its virtual stages.
   const std::vector<Stage>& stages(int replica = 0) const;
   /// The stage that a slot holds; with model chunks the first of them.
   const Stage& stage(int slot, int replica = 0) const;
@@ -114,6 +115,7 @@ struct Plan {
   static Plan load(const std::string& path);
   static Plan parse(const JsonDocument& document);
   Json to_json() const;
+  /// Writes the file; a reader never sees half of it. Throws kSystem.
   void save(const std::string& path) const;
 };
 

@@ -13,7 +13,7 @@
 
 namespace tombolo::planner {
 
-/// By how much longer a device took than predicted: measured / predicted seconds.
+/// The factor by which a device took longer than predicted: measured / predicted seconds.
 struct Correction {
   std::string host;    ///< empty: every device of that name (a profile tells devices apart by name only)
   int device = 0;      ///< of the host

@@ -12,7 +12,7 @@ namespace tombolo::tools {
 /// that does not block it.
 class EndingSignals {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no descriptor.
   EndingSignals();
   ~EndingSignals();
   EndingSignals(const EndingSignals&) = delete;

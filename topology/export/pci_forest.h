@@ -21,8 +21,8 @@ struct PciNode {
 };
 
 struct PciForest {
-  /// By NUMA node (-1: unknown), then by address. Only the upstream port of a switch is a node, as in NCCL's
-  /// own view, so that every second step from a device upward is left out.
+  /// The root functions by NUMA node (-1: unknown), then by address. Only the upstream port of a switch is a
+  /// node, as in NCCL's own view, so that every second step from a device upward is left out.
   std::map<int, std::map<std::string, PciNode>> roots;
   std::vector<std::size_t> gpus, nics;  ///< those without a PCI function here
 };

@@ -91,8 +91,10 @@ struct ClusterFile {
   static ClusterFile load(const std::string& path);
   static ClusterFile parse(const JsonDocument& document);
   Json to_json() const;
+  /// Writes the file; a reader never sees half of it. Throws kSystem.
   void save(const std::string& path) const;
 
+  /// The host of that name, owned by this object; null where there is none.
   const Host* find_host(std::string_view name) const noexcept;
   /// Cluster names in order of first appearance.
   std::vector<std::string> clusters() const;
@@ -106,6 +108,7 @@ extern const Parameter kHostParameter;
 /// The cluster file of TOMBOLO_CLUSTER, or nothing where it is unset.
 std::optional<ClusterFile> cluster_file_from_environment();
 
+/// The environment parameters of this room.
 const std::vector<const Parameter*>& topology_parameters();
 
 }  // namespace tombolo::topology

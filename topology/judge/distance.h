@@ -49,6 +49,7 @@ struct DistanceMatrix {
   std::vector<Device> devices;
   std::vector<std::vector<std::string>> cells;  ///< "X", "PIX", "NV18", ...; "-" where a location is unknown
 };
+/// The matrix of a machine; the devices are in the order of its lists.
 DistanceMatrix distance_matrix(const Machine& machine);
 
 }  // namespace tombolo::topology

@@ -47,7 +47,7 @@ Reach one_way(const Nic& from, const Nic& to, const std::string& address) {
   return {Chance::kNo, fmt::format("{} has no route to {} of {}", from.name, address, to.name)};
 }
 
-/// By IP in both directions. The best address family decides, and within a family the worse direction.
+/// Judges by IP in both directions. The best address family decides, and within a family the worse direction.
 Reach by_ip(const Nic& from, const Nic& to) {
   const auto here = global_addresses(from), there = global_addresses(to);
   if (here.empty() || there.empty()) {

@@ -22,6 +22,7 @@ class SysTree {
   /// A folder, or a recorded tree in one file (TreeFile, whose errors are thrown here).
   explicit SysTree(const std::filesystem::path& root);
 
+  /// Whether there is a file or a folder.
   bool exists(std::string_view path) const;
   /// Names in a folder, sorted; empty where there is none.
   std::vector<std::string> names(std::string_view path) const;

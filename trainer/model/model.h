@@ -62,6 +62,7 @@ struct TensorInfo {
   bool per_layer;
   bool matrix;  ///< only matrices decay
 };
+/// The facts about a kind of tensor.
 const TensorInfo& tensor_info(Tensor tensor) noexcept;
 
 /// The number of elements of one layer's tensor (or of the tensor, where there is one for the whole model).

@@ -41,7 +41,7 @@ class GradientReducer {
   void reduce(const Bucket& bucket);
   void start_exchange();
   void finish_exchange();
-  /// False when the object is being destroyed.
+  /// Waits for the condition; false when the object is being destroyed.
   template <typename Condition>
   bool wait_for(Condition condition);
 

@@ -51,9 +51,9 @@ struct TrainOptions {
 
 /// Functions that the run calls, on rank 0 only except stop_requested.
 struct TrainHooks {
-  std::function<void(const Job&, const StageMemory&)> started;
-  std::function<void(const StepReport&)> stepped;
-  std::function<bool()> stop_requested;  ///< on every rank, between steps
+  std::function<void(const Job&, const StageMemory&)> started;  ///< once, before the first step
+  std::function<void(const StepReport&)> stepped;               ///< after every step
+  std::function<bool()> stop_requested;                         ///< on every rank, between steps
 };
 
 struct TrainResult {

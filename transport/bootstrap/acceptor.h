@@ -80,7 +80,7 @@ class Acceptor {
   void make_room();
   void resume_accepting();
   void expire();
-  /// True while the handshake goes on; false once it has succeeded or failed.
+  /// Moves a handshake. True while it goes on; false once it has succeeded or failed.
   bool advance(HalfOpen& half);
   bool secure(HalfOpen& half);
   bool advance_hello(HalfOpen& half);

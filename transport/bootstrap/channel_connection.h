@@ -77,7 +77,7 @@ class ChannelConnection : public HostMemoryConnection {
   /// Called by append_wait_handles() to note that the owner will sleep: the next round of progress ends that
   /// sleep.
   void fall_asleep() const noexcept;
-  /// True once after fall_asleep().
+  /// Whether the owner has slept since the last call: true once after fall_asleep().
   bool wake_up() noexcept {
     const bool slept = sleeps_;
     sleeps_ = false;

@@ -20,7 +20,7 @@ namespace tombolo::transport::bootstrap {
 /// Limits how long a test may take: its descriptor ends a sleep when the time is over.
 class TestTimer {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no timer.
   explicit TestTimer(const Clock* clock);
   void begin(const Deadline& whole);
   bool passed() const noexcept { return clock_->now() >= until_; }
@@ -94,7 +94,7 @@ class ChannelSetUp : public Connecting {
 
  private:
   int socket() const noexcept { return channel_.socket.get(); }
-  /// True once all is written.
+  /// Writes what is left of the message; true once all is written.
   bool write() {
     const Step step = writer_.write(socket());
     if (step == Step::kError) fail(Cause::kRemote, "{}: the control channel broke", description_);

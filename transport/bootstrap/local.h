@@ -34,11 +34,12 @@ struct Local {
     return nullptr;
   }
   TlsUse tls_use() const noexcept { return tls ? tls->options().use : TlsUse::kOff; }
-  /// True where a connection with a process of that cluster is encrypted.
+  /// Whether a connection with a process of that cluster must be encrypted.
   bool wants_tls(Carrier carrier, std::uint32_t peer_cluster) const noexcept {
     return tls && carrier == Carrier::kTcp && (tls_use() == TlsUse::kOn || peer_cluster != cluster);
   }
-  /// False where what leaves the cluster has to be encrypted, and that carrier cannot.
+  /// Whether the carrier may be used: not where what leaves the cluster must be encrypted and it cannot do
+  /// that.
   bool may_carry(Carrier carrier, std::uint32_t peer_cluster) const noexcept {
     return !tls || carrier == Carrier::kTcp || carrier == Carrier::kShm || peer_cluster == cluster;
   }

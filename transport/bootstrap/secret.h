@@ -14,9 +14,11 @@ class Secret {
  public:
   static constexpr std::size_t kBytes = 16;
 
+  /// Makes a secret from the kernel's generator. Throws kSystem.
   static Secret random();
   /// Makes a secret from any text (TOMBOLO_SECRET), by hashing.
   static Secret from_text(std::string_view text);
+  /// Makes a secret from the bytes() of another.
   static Secret from_bytes(std::span<const std::byte, kBytes> bytes);
   std::span<const std::byte, kBytes> bytes() const noexcept { return bytes_; }
 

@@ -20,7 +20,8 @@ struct TlsOptions {
   /// Paths of PEM files: this process's certificate (with the chain up to the authority), its key, and the
   /// authority that signed all certificates of the job. Either all three are given or none.
   std::string certificate = {}, key = {}, authority = {};
-  /// From TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE, TOMBOLO_TLS_KEY and TOMBOLO_TLS_AUTHORITY.
+  /// The options that these variables set: TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE, TOMBOLO_TLS_KEY and
+  /// TOMBOLO_TLS_AUTHORITY.
   static TlsOptions from_environment();
 };
 

@@ -39,7 +39,7 @@ class Device {
   const std::string& name() const noexcept { return name_; }
   ibv_context* context() const noexcept { return context_; }
   ibv_pd* domain() const noexcept { return domain_; }
-  /// Throws kSystem.
+  /// Asks the device for the port's present state. Throws kSystem where it does not answer.
   ibv_port_attr query_port(int port) const;
 
   /// The entries of the port's GID table that are in use.

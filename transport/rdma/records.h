@@ -27,7 +27,7 @@ struct Header {
   std::uint64_t sequence = 0, size = 0;
 
   void write(std::span<std::byte, kHeaderBytes> to) const noexcept;
-  /// Nothing where the bytes are no header.
+  /// Reads a header; nothing where the bytes are none.
   static std::optional<Header> read(std::span<const std::byte> from) noexcept;
 };
 

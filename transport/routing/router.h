@@ -42,12 +42,13 @@ struct Policy {
   /// Pairs of fabrics (names) that cannot reach each other.
   std::vector<std::pair<std::string, std::string>> unreachable;
 
-  /// From TOMBOLO_REQUIRE and TOMBOLO_TRANSPORTS.
+  /// The policy that TOMBOLO_REQUIRE and TOMBOLO_TRANSPORTS set. Throws kInvalidUsage for wrong values.
   static Policy from_environment();
 };
 
+/// Whether the policy lets the carrier be used.
 bool allowed(const Policy& policy, Carrier carrier);
-/// True where the policy names the carrier; false where it allows it because it allows all.
+/// Whether the policy names the carrier. False where it only allows the carrier because it allows all.
 bool named(const Policy& policy, Carrier carrier);
 
 /// One way to a peer: what carries the bytes, as which kind, between which NICs (indices into the two offer
@@ -106,14 +107,17 @@ struct RouterOptions {
 /// by one.
 class Router {
  public:
+  /// Makes the backends that the options allow. Throws kInvalidUsage for options that are out of range.
   explicit Router(RouterOptions options);
   ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
+  /// Listens on all NICs that have an address. Throws kSystem naming NIC and address.
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 
  private:
@@ -121,6 +125,7 @@ class Router {
   std::unique_ptr<State> state_;
 };
 
+/// The environment parameters of this room.
 const std::vector<const Parameter*>& transport_parameters();
 
 }  // namespace tombolo::transport

@@ -37,8 +37,8 @@ struct TcpOptions {
     double bytes_per_second = 0;
   };
   std::vector<Pace> pacing = {};
-  /// From TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT, TOMBOLO_TCP_REPLAY,
-  /// TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION and TOMBOLO_TCP_PACING.
+  /// The options that these variables set: TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT,
+  /// TOMBOLO_TCP_REPLAY, TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION and TOMBOLO_TCP_PACING.
   static TcpOptions from_environment();
 };
 

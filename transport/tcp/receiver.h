@@ -47,7 +47,7 @@ class Receiver {
   /// bound: acknowledgements may lie behind that chunk, and the owner may post the receive only after one has
   /// come.
   Result read_ahead(std::size_t stream, std::size_t most = kMostAhead) noexcept;
-  /// True where read_ahead() would read.
+  /// Whether read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
     return stream.blocked && !stream.ended && stream.end < kMostAhead;

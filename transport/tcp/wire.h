@@ -71,8 +71,8 @@ bool intact(std::span<const std::byte, kHeaderBytes> header) noexcept;
 /// Computes the checksum anew after a change, so that the header is intact(). For tests.
 void seal(std::span<std::byte, kHeaderBytes> header) noexcept;
 
-/// Nothing where the bytes are no header: wrong mark, unknown type, or a chunk that lies outside its message.
-/// Whether they are intact() is another question.
+/// Reads a header. Nothing where the bytes are none: wrong mark, unknown type, or a chunk that lies outside
+/// its message. It does not check whether they are intact().
 std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from) noexcept;
 
 }  // namespace tombolo::transport::tcp

@@ -13,7 +13,7 @@ namespace tombolo::transport::ucx {
 /// Used by one thread at a time.
 class Worker {
  public:
-  /// Throws kSystem.
+  /// Makes a worker without an endpoint. Throws kSystem where UCX refuses.
   explicit Worker(std::shared_ptr<Context> context);
   /// Ends every operation, and so every access to memory that was given to one. The peer is not involved.
   /// Callbacks may be called meanwhile, but need not be.
@@ -40,9 +40,9 @@ class Worker {
   }
   void cancel(ucs_status_ptr_t request) noexcept { ucx().request_cancel(worker_, request); }
 
-  /// True if anything moved.
+  /// Progresses UCX; true if anything moved.
   bool progress() noexcept;
-  /// After UCS_OK, what UCX found to be wrong with the peer.
+  /// What UCX found to be wrong with the peer; UCS_OK where nothing was.
   ucs_status_t trouble() const noexcept { return trouble_; }
 
   /// A descriptor that is readable, after arm(), once there is something to progress. arm() is false where

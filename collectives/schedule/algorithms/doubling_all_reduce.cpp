@@ -23,7 +23,7 @@ Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem,
   const auto absorb = [&](int peer, bool peer_first) {
     const Piece arrived = builder.scratch(bytes), result = builder.scratch(bytes);
     builder.receive(peer, arrived, bytes);
-    // By position, on both sides alike: the same operands in the same order give the same bits.
+    // Both sides combine in the order of positions: the same operands in the same order give the same bits.
     if (peer_first) {
       builder.combine(result, arrived, partial, bytes);
     } else {
