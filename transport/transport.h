@@ -63,7 +63,7 @@ struct Route {
   std::string local_nic, peer_nic;
   std::string peer_host;
   std::string peer_address;
-  bool emulated = false;  ///< the NIC kind is declared by a cluster file; bytes go over TCP in truth
+  bool emulated = false;  ///< the NIC kind is only declared by a cluster file; the bytes go over TCP
   std::string reason;     ///< why this, and why not the better ones
 };
 

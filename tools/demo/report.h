@@ -97,7 +97,7 @@ struct Report {
   std::vector<std::string> remarks() const;
 
   Json to_json() const;
-  /// A page that needs nothing but itself: no scripts, fonts, images or addresses.
+  /// A page that needs no other file: no scripts, fonts, images or addresses.
   std::string to_html() const;
   /// Chrome trace events: one process per run and per kind of timeline, one thread per rank.
   Json to_chrome_trace() const;

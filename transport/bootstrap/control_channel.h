@@ -21,7 +21,7 @@ namespace bootstrap {
 /// One end of the control channel, and what the connection is made with. The channel stays open for the
 /// connection's life, so that each end learns at once when the other has gone, whatever carries the bytes.
 struct ControlChannel {
-  Descriptor socket;        ///< non-blocking, authenticated; nothing but the backend's own words follow on it
+  Descriptor socket;        ///< non-blocking, authenticated; only the backend's own messages follow on it
   bool connecting = false;  ///< this end asked for the connection
   Offer from;               ///< this end's NIC as chosen (connecting end), or the one the stream came in on
   Offer to;                 ///< the peer's NIC as chosen; connecting end only

@@ -20,7 +20,7 @@ enum class GoodbyeReason : std::uint8_t {
   kFailed = 4,     ///< another failure of the end that says this
 };
 
-/// The words of the other end's error: "the peer closed it: ...". For kTooLarge, `size` is that of the
+/// The text of the other end's error: "the peer closed it: ...". For kTooLarge, `size` is that of the
 /// message and `capacity` that of its receive. For kFailed, `error` is the failure's text, which may be
 /// empty.
 std::string peer_closed(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0,

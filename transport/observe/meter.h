@@ -126,7 +126,7 @@ class alignas(64) ConnectionMeter {
   /// is busy.
   Count send_stalls, send_stalled_ns, receive_stalls, receive_stalled_ns;
   Count live_streams;     ///< of those that are up
-  Count decided_streams;  ///< as many as the connection wants
+  Count decided_streams;  ///< the number that the connection should have
 
   /// Adds a stream. The reference stays valid as long as the meter. It takes a lock, so it is not for the hot
   /// path.

@@ -31,7 +31,7 @@ struct ServerOptions {
   std::string listen;  ///< as for parse_address(); empty: no endpoint
   std::string file;    ///< path; empty: none
   Duration every = std::chrono::seconds(10);
-  Log log;  ///< for what the constructor has to say; the thread itself writes to standard error
+  Log log;  ///< for the constructor's messages; the thread itself writes to standard error
 };
 
 /// The thread has every signal blocked, so that it takes none from the program.
