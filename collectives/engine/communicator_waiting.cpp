@@ -215,8 +215,8 @@ Communicator::State::~State() {
 }
 
 void Communicator::State::close_with_peers() noexcept {
-  // The closing message has no bytes, which no other message has. Once the peer's has come, everything that
-  // was sent to this rank before has been delivered.
+  // The closing message has no bytes, while every other message has some. Once the peer's has come,
+  // everything that was sent to this rank before has been delivered.
   try {
     struct Closing {
       transport::Connection* connection;

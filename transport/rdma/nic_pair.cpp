@@ -13,7 +13,7 @@ namespace tombolo::transport::rdma {
 namespace {
 
 // A receive is always posted before the other end may send, so the peer is never "not ready". These few
-// retries (7 of 10 ms) only keep a fault from hanging.
+// attempts (7, of 10 ms each) only keep a fault from hanging.
 constexpr std::uint8_t kNotReadyTimer = 20, kNotReadyRetries = 6;
 constexpr std::uint8_t kHops = 64;
 

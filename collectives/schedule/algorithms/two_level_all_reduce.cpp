@@ -63,8 +63,8 @@ class TwoLevel {
     return part_of(segment, static_cast<std::size_t>(member), members().size());
   }
 
-  /// Combines this rank's share of the segment over its cluster; returns a piece such that adding an
-  /// element's offset in the segment leads to its sum.
+  /// Combines this rank's share of the segment over its cluster. Returns a piece behind which the sums lie:
+  /// that of the vector's element i is i elements after it.
   Piece reduce_inside(Interval segment, ScratchRing& slots) {
     const Interval own = share(segment, ranks_.index);
     for (std::size_t distance = 1; distance < members().size(); ++distance) {
