@@ -42,8 +42,15 @@ StageOptions whole_model(const Shape& shape, int rows) {
   return options;
 }
 
+/// The loss that one forward pass finds.
+double loss_of(StageCompute& stage, std::span<const std::int32_t> tokens,
+               std::span<const std::int32_t> targets) {
+  stage.forward(0, tokens, targets, {});
+  return stage.take_loss_sum();
+}
+
 /// Spreads the values so that no gradient is negligible.
-void initialize_widely(const Shape& shape, StageCompute& stage) {
+void initialize_widely(const Shape& shape, CpuStage& stage) {
   initialize(shape, 5, stage.layout(), stage.parameters());
   for (const Slice& slice : stage.layout().slices())
     for (std::size_t at = 0; at < slice.elements; ++at) {
@@ -59,7 +66,7 @@ TEST(CpuStage, GradientsMatchFiniteDifferencesOfTheLoss) {
   const auto targets = random_tokens(2 * 9, shape.vocabulary, 2);
   auto stage = make_cpu_stage(whole_model(shape, 2));
   initialize_widely(shape, *stage);
-  auto loss = [&] { return stage->forward(0, tokens, targets, {}) / (2 * 9); };
+  auto loss = [&] { return loss_of(*stage, tokens, targets) / (2 * 9); };
   loss();
   stage->clear_gradients();
   stage->backward(0, tokens, {}, {});
@@ -101,7 +108,7 @@ TEST(CpuStage, Bfloat16ProductsGiveNearlyTheSameLossAndGradients) {
     options.precision = precision;
     auto stage = make_cpu_stage(options);
     initialize_widely(shape, *stage);
-    *loss = stage->forward(0, tokens, targets, {}) / (2 * 16);
+    *loss = loss_of(*stage, tokens, targets) / (2 * 16);
     stage->backward(0, tokens, {}, {});
     return std::vector<float>(stage->gradients().begin(), stage->gradients().end());
   };
@@ -136,15 +143,15 @@ TEST(CpuStage, TwoStagesComputeWhatOneComputes) {
   initialize(shape, 7, front->layout(), front->parameters());
   initialize(shape, 7, back->layout(), back->parameters());
 
-  const double expected = whole->forward(0, tokens, targets, {});
+  const double expected = loss_of(*whole, tokens, targets);
   whole->backward(0, tokens, {}, {});
-  EXPECT_EQ(front->forward(0, tokens, {}, {}), 0.0);
+  EXPECT_EQ(loss_of(*front, tokens, {}), 0.0);
   std::ranges::copy(front->output(0), back->input(0).begin());
-  EXPECT_DOUBLE_EQ(back->forward(0, {}, targets, {}), expected);
+  EXPECT_DOUBLE_EQ(loss_of(*back, {}, targets), expected);
   back->backward(0, {}, {}, {});
   std::ranges::copy(back->boundary_gradient(0), front->boundary_gradient(0).begin());
   front->backward(0, tokens, {}, {});
-  for (StageCompute* part : {front.get(), back.get()})
+  for (CpuStage* part : {front.get(), back.get()})
     for (const Slice& slice : part->layout().slices()) {
       if (slice.tensor == Tensor::kTokenEmbedding) continue;  // the sum of both: checked below
       const Slice& same = whole->layout().find(slice.tensor, slice.layer);
@@ -180,7 +187,7 @@ TEST(CpuStage, TheLossOfAnUntrainedModelIsTheLogarithmOfTheVocabulary) {
   initialize(shape, 1, stage->layout(), stage->parameters());
   const auto tokens = random_tokens(16, shape.vocabulary, 1);
   const auto targets = random_tokens(16, shape.vocabulary, 2);
-  EXPECT_NEAR(stage->forward(0, tokens, targets, {}) / 16, std::log(31.0), 0.1);
+  EXPECT_NEAR(loss_of(*stage, tokens, targets) / 16, std::log(31.0), 0.1);
 }
 
 TEST(CpuStage, ScoresOfAPositionDoNotDependOnLaterTokens) {

@@ -50,12 +50,14 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
 }
 
 void fill_parameters(const Job& job, StageCompute& compute) {
+  std::vector<float> arena(compute.layout().size());
   if (!job.init.starts_with(kRandom)) {
     const Shape found = read_checkpoint_shape(job.init);
     if (found != job.shape)
       fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
            job.shape.text());
-    read_checkpoint(job.init, compute.layout(), compute.parameters());
+    read_checkpoint(job.init, compute.layout(), arena);
+    compute.write_state(StageState::kParameters, 0, arena);
     return;
   }
   const std::string_view text = std::string_view(job.init).substr(kRandom.size());
@@ -64,7 +66,8 @@ void fill_parameters(const Job& job, StageCompute& compute) {
   if (error != std::errc{} || end != text.data() + text.size())
     fail(Cause::kInvalidUsage, "initial values \"{}\": expected random:SEED with a whole number, or a file",
          job.init);
-  initialize(job.shape, seed, compute.layout(), compute.parameters());
+  initialize(job.shape, seed, compute.layout(), arena);
+  compute.write_state(StageState::kParameters, 0, arena);
 }
 
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
@@ -138,8 +141,8 @@ void PipelineTrainer::forward(int micro_batch) {
   transfers_->before_forward(micro_batch);
   {
     const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
-    loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
-                                   [this] { transfers_->progress(); });
+    compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
+                      [this] { transfers_->progress(); });
   }
   transfers_->after_forward(micro_batch);
 }
@@ -160,7 +163,6 @@ void PipelineTrainer::backward(int micro_batch) {
 StepReport PipelineTrainer::step(int step, bool stop) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
-  loss_sum_ = 0;
   load_tokens(step);
   {
     const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
@@ -177,7 +179,7 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 
   // Over the replicas: the loss, and whether any rank wants to stop. Then over the stages: the same two, and
   // the norm, which is equal on all replicas.
-  double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
+  double sums[3] = {compute_->take_loss_sum(), stop ? 1.0 : 0.0, 0.0};
   reducer_->finish(std::span(sums).first(2));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
@@ -211,8 +213,10 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 std::vector<float> PipelineTrainer::gather() {
   const int own = world_ == nullptr ? 0 : world_->rank();
   if (own != 0) {
-    const std::span<const float> mine = compute_->parameters();
-    if (coordinates_.replica == 0) world_->send(mine.data(), mine.size_bytes(), 0);
+    if (coordinates_.replica != 0) return {};
+    std::vector<float> mine(compute_->layout().size());
+    compute_->read_state(StageState::kParameters, 0, mine);
+    world_->send(mine.data(), mine.size() * sizeof(float), 0);
     return {};
   }
   std::vector<float> all(parameter_count(job_.shape));
@@ -220,12 +224,14 @@ std::vector<float> PipelineTrainer::gather() {
     const int owner = job_.parallel.rank_at(stage, 0);
     const planner::Stage& layers = job_.parallel.stages[static_cast<std::size_t>(stage)];
     const StageParameters layout(job_.shape, layers.first_layer, layers.layers);
-    std::vector<float> received(owner == own ? 0 : layout.size());
-    if (owner != own) world_->receive(received.data(), received.size() * sizeof(float), owner);
-    const std::span<const float> arena = owner == own ? compute_->parameters() : std::span<float>(received);
+    std::vector<float> arena(layout.size());
+    if (owner == own)
+      compute_->read_state(StageState::kParameters, 0, arena);
+    else
+      world_->receive(arena.data(), arena.size() * sizeof(float), owner);
     for (const Slice& slice : layout.slices())
       if (!layout.is_copy(slice))
-        std::ranges::copy(arena.subspan(slice.offset, slice.elements),
+        std::ranges::copy(std::span(arena).subspan(slice.offset, slice.elements),
                           all.begin() + static_cast<std::ptrdiff_t>(slice.position));
   }
   return all;

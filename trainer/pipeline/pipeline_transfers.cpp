@@ -41,7 +41,7 @@ void PipelineTransfers::begin_step() {
   // arrive while all others are still needed.
   for (int micro_batch = 0; has_previous() && micro_batch < std::min(in_flight_ + 1, micro_batches_);
        ++micro_batch) {
-    const std::span<float> into = compute_.input(micro_batch);
+    const std::span<std::byte> into = compute_.input(micro_batch);
     at(inputs_, micro_batch) =
         pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() - 1);
   }
@@ -62,7 +62,7 @@ bool PipelineTransfers::post_gradient(bool wait) {
     else
       return false;
   }
-  const std::span<float> into = compute_.boundary_gradient(next_gradient_);
+  const std::span<std::byte> into = compute_.boundary_gradient(next_gradient_);
   at(gradients_in_, next_gradient_) =
       pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() + 1);
   ++next_gradient_;
@@ -77,7 +77,7 @@ void PipelineTransfers::before_forward(int micro_batch) {
 
 void PipelineTransfers::after_forward(int micro_batch) {
   if (!has_next()) return;
-  const std::span<const float> from = compute_.output(micro_batch);
+  const std::span<const std::byte> from = compute_.output(micro_batch);
   at(outputs_, micro_batch) = pipeline_->start_send(from.data(), from.size_bytes(), pipeline_->rank() + 1);
 }
 
@@ -94,12 +94,12 @@ void PipelineTransfers::before_backward(int micro_batch) {
 void PipelineTransfers::after_backward(int micro_batch) {
   ++backwards_;
   if (!has_previous()) return;
-  const std::span<const float> from = compute_.boundary_gradient(micro_batch);
+  const std::span<const std::byte> from = compute_.boundary_gradient(micro_batch);
   at(gradients_out_, micro_batch) =
       pipeline_->start_send(from.data(), from.size_bytes(), pipeline_->rank() - 1);
   const int next = micro_batch + in_flight_ + 1;
   if (next < micro_batches_) {
-    const std::span<float> into = compute_.input(next);
+    const std::span<std::byte> into = compute_.input(next);
     at(inputs_, next) = pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() - 1);
   }
 }
