@@ -8,6 +8,7 @@
 #include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/model/initial_values.h"
+#include "trainer/pipeline/divergence.h"
 
 namespace tombolo::trainer {
 
@@ -108,7 +109,10 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   }
   const int in_flight =
       planner::micro_batches_in_flight(coordinates_.stage, stages, job.parallel.micro_batches());
-  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), *compute_, job.parallel.micro_batches(),
+  std::vector<int> pipeline_ranks;
+  for (int stage = 0; stage < stages; ++stage)
+    pipeline_ranks.push_back(job.parallel.rank_at(stage, coordinates_.replica));
+  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_, job.parallel.micro_batches(),
                                                    in_flight, timeline);
   reducer_ =
       std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
@@ -179,7 +183,8 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 
   // Over the replicas: the loss, and whether any rank wants to stop. Then over the stages: the same two, and
   // the norm, which is equal on all replicas.
-  double sums[3] = {compute_->take_loss_sum(), stop ? 1.0 : 0.0, 0.0};
+  const double own_loss = compute_->take_loss_sum();
+  double sums[3] = {own_loss, stop ? 1.0 : 0.0, 0.0};
   reducer_->finish(std::span(sums).first(2));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
@@ -197,9 +202,7 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   report.interrupted = sums[1] > 0;
   report.gradient_norm = std::sqrt(sums[2]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
-    fail(Cause::kInvalidUsage,
-         "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
-         report.loss, report.gradient_norm);
+    fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_}, *compute_, world_);
   {
     const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
@@ -172,6 +175,67 @@ TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
     world.barrier();
   });
   EXPECT_EQ(stopped, 4);
+}
+
+TEST_F(PipelineTraining, DivergenceNamesStepRankAndTensorOnEveryRank) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  const int ill = job.parallel.rank_at(1, 1);
+  std::atomic<int> refused{0};
+  with_ranks(4, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, &world, timeline);
+    trainer.step(0, false);
+    if (world.rank() == ill) {
+      const Slice& slice = trainer.compute().layout().find(Tensor::kQkvBias, 4);
+      const std::array bad{std::numeric_limits<float>::quiet_NaN()};
+      trainer.compute().write_state(StageState::kParameters, slice.offset + 7, bad);
+    }
+    try {
+      trainer.step(1, false);
+      ADD_FAILURE() << "a step with a NaN was made";
+    } catch (const Error& error) {
+      const std::string expected =
+          fmt::format("it began on rank {} on here (stage 1, replica 1), value of layer 4's qkvb: 1 of 96", ill);
+      EXPECT_NE(std::string(error.what()).find("step 1: loss nan"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+      ++refused;
+    }
+    world.barrier();
+  });
+  EXPECT_EQ(refused, 4);
+}
+
+TEST_F(PipelineTraining, TheTimelineShowsEveryTransferByPeer) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 3, 1, kBatch, 3);
+  std::vector<Json> events(3);
+  with_ranks(3, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    timeline.keep(1, 1);
+    PipelineTrainer trainer(job, &world, timeline);
+    for (int step = 0; step < 3; ++step) trainer.step(step, false);
+    events[static_cast<std::size_t>(world.rank())] = timeline.events(world.rank(), "");
+    for (const auto& [peer, seconds] : timeline.waits()) {
+      EXPECT_TRUE(peer == world.rank() - 1 || peer == world.rank() + 1) << peer;
+      EXPECT_GT(seconds, 0);
+    }
+    world.barrier();
+  });
+  const auto count = [&](std::size_t rank, std::string_view name, std::string_view phase) {
+    return std::ranges::count_if(
+        events[rank], [&](const Json& event) { return event["name"] == name && event["ph"] == phase; });
+  };
+  const int micro_batches = job.parallel.micro_batches();
+  for (const std::string_view phase : {"b", "e"}) {
+    EXPECT_EQ(count(0, "activation to rank 1", phase), micro_batches);
+    EXPECT_EQ(count(1, "activation from rank 0", phase), micro_batches);
+    EXPECT_EQ(count(1, "activation to rank 2", phase), micro_batches);
+    EXPECT_EQ(count(2, "gradient to rank 1", phase), micro_batches);
+    EXPECT_EQ(count(1, "gradient from rank 2", phase), micro_batches);
+    EXPECT_EQ(count(0, "gradient from rank 1", phase), micro_batches);
+    EXPECT_EQ(count(0, "activation from rank 1", phase), 0);
+  }
 }
 
 TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
