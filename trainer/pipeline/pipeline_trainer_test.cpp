@@ -71,7 +71,7 @@ class PipelineTraining : public testing::Test {
 
   Run alone(int steps) {
     Job job = job_;
-    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+    job.parallel = even_parallel_config(job.shape, 1, 1, batch_, batch_);
     Timeline timeline(Clock::steady().now());
     PipelineTrainer trainer(job, nullptr, timeline);
     return run(trainer, steps);
@@ -99,7 +99,7 @@ class PipelineTraining : public testing::Test {
         << "too little was learnt to prove anything";
   }
 
-  static constexpr int kBatch = 12;
+  int batch_ = 12;
   Job job_;
   TemporaryFolder folder_;
 };
@@ -113,7 +113,7 @@ class Layouts : public PipelineTraining, public testing::WithParamInterface<Case
 TEST_P(Layouts, LossNormAndParametersEqualThoseOfOneRank) {
   const Case& layout = GetParam();
   expect_same_as_alone(
-      even_parallel_config(job_.shape, layout.pipeline, layout.replicas, kBatch, layout.micro_batch), 30);
+      even_parallel_config(job_.shape, layout.pipeline, layout.replicas, batch_, layout.micro_batch), 30);
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& layout) {
@@ -126,11 +126,23 @@ INSTANTIATE_TEST_SUITE_P(Even, Layouts,
                                          Case{3, 1, 2}, Case{2, 2, 1}, Case{3, 2, 2}, Case{5, 1, 4}),
                          case_name);
 
+TEST_F(PipelineTraining, EveryLayoutOfUpToEightRanksTrainsAsOneRankDoes) {
+  job_.shape.layers = 8;
+  job_.shape.width = 16;
+  job_.shape.context = 12;
+  for (int pipeline = 1; pipeline <= 8; ++pipeline)
+    for (int replicas = 1; pipeline * replicas <= 8; ++replicas) {
+      SCOPED_TRACE(fmt::format("{} stages x {} replicas", pipeline, replicas));
+      batch_ = replicas % 5 == 0 || replicas % 7 == 0 ? 35 : 24;
+      expect_same_as_alone(even_parallel_config(job_.shape, pipeline, replicas, batch_, 1), 30);
+    }
+}
+
 TEST_F(PipelineTraining, MicroBatchesOnOneRankGiveTheLossOfOneBatch) {
   const Run expected = alone(10);
   for (int micro_batch : {1, 4, 6}) {
     Job job = job_;
-    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, micro_batch);
+    job.parallel = even_parallel_config(job.shape, 1, 1, batch_, micro_batch);
     Timeline timeline(Clock::steady().now());
     PipelineTrainer trainer(job, nullptr, timeline);
     const Run result = run(trainer, 10);
@@ -140,7 +152,7 @@ TEST_F(PipelineTraining, MicroBatchesOnOneRankGiveTheLossOfOneBatch) {
 }
 
 TEST_F(PipelineTraining, APlansUnevenStagesAndShuffledRanksGiveTheLossOfOneRank) {
-  ParallelConfig layout = even_parallel_config(job_.shape, 2, 2, kBatch, 3);
+  ParallelConfig layout = even_parallel_config(job_.shape, 2, 2, batch_, 3);
   layout.stages = {{0, 1}, {1, 4}};
   layout.coordinates = {{1, 1}, {0, 0}, {1, 0}, {0, 1}};
   expect_same_as_alone(layout, 30);
@@ -148,7 +160,7 @@ TEST_F(PipelineTraining, APlansUnevenStagesAndShuffledRanksGiveTheLossOfOneRank)
 
 TEST_F(PipelineTraining, BothCopiesOfTheEmbeddingStayEqual) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   std::vector<std::vector<float>> copies(4);
   with_ranks(4, [&](Communicator& world) {
     Timeline timeline(Clock::steady().now());
@@ -165,7 +177,7 @@ TEST_F(PipelineTraining, BothCopiesOfTheEmbeddingStayEqual) {
 
 TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   std::atomic<int> stopped{0};
   with_ranks(4, [&](Communicator& world) {
     Timeline timeline(Clock::steady().now());
@@ -179,7 +191,7 @@ TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
 
 TEST_F(PipelineTraining, DivergenceNamesStepRankAndTensorOnEveryRank) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   const int ill = job.parallel.rank_at(1, 1);
   std::atomic<int> refused{0};
   with_ranks(4, [&](Communicator& world) {
@@ -208,7 +220,7 @@ TEST_F(PipelineTraining, DivergenceNamesStepRankAndTensorOnEveryRank) {
 
 TEST_F(PipelineTraining, TheTimelineShowsEveryTransferByPeer) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 3, 1, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 3, 1, batch_, 3);
   std::vector<Json> events(3);
   with_ranks(3, [&](Communicator& world) {
     Timeline timeline(Clock::steady().now());
@@ -240,7 +252,7 @@ TEST_F(PipelineTraining, TheTimelineShowsEveryTransferByPeer) {
 
 TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   Timeline timeline(Clock::steady().now());
   try {
     PipelineTrainer trainer(job, nullptr, timeline);
@@ -253,7 +265,7 @@ TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
 
 TEST_F(PipelineTraining, ALossThatIsNoNumberEndsTraining) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+  job.parallel = even_parallel_config(job.shape, 1, 1, batch_, batch_);
   job.optimizer.learning_rate = 1e30;
   job.optimizer.warmup = 0;
   Timeline timeline(Clock::steady().now());

@@ -21,7 +21,9 @@ TEST(ProgressLines, TheFirstAndTheLastStepAndOneASecondGetALine) {
   for (int step = 0; step < 10; ++step) {
     const bool printed = !progress.line(report_of(step, 0.3)).empty();
     lines += printed ? 1 : 0;
-    if (step == 0 || step == 9) EXPECT_TRUE(printed) << step;
+    if (step == 0 || step == 9) {
+      EXPECT_TRUE(printed) << step;
+    }
   }
   EXPECT_EQ(lines, 4);  // steps 0, 4, 8 and 9
 }
