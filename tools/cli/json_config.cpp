@@ -33,8 +33,8 @@ void set(CLI::App& app, std::string name, const JsonCursor& value) {
   std::ranges::replace(name, '_', '-');
   CLI::Option* option = app.get_option_no_throw("--" + name);
   if (option == nullptr || option == app.get_option(kOption) || name == "help")
-    value.reject(fmt::format("there is no option --{} to set in a file; {} --help lists them", name,
-                             app.get_name()));
+    value.reject(
+        fmt::format("there is no option --{} to set in a file; {} --help lists them", name, app.get_name()));
   if (value.raw().is_null() || option->count() > 0) return;
   try {
     const bool is_flag = option->get_expected_min() == 0;

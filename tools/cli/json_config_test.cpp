@@ -75,7 +75,8 @@ TEST_F(JsonConfig, AFlagThatIsFalseAndAMemberThatIsNullLeaveWhatIsThere) {
 
 TEST_F(JsonConfig, AMisspeltMemberIsRefusedWithFileAndLine) {
   const std::string found = refusal("{\"data\": \"x\",\n\"microbatch\": 3}");
-  EXPECT_NE(found.find(path_ + ":2: microbatch: there is no option --microbatch"), std::string::npos) << found;
+  EXPECT_NE(found.find(path_ + ":2: microbatch: there is no option --microbatch"), std::string::npos)
+      << found;
 }
 
 TEST_F(JsonConfig, AValueThatTheOptionRefusesIsNamed) {
@@ -86,7 +87,8 @@ TEST_F(JsonConfig, AValueThatTheOptionRefusesIsNamed) {
 
 TEST_F(JsonConfig, AnObjectAFileInAFileAndHelpAreNoOptions) {
   EXPECT_NE(refusal(R"({"data": {"path": "x"}})").find("expected a text"), std::string::npos);
-  EXPECT_NE(refusal(R"({"data": "x", "config": "other.json"})").find("no option --config"), std::string::npos);
+  EXPECT_NE(refusal(R"({"data": "x", "config": "other.json"})").find("no option --config"),
+            std::string::npos);
   EXPECT_NE(refusal(R"({"data": "x", "help": true})").find("no option --help"), std::string::npos);
 }
 

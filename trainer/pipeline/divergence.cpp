@@ -41,8 +41,8 @@ void fail_divergence(const Divergence& divergence, StageCompute& compute, collec
   std::string own;
   if (const std::optional<std::string> tensor = first_not_finite(compute)) {
     const int rank = world == nullptr ? 0 : world->rank();
-    const std::string host = world == nullptr ? std::string()
-                                              : " on " + world->members()[static_cast<std::size_t>(rank)].host;
+    const std::string host =
+        world == nullptr ? std::string() : " on " + world->members()[static_cast<std::size_t>(rank)].host;
     own = fmt::format("; it began on rank {}{} (stage {}, replica {}), {}", rank, host,
                       divergence.coordinates.stage, divergence.coordinates.replica, *tensor);
   }

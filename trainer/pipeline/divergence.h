@@ -12,8 +12,8 @@ namespace tombolo::trainer {
 
 /// The first tensor of this stage that holds a value that is not finite, with what it is and how many: the
 /// parameters in forward order, since they spoil everything after them; then, in the order in which backward
-/// makes them, the gradients. "gradient of layer 3's fcw: 17 of 65536 values are not finite". Nothing where all are.
-/// Waits for the device; between backward and update only.
+/// makes them, the gradients. "gradient of layer 3's fcw: 17 of 65536 values are not finite". Nothing where
+/// all are. Waits for the device; between backward and update only.
 std::optional<std::string> first_not_finite(StageCompute& compute);
 
 /// What a rank knows about the step after which training cannot go on.

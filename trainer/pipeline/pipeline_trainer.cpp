@@ -112,8 +112,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   std::vector<int> pipeline_ranks;
   for (int stage = 0; stage < stages; ++stage)
     pipeline_ranks.push_back(job.parallel.rank_at(stage, coordinates_.replica));
-  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_, job.parallel.micro_batches(),
-                                                   in_flight, timeline);
+  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_,
+                                                   job.parallel.micro_batches(), in_flight, timeline);
   reducer_ =
       std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
   const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
@@ -202,7 +202,8 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   report.interrupted = sums[1] > 0;
   report.gradient_norm = std::sqrt(sums[2]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
-    fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_}, *compute_, world_);
+    fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
+                    *compute_, world_);
   {
     const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));

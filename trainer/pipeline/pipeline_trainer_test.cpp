@@ -207,8 +207,8 @@ TEST_F(PipelineTraining, DivergenceNamesStepRankAndTensorOnEveryRank) {
       trainer.step(1, false);
       ADD_FAILURE() << "a step with a NaN was made";
     } catch (const Error& error) {
-      const std::string expected =
-          fmt::format("it began on rank {} on here (stage 1, replica 1), value of layer 4's qkvb: 1 of 96", ill);
+      const std::string expected = fmt::format(
+          "it began on rank {} on here (stage 1, replica 1), value of layer 4's qkvb: 1 of 96", ill);
       EXPECT_NE(std::string(error.what()).find("step 1: loss nan"), std::string::npos) << error.what();
       EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
       ++refused;

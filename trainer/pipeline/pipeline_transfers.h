@@ -45,7 +45,8 @@ class PipelineTransfers {
   bool has_next() const noexcept { return pipeline_ != nullptr && pipeline_->rank() + 1 < pipeline_->size(); }
   int neighbour(int distance) const noexcept;
   /// Of an activation to the next stage or from the previous one, or of a gradient the other way.
-  std::optional<Started> send(std::span<const std::byte> from, std::string_view what, int to, int micro_batch);
+  std::optional<Started> send(std::span<const std::byte> from, std::string_view what, int to,
+                              int micro_batch);
   std::optional<Started> receive(std::span<std::byte> into, std::string_view what, int from, int micro_batch);
   /// True where nothing is under way any more; does not wait.
   bool finished(std::optional<Started>& started);

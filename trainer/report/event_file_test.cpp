@@ -54,11 +54,20 @@ std::map<std::uint64_t, std::string> fields(const std::string& message) {
     const std::uint64_t key = reader.varint();
     std::string& value = found[key >> 3];
     switch (key & 7) {
-      case 0: value = std::to_string(reader.varint()); break;
-      case 1: value = reader.take(8); break;
-      case 2: value = reader.take(reader.varint()); break;
-      case 5: value = reader.take(4); break;
-      default: ADD_FAILURE() << "wire type " << (key & 7);
+      case 0:
+        value = std::to_string(reader.varint());
+        break;
+      case 1:
+        value = reader.take(8);
+        break;
+      case 2:
+        value = reader.take(reader.varint());
+        break;
+      case 5:
+        value = reader.take(4);
+        break;
+      default:
+        ADD_FAILURE() << "wire type " << (key & 7);
     }
   }
   return found;

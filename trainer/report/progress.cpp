@@ -36,8 +36,7 @@ std::string ProgressLines::line(const StepReport& report) {
       fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s", report.step + 1, steps_,
                   report.loss, report.gradient_norm, report.seconds * 1e3, report.tokens_per_second);
   if (peak_ > 0)
-    line +=
-        fmt::format("  MFU {:.1f} %", utilisation(shape_, report.tokens_per_second, peak_) * 100);
+    line += fmt::format("  MFU {:.1f} %", utilisation(shape_, report.tokens_per_second, peak_) * 100);
   if (left > 0 && !report.interrupted)
     line += fmt::format("  {} left", time_text(left * recent_seconds_ / recent_steps_));
   return line;
