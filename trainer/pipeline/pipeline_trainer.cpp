@@ -8,6 +8,7 @@
 #include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/model/initial_values.h"
+#include "trainer/pipeline/divergence.h"
 
 namespace tombolo::trainer {
 
@@ -50,12 +51,14 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
 }
 
 void fill_parameters(const Job& job, StageCompute& compute) {
+  std::vector<float> arena(compute.layout().size());
   if (!job.init.starts_with(kRandom)) {
     const Shape found = read_checkpoint_shape(job.init);
     if (found != job.shape)
       fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
            job.shape.text());
-    read_checkpoint(job.init, compute.layout(), compute.parameters());
+    read_checkpoint(job.init, compute.layout(), arena);
+    compute.write_state(StageState::kParameters, 0, arena);
     return;
   }
   const std::string_view text = std::string_view(job.init).substr(kRandom.size());
@@ -64,7 +67,8 @@ void fill_parameters(const Job& job, StageCompute& compute) {
   if (error != std::errc{} || end != text.data() + text.size())
     fail(Cause::kInvalidUsage, "initial values \"{}\": expected random:SEED with a whole number, or a file",
          job.init);
-  initialize(job.shape, seed, compute.layout(), compute.parameters());
+  initialize(job.shape, seed, compute.layout(), arena);
+  compute.write_state(StageState::kParameters, 0, arena);
 }
 
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
@@ -105,8 +109,11 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   }
   const int in_flight =
       planner::micro_batches_in_flight(coordinates_.stage, stages, job.parallel.micro_batches());
-  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), *compute_, job.parallel.micro_batches(),
-                                                   in_flight, timeline);
+  std::vector<int> pipeline_ranks;
+  for (int stage = 0; stage < stages; ++stage)
+    pipeline_ranks.push_back(job.parallel.rank_at(stage, coordinates_.replica));
+  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_,
+                                                   job.parallel.micro_batches(), in_flight, timeline);
   reducer_ =
       std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
   const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
@@ -138,8 +145,8 @@ void PipelineTrainer::forward(int micro_batch) {
   transfers_->before_forward(micro_batch);
   {
     const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
-    loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
-                                   [this] { transfers_->progress(); });
+    compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
+                      [this] { transfers_->progress(); });
   }
   transfers_->after_forward(micro_batch);
 }
@@ -160,7 +167,6 @@ void PipelineTrainer::backward(int micro_batch) {
 StepReport PipelineTrainer::step(int step, bool stop) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
-  loss_sum_ = 0;
   load_tokens(step);
   {
     const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
@@ -177,7 +183,8 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 
   // The loss, and whether any rank wants to stop, are summed over the replicas. Then the same two and the
   // norm, which is equal on all replicas, are summed over the stages.
-  double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
+  const double own_loss = compute_->take_loss_sum();
+  double sums[3] = {own_loss, stop ? 1.0 : 0.0, 0.0};
   reducer_->finish(std::span(sums).first(2));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
@@ -195,9 +202,8 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   report.interrupted = sums[1] > 0;
   report.gradient_norm = std::sqrt(sums[2]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
-    fail(Cause::kInvalidUsage,
-         "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
-         report.loss, report.gradient_norm);
+    fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
+                    *compute_, world_);
   {
     const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
@@ -211,8 +217,10 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 std::vector<float> PipelineTrainer::gather() {
   const int own = world_ == nullptr ? 0 : world_->rank();
   if (own != 0) {
-    const std::span<const float> mine = compute_->parameters();
-    if (coordinates_.replica == 0) world_->send(mine.data(), mine.size_bytes(), 0);
+    if (coordinates_.replica != 0) return {};
+    std::vector<float> mine(compute_->layout().size());
+    compute_->read_state(StageState::kParameters, 0, mine);
+    world_->send(mine.data(), mine.size() * sizeof(float), 0);
     return {};
   }
   std::vector<float> all(parameter_count(job_.shape));
@@ -220,12 +228,14 @@ std::vector<float> PipelineTrainer::gather() {
     const int owner = job_.parallel.rank_at(stage, 0);
     const planner::Stage& layers = job_.parallel.stages[static_cast<std::size_t>(stage)];
     const StageParameters layout(job_.shape, layers.first_layer, layers.layers);
-    std::vector<float> received(owner == own ? 0 : layout.size());
-    if (owner != own) world_->receive(received.data(), received.size() * sizeof(float), owner);
-    const std::span<const float> arena = owner == own ? compute_->parameters() : std::span<float>(received);
+    std::vector<float> arena(layout.size());
+    if (owner == own)
+      compute_->read_state(StageState::kParameters, 0, arena);
+    else
+      world_->receive(arena.data(), arena.size() * sizeof(float), owner);
     for (const Slice& slice : layout.slices())
       if (!layout.is_copy(slice))
-        std::ranges::copy(arena.subspan(slice.offset, slice.elements),
+        std::ranges::copy(std::span(arena).subspan(slice.offset, slice.elements),
                           all.begin() + static_cast<std::ptrdiff_t>(slice.position));
   }
   return all;

@@ -83,7 +83,6 @@ class PipelineTrainer {
   std::unique_ptr<PipelineTransfers> transfers_;
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<std::int32_t> tokens_, targets_;  ///< this replica's rows of the step
-  double loss_sum_ = 0;
 };
 
 }  // namespace tombolo::trainer

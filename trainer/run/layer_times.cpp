@@ -45,7 +45,9 @@ class TimedModel {
  public:
   TimedModel(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock)
       : stage_(stage), clock_(clock) {
-    initialize(timed_stage(options).shape, 1, stage_.layout(), stage_.parameters());
+    std::vector<float> arena(stage_.layout().size());
+    initialize(timed_stage(options).shape, 1, stage_.layout(), arena);
+    stage_.write_state(StageState::kParameters, 0, arena);
     std::mt19937 random(1);
     tokens_.resize(static_cast<std::size_t>(options.rows) * static_cast<std::size_t>(options.shape.context));
     for (auto& token : tokens_)

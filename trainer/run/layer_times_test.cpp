@@ -62,27 +62,35 @@ class StageOfKnownTimes final : public StageCompute {
 
   const StageParameters& layout() const noexcept override { return held_->layout(); }
   StageMemory memory() const noexcept override { return held_->memory(); }
-  std::span<float> parameters() noexcept override { return held_->parameters(); }
-  std::span<float> gradients() noexcept override { return held_->gradients(); }
-  std::span<float> input(int micro_batch) noexcept override { return held_->input(micro_batch); }
-  std::span<const float> output(int micro_batch) const noexcept override {
+  void read_state(StageState state, std::size_t offset, std::span<float> to) const override {
+    held_->read_state(state, offset, to);
+  }
+  void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
+    held_->write_state(state, offset, from);
+  }
+  std::span<float> gradients_to_host(const Bucket& bucket) override {
+    return held_->gradients_to_host(bucket);
+  }
+  void gradients_from_host(const Bucket& bucket) override { held_->gradients_from_host(bucket); }
+  std::span<std::byte> input(int micro_batch) noexcept override { return held_->input(micro_batch); }
+  std::span<const std::byte> output(int micro_batch) const noexcept override {
     return held_->output(micro_batch);
   }
-  std::span<float> boundary_gradient(int micro_batch) noexcept override {
+  std::span<std::byte> boundary_gradient(int micro_batch) noexcept override {
     return held_->boundary_gradient(micro_batch);
   }
   std::span<const float> scores(int micro_batch, int row, int position) override {
     return held_->scores(micro_batch, row, position);
   }
-  double forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
-                 const Progress& progress) override {
+  double take_loss_sum() override { return 0; }
+  void forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
+               const Progress& progress) override {
     take(embedding_forward);
     for (int layer = 0; layer < kTimedLayers; ++layer) {
       take(layer_forward);
       progress();
     }
     take(head_forward);
-    return 0;
   }
   void backward(int, std::span<const std::int32_t>, const Progress& progress,
                 const GradientsFinal&) override {
