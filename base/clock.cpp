@@ -16,7 +16,8 @@ class SteadyClock final : public Clock {
 }  // namespace
 
 const Clock& Clock::steady() noexcept {
-  // Never destroyed: what is destroyed at the end of the process may still ask for the time.
+  // The clock is never destroyed, because objects that are destroyed at the end of the process may still ask
+  // for the time.
   alignas(SteadyClock) static std::byte place[sizeof(SteadyClock)];
   static const Clock& clock = *::new (place) SteadyClock;
   return clock;

@@ -16,6 +16,7 @@ inline Duration from_seconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
+/// A source of time. now() may be called from any thread.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -24,7 +25,7 @@ class Clock {
   static const Clock& steady() noexcept;
 };
 
-/// A clock that moves only when told to. Thread-safe.
+/// A clock that moves only by advance(). Thread-safe.
 class FakeClock final : public Clock {
  public:
   TimePoint now() const noexcept override { return TimePoint(Duration(now_.load())); }
@@ -37,11 +38,12 @@ class FakeClock final : public Clock {
 /// A point in time after which a wait gives up.
 class Deadline {
  public:
+  /// The deadline that passes after `duration`. The clock must outlive it.
   static Deadline after(Duration duration, const Clock& clock = Clock::steady()) {
     return Deadline(clock, clock.now() + duration, duration);
   }
   bool passed() const noexcept { return clock_->now() >= at_; }
-  /// Never negative.
+  /// The time until then; never negative.
   Duration remaining() const noexcept {
     auto left = at_ - clock_->now();
     return left > Duration::zero() ? left : Duration::zero();

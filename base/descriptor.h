@@ -7,7 +7,8 @@
 
 namespace tombolo {
 
-/// Closes itself. Movable. Any thread, one at a time.
+/// Closes the descriptor when it is destroyed. Can be moved. May be used from any thread, but by one at a
+/// time.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -19,10 +20,10 @@ class Descriptor {
   }
   ~Descriptor() { reset(); }
 
-  /// Negative where there is none.
+  /// The descriptor; negative where there is none. This object still owns it.
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// The caller closes it.
+  /// Gives the descriptor to the caller, who must close it.
   int release() noexcept { return std::exchange(fd_, -1); }
   /// Closes what it holds and takes over `fd`.
   void reset(int fd = -1) noexcept {

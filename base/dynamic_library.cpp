@@ -10,8 +10,8 @@ std::optional<DynamicLibrary> DynamicLibrary::open(std::initializer_list<const c
                                                    std::string* problem) {
   std::string all;
   for (const char* name : names) {
-    // Local: an optional library must not change how other libraries' symbols are resolved. Lazy: its unused
-    // ones may be missing.
+    // RTLD_LOCAL: an optional library must not change how other libraries' symbols are resolved. RTLD_LAZY:
+    // functions that are not used may be missing.
     if (void* handle = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL)) return DynamicLibrary(handle, name);
     const char* why = ::dlerror();
     all += all.empty() ? "" : "; ";

@@ -1,4 +1,4 @@
-// Optional hardware is found at run time: libraries are opened when needed, never linked.
+// Opens libraries of optional hardware at run time, when they are needed; nothing links against them.
 #pragma once
 
 #include <initializer_list>
@@ -25,7 +25,7 @@ class DynamicLibrary {
     function = reinterpret_cast<Function*>(symbol(name));
     return function != nullptr;
   }
-  /// The name it was opened by.
+  /// The name under which it was opened.
   const std::string& name() const noexcept { return name_; }
 
  private:

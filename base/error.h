@@ -1,6 +1,6 @@
 // Errors of set-up and configuration paths, and the one macro that checks invariants. The room base/ owns
-// what all rooms need and none is about: errors, log, clocks, declared environment parameters, units, JSON
-// with line numbers.
+// what every room needs and no room is about: errors, log, clocks, declared environment parameters, units,
+// JSON with line numbers.
 #pragma once
 
 #include <stdexcept>
@@ -43,7 +43,7 @@ template <typename... Args>
 /// Throws kSystem with ": <strerror(error_number)> (errno N)" appended.
 [[noreturn]] void fail_errno(int error_number, std::string_view what);
 
-/// strerror without its thread-safety trap.
+/// A thread-safe strerror.
 std::string errno_text(int error_number);
 
 namespace detail {

@@ -5,7 +5,7 @@
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
-// The templates that fmt/format.h leaves to one source file, as far as we format (char only).
+// fmt/format.h leaves the definition of these templates to one source file; only those for char are needed.
 template FMT_API thousands_sep_result<char> thousands_sep_impl<char>(locale_ref);
 template FMT_API char decimal_point_impl<char>(locale_ref);
 template FMT_API dragonbox::decimal_fp<float> dragonbox::to_decimal<float>(float) noexcept;

@@ -1,4 +1,4 @@
-// fmt, whose compiled half is base/fmt_library.cpp.
+// Includes fmt, whose compiled part is base/fmt_library.cpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -7,7 +7,8 @@
 
 namespace tombolo {
 
-/// FNV-1a of 32 or 64 bits. Not for values that an attacker may choose, who could make them collide.
+/// FNV-1a of 32 or 64 bits. It is not for values that an attacker may choose, because those can be made
+/// to collide.
 template <typename Word>
 constexpr Word fnv1a(std::string_view text) noexcept {
   static_assert(std::is_same_v<Word, std::uint32_t> || std::is_same_v<Word, std::uint64_t>);

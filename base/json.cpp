@@ -30,8 +30,8 @@ struct Place {
 struct Progress {
   int line = 1;
   int column = 0;
-  // The line before the newest character: a number ends only at the character after it, which may be a
-  // newline.
+  // The line before the newest character. A number is only known to have ended at the character after it,
+  // which may be a newline.
   int token_line = 1;
 };
 
@@ -93,7 +93,7 @@ std::string plain_reason(std::string text) {
   return text;
 }
 
-/// A value as an error message shows it: short, and telling its type.
+/// A value as an error message shows it: shortened, and so that its type can be seen.
 std::string shown(const Json& value) {
   constexpr std::size_t kLongest = 40;
   switch (value.type()) {
@@ -107,7 +107,7 @@ std::string shown(const Json& value) {
       std::string text = value.get<std::string>();
       bool cut = text.size() > kLongest;
       if (cut) text.resize(kLongest);
-      // A cut may split a UTF-8 sequence, hence "replace".
+      // The cut may split a UTF-8 sequence, which "replace" makes valid.
       return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace) + (cut ? "..." : "");
     }
     default:

@@ -1,4 +1,4 @@
-// Reading JSON files that people write: every error names file, line and field.
+// Reads JSON files that people write: every error names file, line and field.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,7 @@ class JsonDocument {
   /// `source` stands for the file name in messages.
   static JsonDocument parse(std::string_view text, std::string source);
 
+  /// The file's outermost value.
   JsonCursor root() const;
 
  private:
@@ -52,23 +53,29 @@ class JsonCursor {
   /// Throws on a member that is not in `known`, so that a misspelt field is not silently ignored.
   void only(std::initializer_list<std::string_view> known) const;
 
+  // Each of these throws where the value is of another type or out of range.
   std::string text() const;
   bool boolean() const;
-  /// A finite number.
+  /// The value as a finite number.
   double number() const;
+  /// A finite number > 0.
   double positive_number() const;
+  /// A finite number >= low.
   double number_at_least(double low) const;
+  /// An integer in [low, high]; 1e6 is one too.
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
-  /// One of the names; returns its index.
+  /// The value as one of the names; returns its index.
   std::size_t choice(std::initializer_list<std::string_view> names) const;
   bool is_text() const noexcept;
   bool is_number() const noexcept;
   bool is_object() const noexcept;
   bool is_array() const noexcept;
 
+  /// The value itself; valid as long as the document or a copy of it.
   const Json& raw() const noexcept;
-  /// "hosts[2].nics[0]"
+  /// Where it stands: "hosts[2].nics[0]".
   const std::string& path() const noexcept { return path_; }
+  /// The line in the file on which it stands, from 1.
   int line() const;
 
   /// Throws kInvalidUsage with file, line and path before the message.
@@ -87,7 +94,7 @@ class JsonCursor {
 /// Writes `json`, indented by one space, via a temporary file and rename, so that a reader never sees half a
 /// file. Throws kSystem.
 void write_json_file(const std::string& path, const Json& json);
-/// The same, for text as it is.
+/// Writes a text as it is, in the same way.
 void write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace tombolo

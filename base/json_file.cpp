@@ -38,21 +38,21 @@ void write_text_file(const std::string& path, std::string_view text) {
   if (std::filesystem::is_directory(status)) {
     fail(Cause::kSystem, "{}: cannot write: it is a folder", path);
   }
-  // A pipe or a terminal must not be renamed over; /dev/stdout may name a file that another process holds
-  // open.
+  // A pipe or a terminal must not be replaced by a file, and /dev/stdout may name a file that another process
+  // holds open.
   bool device = path.starts_with("/dev/");
   if (std::filesystem::exists(status) && (device || !std::filesystem::is_regular_file(status))) {
-    // Opened anew, standard output would be written from its start, over what was printed before.
+    // If standard output were opened anew, it would be written from its start, over what was printed before.
     int fd =
         path == "/dev/stdout" ? ::dup(STDOUT_FILENO) : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
     int error = fd < 0 ? errno : write_and_close(fd, text);
     if (error != 0) fail_errno(error, fmt::format("{}: cannot write", path));
     return;
   }
-  // Through a symbolic link the file that it names is replaced, not the link.
+  // If the path is a symbolic link, the file to which it leads is replaced, not the link.
   auto real = std::filesystem::weakly_canonical(path, ignored);
   std::string target = ignored || real.empty() ? path : real.string();
-  // Not mkstemp: it would make the file private, whatever the umask says.
+  // mkstemp is not used, because it would make the file private whatever the umask says.
   std::string temporary;
   int fd = -1;
   for (int attempt = 0; fd < 0 && attempt < 100; ++attempt) {

@@ -1,5 +1,5 @@
-// Logging through a callback: the libraries own no logger, so NCCL's, a test's or a terminal's can be passed
-// in.
+// Logging through a callback: the libraries have no logger of their own, so that NCCL's, a test's or one that
+// prints can be passed in.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,7 @@ namespace tombolo {
 
 enum class LogLevel { kError, kWarning, kInfo, kTrace };
 
+/// "error", "warning", "info", "trace".
 std::string_view log_level_name(LogLevel level) noexcept;
 
 /// A value type, cheap to copy. A default-constructed Log is silent. The sink may be called from any thread
@@ -23,9 +24,10 @@ class Log {
   Log() = default;
   Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
 
-  /// Lines "tombolo <level>: <text>" to standard error, one write each.
+  /// A Log that writes lines "tombolo <level>: <text>" to standard error, with one write each.
   static Log to_stderr(LogLevel level);
 
+  /// Whether lines of that level go anywhere; for lines that are costly to make.
   bool enabled(LogLevel level) const noexcept { return sink_ && level <= level_; }
 
   template <typename... Args>

@@ -1,4 +1,4 @@
-// The middle of many measurements, which one disturbed value does not move.
+// The middle of several measurements, which one disturbed value does not change much.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Environment parameters are declared, not scattered: each room lists its own, `tombolo env` prints them all,
-// and a value that does not parse is an error that names the variable.
+// Environment parameters are declared in one place per room: each room lists its own, `tombolo env` prints
+// them all, and a value that does not parse is an error that names the variable.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,17 @@ struct Parameter {
   std::string_view meaning;        ///< one or two sentences, with units
   std::string_view choices = {};   ///< for kChoice: "per-peer|shared"
 
-  /// The environment's text, or the default.
+  /// The text of the environment, or the default.
   std::string text() const;
-  /// True where the environment sets it.
+  /// Whether the environment sets it.
   bool is_set() const noexcept;
 
-  // Each throws kInvalidUsage, naming the variable, its value and what it takes.
+  // Each of these throws kInvalidUsage, naming the variable, its value and what it accepts.
   std::int64_t integer() const;
   std::uint64_t size() const;
   double seconds() const;
   bool boolean() const;
-  /// One of `choices`.
+  /// The value as one of `choices`.
   std::string choice() const;
 };
 

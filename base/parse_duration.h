@@ -1,4 +1,4 @@
-// Times as people write them.
+// Parses durations as people write them.
 #pragma once
 
 #include <string_view>

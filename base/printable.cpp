@@ -22,7 +22,7 @@ std::size_t character_bytes(std::string_view text) {
   }
   const bool overlong = code < (bytes == 4 ? 0x10000U : bytes == 3 ? 0x800U : 0x80U);
   const bool surrogate = code >= 0xd800 && code < 0xe000;
-  const bool control = code < 0xa0;  // C1
+  const bool control = code < 0xa0;  // C1 controls included
   return overlong || surrogate || control || code > 0x10ffff ? 0 : bytes;
 }
 

@@ -38,7 +38,7 @@ inline std::optional<unsigned> test_seed_from_environment() {
   return parse_test_seed(given);
 }
 
-/// Remembers the seed of the test that runs, and tells it where that test fails.
+/// Remembers the seed of the running test, and reports it where that test fails.
 class TestSeedReporter : public testing::EmptyTestEventListener {
  public:
   static TestSeedReporter& instance() {
@@ -50,12 +50,14 @@ class TestSeedReporter : public testing::EmptyTestEventListener {
     return *reporter;
   }
 
-  /// One seed for each test, however often it is asked, so that one number repeats all of it.
+  /// The seed of the running test: the same however often it is asked for, so that one number repeats the
+  /// whole test.
   unsigned draw(std::optional<unsigned> fixed) {
     if (seed_) return *seed_;
     const std::optional<unsigned> given = test_seed_from_environment();
     seed_ = given ? *given : fixed ? *fixed : std::random_device{}();
-    // A test that crashes or hangs reports no failure. A fixed seed is known without being told.
+    // The seed is printed now, because a test that crashes or hangs reports no failure. A fixed seed is known
+    // anyway.
     if (given || !fixed) std::printf("%s=%u\n", kTestSeedVariable, *seed_);
     std::fflush(stdout);  // before a fork, which would print it twice
     return *seed_;
@@ -79,14 +81,14 @@ inline unsigned test_seed() {
   return TestSeedReporter::instance().draw(std::nullopt);
 }
 
-/// TOMBOLO_TEST_SEED, or else a seed that is always the same, for tests whose cases shall not change from run
-/// to run.
+/// TOMBOLO_TEST_SEED, or else a seed that is always the same, for tests whose cases should not change from
+/// run to run.
 inline unsigned test_seed(unsigned fixed) {
   return TestSeedReporter::instance().draw(fixed);
 }
 
-/// How often a randomised test repeats itself: a sanitizer finds in the first rounds what it finds, and each
-/// takes it several times as long.
+/// How many rounds a randomised test makes: fewer under a sanitizer, which finds its errors in the first
+/// rounds and makes each several times as long.
 constexpr int test_rounds(int rounds) {
   return kSanitized ? (rounds + 5) / 6 : rounds;
 }

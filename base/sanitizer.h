@@ -1,4 +1,4 @@
-// Which sanitizer watches this build: gcc defines a macro for each, clang 14 answers __has_feature.
+// Which sanitizer this build uses: gcc defines a macro for each, clang 14 answers __has_feature.
 #pragma once
 
 #if !defined(__has_feature)

@@ -1,4 +1,4 @@
-// A folder of its own for each test that reads or writes files.
+// A folder for each test that reads or writes files.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace tombolo {
 
-/// Removed with all that it holds when the object is destroyed.
+/// The folder is removed with everything in it when the object is destroyed.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -1,4 +1,4 @@
-// Sizes and rates as people write them.
+// Parses and formats sizes and rates as people write them.
 #pragma once
 
 #include <cstdint>

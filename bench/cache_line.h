@@ -9,11 +9,11 @@
 
 namespace tombolo::bench {
 
-/// To be made before fork(). Both processes then call measure() equally often, one of them leading. Waits
-/// busily.
+/// Must be made before fork(). Both processes then call measure() equally often, one of them leading. Waits
+/// by polling.
 class CacheLine {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no shared memory.
   CacheLine();
 
   /// Half of the time of a round trip, seconds: the mean of a few thousand.

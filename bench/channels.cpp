@@ -91,8 +91,8 @@ void PlainChannels::receive(std::span<std::byte> buffer) {
 }
 
 void PlainChannels::stream(bool sending, const Stream& stream) {
-  const std::size_t call = in_.empty() ? 64 * kKiB : 1;  // from 64 KiB on larger calls bring nothing
-  // A power of two, as kOutstanding is: a batch then lies in one piece.
+  const std::size_t call = in_.empty() ? 64 * kKiB : 1;  // from 64 KiB on larger calls gain nothing
+  // The batch is a power of two, as kOutstanding is, so that it lies in one piece.
   const std::size_t batch = std::bit_floor(std::clamp<std::size_t>(call / stream.size, 1, kOutstanding));
   struct State {
     std::size_t index = 0;        ///< first message of the batch that moves now

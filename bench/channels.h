@@ -1,5 +1,5 @@
 // Several connections from one process to another, each carrying messages one way, driven by one thread as
-// NCCL's proxy thread drives the connections of its channels: what plugins and plain TCP are measured by.
+// NCCL's proxy thread drives the connections of its channels. Plugins and plain TCP are measured by them.
 #pragma once
 
 #include <sched.h>
@@ -18,14 +18,14 @@
 
 namespace tombolo::bench {
 
-/// Yields the processor in every 256th pass in which nothing moved. NCCL does so in each; on a machine with
-/// other work that would measure how long the others' time slices are.
+/// Yields the processor in every 256th pass in which nothing moved. NCCL yields in each pass; on a machine
+/// with other work that would measure how long the time slices of the others are.
 inline void spin_and_yield(unsigned passes) noexcept {
   if (passes % 256 == 0) ::sched_yield();
 }
 
-/// Messages of one measurement of throughput: `count` on each of `channels` channels, kOutstanding of a
-/// channel in flight. `slots` has room for channels * kOutstanding messages of `size`.
+/// The messages of one measurement of throughput: `count` on each of `channels` channels, with kOutstanding
+/// of a channel in flight. `slots` has room for channels * kOutstanding messages of `size`.
 struct Stream {
   std::size_t channels = 1, size = 0, count = 0;
   std::span<std::byte> slots;
@@ -42,7 +42,7 @@ struct Stream {
   }
 };
 
-/// Passes of a stream between two calls of go_on.
+/// The number of passes of a stream between two calls of go_on.
 inline constexpr unsigned kPassesPerQuestion = 64;
 
 /// stamp() writes channel and index into the first and last bytes of a message; check_stamp() throws
@@ -54,14 +54,16 @@ class Channels {
  public:
   virtual ~Channels() = default;
   virtual std::string name() const = 0;
-  /// One message on channel 0 of each direction; returns when the buffer may be used again, or is filled.
+  /// Sends one message on channel 0; returns when the buffer may be used again. receive() returns when it is
+  /// filled.
   virtual void send(std::span<std::byte> data) = 0;
   virtual void receive(std::span<std::byte> buffer) = 0;
-  /// The sending end stamps every message, the receiving end checks it.
+  /// Runs one direction of a stream. The sending end stamps every message, and the receiving end checks the
+  /// stamp.
   virtual void stream(bool sending, const Stream& stream) = 0;
 };
 
-/// Sockets without any protocol on top. Polls.
+/// Sockets without any protocol on top, driven by polling.
 class PlainChannels final : public Channels {
  public:
   /// A socket per channel, for both directions. Messages below 64 KiB are written and read several at a time,
@@ -69,7 +71,7 @@ class PlainChannels final : public Channels {
   /// arrived. `sockets` are connected to those of the other process, channel by channel. Takes ownership of
   /// them.
   explicit PlainChannels(std::vector<int> sockets) : out_(std::move(sockets)) {}
-  /// As NCCL uses sockets: one per channel and direction, and each message on its own.
+  /// Uses sockets as NCCL does: one per channel and direction, with each message on its own.
   PlainChannels(std::vector<int> out, std::vector<int> in) : out_(std::move(out)), in_(std::move(in)) {}
   ~PlainChannels() override;
   std::string name() const override {
@@ -84,8 +86,7 @@ class PlainChannels final : public Channels {
   std::vector<int> out_, in_;  // in_ is empty where out_ serves both directions
 };
 
-/// A plugin's comms, as many each way as there are channels. Tests the oldest request of each in turn, as
-/// NCCL does.
+/// A plugin's comms, one per channel and direction. Tests the oldest request of each in turn, as NCCL does.
 class PluginChannels final : public Channels {
  public:
   /// `control` is a stream socket to the other process, which constructs its end at the same time.
@@ -108,7 +109,7 @@ class PluginChannels final : public Channels {
   std::vector<Comm> comms_;
 };
 
-/// A library's newest table, or that of one version. Throws as Client::load().
+/// Loads a library's newest table, or that of version `abi`. Throws as Client::load() does.
 std::unique_ptr<net_plugin::Client> load_plugin(const std::string& path, int abi);
 
 }  // namespace tombolo::bench

@@ -22,12 +22,13 @@
 namespace tombolo::bench {
 namespace {
 
-/// As ncclGetVersion() counts: major * 10000 + minor * 100 + patch. Seen in 2.28.9.
+/// The versions as ncclGetVersion() counts them: major * 10000 + minor * 100 + patch. The table was checked
+/// in 2.28.9.
 constexpr int kFirstKnown = 22800, kFirstUnknown = 22900;
 constexpr int kKnownAbi = 11;
 constexpr std::size_t kMembers = sizeof(net_plugin::abi::ncclNet_v11_t) / sizeof(void*);
 
-/// Members of ABI v11's table that this transport leaves null: registering dma-buf, and what it does not
+/// The members of ABI v11's table that this transport leaves null: registering dma-buf, and what it does not
 /// offer to devices. finalize is its last member; setNetAttr may be set or not.
 constexpr std::array<std::size_t, 4> kNull{8, 17, 18, 19};
 constexpr std::size_t kCloseSend = 14, kCloseReceive = 15, kSetAttributes = 21;

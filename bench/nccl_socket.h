@@ -1,5 +1,5 @@
-// NCCL's own transport over TCP, "Socket", taken out of the installed NCCL library, to be measured beside
-// plugins. It needs no GPU.
+// NCCL's own transport over TCP, "Socket", taken out of the installed NCCL library so that it can be measured
+// beside plugins. It needs no GPU.
 #pragma once
 
 #include <memory>

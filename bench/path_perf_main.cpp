@@ -195,7 +195,7 @@ class Bench {
     agree_on_paths();
     std::vector<Turn> turns;
     for (const std::string& way : plan_.ways) {
-      // A stream of bytes has no messages.
+      // A stream of bytes has no messages, so only one size is measured.
       const std::size_t sizes = way.starts_with("plain") ? 1 : plan_.sizes.size();
       for (std::size_t size = 0; size < sizes; ++size)
         for (std::size_t path = 0; path < (way == kEach ? paths_.size() : 1); ++path)
@@ -216,8 +216,8 @@ class Bench {
     for (const auto& [name, value] : kStock) {
       const std::string path = std::string("/proc/sys/net/ipv4/") + name;
       auto write = [&](const char* text) { return bool(std::ofstream(path) << text << std::flush); };
-      // A namespace may take only what the machine's first one permits in tcp_allowed_congestion_control,
-      // where reno always is; on lossy paths it does no better than cubic.
+      // A namespace may only use what the machine's first one permits in tcp_allowed_congestion_control. reno
+      // always is; on lossy paths it is no better than cubic.
       if (plan_.stock && !write(value) && !(std::string_view(name) == kCongestion && write("reno")))
         fail(Cause::kSystem, "writing '{}' to {}", value, path);
       std::string now;
@@ -342,7 +342,7 @@ class Bench {
     slots_.resize(std::max(slots_.size(), stream.channels * kOutstanding * turn.size));
     stream.slots = slots_;
     stream.received = &received;
-    // No end spins: the emulation of the link runs on the same processors.
+    // Neither end spins, because the emulation of the link runs on the same processors.
     stream.idle = [](unsigned) {
       timespec nap{0, 50'000};
       ::nanosleep(&nap, nullptr);
@@ -360,7 +360,7 @@ class Bench {
     WayResult& result = result_of(key_of(turn));
     TimePoint next = Clock::steady().now() + from_seconds(plan_.warm_up), last = next, begin = next;
     std::uint64_t mark = 0, first = 0;
-    int samples = -1;  // the first look only notes where it begins
+    int samples = -1;  // the first look only records the start
     bool told = false;
     stream.go_on = [&] {
       const TimePoint now = Clock::steady().now();

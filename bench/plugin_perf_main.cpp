@@ -75,7 +75,8 @@ struct Answer {
   char text[480] = {};   ///< the candidate's name, or what went wrong
 };
 
-/// Keeps its memory while the orders have the same size, so that no page fault falls into a measurement.
+/// Message buffers that keep their memory while the orders have the same size, so that no page fault falls
+/// into a measurement.
 class MessageBuffers {
  public:
   ~MessageBuffers() { drop(); }
@@ -124,7 +125,7 @@ void verify(Channels& channels, bool leading, std::size_t size) {
   }
 }
 
-/// The median of the round trips, in seconds; the median drops those during which the process lost the
+/// The median of the round trips, in seconds; it leaves out those during which the process lost the
 /// processor.
 double ping_pong(Channels& channels, bool leading, std::span<std::byte> slot, std::size_t times) {
   std::vector<double> trips(times);
@@ -143,7 +144,7 @@ double ping_pong(Channels& channels, bool leading, std::span<std::byte> slot, st
   return median(std::move(trips));
 }
 
-/// A stream in one direction; a token back tells the sender that everything has arrived.
+/// Measures a stream in one direction; a token back tells the sender that everything has arrived.
 void one_way(Channels& channels, bool leading, const Stream& stream) {
   std::byte token{};
   channels.stream(leading, stream);
@@ -231,7 +232,7 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  /// Waits until both processes have loaded and connected. Throws their error.
+  /// Waits until both processes have loaded the candidate and connected. Throws their error.
   void greet() {
     candidate_.label = answer_of(0).text;
     answer_of(1);
@@ -273,7 +274,7 @@ std::vector<Candidate> candidates_of(const Plan& plan, std::size_t most_channels
       return std::make_unique<PluginChannels>(load_plugin(path, abi), most_channels, control);
     };
   };
-  // Two sets of sockets, one for each direction; by side.
+  // There are two sets of sockets, one for each direction; each is indexed by side.
   using Sockets = std::array<std::array<std::vector<int>, 2>, 2>;
   auto sockets_for = [&](std::size_t ways) {
     auto made = std::make_shared<Sockets>();
@@ -369,7 +370,7 @@ class Bench {
     for (auto& pair : pairs_) pair->order({Task::kVerify, size, 1, 1});
     std::map<std::string, std::size_t> counts;
     for (auto& pair : pairs_) {
-      // So many round trips as take about 50 ms, after a few for warm-up.
+      // Makes as many round trips as take about 50 ms, after a few for warm-up.
       pair->order({Task::kTrips, size, 1, 50});
       const double each = pair->order({Task::kTrips, size, 1, 50}).first;
       counts[pair->candidate().key] = static_cast<std::size_t>(std::clamp(0.05 / each, 20.0, 10000.0));
@@ -434,7 +435,8 @@ class Bench {
     std::fflush(stdout);
   }
 
-  /// The median over the rounds of the ratio of Tombolo's TCP to the other: what slows a round slows both.
+  /// The median over the rounds of the ratio of Tombolo's TCP to the other, because what slows a round slows
+  /// both.
   static double ratio(const std::map<std::string, std::vector<double>>& values, const std::string& key) {
     std::vector<double> ratios;
     for (std::size_t i = 0; i < values.at(key).size(); ++i)

@@ -1,6 +1,6 @@
-// Measures one of Tombolo's transports beside plain TCP (one stream, write and read in a loop) between two
-// processes of this machine, in turns, in one run, and beside the memcpy of one thread: on a shared machine
-// only the ratio means something. Or measures TCP with TLS beside TCP without.
+// Measures one of Tombolo's transports between two processes of this machine, in turns and in one run with
+// plain TCP (one stream, written and read in a loop) and with the memcpy of one thread, because on a shared
+// machine only ratios are meaningful. Or it measures TCP with TLS against TCP without.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ constexpr Duration kDeadline = std::chrono::seconds(120);
 
 struct Plan {
   std::string transport = "tcp";
-  bool tls = false;  // beside the same without, instead of beside plain TCP
+  bool tls = false;  // whether TLS is compared with the same without TLS, instead of with plain TCP
   int streams = 0;
   int repeats = 5;
   double bytes_per_run = 512e6;
@@ -98,11 +98,12 @@ std::unique_ptr<Connection> wait_for(Poll poll, std::string_view what) {
 }
 
 struct Measured {
-  std::vector<Figure> figures;     // by size: of what the connection is compared with, of the connection
-  std::vector<double> cache_line;  // half round trips beside those of the smallest size; for shared memory
+  std::vector<Figure> figures;  // by size: of the transport to compare with, and of the connection
+  // for shared memory: half round trips of a cache line, measured beside those of the smallest size
+  std::vector<double> cache_line;
 };
 
-/// `beside`: the transport with which the connection is compared. `line`: null except for shared memory.
+/// `beside` is the transport with which the connection is compared; `line` is null except for shared memory.
 Measured run(Connection& connection, Way& beside, CacheLine* line, bool leading, const Plan& plan) {
   Tombolo ours(connection);
   std::vector<std::byte> slots(kOutstanding * kSizes.back());
@@ -134,7 +135,7 @@ void print(const std::vector<Figure>& figures, const char* first, const char* se
   }
 }
 
-/// The medians as JSON, by the names of the compared transports.
+/// The medians as JSON, under the names of the two transports.
 Json as_json(const std::vector<Figure>& figures, const char* first, const char* second) {
   Json rows = Json::array();
   for (std::size_t i = 0; i < kSizes.size(); ++i) {

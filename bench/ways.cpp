@@ -105,7 +105,7 @@ void measure(Way& way, bool leading, double bytes_per_run, std::size_t size, std
       if (!leading) way.send(slot);
     }
   };
-  // A few trips say how many fit the time; the leading process tells the other.
+  // A few round trips show how many fit into the time; the leading process tells the other.
   constexpr std::size_t kFirstTrips = 4;
   double warm_up = seconds_of([&] { ping_pong(kFirstTrips); });
   auto trips = static_cast<std::uint64_t>(kTripSeconds * kFirstTrips / std::max(warm_up, 1e-9));

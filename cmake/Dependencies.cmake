@@ -1,4 +1,4 @@
-# Everything from Debian's packages; scripts/dependencies.sh lists and installs them.
+# All dependencies come from Debian's packages; scripts/dependencies.sh lists and installs them.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
@@ -10,7 +10,7 @@ find_path(TOMBOLO_HWLOC_INCLUDE hwloc.h REQUIRED)  # the library itself is loade
 find_path(TOMBOLO_VERBS_INCLUDE infiniband/verbs.h REQUIRED)  # likewise
 find_path(TOMBOLO_UCX_INCLUDE ucp/api/ucp.h REQUIRED)  # likewise
 
-# What only the tests need. They are built where it is there, so that the programs alone need none of it.
+# What only the tests need. The tests are built where it is installed, so that the programs alone need none of it.
 set(TOMBOLO_HAVE_TESTS OFF)
 if(NOT TOMBOLO_TESTS STREQUAL "OFF")
   find_package(GTest QUIET)

@@ -1,4 +1,5 @@
-# Programs, the shared library with its public headers, the NCCL plugin; find_package(Tombolo) and pkg-config tombolo.
+# Installs the programs, the shared library with its public headers, the NCCL plugin, and what find_package(Tombolo) and
+# pkg-config tombolo read.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tombolo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

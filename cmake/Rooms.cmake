@@ -4,8 +4,9 @@
 add_library(tombolo_flags INTERFACE)
 target_compile_options(tombolo_flags INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Wshadow
   $<$<BOOL:${TOMBOLO_WERROR}>:-Werror>)
-# Files are compiled in batches (CMAKE_UNITY_BUILD in the presets): most of the time goes into the headers that they
-# share. Every one is an included one then; and gcc 12 sees overlaps in std::string's sums that are not there (PR 105651).
+# Files are compiled in batches (CMAKE_UNITY_BUILD in the presets), because most of the time goes into the headers that
+# they share. In a batch every file is an included one, so warnings about included files are off; and gcc 12 reports
+# overlaps in sums of std::string that do not exist (PR 105651).
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tombolo_flags INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage;-Wno-restrict>")
@@ -16,10 +17,10 @@ if(TOMBOLO_SANITIZE)
   target_compile_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE} -fno-omit-frame-pointer)
   if(TOMBOLO_SANITIZE MATCHES "undefined")
     target_compile_options(tombolo_flags INTERFACE -fno-sanitize-recover=undefined)
-    # vptr asks the kernel for descriptors, of which a test takes all. What the other two find, AddressSanitizer finds
-    # too, and they are a sixth of the time to compile.
+    # The vptr check asks the kernel for descriptors, of which one test takes all. What the other two find,
+    # AddressSanitizer finds too, and they are a sixth of the time to compile.
     target_compile_options(tombolo_flags INTERFACE -fno-sanitize=vptr,null,pointer-overflow
-      # Of tests their memory only: a third of the time to compile them.
+      # Of tests only the memory is checked; the rest would be a third of the time to compile them.
       $<$<BOOL:$<TARGET_PROPERTY:TOMBOLO_IS_TEST>>:-fno-sanitize=undefined>)
   endif()
   target_link_options(tombolo_flags INTERFACE -fsanitize=${TOMBOLO_SANITIZE})
@@ -27,18 +28,20 @@ endif()
 if(TOMBOLO_FUZZ)
   target_link_options(tombolo_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
-# Those whose code tests/fuzz reaches tell libFuzzer which branches were taken: what -fsanitize=fuzzer-no-link says too,
-# which precompiled headers would have to agree on.
+# The rooms whose code tests/fuzz reaches tell libFuzzer which branches were taken. This is what
+# -fsanitize=fuzzer-no-link does too, but precompiled headers would have to agree on that flag.
 set(TOMBOLO_FUZZED_ROOMS base topology transport planner)
 set(TOMBOLO_FUZZ_COVERAGE -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
 
-# What most files include is compiled once for all rooms, and once for all tests, with base's (their flags are the same):
-# 2 to 3 of the 7 seconds that a small file takes. Without batches (preset debug) every file shows that it includes what it uses.
+# The headers that most files include are compiled once for all rooms, and once for all tests, together with base (whose
+# flags are the same). This saves 2 to 3 of the 7 seconds that a small file takes. Without batches (preset debug) every
+# file must itself include what it uses.
 set(TOMBOLO_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstring> <deque>
   <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <unordered_map> <vector> <fmt/format.h> <fmt/ranges.h> <nlohmann/json.hpp>)
 
-# tombolo_precompile(PROGRAM FIRST [HEADER...]): FIRST compiles the common headers and these, all others take what it made.
+# tombolo_precompile(PROGRAM FIRST [HEADER...]): FIRST compiles the common headers and these; all other targets reuse
+# its result.
 function(tombolo_precompile PROGRAM FIRST)
   if(NOT CMAKE_UNITY_BUILD)
     return()
@@ -48,13 +51,13 @@ function(tombolo_precompile PROGRAM FIRST)
   else()
     target_precompile_headers(${PROGRAM} REUSE_FROM ${FIRST})
   endif()
-  # For ccache, which compares contents.
+  # These options are for ccache, which compares contents.
   target_compile_options(${PROGRAM} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess> "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 
-# tombolo_balance_batches(PROGRAM SOURCE...): as few batches as the presets' size allows, and all of one length. A short one
-# at the end would compile the shared headers for a few files, while other processors wait for the long ones.
+# tombolo_balance_batches(PROGRAM SOURCE...): makes as few batches as the presets' size allows, all of equal length. A
+# short one at the end would compile the shared headers for a few files, while other processors wait for the long ones.
 function(tombolo_balance_batches PROGRAM)
   if(CMAKE_UNITY_BUILD AND CMAKE_UNITY_BUILD_BATCH_SIZE)
     list(LENGTH ARGN files)
@@ -64,8 +67,8 @@ function(tombolo_balance_batches PROGRAM)
   endif()
 endfunction()
 
-# tombolo_quick_to_compile(ROOM): a room in which compiling fast matters more than running fast. Optimising takes half of
-# the time that ThreadSanitizer's build takes for it. (Precompiled headers know of the level only by a macro.)
+# tombolo_quick_to_compile(ROOM): marks a room in which compiling fast matters more than running fast. Optimising takes
+# half of the time that ThreadSanitizer's build takes for it. (Precompiled headers depend on the level only by a macro.)
 function(tombolo_quick_to_compile ROOM)
   target_compile_options(tombolo_${ROOM} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(TOMBOLO_SANITIZE STREQUAL "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -73,14 +76,14 @@ function(tombolo_quick_to_compile ROOM)
   endif()
 endfunction()
 
-# tombolo_loops(SOURCE...): files whose loops are to be vectorised. All else is compiled at -O2 (CMakePresets.json): -O3 takes a
-# fifth longer.
+# tombolo_loops(SOURCE...): names files whose loops are to be vectorised. Everything else is compiled at -O2
+# (CMakePresets.json), because -O3 takes a fifth longer.
 function(tombolo_loops)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 endfunction()
 
-# tombolo_test_program(NAME SOURCE...): a program of tests, not optimised: that halves the time to compile it, and what it
-# tests is.
+# tombolo_test_program(NAME SOURCE...): makes a program of tests. It is not optimised, which halves the time to compile
+# it; what it tests is optimised.
 function(tombolo_test_program NAME)
   add_executable(${NAME} ${ARGN})
   target_link_libraries(${NAME} PRIVATE GTest::gtest)
@@ -91,7 +94,7 @@ endfunction()
 
 function(tombolo_room NAME)
   cmake_parse_arguments(ROOM "" "" "DEPENDS;LINK;EXCLUDE" ${ARGN})
-  # A room's own files first, so that files that share headers (those of CLI11 in tools/, say) share a batch too.
+  # A room's own files come first, so that files that share headers (those of CLI11 in tools/, say) share a batch too.
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB_RECURSE all CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(APPEND sources ${all})

@@ -36,13 +36,13 @@ struct Options {
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
-  /// Another process, or another part of this one, keeps the store (the C API's unique id): rank 0 starts
-  /// none.
+  /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0
+  /// starts none.
   bool store_elsewhere = false;
   /// Where this process reaches the store, if not at identity.address.
   std::string store_reach;
-  /// No secret was chosen by the user: the one above only opens the store, where rank 0 publishes a random
-  /// one for the job's connections.
+  /// Set where the user chose no secret: the one above then only opens the store, in which rank 0 publishes a
+  /// random one for the job's connections.
   bool make_secret = false;
   Log log;
   /// All from the environment: who this process is, the secret, and settings_from_environment().

@@ -8,8 +8,8 @@
 namespace tombolo::collectives {
 namespace {
 
-// Parameters refer to text of static lifetime. The table of algorithms is constant, so it is there before
-// them.
+// Parameters refer to text of static lifetime. The table of algorithms is a constant, so that it exists
+// before they are initialized.
 std::string_view algorithm_meaning() {
   static const std::string meaning = "How collectives are carried out. " + algorithm_help() +
                                      "; auto: by the size of the vector and where the ranks are (all_reduce "

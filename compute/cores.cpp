@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-/// Parses cpu.max: "max 100000" or "50000 100000".
+/// Parses cpu.max, such as "max 100000" or "50000 100000".
 std::optional<double> read_v2(const fs::path& folder) {
   std::ifstream file(folder / "cpu.max");
   std::string quota;
@@ -28,7 +28,7 @@ std::optional<double> read_v2(const fs::path& folder) {
   return microseconds / period;
 }
 
-/// Quota over period; a quota of -1 means that there is none.
+/// Reads the quota divided by the period; a quota of -1 means that there is none.
 std::optional<double> read_v1(const fs::path& folder) {
   double quota = 0, period = 0;
   std::ifstream(folder / "cpu.cfs_quota_us") >> quota;
@@ -57,13 +57,13 @@ bool has_cpu(const std::string& controllers) {
 int usable_processors() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // Fails on machines with more than 1024 processors; then all of them count.
+  // The call fails on machines with more than 1024 processors; then all of them are counted.
   if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 double processor_quota(const fs::path& root) {
-  // "0::/user.slice" for v2, "4:cpu,cpuacct:/user.slice" for v1.
+  // The lines to parse: "0::/user.slice" for v2, "4:cpu,cpuacct:/user.slice" for v1.
   std::ifstream groups(root / "proc/self/cgroup");
   double least = kUnlimited;
   for (std::string line; std::getline(groups, line);) {

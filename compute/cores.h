@@ -5,15 +5,15 @@
 
 namespace tombolo::compute {
 
-/// Processors that this thread may run on (its affinity); at least 1.
+/// The number of processors on which this thread may run (its affinity); at least 1.
 int usable_processors() noexcept;
 
-/// Processors' worth of time that the control groups of this process grant (cpu.max of cgroup v2,
-/// cpu.cfs_quota_us of v1; the least of all groups above it); infinite where none limits it. `root` is where
-/// /proc and /sys lie.
+/// The processor time that the control groups of this process grant, in processors (cpu.max of cgroup v2,
+/// cpu.cfs_quota_us of v1; the least of all groups above it); infinite where none limits it. `root` is the
+/// folder in which /proc and /sys lie.
 double processor_quota(const std::filesystem::path& root = "/");
 
-/// The less of the two: 0.5 is half of one processor's time.
+/// The smaller of the two: 0.5 is half of one processor's time.
 double usable_cores();
 
 }  // namespace tombolo::compute

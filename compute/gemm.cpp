@@ -22,10 +22,10 @@ namespace {
 // or slower.
 constexpr std::size_t kInnerBlock = 512;        // a panel of 512 x 32 is 64 KiB
 constexpr std::size_t kLeftBlock = 128 * 1024;  // half of a second-level cache of 1 MiB
-// A panel that fewer rows use is not worth packing; nor is copying the left block for fewer panels,
-constexpr std::size_t kRowsToPack = 64, kPanelsToCopy = 8;
-// or unless its rows are so far apart that they compete for the same sets of the first-level cache.
-constexpr std::size_t kStrideToCopy = 512;
+// Packing a panel pays from this many rows on. Copying the left block pays from this many panels on, if its
+// rows are at least kStrideToCopy apart, because they then compete for the same sets of the first-level
+// cache.
+constexpr std::size_t kRowsToPack = 64, kPanelsToCopy = 8, kStrideToCopy = 512;
 // This many multiplications take 10 to 20 us, about the time that another thread needs to wake up.
 constexpr std::size_t kProductsPerThread = 1 << 20;
 
@@ -83,7 +83,7 @@ struct Product {
   }
 };
 
-/// The left operand, copied to where its rows lie next to each other.
+/// Copies the left operand to where its rows lie next to each other.
 void copy_left(Product& product, Buffers& own) noexcept {
   Operand& left = product.left;
   const std::size_t count = left.transposed ? product.inner : product.rows;
@@ -109,8 +109,8 @@ void write_edge(const Product& part, std::size_t rows, const float* tile, std::s
     }
 }
 
-/// A product of at most one tile's columns: the right operand is packed into a panel, past which the rows of
-/// the left one move.
+/// Multiplies into at most one tile's columns: the right operand is packed into a panel, and the rows of the
+/// left one are multiplied by it tile by tile.
 void multiply_panel(const GemmKernels& kernels, Product product, Buffers& own) noexcept {
   const bool narrow = product.columns < kernels.columns;
   Operand& right = product.right;
@@ -123,7 +123,7 @@ void multiply_panel(const GemmKernels& kernels, Product product, Buffers& own) n
   const std::size_t tiles = divide_up(product.rows, kernels.rows);
   for (std::size_t tile = 0, row = 0; tile < tiles; ++tile) {
     const std::size_t rows =
-        (product.rows - row) / (tiles - tile);  // tiles of equal height, as far as may be
+        (product.rows - row) / (tiles - tile);  // tiles of equal height, as far as possible
     const Product part = product.of_rows(row, rows);
     const Epilogue& last = part.epilogue;
     Tile to{part.out,   part.out_stride, part.left.data, part.left.stride,   right.data, right.stride,
@@ -139,7 +139,7 @@ void multiply_panel(const GemmKernels& kernels, Product product, Buffers& own) n
   }
 }
 
-/// The whole product on the calling thread.
+/// Computes the whole product on the calling thread.
 void multiply_here(const GemmKernels& kernels, const Product& product) noexcept {
   Buffers& own = buffers();
   const std::size_t inner_blocks = std::max<std::size_t>(1, divide_up(product.inner, kInnerBlock));
@@ -178,7 +178,7 @@ void multiply_shared(const GemmKernels& kernels, const Product& product, int thr
 }
 
 #if defined(__x86_64__)
-/// The operand with two neighbours of its inner dimension in each float, in `room`.
+/// The operand with two neighbours of its inner dimension in each float, written to `room`.
 Operand paired(const Operand& from, std::size_t outer, std::size_t inner, bool inner_along_rows,
                std::vector<float>& room) {
   const std::size_t pairs = divide_up(inner, 2);

@@ -57,7 +57,8 @@ void pair_along_rows(float* to, std::size_t to_stride, const float* from, std::s
 
 void pair_rows(float* to, std::size_t to_stride, const float* from, std::size_t stride, std::size_t rows,
                std::size_t length) noexcept {
-  // Of 16 values of one row and 16 of the next: the first of both, the second of both, ...
+  // The order that interleaves 16 values of one row with 16 of the next: the first of both, the second of
+  // both, ...
   alignas(64) std::uint16_t order[2 * kLanes];
   for (std::size_t i = 0; i < kLanes; ++i) {
     order[2 * i] = static_cast<std::uint16_t>(i);

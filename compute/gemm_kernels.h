@@ -28,15 +28,15 @@ struct GemmKernels {
   std::size_t rows;     ///< most rows of a tile; a tile has at least 1
   std::size_t columns;  ///< columns of every tile
   void (*tile)(const Tile& tile, std::size_t rows, bool left_transposed);
-  /// Multiplies and adds in registers alone, `rounds` times: the peak of a core. Returns a value that depends
-  /// on all operations. Writes the number of floating-point operations to *operations.
+  /// Multiplies and adds in registers alone, `rounds` times, which attains the peak of a core. Returns a
+  /// value that depends on all operations, and writes the number of floating-point operations to *operations.
   float (*registers_only)(std::size_t rounds, double* operations);
 };
 
-/// Limits over all instruction sets, for buffers.
+/// The largest tile of any instruction set, for buffers.
 inline constexpr std::size_t kMostTileRows = 14, kMostTileColumns = 32;
 
-/// compute::multiply (gemm.h) by given kernels, for which this processor must have the instructions.
+/// compute::multiply (gemm.h) with given kernels, for which this processor must have the instructions.
 void multiply_by(const GemmKernels& kernels, float* out, std::size_t out_stride, Operand left, Operand right,
                  std::size_t rows, std::size_t columns, std::size_t inner, const Epilogue& epilogue) noexcept;
 

@@ -6,7 +6,7 @@
 namespace tombolo::compute {
 namespace {
 
-// Blocks of four floats, which every processor transposes fast.
+// Matrices are transposed in blocks of four floats, which every processor does fast.
 typedef float Quad __attribute__((vector_size(16)));
 constexpr std::size_t kQuad = 4;
 

@@ -1,5 +1,4 @@
-// Which vector instructions this processor has: kernels are chosen by what it can do, never by which model it
-// is.
+// Which vector instructions this processor has: kernels are chosen by its capabilities, never by its model.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace tombolo::compute {
 
-/// In order of size; each set includes those before it.
+/// The sets, the smallest first; each includes those before it.
 enum class InstructionSet {
   kBaseline,  ///< what every x86-64 processor has (SSE2), and every other architecture
   kAvx2,      ///< x86-64-v3: AVX2, FMA, F16C
@@ -20,8 +19,8 @@ enum class InstructionSet {
 /// "baseline", "avx2", "avx512".
 std::string_view instruction_set_name(InstructionSet set) noexcept;
 
-/// The parts of the instruction CPUID and the register XCR0 that matter (Intel's Software Developer's Manual,
-/// volume 2, CPUID).
+/// Those parts of the instruction CPUID and of the register XCR0 that matter (Intel's Software Developer's
+/// Manual, volume 2, CPUID).
 struct Cpuid {
   std::uint32_t leaf1_ecx = 0;
   std::uint32_t leaf7_ebx = 0;
@@ -32,19 +31,19 @@ struct Cpuid {
 /// The values of this machine; all 0 where there is no CPUID.
 Cpuid read_cpuid() noexcept;
 
-/// The largest set that such a processor has.
+/// The largest set that a processor with these values has.
 InstructionSet instruction_set_of(const Cpuid& cpuid) noexcept;
 
-/// Whether such a processor multiplies bfloat16 (AVX512_BF16 beside kAvx512).
+/// Whether a processor with these values multiplies bfloat16 (AVX512_BF16 in addition to kAvx512).
 bool multiplies_bfloat16(const Cpuid& cpuid) noexcept;
 
 /// The set named `wanted`, or `most` for "auto". Throws kInvalidUsage where `wanted` is unknown or larger
 /// than `most`.
 InstructionSet choose_instruction_set(std::string_view wanted, InstructionSet most);
 
-/// The set by which kernels are chosen: the largest that this processor has, or a smaller one by
-/// TOMBOLO_INSTRUCTION_SET. Decided once per process. Throws kInvalidUsage where that variable names what the
-/// processor lacks, or nothing known.
+/// The set by which kernels are chosen: the largest that this processor has, or a smaller one set by
+/// TOMBOLO_INSTRUCTION_SET. It is decided once per process. Throws kInvalidUsage where that variable names a
+/// set that the processor lacks, or an unknown one.
 InstructionSet instruction_set();
 
 /// Whether kernels for bfloat16 may be used: this processor has them, and instruction_set() is kAvx512.

@@ -1,4 +1,4 @@
-// In which number format matrix products take their operands.
+// The number format in which matrix products take their operands.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ std::optional<Precision> precision_from_name(std::string_view name) noexcept;
 /// Throws kUnsupported where this process has no kernels for it, saying what is missing.
 void check_precision(Precision precision);
 
-/// The product by which such operands are multiplied; check_precision() has passed.
+/// The function that multiplies with that precision. Only after check_precision().
 decltype(&multiply) multiply_of(Precision precision) noexcept;
 
 }  // namespace tombolo::compute

@@ -19,11 +19,11 @@ double processor_seconds() noexcept {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// Operations per second: the median over calls, since the processor-time clock of a virtual machine is wrong
-/// now and then.
+/// Operations per second: the median over calls, because the processor-time clock of a virtual machine is
+/// sometimes wrong.
 template <typename Call>
 double rate(double seconds, const Call& operations_of_a_call) {
-  operations_of_a_call();  // pages, caches, and the clock rate of wide vectors
+  operations_of_a_call();  // warms up pages, caches, and the clock rate for wide vectors
   std::vector<double> rates;
   const double begin = processor_seconds();
   for (double last = begin; rates.empty() || last - begin < seconds;) {

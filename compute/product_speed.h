@@ -1,4 +1,4 @@
-// How fast one core multiplies matrices, beside what its units could do.
+// How fast one core multiplies matrices, compared with the peak of its units.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ struct ProductSpeed {
   double peak = 0;  ///< FLOP/s of multiplications and additions in registers alone, by `most`
   Precision precision = Precision::kFloat32;  ///< of the products
 
-  /// "avx512 kernels for bf16," of that precision, or "avx512 kernels, 108 GFLOP/s on one core (92 % of its
-  /// units' 118)"
+  /// The result in words: "avx512 kernels, 108 GFLOP/s on one core (92 % of its units' 118)", or "avx512
+  /// kernels for bf16, ..." with that precision.
   std::string text() const;
 };
 
-/// Takes about `seconds` of this thread's processor time; what other work takes of the core does not count.
-/// Throws as instruction_set() does, and as check_precision() does.
+/// Measures for about `seconds` of this thread's processor time; time that other work takes on the core does
+/// not count. Throws as instruction_set() and check_precision() do.
 ProductSpeed measure_products(double seconds, Precision precision = Precision::kFloat32);
 
 }  // namespace tombolo::compute

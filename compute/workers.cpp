@@ -13,7 +13,7 @@ bool Workers::add_thread() noexcept {
     threads_.emplace_back(
         [this, index = static_cast<int>(threads_.size()) + 1, seen = round_.load()] { help(index, seen); });
     return true;
-  } catch (...) {  // std::system_error, std::bad_alloc: the work is done with the threads that there are
+  } catch (...) {  // std::system_error, std::bad_alloc: the existing threads do the work
     return false;
   }
 }

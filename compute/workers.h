@@ -1,4 +1,4 @@
-// Helper threads that take pieces of one thread's work, and sleep in between.
+// Helper threads that compute pieces of one thread's work, and sleep in between.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace tombolo::compute {
 
-/// Belongs to one thread, which alone may use it.
+/// Belongs to one thread, and only that one may use it.
 class Workers {
  public:
   Workers() = default;
@@ -19,8 +19,8 @@ class Workers {
 
   using Piece = std::function<void(int)>;
   /// Calls piece(0) to piece(count - 1), each once, and returns when all have returned: the first on the
-  /// caller's thread, the others on one thread each, made when first needed. Where the system refuses a
-  /// thread the caller does that piece too. A piece must not throw.
+  /// caller's thread, the others on one thread each, which is made when first needed. Where the system
+  /// refuses a thread the caller computes that piece too. A piece must not throw.
   void run(int count, const Piece& piece) noexcept;
 
  private:
@@ -31,7 +31,8 @@ class Workers {
   int count_ = 0;
   std::atomic<std::uint32_t> round_{0};  ///< counts up with every run
   std::atomic<int> unfinished_{0};
-  std::vector<std::jthread> threads_;  // last: joined before what they use is gone
+  // declared last, so that they are joined before what they use is destroyed
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace tombolo::compute

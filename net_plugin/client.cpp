@@ -204,7 +204,7 @@ std::unique_ptr<Client> Client::adopt(void* library, void* table, int abi_versio
 }
 
 std::unique_ptr<Client> Client::load(const std::string& path, int abi_version) {
-  // The flags that NCCL uses.
+  // NCCL uses the same flags.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) fail(Cause::kSystem, "cannot load net plugin '{}': {}", path, ::dlerror());
   std::string symbol = fmt::format("ncclNetPlugin_v{}", abi_version);

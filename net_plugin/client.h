@@ -14,10 +14,11 @@ namespace tombolo::net_plugin {
 inline constexpr int kOldestAbi = 6, kNewestAbi = 12;
 
 /// A loaded plugin; destroying it unloads the library. Results are the plugin's own. Only load() and adopt()
-/// throw. Threads: as the plugin allows.
+/// throw. Threads may call it as the plugin allows.
 class Client {
  public:
-  /// Throws kSystem naming the library when it cannot be loaded, and kUnsupported when it lacks the version.
+  /// Loads the library. Throws kSystem naming it when it cannot be loaded, and kUnsupported when it lacks the
+  /// version.
   static std::unique_ptr<Client> load(const std::string& path, int abi_version);
   /// Drives a table of that version which a loaded library holds under no name of its own. Takes over
   /// `library`, a handle of dlopen(3). Throws kUnsupported for a version that it does not know.
@@ -29,12 +30,14 @@ class Client {
   virtual int abi_version() const noexcept = 0;
   virtual std::string name() const = 0;
 
-  /// Up to v10 `context` becomes null, and is ignored below.
+  /// Up to v10 `context` becomes null, and the functions below ignore it.
   virtual abi::ncclResult_t init(void** context, std::uint64_t communicator,
                                  abi::ncclDebugLogger_t logger) = 0;
-  /// Up to v10: nothing to do.
+  /// Does nothing up to v10.
   virtual abi::ncclResult_t finalize(void* context) = 0;
 
+  // The functions below call the members of the plugin's table that have the same meaning, with the arguments
+  // of NCCL's newest version. Handles, comms and requests are the plugin's.
   virtual abi::ncclResult_t devices(int* count) = 0;
   /// Fills v12's properties; fields that the plugin's version lacks stay as they were.
   virtual abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* properties) = 0;

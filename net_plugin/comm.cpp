@@ -32,7 +32,8 @@ transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, 
   return keep(connection().register_dma_buf(range, file, offset));
 }
 
-/// Registering takes too long to hold the lock meanwhile, for which posts and tests would wait.
+/// The connection, taken under the lock. The lock is not held while it is used, because registering takes
+/// long and posts and tests would wait for it.
 transport::Connection& Comm::connection() {
   std::lock_guard guard(lock_);
   if (abandoned_) throw *abandoned_;
@@ -61,7 +62,7 @@ void Comm::deregister_memory(const transport::Memory* memory) {
     return request.transport_request != nullptr && request.memory == memory;
   });
   if (!in_use || abandoned_) return;
-  removed.reset();  // registrations go before their connection
+  removed.reset();  // registrations must be destroyed before their connection
   abandon();
 }
 
@@ -90,7 +91,8 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, tra
   transport::Request* posted = direction == Direction::kSend ? connection_->post_send(data, memory)
                                                              : connection_->post_receive(data, memory);
   if (posted == nullptr) {
-    // A full pool of the transport means "try again". A dead connection must not: NCCL would ask for ever.
+    // When the transport's pool is full, NCCL should try again. When the connection is dead it must not,
+    // because NCCL would do so for ever.
     return connection_->error() == nullptr ? abi::ncclSuccess : failed(name);
   }
   request = free_;

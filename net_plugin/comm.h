@@ -26,31 +26,35 @@ struct Request {
   Request* next_free = nullptr;
 };
 
-/// Threads: one at a time, except that register_memory and deregister_memory may come from another one.
+/// Used by one thread at a time, except that register_memory and deregister_memory may be called by another
+/// one.
 class Comm {
  public:
   enum class Direction { kSend, kReceive };
 
-  /// `router` made `connection` and is kept for as long.
+  /// `connection` was made by `router`, which this keeps alive for as long.
   Comm(Direction direction, std::shared_ptr<transport::Router> router,
        std::unique_ptr<transport::Connection> connection, Log log);
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  /// The registration stays the Comm's. Throws kUnsupported for anything but host memory.
+  /// Registers host memory; the Comm owns the registration. Throws kUnsupported for any other kind of memory.
   transport::Memory* register_memory(std::span<std::byte> buffer, int type);
   /// Registers GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
   transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
-  /// Throws kInvalidUsage for what this Comm did not register. With a request under way in that memory, as
-  /// when NCCL aborts, the connection is closed first: nothing reads or writes the memory once this returns.
+  /// Throws kInvalidUsage for what this Comm did not register. If a request is under way in that memory, as
+  /// when NCCL aborts, the connection is closed first, so that nothing reads or writes the memory once this
+  /// returns.
   void deregister_memory(const transport::Memory* memory);
 
-  /// ncclSuccess with a null request: none is free, try again. Another result: the connection has failed, or
-  /// the direction is wrong. post() and test() neither block, throw nor allocate.
+  /// Posts a message. ncclSuccess with a null request means that none is free, and NCCL tries again. Any
+  /// other result means that the connection has failed, or the direction is wrong. post() and test() neither
+  /// block, throw nor allocate.
   abi::ncclResult_t post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
                          Request*& request) noexcept;
 
-  /// Progresses the connection. Done: `bytes` is the message's real size and the request is free again.
+  /// Progresses the connection. When `done`, `bytes` is the message's real size and the request is free
+  /// again.
   abi::ncclResult_t test(Request& request, bool& done, std::size_t& bytes) noexcept;
 
   const Log& log() const noexcept { return log_; }
@@ -67,9 +71,9 @@ class Comm {
   Log log_;
   bool reported_ = false;
   std::shared_ptr<transport::Router> router_;
-  std::mutex lock_;  // guards all below: a deregistration in another thread may end the connection
+  std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connection
   std::unique_ptr<transport::Connection> connection_;  // null once abandoned
-  std::optional<Error> abandoned_;                     // why
+  std::optional<Error> abandoned_;                     // why it was abandoned
   std::array<Request, abi::NCCL_NET_MAX_REQUESTS> requests_;
   Request* free_ = nullptr;
   // The values are null once the connection is abandoned.

@@ -14,16 +14,16 @@
 
 namespace tombolo::net_plugin {
 
-/// Threads: any, at the same time. Comms outlive it; attempts to connect end with it.
+/// May be used by any thread at any time. Comms may outlive it; attempts to connect end with it.
 class Context {
  public:
   Context(std::shared_ptr<const Node> node, Log log);
 
   std::unique_ptr<ListenComm> listen(int device) const;
 
-  /// Null: ask again. NCCL asks again with the same handle memory until it gets a Comm. The first call with a
-  /// memory starts an attempt, the call that returns the Comm (or throws) ends it, and a later one starts
-  /// another.
+  /// Returns null while connecting: NCCL then calls again with the same handle memory until it gets a Comm.
+  /// The first call with a memory starts an attempt, the call that returns the Comm (or throws) ends it, and
+  /// a later call starts another.
   std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle);
 
   const Log& log() const noexcept { return log_; }

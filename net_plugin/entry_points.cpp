@@ -16,14 +16,15 @@ Comm& comm_of(void* comm) {
   return *static_cast<Comm*>(comm);
 }
 
-/// A null buffer of some size, or a size beyond what the properties promise, is an error of the caller.
+/// Whether the arguments can be right. A null buffer with a size, or a size beyond what the properties
+/// promise, is an error of the caller.
 bool valid(const void* data, std::size_t size) noexcept {
   return size <= kMaxMessageBytes && (data != nullptr || size == 0);
 }
 
 abi::ncclResult_t post(Comm::Direction direction, void* comm, void* data, std::size_t size, void* memory,
                        void** request) noexcept {
-  // NCCL may have preset it to NCCL_NET_OPTIONAL_RECV_COMPLETION.
+  // The request is set in any case, because NCCL may have preset it to NCCL_NET_OPTIONAL_RECV_COMPLETION.
   *request = nullptr;
   if (!valid(data, size)) {
     report(comm_of(comm).log(), direction == Comm::Direction::kSend ? "isend" : "irecv",
@@ -154,7 +155,7 @@ abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
   abi::ncclResult_t result = tested.comm->test(tested, finished, bytes);
   if (result == abi::ncclSuccess && finished) {
     *done = 1;
-    if (sizes != nullptr) *sizes = static_cast<int>(bytes);  // at most 1 GiB
+    if (sizes != nullptr) *sizes = static_cast<int>(bytes);  // kMaxMessageBytes keeps it within an int
   }
   return result;
 }

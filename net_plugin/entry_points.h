@@ -29,7 +29,8 @@ abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_
 abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
 abi::ncclResult_t accept(void* listen_comm, void** receive_comm) noexcept;
 
-/// The shared context for the versions that pass none; null before init, which the functions above reject.
+/// The shared context, for the versions whose functions get none. It is null before init, and the functions
+/// above reject that.
 void* shared_context() noexcept;
 
 abi::ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type, void** memory) noexcept;
@@ -47,7 +48,8 @@ abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
 abi::ncclResult_t close_comm(void* comm) noexcept;
 abi::ncclResult_t close_listen(void* listen_comm) noexcept;
 
-/// A negative int (v6 to v8) becomes a size that no message has, which send() and receive() reject.
+/// Converts a size of v6 to v8. A negative int becomes a size that no message has, which send() and receive()
+/// reject.
 inline std::size_t size_of(int size) noexcept {
   return size < 0 ? std::numeric_limits<std::size_t>::max() : static_cast<std::size_t>(size);
 }

@@ -16,10 +16,10 @@ constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kSecretAt = 8;
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
 
-/// The handle has room for three IPv4 offers, and encode_compact() drops the last ones. A host with eight
-/// InfiniBand NICs and one Ethernet must not lose the Ethernet, by which alone other clusters reach it. The
-/// order is therefore: the best offer, the best on the fabric that all hosts share, the best of every other
-/// fabric, the rest.
+/// Orders the offers, because the handle has room for three IPv4 ones and encode_compact() drops the last. A
+/// host with eight InfiniBand NICs and one Ethernet must not lose the Ethernet, which may be the only way
+/// from other clusters. So the best offer comes first, then the best on the fabric that all hosts share, the
+/// best of every other fabric, and the rest.
 std::vector<transport::Offer> by_reach(const std::vector<transport::Offer>& offers) {
   auto rank = [&](std::size_t index) {
     const transport::Offer& offer = offers[index];

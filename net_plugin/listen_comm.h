@@ -11,18 +11,19 @@
 
 namespace tombolo::net_plugin {
 
-/// A router for one listener, or for one connection to it: every listener has a secret of its own.
+/// Makes a router for one listener, or for one connection to it, because every listener has a secret of its
+/// own.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log);
 
-/// Threads: one at a time. Comms that it accepted outlive it.
+/// Used by one thread at a time. Comms that it accepted may outlive it.
 class ListenComm {
  public:
   ListenComm(const Node& node, const NetDevice& device, Log log);
 
-  /// NCCL carries it to the connecting ranks.
+  /// The handle that NCCL carries to the connecting ranks.
   HandleBytes handle() const;
-  /// Null: ask again. Each connect() gives one Comm.
+  /// Accepts one Comm for each connect(); returns null while there is none, and NCCL then calls again.
   std::unique_ptr<Comm> accept();
   const Log& log() const noexcept { return log_; }
 

@@ -12,7 +12,7 @@
 namespace tombolo::net_plugin {
 namespace {
 
-/// NCCL's own choice where the speed of a NIC is unknown.
+/// NCCL assumes the same where the speed of a NIC is unknown.
 constexpr int kUnknownSpeedMegabits = 10000;
 
 int speed_megabits(const topology::Nic& nic) {
@@ -21,14 +21,15 @@ int speed_megabits(const topology::Nic& nic) {
   return static_cast<int>(std::min<std::uint64_t>(megabits, 10'000'000));
 }
 
-/// A cluster file may state the paths of another machine, and NCCL gives up on a path that it cannot read.
+/// Returns the path if this machine has it. A cluster file may state the paths of another machine, and NCCL
+/// fails on a path that it cannot read.
 std::string existing_path(const std::string& path) {
   return !path.empty() && ::access(path.c_str(), F_OK) == 0 ? path : std::string{};
 }
 
 NetDevice make_device(const topology::Host& host, std::string name, std::vector<topology::Nic> nics) {
   NetDevice device;
-  // A stable hash: NCCL's topology dumps are compared across processes and builds.
+  // The hash must be stable, because NCCL's topology dumps are compared across processes and builds.
   device.guid = fnv1a<std::uint64_t>(host.name + ":" + name);
   device.name = std::move(name);
   device.pci_path = existing_path(nics.front().pci_path);

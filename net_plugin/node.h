@@ -1,5 +1,5 @@
-// A node, as NCCL calls a host: the devices that NCCL sees on it, and the settings by which the router picks
-// a transport.
+// A node (NCCL's word for a host): the devices that NCCL sees on it, and the settings by which the router
+// picks a transport.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +32,16 @@ struct Node {
   Duration deadline{};
 };
 
-/// Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one device per NIC of the
-/// host's best kind; each of them also holds the NICs of other kinds, so that peers of another fabric stay in
-/// reach. Throws kUnsupported when the host has no usable NIC.
+/// The devices in that mode. Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one
+/// device per NIC of the host's best kind; each of them also holds the NICs of other kinds, so that peers of
+/// another fabric stay reachable. Throws kUnsupported when the host has no usable NIC.
 std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode);
 
-/// The warning for a host whose NICs in use are all virtual, tunnels or loopback; else empty.
+/// A warning for a host whose NICs in use are all virtual, tunnels or loopback; otherwise empty.
 std::string poor_choice_warning(const topology::Host& host);
 
-/// Reads the cluster file or detects, and reads the environment. Logs poor_choice_warning(), unless a cluster
-/// file names the NICs.
+/// Reads the cluster file, or detects the hardware where there is none, and reads the environment. Logs
+/// poor_choice_warning(), unless a cluster file names the NICs.
 Node make_node(const Log& log);
 
 }  // namespace tombolo::net_plugin

@@ -11,7 +11,7 @@ namespace tombolo::net_plugin {
 extern const Parameter kNetNameParameter;
 /// TOMBOLO_NET_DEVICES: merged or per-nic.
 extern const Parameter kNetDevicesParameter;
-/// TOMBOLO_NET_DEADLINE: for the set-up of one connection.
+/// TOMBOLO_NET_DEADLINE: the time allowed for the set-up of one connection.
 extern const Parameter kNetDeadlineParameter;
 
 const std::vector<const Parameter*>& net_plugin_parameters();

@@ -1,6 +1,6 @@
 // The NCCL net plugin. The room owns NCCL's net interface in terms of transport/: abi/ declares NCCL's
 // tables, tables.cpp fills them with the functions of entry_points.h, and those call Plugin, Context,
-// ListenComm and Comm. This file: the plugin's state in a process. The ABI forces some of it to be
+// ListenComm and Comm. This file holds the plugin's state in a process. The ABI forces some of it to be
 // process-wide: up to v10 no function takes a context, and devices() and getProperties() take none in any
 // version.
 #pragma once
@@ -15,24 +15,24 @@
 
 namespace tombolo::net_plugin {
 
-/// Threads: any, at the same time.
+/// May be used by any thread at any time.
 class Plugin {
  public:
-  /// Made by the first call, destroyed when the library is unloaded.
+  /// The one plugin of the process: made by the first call, destroyed when the library is unloaded.
   static Plugin& instance();
 
-  /// A communicator's context. The first call finds out what this host has and logs it.
+  /// Makes a communicator's context. The first call detects what this host has and logs it.
   std::unique_ptr<Context> open(abi::ncclDebugLogger_t logger, int abi_version);
 
-  /// The context that all communicators share up to v10; the first call makes it. It stays until the library
-  /// is unloaded, as those versions have no finalize.
+  /// Makes the context that all communicators share up to v10, at the first call. It stays until the library
+  /// is unloaded, because those versions have no finalize.
   void open_shared(abi::ncclDebugLogger_t logger, int abi_version);
-  /// Throws kInvalidUsage before open_shared().
+  /// The context of open_shared(). Throws kInvalidUsage before that.
   Context& shared();
 
-  /// Throws kInvalidUsage before the first open.
+  /// This host's devices and settings. Throws kInvalidUsage before the first open.
   std::shared_ptr<const Node> node() const;
-  /// Writes through the logger that the last init gave; before the first init it writes nothing.
+  /// A log that writes through the logger that the last init gave; before the first init it writes nothing.
   Log log() const;
 
  private:

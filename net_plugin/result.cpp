@@ -23,7 +23,7 @@ void report(const Log& log, std::string_view operation, std::string_view text) n
   try {
     log.error("{}: {}", operation, text);
   } catch (...) {
-    // Logging ran out of memory: the caller gets the result code alone.
+    // Logging ran out of memory, so the caller gets the result code alone.
   }
 }
 

@@ -14,7 +14,7 @@ namespace tombolo::net_plugin {
 
 abi::ncclResult_t result_of(Cause cause) noexcept;
 
-/// Logs without throwing, whatever happens.
+/// Logs the failure. Never throws, even where logging fails.
 void report(const Log& log, std::string_view operation, std::string_view text) noexcept;
 
 /// Runs `body`; its exceptions are logged as "<operation>: <what>" and translated.

@@ -1,14 +1,14 @@
-// The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); it takes
-// the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and virtual
-// devices (v9), whose functions stay null, and ignores the traffic class and the profiler (v10) and the
-// attributes of setNetAttr (v11).
+// The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); NCCL
+// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and
+// virtual devices (v9), whose functions stay null, and ignores the traffic class and the profiler (v10) and
+// the attributes of setNetAttr (v11).
 #include "net_plugin/entry_points.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
-// The versions pass different arguments. Of the overloads of one name, a table's member takes the one of its
-// own type.
+// The versions pass different arguments. Each name has an overload per argument list, and a table's member
+// selects the one of its own type.
 
 template <int version>
 abi::ncclResult_t init(abi::ncclDebugLogger_t logger) {
@@ -101,7 +101,7 @@ Table table() {
 
 }  // namespace
 
-// The library's version script hides everything else.
+// The library's version script hides every other symbol.
 extern "C" {
 [[gnu::visibility("default")]] abi::ncclNet_v6_t ncclNetPlugin_v6 = table<abi::ncclNet_v6_t, 6>();
 [[gnu::visibility("default")]] abi::ncclNet_v7_t ncclNetPlugin_v7 = table<abi::ncclNet_v7_t, 7>();

@@ -22,7 +22,8 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
     if (value < 0) fail(Cause::kInvalidUsage, "{} is {}, expected > 0, or 0 to have it chosen", name, value);
   Job one = job;
   one.tensor = std::max(1, job.tensor);
-  one.sequence_parallel &= job.tensor != 0;  // where it is open, it goes with those that are greater than 1
+  // where the degree is open, this applies to degrees greater than 1
+  one.sequence_parallel &= job.tensor != 0;
   one.check();
   for (const auto& [schedule, chunks] : options.schedules) {
     one.schedule = schedule;

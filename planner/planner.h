@@ -1,9 +1,9 @@
 // Cluster + model -> plan. Pure functions: no sockets, no clocks.
 //
-// The room's folders, each built on those before it: model/ (what is trained, and how), plan/ (who does what,
-// and the cluster as the planner sees it), cost/ (what computing, memory and all-reduces cost), simulate/ (a
-// training step, event by event), search/ (what strategies search with), explain/ (why a plan is as it is,
-// and what would change it), strategies/ (one file each) and launch/ (scripts that start a plan).
+// The room's folders, each built on those before it: model/ (what is trained, and how), plan/ (what each rank
+// does, and the cluster as the planner sees it), cost/ (the cost of computing, memory and all-reduces),
+// simulate/ (a training step, event by event), search/ (what strategies search with), explain/ (why a plan is
+// as it is, and what would change it), strategies/ (one file each) and launch/ (scripts that start a plan).
 #pragma once
 
 #include <string>
@@ -20,32 +20,32 @@ namespace tombolo::planner {
 struct Strategy;
 
 struct PlanOptions {
-  std::string strategy = "holmes";  ///< a name of the list in strategies/strategy.h
+  std::string strategy = "holmes";  ///< a name from the list in strategies/strategy.h
   /// "per-peer" or "shared": the transport that the prediction assumes.
   std::string routing = "per-peer";
   /// Host of each launcher rank, in launcher order; empty = the cluster file's order, one rank per device.
   std::vector<std::string> rank_hosts;
-  /// Holmes' alpha: favours faster clusters by a little more than their share.
+  /// Holmes' alpha: a value above 1 gives faster clusters a little more than their share.
   double alpha = 1.0;
-  /// What may be done to save memory: of each layout the first that fits is taken. Empty = as the job says.
+  /// Ways to save memory that may be used: for each layout the first with which it fits is taken. Empty = as
+  /// the job says.
   std::vector<Saving> savings;
-  /// Which schedules are tried, each with its model chunks. Empty = the job's.
+  /// The schedules to try, each with its number of model chunks. Empty = the job's.
   std::vector<std::pair<Schedule, int>> schedules;
   /// Whether replicas may differ, where the strategy can do that; the bundled trainer's must be alike anyway.
   bool uneven_replicas = true;
-  /// Whether ranks may stay idle where a step is shorter without them. Refused by strategies that cannot do
-  /// that.
+  /// Whether ranks may stay idle where a step is shorter without them. Strategies that cannot leave ranks
+  /// idle refuse it.
   bool may_leave_out = false;
 };
 
-/// What may be done to save memory with so many replicas; a single replica cannot shard the optimizer. Never
-/// empty.
+/// The ways to save memory with so many replicas; a single replica cannot shard the optimizer. Never empty.
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas = 2);
 
-/// The fastest plan in simulation of those that the strategy looks at and that fit in memory. Throws
-/// kInvalidUsage when nothing fits, saying what would.
+/// The plan that is fastest in simulation among those that the strategy considers and that fit in memory.
+/// Throws kInvalidUsage when nothing fits, saying what would.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options);
-/// As above, by a strategy that need not be in the list.
+/// The same with a strategy that need not be in the list.
 Plan make_plan(const topology::ClusterFile& cluster, const Job& job, const PlanOptions& options,
                const Strategy& strategy);
 

@@ -56,7 +56,7 @@ topology::ClusterFile two_clusters() {
 void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
   std::set<std::pair<int, int>> places;
   std::set<std::pair<std::string, int>> devices;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     EXPECT_TRUE(places.insert({place.stage, place.replica}).second);
     EXPECT_TRUE(devices.insert({place.host, place.device}).second);
     const auto* host = cluster.find_host(place.host);
@@ -76,7 +76,7 @@ void expect_valid(const Plan& plan, const topology::ClusterFile& cluster) {
   EXPECT_EQ(next, plan.job.model.layers);
   ASSERT_EQ(plan.prediction.memory.size(), plan.ranks.size());
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     const auto& device = cluster.find_host(place.host)->devices[static_cast<std::size_t>(place.device)];
     const std::uint64_t needed = rank_memory(plan, place.replica, place.stage).total;
     EXPECT_EQ(plan.prediction.memory[rank].total, needed);

@@ -8,7 +8,7 @@
 namespace tombolo::probe {
 namespace {
 
-/// The ranks on this rank's host: how many come before it, and how many there are in all.
+/// The ranks on this rank's host: how many have a lower number, and how many there are in all.
 struct Neighbours {
   int before = 0, all = 0;
 };
@@ -59,7 +59,7 @@ ComputeResult probe_compute(collectives::Communicator& communicator, const Compu
   if (result.gpu) cuda = CudaLibrary::load(result.problem);
   const std::size_t memory =
       options.memory > 0 ? options.memory : triad_bytes(neighbours_of(communicator).all);
-  // A GPU that fails must not keep the other ranks from measuring.
+  // A failing GPU must not keep the other ranks from measuring, so its error is caught.
   const auto measure = [&]() -> DeviceSpeed {
     if (!result.gpu) return core_speed(options, memory);
     if (!result.problem.empty()) return {};

@@ -10,7 +10,7 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
                                const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
                                const ComputeResult& compute) {
   std::vector<HostRanks> hosts = gather_hosts(communicator, mine);
-  // FLOP/s and bytes/s of this rank, alone and together with the others.
+  // This rank's FLOP/s and bytes/s, measured alone and together with the others.
   const double mine_attained[4] = {compute.alone.flops_per_second, compute.alone.memory_bytes_per_second,
                                    compute.together.flops_per_second,
                                    compute.together.memory_bytes_per_second};
@@ -42,7 +42,7 @@ topology::ClusterFile describe(collectives::Communicator& communicator, const to
       }
       topology::Device& device = host->devices[local];
       const std::size_t at = 4 * static_cast<std::size_t>(each.ranks[local]) + (shared ? 0 : 2);
-      // A value that was not measured keeps what the file says.
+      // For a value that was not measured the file's value stays.
       if (attained[at] > 0) device.flops_per_second = attained[at];
       if (attained[at + 1] > 0) device.memory_bytes_per_second = attained[at + 1];
     }

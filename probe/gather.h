@@ -1,4 +1,4 @@
-// What every rank tells all others about its host.
+// Tells every rank about the hosts of all others.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct HostRanks {
   std::vector<int> ranks;
 };
 
-/// Collective. The hosts of all ranks, each once, in order of their first ranks.
+/// Collective. Returns the hosts of all ranks, each once, in the order of their first ranks.
 std::vector<HostRanks> gather_hosts(collectives::Communicator& communicator, const topology::Host& mine);
 
 }  // namespace tombolo::probe

@@ -1,7 +1,7 @@
-// The probe: measures the links between ranks, in a round robin of disjoint pairs over the real transports,
-// and the compute speed of each device. docs/probing.md tells what it finds. bootstrap/ is what ranks do
-// before a communicator exists, measure/ takes a single figure, rounds/ says which pairs are measured when
-// and runs them, analyse/ draws conclusions.
+// The probe measures the links between ranks, in a round robin of disjoint pairs over the real transports,
+// and the compute speed of each device. docs/probing.md says what it finds. bootstrap/ is what ranks do
+// before a communicator exists, measure/ measures a single figure, rounds/ decides which pairs are measured
+// when and runs them, analyse/ draws conclusions.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,10 @@ namespace tombolo::probe {
 
 struct LinkProbeOptions {
   std::size_t bytes = 0;  ///< per measurement; 0: as many as take about `seconds_per_pair`
-  /// 0: 0.3 s, and less (down to 0.05 s) where all steps together would take more than about 10 s
+  /// Seconds per measurement. 0 stands for 0.3 s, or less (down to 0.05 s) where all steps together would
+  /// take more than about 10 s.
   double seconds_per_pair = 0;
-  /// Counts steps; `total` may grow. Rank 0 calls it; may be empty.
+  /// Called on rank 0 with the number of steps that are done and of all, which may grow; may be empty.
   std::function<void(int done, int total)> progress;
 };
 
@@ -45,15 +46,15 @@ struct ProbedLinks {
   std::vector<topology::SharedLink> shared;  ///< between clusters, and ports that NICs of one host share
 };
 
-/// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric:
-/// latency and attained bandwidth, both directions at once, rounds of disjoint pairs. Then, for each two
-/// clusters and fabric, one pair alone and as many disjoint ones as there are at once; where one cluster
-/// shares links with several others, pairs with all of these at once; and of each host all NICs at once:
-/// this finds links and ports that are shared. Islands serve as clusters for hosts that have none. A pair
-/// that does not connect is given up after 10 s (less with a short Options::deadline), and the rest goes on.
-/// Every rank gets the same.
+/// Collective over `options.identity`. For every pair of ranks' hosts and every NIC pair of equal fabric it
+/// measures latency and attained bandwidth, both directions at once, in rounds of disjoint pairs. Then it
+/// looks for shared links and ports: for each two clusters and each fabric it loads one pair alone, and as
+/// many disjoint ones as there are at once; where one cluster shares links with several others, pairs with
+/// all of these at once; and of each host all NICs at once. Islands serve as clusters for hosts that have
+/// none. A pair that does not connect is given up after 10 s (less with a short Options::deadline), and the
+/// rest goes on. Every rank gets the same result.
 ProbedLinks probe_links(const collectives::Options& options, const LinkProbeOptions& probe);
-/// The same over an existing communicator, whose own routes need not be those of `options`.
+/// The same over an existing communicator, whose own routes need not be those of `options`. Collective.
 ProbedLinks probe_links(collectives::Communicator& communicator, const collectives::Options& options,
                         const LinkProbeOptions& probe);
 
@@ -81,17 +82,17 @@ struct ComputeResult {
 };
 
 /// The GPU that belongs to this rank: the n-th rank on a host has the host's n-th device. Nothing where that
-/// is no GPU.
+/// device is no GPU.
 std::optional<GpuChoice> gpu_of(const collectives::Communicator& communicator, const topology::Host& mine);
 
-/// Collective. Returns this rank's result, which says why where a GPU could not be measured.
+/// Collective. Returns this rank's result; where a GPU could not be measured, it says why.
 ComputeResult probe_compute(collectives::Communicator& communicator, const ComputeProbeOptions& options);
 
-/// Collective. The cluster file of the ranks' hosts: `known` where there is one, else made from the hosts
-/// that the ranks are on, with their islands for clusters. Its links are those that were `measured`. A device
-/// gets what its rank attained together with the others, as it trains; but what it attained alone where the
-/// file says that the hosts share a processor, since the simulator divides that processor itself. Every rank
-/// gets the same.
+/// Collective. Makes the cluster file of the ranks' hosts: `known` where there is one, else from the hosts on
+/// which the ranks are, with their islands for clusters. Its links are those that were `measured`. A device
+/// gets the speed that its rank attained together with the others, as in training; but the speed attained
+/// alone where the file says that the hosts share a processor, because the simulator divides that processor
+/// itself. Every rank gets the same.
 topology::ClusterFile describe(collectives::Communicator& communicator, const topology::Host& mine,
                                const std::optional<topology::ClusterFile>& known, const ProbedLinks& measured,
                                const ComputeResult& compute);

@@ -18,7 +18,7 @@ void raise(double& best, double seen) {
   best = std::max(best, seen);
 }
 
-/// Keeps the attempt that moved more in all. The rates of one attempt belong together.
+/// Keeps the attempt that moved more in all. The rates of one attempt must stay together.
 void keep_better(std::vector<double>& best, std::vector<double> seen) {
   if (sum_of(seen) > sum_of(best)) best = std::move(seen);
 }
@@ -28,7 +28,7 @@ struct GroupSample {
   double alone = 0;
   std::vector<double> together;
 
-  /// Nothing where a pair failed: it worked before, and its failure says nothing of a shared link.
+  /// Nothing where a pair failed: it worked before, so its failure says nothing about a shared link.
   std::optional<double> rate() const {
     if (std::ranges::find(together, 0.0) != together.end()) return std::nullopt;
     return shared_rate({std::vector<double>(together.size(), alone), together});
@@ -48,7 +48,7 @@ std::vector<HostGroup> clusters_of(const topology::ClusterFile& cluster,
   return groups;
 }
 
-/// Adds all NICs of a group that the load (of groups, or of an uplink) stands for, not only those that took
+/// Adds all NICs of a group that the load (of groups, or of an uplink) represents, not only those that took
 /// part.
 template <typename Load>
 void add_members(const topology::ClusterFile& cluster, const HostGroup& group, const Load& load,
@@ -58,7 +58,7 @@ void add_members(const topology::ClusterFile& cluster, const HostGroup& group, c
       if (joins(nic, load.kind, load.fabric)) members.push_back({cluster.hosts[host].name, nic.name});
 }
 
-/// "A to B", or "A to B+C by storage".
+/// The load's name, such as "A to B" or "A to B+C by storage".
 std::string load_name(const std::string& from, const std::string& to, const std::string& fabric) {
   return fmt::format("{} to {}{}{}", from, to, fabric.empty() ? "" : " by ", fabric);
 }
@@ -99,7 +99,7 @@ std::vector<BothDirections> run_loads(StepRunner& runner, const std::vector<Grou
   return samples;
 }
 
-/// What the group of an uplink's load attained with one of the others, out of the group or into it.
+/// The rates that the group of an uplink's load attained with one of the others, out of the group or into it.
 UplinkShare share_with(const UplinkLoad& uplink, std::size_t other, bool out,
                        const std::vector<GroupLoad>& loads, const std::vector<BothDirections>& samples) {
   for (std::size_t at = 0; at < loads.size(); ++at) {
@@ -113,8 +113,8 @@ UplinkShare share_with(const UplinkLoad& uplink, std::size_t other, bool out,
   return {};
 }
 
-/// Loads what a cluster sends to several others, and takes from them, at once. Where that shares one link, it
-/// takes the place of those that were found with each of them.
+/// Loads at once what a cluster sends to several others, and what it receives from them. If all of that
+/// shares one link, this replaces the links that were found with each of them.
 void run_uplink(StepRunner& runner, const topology::ClusterFile& cluster,
                 const std::vector<HostGroup>& groups, const UplinkLoad& uplink,
                 const std::vector<GroupLoad>& loads, const std::vector<BothDirections>& samples,
@@ -184,7 +184,7 @@ void add_port_samples(const Step& pairs, const PairRates& rates, std::vector<Por
   samples.push_back(std::move(backward));
 }
 
-/// The pairs of hosts of a step, each with its pairs of NICs.
+/// Splits a step by pairs of hosts, each with its pairs of NICs.
 std::vector<Step> host_pairs(const Step& step) {
   std::vector<Step> pairs;
   for (const NicPair& pair : step) {
@@ -194,8 +194,8 @@ std::vector<Step> host_pairs(const Step& step) {
   return pairs;
 }
 
-/// The step without pairs of NICs that could not be measured alone, and without hosts that have a single one
-/// left.
+/// The step without pairs of NICs that could not be measured alone, and without pairs of hosts that have only
+/// one left.
 Step measured_pairs(const Step& step, const PairRates& rates) {
   Step kept;
   for (Step& pair : host_pairs(step)) {

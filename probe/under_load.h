@@ -13,12 +13,12 @@
 
 namespace tombolo::probe {
 
-/// What single pairs of NICs attained.
+/// The rates that single pairs of NICs attained.
 class PairRates {
  public:
-  /// Bytes per second from the left to the right, and back.
+  /// Adds the bytes per second from the left to the right, and back.
   void add(const NicPair& pair, double forward, double backward);
-  /// From `pair`'s left to its right, and back; nothing where it was not measured.
+  /// Bytes per second from `pair`'s left to its right, and back; nothing where it was not measured.
   std::optional<std::pair<double, double>> find(const NicPair& pair) const;
 
  private:
@@ -29,8 +29,8 @@ class PairRates {
 
 /// Collective. Adds to `probed` the links that are shared between the clusters of `cluster`, whose hosts are
 /// the runner's, and the ports that NICs of one host share; raises links that such a load shows to have been
-/// measured too low. What seems to be shared is loaded up to four times, and the best counts, so that a short
-/// disturbance gives no finding.
+/// measured too low. What appears to be shared is loaded up to four times and the best attempt counts, so
+/// that a short disturbance causes no finding.
 void probe_under_load(StepRunner& runner, const topology::ClusterFile& cluster, const PairRates& rates,
                       ProbedLinks& probed);
 

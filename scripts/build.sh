@@ -17,7 +17,7 @@ if ! mkdir -p "$folder" 2> /dev/null || [ ! -w "$folder" ]; then
   exit 1
 fi
 [ -z "$check" ] || exit 0
-# CMake refuses the cache of another checkout, as after a move, and of another generator.
+# CMake refuses the cache of another checkout, such as after a move, and that of another generator.
 cache=$folder/CMakeCache.txt
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$cache"; }
 if [ -f "$cache" ] && ! { [ "$(cached CMAKE_GENERATOR)" = Ninja ] && [ "$(cached CMAKE_HOME_DIRECTORY)" -ef . ] &&

@@ -17,7 +17,7 @@ import re
 import sys
 import tempfile
 
-# From the ground up.
+# The rooms, from the ground up.
 ROOMS = ["base", "compute", "topology", "transport", "collectives", "probe", "net_plugin", "planner", "trainer", "tools",
          "bench", "tests"]
 # Rooms below that a room must not include, in addition to all rooms above it.
@@ -27,7 +27,8 @@ UNKNOWN = {
     "trainer": {"net_plugin"},
     "bench": {"tools"},
 }
-# The folders of a room, from the ground up. One that a room does not list belongs to the folder that it lies in.
+# The folders of a room, from the ground up. A subfolder that a room does not list belongs to the folder that contains
+# it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],

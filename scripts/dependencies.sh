@@ -48,7 +48,7 @@ else
   exit 3
 fi
 
-# apt-get's output is shown only where it fails, and where it waits for another program that installs.
+# apt-get's output is shown only where it fails, and where it waits for another program that installs packages.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt_get() {

@@ -55,11 +55,11 @@ std::uint64_t total_memory(const SysTree& tree) {
   if (at == std::string::npos) return 0;
   std::uint64_t kibibytes = 0;
   std::from_chars(text.data() + at, text.data() + text.size(), kibibytes);
-  constexpr std::uint64_t kMost = 1ULL << 50;  // an exbibyte; more is garbage
+  constexpr std::uint64_t kMost = 1ULL << 50;  // an exbibyte; a larger value is garbage
   return kibibytes < kMost ? kibibytes * 1024 : 0;
 }
 
-/// hwloc knows NUMA nodes that the firmware did not tell the kernel.
+/// Adds NUMA nodes that hwloc knows and that the firmware did not tell the kernel.
 void fill_in_numa_nodes(Machine& machine, const Locality& locality) {
   auto fill_in = [&](std::optional<int>& node, const std::string& pci_path, const std::string& name) {
     if (node) return;
@@ -71,7 +71,7 @@ void fill_in_numa_nodes(Machine& machine, const Locality& locality) {
     }
   };
   for (Nic& nic : machine.nics) {
-    // A NIC without hardware is near no node.
+    // a NIC without hardware is near no node
     if (!nic.pci_path.empty()) fill_in(nic.numa_node, nic.pci_path, nic.name);
   }
   for (Device& gpu : machine.gpus) fill_in(gpu.numa_node, gpu.pci_path, gpu.name);
@@ -86,7 +86,7 @@ bool is_better(const Nic& a, const Nic& b) {
   return a.name < b.name;
 }
 
-/// Fills in what the cluster file leaves out and detection knows, addresses above all.
+/// Adds to the cluster file's host what the file leaves out and detection knows, addresses above all.
 void complete(Host& host, const std::vector<Nic>& detected) {
   for (Nic& nic : host.nics) {
     auto found =
@@ -175,7 +175,7 @@ Host local_host(const DetectOptions& options) {
   const bool given = !name.empty();
   if (!given) name = machine_host_name();
   const Host* found = file->find_host(name);
-  // The file may call "node7.example.org" node7.
+  // The file may say "node7" where the host calls itself "node7.example.org".
   if (found == nullptr && !given) found = file->find_host(name.substr(0, name.find('.')));
   if (found == nullptr) {
     std::vector<std::string> known;

@@ -1,4 +1,4 @@
-// What a computing device is: the facts that detection finds and that the cluster file states.
+// A computing device: the facts that detection finds and that the cluster file states.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Device {
   double memory_bytes = 0;             ///< 0 = unknown
   double memory_bytes_per_second = 0;  ///< attained; 0 = unknown
   std::optional<int> numa_node;
-  std::string pci_path;  ///< GPUs
+  std::string pci_path;  ///< of a GPU; else empty
 
   friend bool operator==(const Device&, const Device&) = default;
 };

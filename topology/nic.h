@@ -1,4 +1,4 @@
-// What a NIC is: the facts that detection finds and that the cluster file states.
+// A NIC: the facts that detection finds and that the cluster file states.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ enum class NicKind { kInfiniBand, kRoce, kIwarp, kTcp };
 
 /// "infiniband", "roce", "iwarp", "tcp": as written in JSON.
 std::string_view nic_kind_name(NicKind kind) noexcept;
+/// The kind of that name; nothing where there is none.
 std::optional<NicKind> nic_kind_from_name(std::string_view name) noexcept;
-/// True for every kind but TCP.
+/// True for every kind except TCP.
 bool is_rdma(NicKind kind) noexcept;
 
-/// How an interface came to be. Only physical ones (and those a cluster file names) carry traffic by default.
+/// What an interface is. Only physical ones (and those that a cluster file names) carry traffic by default.
 enum class NicRole {
   kPhysical,
   kVirtualFunction,
@@ -29,9 +30,11 @@ enum class NicRole {
   kTunnel,
   kLoopback
 };
+/// "physical", "virtual function", ...: as written in JSON.
 std::string_view nic_role_name(NicRole role) noexcept;
 
 enum class NicState { kUp, kDown, kUnknown };
+/// "up", "down", "unknown": as written in JSON.
 std::string_view nic_state_name(NicState state) noexcept;
 
 struct Gid {

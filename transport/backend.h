@@ -21,28 +21,28 @@ struct AuthenticatedStream;
 struct Way;
 }  // namespace bootstrap
 
-/// What a backend's code names in its messages: "shm connection to rank 3 on host b0 (NIC eth0 ->
-/// eth0 10.0.0.2)".
+/// What a backend's messages call the connection: "shm connection to rank 3 on host b0 (NIC eth0 -> eth0
+/// 10.0.0.2)".
 std::string describe(std::string_view carrier, const Route& route, std::string_view peer_name);
 
-/// " over roce (emulated)", or nothing for plain TCP.
+/// The NIC kind as messages append it: " over roce (emulated)", or nothing for plain TCP.
 std::string as_kind(const Route& route);
 
-/// One per router. All calls may come from any thread; what connect() and accept() return belongs to one at a
-/// time.
+/// A router has one of each. All calls may come from any thread; what connect() and accept() return is used
+/// by one thread at a time.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual Carrier carrier() const noexcept = 0;
-  /// Called with a connected socket before its handshake ends, for options beyond those that every stream
-  /// has. `nic`: of this end. `streams`: with how many streams its connection begins.
+  /// Called with a connected socket before its handshake ends, to set options beyond those that every stream
+  /// has. `nic` is this end's; `streams` is the number of streams with which the connection begins.
   virtual void prepare_stream(int /*socket*/, const std::string& /*nic*/, std::size_t /*streams*/) const {}
-  /// Starts connecting. `acceptor`: of this process. What it returns throws where the two ends cannot agree
-  /// or bytes do not get through; the router then turns to the next best way.
+  /// Starts connecting. `acceptor` is this process's. The returned object's poll() throws where the two ends
+  /// cannot agree or bytes do not get through; the router then tries the next best way.
   virtual std::unique_ptr<Connecting> connect(std::shared_ptr<bootstrap::Acceptor> acceptor,
                                               bootstrap::Way way) = 0;
-  /// Takes a stream that a peer opened for this carrier. Null where it belongs to a connection of which an
-  /// earlier call returned the beginning.
+  /// Takes a stream that a peer opened for this carrier. Returns null where the stream belongs to a
+  /// connection for which an earlier call has already returned an object.
   virtual std::unique_ptr<Connecting> accept(std::shared_ptr<bootstrap::Acceptor> acceptor,
                                              bootstrap::AuthenticatedStream stream) = 0;
 };

@@ -41,13 +41,13 @@ class ByteWriter {
     store_little_endian(bytes_.data() + at, value);
   }
   void raw(std::span<const std::byte> bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  /// One length byte, then the text, cut at 255 bytes.
+  /// Writes one length byte, then the text, cut at 255 bytes.
   void text(std::string_view text) {
     text = text.substr(0, 255);
     number(static_cast<std::uint8_t>(text.size()));
     raw(std::as_bytes(std::span(text)));
   }
-  /// Exactly `width` bytes: the text cut or padded with zeros.
+  /// Writes exactly `width` bytes: the text, cut or padded with zeros.
   void padded_text(std::string_view text, std::size_t width) {
     text = text.substr(0, width);
     raw(std::as_bytes(std::span(text)));
@@ -61,15 +61,18 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Throws kRemote where the bytes end too early, naming `what`. The bytes must outlive the reader.
+/// Reads fields in turn. Throws kRemote where the bytes end too early, naming `what`. The bytes must outlive
+/// the reader.
 class ByteReader {
  public:
   ByteReader(std::span<const std::byte> bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
+  /// The next little-endian integer.
   template <typename Number>
   Number number() {
     return load_little_endian<Number>(raw(sizeof(Number)).data());
   }
+  /// The next `count` bytes, as a view of the bytes that were given.
   std::span<const std::byte> raw(std::size_t count) {
     if (count > bytes_.size() - at_) {
       fail(Cause::kRemote, "{} is truncated: {} bytes wanted at offset {} of {}", what_, count, at_,
@@ -79,7 +82,9 @@ class ByteReader {
     at_ += count;
     return part;
   }
+  /// A text after its length byte, made printable.
   std::string text() { return printable(raw(number<std::uint8_t>())); }
+  /// A text of `width` bytes without the zeros that pad it, made printable.
   std::string padded_text(std::size_t width) {
     auto part = raw(width);
     std::size_t length = 0;
@@ -89,7 +94,8 @@ class ByteReader {
   std::size_t remaining() const noexcept { return bytes_.size() - at_; }
 
  private:
-  /// Names from the wire end in log lines and messages: no control characters.
+  /// Makes a text safe to print: names from the wire end in log lines and messages, so control characters are
+  /// replaced.
   static std::string printable(std::span<const std::byte> bytes) {
     std::string text;
     text.reserve(bytes.size());

@@ -1,5 +1,5 @@
-// What a peer needs to reach this process: published through the rendezvous, or inside NCCL's 128-byte
-// handle.
+// What a peer needs to know to reach this process. It is published through the rendezvous, or inside NCCL's
+// 128-byte handle.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ inline constexpr std::string_view kCarrierNames[] = {"tcp", "shm", "rdma", "ucx"
 /// Endpoint::carriers has a bit for each.
 inline constexpr std::size_t kMostCarriers = 8;
 
-/// "carrier 4" where this build has no name for the value.
+/// A carrier's name; "carrier 4" where this build has none for the value.
 std::string_view carrier_name(Carrier carrier) noexcept;
 
 /// One NIC that accepts connections.
@@ -69,7 +69,7 @@ bool same_host(const Endpoint& left, const Endpoint& right) noexcept;
 /// True where both name the same cluster. Two endpoints without a cluster are in one cluster.
 bool same_cluster(const Endpoint& left, const Endpoint& right) noexcept;
 
-/// 0 for the empty name, else a stable non-zero hash.
+/// The hash by which endpoints compare fabrics: 0 for the empty name, else stable and not 0.
 std::uint32_t fabric_hash(std::string_view fabric) noexcept;
 
 }  // namespace tombolo::transport

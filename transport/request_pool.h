@@ -1,4 +1,4 @@
-// Requests of fixed number, so that the hot path allocates nothing.
+// Pools of a fixed number of requests, so that the hot path allocates nothing.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ struct PostedRequest final : Request {
   PostedRequest* next_free = nullptr;
 };
 
-/// Unfinished requests of one direction by sequence number (posting order, from 0). A request that takes
-/// longer than all after it limits how far posting may run ahead, so the window has a fixed size.
+/// The unfinished requests of one direction, by sequence number (posting order, from 0). The window has a
+/// fixed size: one slow request limits how far posting may run ahead of it.
 class Window {
  public:
   bool full() const noexcept { return posted_ - oldest_ >= kRequestsPerDirection; }
@@ -39,7 +39,7 @@ class Window {
   std::uint64_t posted() const noexcept { return posted_; }
 
   void push(PostedRequest* request) noexcept { slot(posted_++) = request; }
-  /// Null for one that is finished or was never posted.
+  /// The request of that number; null for one that is finished or was never posted.
   PostedRequest* find(std::uint64_t sequence) noexcept {
     return sequence >= oldest_ && sequence < posted_ ? slot(sequence) : nullptr;
   }
@@ -54,14 +54,14 @@ class Window {
   std::uint64_t oldest_ = 0, posted_ = 0;
 };
 
-/// Memory for all of them is set aside at once, but not touched before so many are in flight: of a thousand
-/// connections most use few.
+/// Memory for all requests is reserved at once, but not touched before so many are in flight, because of a
+/// thousand connections most use few.
 class RequestPool {
  public:
   explicit RequestPool(bool is_send, std::size_t count = kRequestsPerDirection)
       : requests_(std::allocator<PostedRequest>().allocate(count), Free{count}), is_send_(is_send) {}
 
-  /// Null when all are in use.
+  /// A free request; null when all are in use.
   PostedRequest* take(std::byte* data, std::size_t size) noexcept {
     PostedRequest* request = free_;
     if (request != nullptr) {
@@ -103,7 +103,7 @@ class RequestPool {
   PostedRequest* free_ = nullptr;
 };
 
-/// The end of every test(): a request that is done, or whose connection has failed, goes back to its pool.
+/// Ends every test(): a request that is done, or whose connection has failed, goes back to its pool.
 inline Outcome hand_back(PostedRequest& request, bool failed, RequestPool& sends, RequestPool& receives,
                          std::size_t& bytes) noexcept {
   const bool done = request.state == PostedRequest::State::kDone;

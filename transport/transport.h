@@ -42,8 +42,8 @@ enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
 
 enum class MemoryKind : std::uint8_t { kHost, kCuda };
 
-/// A registration of a buffer with a connection; backends derive from it. Deregistered by destruction, which
-/// must come before the connection's.
+/// A registration of a buffer with a connection; backends derive from it. Its destructor deregisters, and
+/// must run before the connection's.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -63,7 +63,7 @@ struct Route {
   std::string local_nic, peer_nic;
   std::string peer_host;
   std::string peer_address;
-  bool emulated = false;  ///< the NIC kind is declared by a cluster file; bytes go over TCP in truth
+  bool emulated = false;  ///< the NIC kind is only declared by a cluster file; the bytes go over TCP
   std::string reason;     ///< why this, and why not the better ones
 };
 
@@ -96,6 +96,7 @@ class Connection {
 
   /// `data` must stay unchanged until the request is done. `memory` may be null for host memory.
   virtual Request* post_send(std::span<const std::byte> data, Memory* memory = nullptr) noexcept = 0;
+  /// `buffer` belongs to the request until that is done, and takes messages of up to its size.
   virtual Request* post_receive(std::span<std::byte> buffer, Memory* memory = nullptr) noexcept = 0;
 
   /// Progresses the connection. On kDone sets `bytes` to the message's real size and returns the request to
@@ -108,12 +109,14 @@ class Connection {
   /// Appends descriptors and events to poll(2) for before calling progress() again (not on the hot path).
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 
-  /// Null while healthy.
+  /// Why the connection has failed; null while it has not. Owned by the connection.
   virtual const Error* error() const noexcept = 0;
 
   /// What the connecting side passed in ConnectOptions::label (on both sides).
   virtual std::uint64_t label() const noexcept = 0;
+  /// How it was routed; valid as long as the connection.
   virtual const Route& route() const noexcept = 0;
+  /// A copy of its counters.
   virtual Statistics statistics() const noexcept = 0;
 };
 
@@ -135,7 +138,8 @@ class Connecting {
  public:
   /// Destroying it before it is ready abandons the attempt.
   virtual ~Connecting() = default;
-  /// The connection once ready; null: ask again. Throws when it cannot be made or the deadline passed.
+  /// The connection once it is ready; null means "ask again". Throws when it cannot be made or the deadline
+  /// has passed.
   virtual std::unique_ptr<Connection> poll() = 0;
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 };
@@ -145,8 +149,9 @@ class Listener {
   virtual ~Listener() = default;
   /// What a peer needs to connect.
   virtual const Endpoint& endpoint() const noexcept = 0;
-  /// The next authenticated connection; null: ask again. Peers that fail the handshake (wrong secret, wrong
-  /// version, garbage, half-open past the deadline) are dropped and logged, and do not disturb the others.
+  /// The next authenticated connection; null means "ask again". Peers that fail the handshake (wrong secret,
+  /// wrong version, garbage, half-open past the deadline) are dropped and logged, and do not disturb the
+  /// others.
   virtual std::unique_ptr<Connection> accept() = 0;
   virtual void append_wait_handles(std::vector<pollfd>& handles) const = 0;
 };

@@ -60,7 +60,7 @@ void measure_write_json(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-/// Includes parsing the JSON, since loading a file does both.
+/// Measures reading, which includes parsing the JSON because loading a file does both.
 void measure_read_cluster(benchmark::State& state) {
   const std::string text = text_of(static_cast<int>(state.range(0)));
   for (auto _ : state)

@@ -36,7 +36,7 @@ void measure_encode(benchmark::State& state) {
   }
 }
 
-/// As a receiver does: checks the checksum first, and then decodes.
+/// Works as a receiver does: checks the checksum first, and then decodes.
 void measure_decode(benchmark::State& state) {
   HeaderBytes bytes;
   encode(chunk_header(), bytes);

@@ -29,7 +29,8 @@ void measure_product(benchmark::State& state, const Product& product) {
   };
   const auto left = floats(product.rows, product.inner, product.left_transposed, product.left_stride);
   const auto right = floats(product.inner, product.columns, product.right_transposed, product.right_stride);
-  // Starts from zeros: sums that are kept grow too little over the iterations to leave a float's range.
+  // The output starts from zeros. Sums that are kept grow too little over the iterations to leave a float's
+  // range.
   std::vector<float> out(product.rows * product.out_stride);
   compute::Epilogue kept;
   if (product.keep) {
@@ -47,7 +48,8 @@ void measure_product(benchmark::State& state, const Product& product) {
       benchmark::Counter(operations / 1e9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// Of the MLP's first matrix, the largest that a layer has: `width` inputs, four times as many outputs.
+/// The products of the MLP's first matrix, the largest of a layer: `width` inputs, four times as many
+/// outputs.
 std::vector<Product> linear_products(std::size_t width, std::size_t tokens) {
   const std::size_t wide = 4 * width;
   const auto name = [&](const char* pass) {
@@ -60,7 +62,8 @@ std::vector<Product> linear_products(std::size_t width, std::size_t tokens) {
   };
 }
 
-/// Of one head: a block of 32 queries against 128 keys, all in rows of queries, keys and values side by side.
+/// The products of one head: a block of 32 queries against 128 keys, all in rows of queries, keys and values
+/// side by side.
 std::vector<Product> attention_products(std::size_t head_size) {
   constexpr std::size_t kBlock = 32, kKeys = 128, kHeads = 4;
   const std::size_t width = kHeads * head_size, stride = 3 * width;

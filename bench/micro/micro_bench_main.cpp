@@ -1,4 +1,4 @@
-// Runs the benchmarks of single parts of which the figures of the slower benchmarks are made.
+// Runs the benchmarks of single parts that determine the figures of the slower benchmarks.
 #include <benchmark/benchmark.h>
 
 #include "bench/micro/subjects.h"

@@ -10,8 +10,8 @@
 namespace tombolo::bench::micro {
 namespace {
 
-/// 24 layers on two islands of 4 hosts with 4 devices each, one island half as fast. The search is the same
-/// in every run, since the planner draws its random numbers from a fixed seed.
+/// The job has 24 layers, on two islands of 4 hosts with 4 devices each, one island half as fast. The search
+/// is the same in every run, because the planner draws its random numbers from a fixed seed.
 void measure_search(benchmark::State& state, std::string_view strategy) {
   using planner::testing::make_cluster;
   const auto cluster = make_cluster({{"a", 4, 4, topology::NicKind::kInfiniBand, 4e10, 3e14},

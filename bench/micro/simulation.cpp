@@ -12,7 +12,8 @@
 namespace tombolo::bench::micro {
 namespace {
 
-/// 8 stages of 4 layers, 16 replicas, 32 micro-batches on two clusters of 8 hosts with 8 devices each.
+/// The plan has 8 stages of 4 layers, 16 replicas and 32 micro-batches, on two clusters of 8 hosts with 8
+/// devices each.
 void measure_simulation(benchmark::State& state, bool spans) {
   using planner::testing::make_cluster;
   const auto cluster = make_cluster({{"a", 8, 8, topology::NicKind::kInfiniBand, 4e10, 3e14},

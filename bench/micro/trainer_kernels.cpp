@@ -20,7 +20,7 @@ using trainer::cpu::Kernels;
 constexpr std::size_t kRows = 256, kWidth = 256, kCount = kRows * kWidth, kTokens = 256;
 
 /// Arguments for every kernel. Several kernels work in place, so that an iteration's result is the next one's
-/// input: the values are such that this changes nothing, or leads nowhere near zero or infinity, where
+/// input. The values are chosen such that this changes nothing, or leads nowhere near zero or infinity, where
 /// processors may take longer.
 struct Arguments {
   std::vector<float> x = std::vector<float>(kCount, 8.0F);  // where GELU's slope is 1

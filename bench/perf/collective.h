@@ -1,4 +1,4 @@
-// What one *_perf program measures. A program is one Collective and a call of run_perf().
+// The description of what one *_perf program measures. A program is one Collective and a call of run_perf().
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace tombolo::bench {
 
-/// Elements of a rank's buffers at one size, as nccl-tests lays them out.
+/// The elements of a rank's buffers at one size, as nccl-tests lays them out.
 struct Shape {
-  std::size_t count;    ///< what the call is given, and the table's "count"
+  std::size_t count;    ///< the argument of the call, and the table's "count"
   std::size_t send;     ///< elements in the send buffer
   std::size_t receive;  ///< elements in the receive buffer
   /// In place both lie in one buffer: the input `rank * input_step` elements into it, the result
@@ -30,8 +30,8 @@ enum class Partitioning {
   kExchanges  ///< all parts are the input, other parts are the result
 };
 
-/// The shape for `bytes` of the command line. A part is a multiple of 16 bytes, rounded down as nccl-tests
-/// does: few bytes for many ranks are none.
+/// The shape for `bytes` of the command line. A part is a multiple of 16 bytes, rounded down as in
+/// nccl-tests, so that few bytes for many ranks become none.
 Shape shape_of(Partitioning partitioning, std::size_t bytes, std::size_t element, int ranks) noexcept;
 
 /// Where the value of a result's element must come from.
@@ -63,19 +63,19 @@ struct Call {
   int rank, ranks;
 };
 
-/// What one program measures. Defaults are what holds for most collectives.
+/// What one program measures. The defaults hold for most collectives.
 struct Collective {
   std::string_view name;  ///< "all_reduce"
   Partitioning partitioning;
   Origin (*origin)(const RankContext& context, std::size_t index);
   void (*run)(const Call& call);
-  /// The bytes that the algorithm bandwidth counts, over the size; and the bus bandwidth over the algorithm
-  /// bandwidth (nccl-tests' doc/PERFORMANCE.md).
+  /// Two factors: the bytes that the algorithm bandwidth counts, over the size; and the bus bandwidth over
+  /// the algorithm bandwidth (nccl-tests' doc/PERFORMANCE.md).
   double (*algorithm_factor)(int ranks) = [](int) { return 1.0; };
   double (*bus_factor)(int ranks) = [](int) { return 1.0; };
-  bool reduces = false;         ///< -o matters; else the table says "none"
-  bool rooted = false;          ///< -r matters; else the table says -1
-  bool in_place = true;         ///< a result in place is defined; else it is timed, but not checked
+  bool reduces = false;         ///< -o has an effect; else the table says "none"
+  bool rooted = false;          ///< -r has an effect; else the table says -1
+  bool in_place = true;         ///< the result in place is defined; else that case is timed, but not checked
   bool point_to_point = false;  ///< sends and receives, no collective that names its algorithm
   bool in_steps =
       false;  ///< each step sends what the step before received, so that a group holds one call only
@@ -83,7 +83,7 @@ struct Collective {
 };
 
 std::span<const Collective> all_collectives() noexcept;
-/// Null for an unknown name.
+/// The collective of that name; null for an unknown one.
 const Collective* find_collective(std::string_view name) noexcept;
 
 }  // namespace tombolo::bench

@@ -8,11 +8,11 @@ namespace {
 
 // ---- Bandwidth factors
 
-/// The share of the data that a rank does not have itself.
+/// The share of the data that other ranks have.
 double others(int ranks) {
   return static_cast<double>(ranks - 1) / ranks;
 }
-/// Reducing and distributing again.
+/// The factor of reducing and distributing, which both move that share.
 double twice_others(int ranks) {
   return 2 * others(ranks);
 }
@@ -77,7 +77,7 @@ void all_gather(const Call& call) {
   call.communicator.all_gather(call.send, call.receive, call.count, call.type);
 }
 
-/// The engine's all-to-all is never in place. There sends and receives replace it, to and from one buffer.
+/// The engine's all-to-all is never in place. Sends and receives from and to one buffer replace it there.
 void all_to_all(const Call& call) {
   if (call.send != call.receive) {
     call.communicator.all_to_all(call.send, call.receive, call.count, call.type);
@@ -128,7 +128,8 @@ void scatter(const Call& call) {
   });
 }
 
-/// An all-gather: in each step a rank exchanges all that it has with its neighbour along one more dimension.
+/// An all-gather: in each step a rank exchanges everything that it has with its neighbour along one more
+/// dimension.
 void hypercube(const Call& call) {
   const std::size_t part = part_bytes(call);
   std::byte* own = call.receive + static_cast<std::size_t>(call.rank) * part;

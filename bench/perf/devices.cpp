@@ -16,7 +16,7 @@
 namespace tombolo::bench {
 namespace {
 
-/// Free memory of this host for programs; unlimited where the kernel does not say.
+/// The free memory of this host; unlimited where the kernel does not state it.
 std::uint64_t available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string name;
@@ -43,7 +43,7 @@ std::vector<Device> gather_devices(const api::Communicator& communicator, int ra
 void check_memory(const Flags& flags, const api::Communicator& communicator,
                   const std::vector<Device>& devices) {
   const std::uint64_t available = available_memory();
-  communicator.barrier();  // so that no rank looks after another has allocated its buffers
+  communicator.barrier();  // so that no rank measures free memory after another has allocated its buffers
   const char* const host = devices[static_cast<std::size_t>(communicator.rank())].host;
   const auto ranks =
       static_cast<std::uint64_t>(std::count_if(devices.begin(), devices.end(), [host](const Device& one) {

@@ -1,4 +1,4 @@
-// Where the ranks of a job run, and whether their hosts have enough memory.
+// Finds out where the ranks of a job run, and whether their hosts have enough memory.
 #pragma once
 
 #include <vector>
@@ -12,15 +12,15 @@ namespace tombolo::bench {
 struct Device {
   int rank = 0;
   int pid = 0;
-  int number = 0;  ///< of the rank within its process
+  int number = 0;  ///< number of the rank within its process
   char host[256] = {};
 };
 
 /// The devices of all ranks, by rank, on every rank. Collective.
 std::vector<Device> gather_devices(const api::Communicator& communicator, int ranks_here);
 
-/// Throws kInvalidUsage where the buffers of all ranks of this host would not fit into what memory it has
-/// left. Collective.
+/// Throws kInvalidUsage where the buffers of all ranks of this host would not fit into its free memory.
+/// Collective.
 void check_memory(const Flags& flags, const api::Communicator& communicator,
                   const std::vector<Device>& devices);
 

@@ -16,8 +16,8 @@ namespace {
 template <typename Value>
 using Names = std::pair<Value, std::string_view>;
 
-// In nccl-tests' order, which has no 16-bit integers. 8-bit floats are left out: they do not hold the values
-// that results are checked with.
+// The order is that of nccl-tests, which has no 16-bit integers. 8-bit floats are left out because they
+// cannot represent the values by which results are checked.
 constexpr Names<tomboloDataType_t> kTypes[] = {
     {tomboloInt8, "int8"},     {tomboloUint8, "uint8"},    {tomboloInt16, "int16"},
     {tomboloUint16, "uint16"}, {tomboloInt32, "int32"},    {tomboloUint32, "uint32"},

@@ -11,7 +11,7 @@
 
 namespace tombolo::bench {
 
-/// nccl-tests' -a: whose time is reported.
+/// nccl-tests' -a: how the times of the ranks are combined.
 enum class Average { kRankZero, kMean, kLeast, kMost };
 /// nccl-tests' -z, without 0, which blocking calls cannot do.
 enum class Blocking {
@@ -51,7 +51,7 @@ struct CommandLine {
 };
 CommandLine parse_command_line(std::string_view collective, int argc, const char* const* argv);
 
-/// "8", "64K", "1.5M", "2g": nccl-tests' sizes, in powers of 1024. Throws kInvalidUsage.
+/// Parses nccl-tests' sizes, in powers of 1024: "8", "64K", "1.5M", "2g". Throws kInvalidUsage.
 std::size_t parse_bytes(const std::string& text);
 
 /// The size that follows `bytes`; none after the last.

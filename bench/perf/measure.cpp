@@ -28,7 +28,7 @@ double median(std::vector<double> values) {
   return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
 }
 
-/// Combines all ranks' seconds as -a asks for; every rank gets the result.
+/// Combines all ranks' seconds by the rule of -a; every rank gets the result.
 double over_ranks(const api::Communicator& communicator, Average average, double seconds) {
   if (average == Average::kRankZero) {
     communicator.broadcast(&seconds, &seconds, 1, tomboloFloat64, 0);
@@ -58,15 +58,15 @@ Measurer::Buffer Measurer::allocate(std::size_t bytes) {
   const std::size_t whole = (bytes / kPage + 1) * kPage;
   Buffer buffer(static_cast<std::byte*>(std::aligned_alloc(kPage, whole)));
   if (!buffer) throw std::bad_alloc();
-  std::memset(buffer.get(), 0, whole);  // so that no timed call is the first to touch a page
+  std::memset(buffer.get(), 0, whole);  // touches every page, so that no timed call is the first to do so
   return buffer;
 }
 
 Call Measurer::call(const Point& point, Placement placement, std::size_t number) const {
   const std::size_t element = tomboloTypeSize(point.type);
   const std::size_t start = flags_.unalign * element;
-  // As in nccl-tests, successive calls use successive parts of the buffers, so that no cache holds what the
-  // call before left.
+  // As in nccl-tests, successive calls use successive parts of the buffers, so that caches do not hold the
+  // data of the call before.
   const std::size_t used = point.shape.largest() * element;
   const std::size_t shift = used > 0 ? number % (flags_.maximum_bytes / used) * used : 0;
   std::byte* const send = send_.get() + start + shift;

@@ -24,14 +24,14 @@ struct Point {
   int root;  ///< -1 where there is none
 };
 
-/// Seconds are per call. Unless noted otherwise they are combined over the ranks as -a says.
+/// Times are seconds per call. Unless noted otherwise they are combined over the ranks as -a says.
 struct Measurement {
   double seconds = 0;  ///< mean over the iterations
   double median = 0, least = 0;
   double cpu_seconds = 0;          ///< processor time of this rank's thread; with -C only
   std::vector<double> iterations;  ///< times on this rank
   std::string algorithm;           ///< the engine's name for it
-  /// Wrong elements on all ranks; none where nothing was checked.
+  /// Number of wrong elements on all ranks; absent where nothing was checked.
   std::optional<std::int64_t> wrong;
   int failed_checks = 0;  ///< ranks that found wrong elements
 };

@@ -32,7 +32,7 @@ std::optional<double> least_allowed_bandwidth() {
   return value;
 }
 
-/// Refuses what the number of ranks or the environment makes impossible.
+/// Refuses settings that the number of ranks or the environment makes impossible.
 void check_usage(const Collective& collective, const Flags& flags, int ranks) {
   if (collective.power_of_two && (ranks & (ranks - 1)) != 0) {
     fail(Cause::kInvalidUsage, "{} needs a number of ranks that is a power of two, and there are {}",

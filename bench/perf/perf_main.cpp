@@ -1,4 +1,4 @@
-// The main function of every *_perf program. TOMBOLO_COLLECTIVE names the collective of this one.
+// The main function of every *_perf program. The macro TOMBOLO_COLLECTIVE names the collective of this one.
 #include "bench/perf/perf.h"
 
 int main(int argc, char** argv) {

@@ -1,4 +1,4 @@
-// Runs the ranks of this process: one, or with -t and -g several, each on a thread of its own.
+// Runs the ranks of this process: one, or with -t and -g several, each in a thread of its own.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 namespace tombolo::bench {
 
 /// Calls `body` once per rank of this process, with the communicator of all ranks of the job, and returns the
-/// greatest of its results. Ranks are numbered process by process. Throws what set-up throws; `body` throws
-/// nothing.
+/// greatest of its results. Ranks are numbered process by process. Throws what set-up throws; `body` must not
+/// throw.
 int run_ranks(int ranks_here, const std::function<int(const api::Communicator&)>& body);
 
 }  // namespace tombolo::bench

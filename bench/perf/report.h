@@ -15,15 +15,16 @@
 
 namespace tombolo::bench {
 
-/// nccl-tests' -I: statistics over the iterations, each with the time of the rank that took longest. Seconds.
+/// nccl-tests' -I: statistics in seconds over the iterations, each with the time of the rank that took
+/// longest.
 struct IterationStatistics {
   double least = 0, most = 0, mean = 0, median = 0, p95 = 0, p99 = 0, deviation = 0;
   double variation_percent() const noexcept { return mean > 0 ? deviation / mean * 100 : 0; }
 };
-/// `seconds` is not empty.
+/// The statistics of these times; `seconds` must not be empty.
 IterationStatistics statistics_of(std::vector<double> seconds);
 
-/// Half a line of the table: out of place or in place.
+/// The results of one half of a table's row: out of place or in place.
 struct Result {
   Measurement measurement;
   double algorithm_bandwidth = 0, bus_bandwidth = 0;  ///< GB/s
@@ -45,13 +46,13 @@ struct Summary {
   double average_bus_bandwidth = 0;               ///< GB/s
   std::optional<double> least_allowed_bandwidth;  ///< NCCL_TESTS_MIN_BW, GB/s
 
-  /// As nccl-tests, allows a tenth less than demanded.
+  /// Whether the bandwidth is at least nine tenths of what was demanded, as nccl-tests has it.
   bool fast_enough() const noexcept {
     return !least_allowed_bandwidth || average_bus_bandwidth >= *least_allowed_bandwidth * 0.9;
   }
 };
 
-/// nccl-tests' table, on standard output. Prints as results come in.
+/// nccl-tests' table, on standard output. It is printed row by row as results come in.
 class Table {
  public:
   explicit Table(const Flags& flags) : flags_(flags) {}
@@ -69,12 +70,12 @@ class Table {
 /// written.
 std::string free_output_file(const std::string& wanted);
 
-/// nccl-tests' JSON, with the engine's algorithm, medians and least times beside. `start` is seconds since
+/// nccl-tests' JSON, with the engine's algorithm, medians and least times added. `start` is in seconds since
 /// 1970.
 nlohmann::json to_json(const Flags& flags, const std::vector<Device>& devices, const std::vector<Row>& rows,
                        const Summary& summary, std::int64_t start);
 
-/// "2026-11-24 02:00:00", local.
+/// A local time as text: "2026-11-24 02:00:00".
 std::string time_of_day(std::int64_t seconds);
 
 }  // namespace tombolo::bench

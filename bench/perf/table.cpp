@@ -7,7 +7,7 @@
 namespace tombolo::bench {
 namespace {
 
-/// Formats with at most two decimals, as many as the width has room for.
+/// Formats with at most two decimals, or as many as fit the width.
 std::string fitted(double value, int width) {
   const std::size_t room = static_cast<std::size_t>(width);
   for (const int decimals : {2, 1, 0}) {

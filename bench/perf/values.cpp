@@ -76,7 +76,7 @@ constexpr double kRounding = std::is_same_v<T, Float16>    ? 0x1p-11
                              : std::is_same_v<T, double>   ? 0x1p-53
                                                            : 0;
 
-/// The inputs of all ranks at `index`, combined.
+/// The combined inputs of all ranks at `index`.
 template <typename Number>
 Number combined(const Values& values, std::size_t index) {
   const auto input = [&](int rank) {
@@ -93,7 +93,7 @@ Number combined(const Values& values, std::size_t index) {
   return all;
 }
 
-/// As tombolo.h says: integers wrap around, and an average is the sum divided, for integers toward zero.
+/// Follows tombolo.h: integers wrap around, and an average is the sum divided, for integers toward zero.
 template <typename T>
 T reduced(const Values& values, std::size_t index) {
   const int ranks = values.context.ranks;
@@ -112,8 +112,8 @@ T reduced(const Values& values, std::size_t index) {
 
 std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
                           std::size_t index) noexcept {
-  // splitmix64, so that a value which was moved, or comes from another rank or round, differs with high
-  // probability.
+  // The hash is splitmix64, so that a value which was moved, or comes from another rank or round, differs
+  // with high probability.
   std::uint64_t mixed = (seed * 0x10001 + static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15U + index;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;

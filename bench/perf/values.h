@@ -18,10 +18,10 @@ struct Values {
 
   /// This rank's input.
   void fill_input(std::byte* input, std::size_t elements) const;
-  /// The expected result. `expected` comes in with the values before the call, which stay where nothing is to
-  /// be written.
+  /// Computes the expected result. `expected` comes in with the values before the call, and keeps those where
+  /// nothing is to be written.
   void fill_expected(std::byte* expected, std::size_t elements) const;
-  /// Elements that differ. Floats that were reduced may be off by one rounding per rank.
+  /// The number of elements that differ. Floats that were reduced may differ by one rounding per rank.
   std::int64_t count_wrong(const std::byte* result, const std::byte* expected, std::size_t elements) const;
 };
 

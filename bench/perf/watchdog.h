@@ -9,7 +9,7 @@
 
 namespace tombolo::bench {
 
-/// For as long as it lives, at most `seconds`, after which every call on the communicator fails with
+/// Allows at most `seconds` for as long as it lives; after that every call on the communicator fails with
 /// tomboloAborted. 0: no limit. The communicator must outlive it.
 class Watchdog {
  public:

@@ -25,8 +25,8 @@ constexpr double kUsable = 0.9;
 /// Bytes of CUDA's context, the libraries' kernels and NCCL's buffers under PyTorch 1.7.
 constexpr std::uint64_t kOverhead = 1'000'000'000;
 
-/// A one-dimensional array of doubles in NumPy's format, version 1: magic, two bytes of version, two of the
-/// header's length, the header, the values.
+/// Reads a one-dimensional array of doubles in NumPy's format, version 1: magic, two bytes of version, two of
+/// the header's length, the header, the values.
 std::vector<double> read_numpy(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::stringstream content;
@@ -79,7 +79,7 @@ struct Experiment {
   double wanted = 0;
 };
 
-/// Which transformer layer an entry of the profile is, or -1.
+/// The transformer layer that an entry of the profile stands for, or -1.
 int layer_of(const Experiment& experiment, int entry) {
   int before = 0;
   for (std::size_t i = 0; i + 1 < experiment.first_layers.size(); i += 2) {
@@ -93,23 +93,24 @@ int layer_of(const Experiment& experiment, int entry) {
 /// TransGAN's last layers: width 16 on 288 x 288 points, 4 heads that look at windows of 18 x 18.
 constexpr std::uint64_t kHeavyTokens = 288ull * 288, kHeavyWidth = 16, kHeavyHeads = 4, kWindow = 324;
 
-/// As layer_activation_bytes() counts it in fp16, but with whole maps: TransGAN's ranks divide the width of
-/// its heads, not their number.
+/// Counts as layer_activation_bytes() does in fp16, but with whole maps, because TransGAN's ranks divide the
+/// width of its heads, not their number.
 std::uint64_t kept_by_heavy(int tensor) {
   const auto ranks = static_cast<std::uint64_t>(tensor);
   return kHeavyTokens * (10 * kHeavyWidth + 24 * kHeavyWidth / ranks + 5 * kHeavyHeads * kWindow);
 }
 
-/// Logits in fp16, their fp32 copy and its exponentials, and the inputs of norm and projection.
+/// The head keeps the logits in fp16, their fp32 copy and its exponentials, and the inputs of norm and
+/// projection.
 std::uint64_t kept_by_mixed_head(const Model& model, int tensor) {
   const auto context = static_cast<std::uint64_t>(model.context);
   return context * (4 * static_cast<std::uint64_t>(model.hidden) +
                     10 * static_cast<std::uint64_t>(model.vocabulary / tensor));
 }
 
-/// Forward times of one row by tensor degree. What a degree takes beyond its share of degree 1 is
+/// Adds the forward times of one row by tensor degree. What a degree takes beyond its share of degree 1 is
 /// communication: the backward pass computes twice as much and communicates as much. Entries before the first
-/// layer are the embedding, all others that are no layers the head.
+/// layer are the embedding, and all others that are no layers the head.
 void add_times(const Experiment& experiment, const std::string& folder, Profile& profile) {
   std::vector<double> alone;
   for (const int tensor : {1, 2, 4}) {
@@ -200,7 +201,7 @@ double needed(const Plan& plan) {
   return static_cast<double>(most);
 }
 
-/// A layout that ran with a larger micro-batch did not fail here for lack of memory.
+/// True where the same layout ran with a larger micro-batch, so that memory was not why it failed here.
 bool failed_otherwise(const Trial& trial, const std::vector<Trial>& trials) {
   return std::isinf(trial.seconds) && std::ranges::any_of(trials, [&](const Trial& other) {
            return other.rows > trial.rows && other.tensor == trial.tensor && other.data == trial.data &&
@@ -208,8 +209,8 @@ bool failed_otherwise(const Trial& trial, const std::vector<Trial>& trials) {
          });
 }
 
-/// Then failures of other layouts with as many rows and ranks per layer are not known to be for lack of
-/// memory either.
+/// True where the trial failed for lack of memory. Where some layout with as many rows and ranks per layer
+/// failed for another reason, that is not known, and false is returned.
 bool failed_for_memory(const Trial& trial, const std::vector<Trial>& trials) {
   return std::isinf(trial.seconds) && std::ranges::none_of(trials, [&](const Trial& other) {
            return other.rows == trial.rows && other.tensor == trial.tensor && failed_otherwise(other, trials);
@@ -281,7 +282,8 @@ Experiment gpt2() {
   return experiment;
 }
 
-/// 12 layers of width 1024 on 81 tokens, then 12 of width 16 on windows of 324 of 82,944 tokens.
+/// The model has 12 layers of width 1024 on 81 tokens, then 12 of width 16 on windows of 324 of 82,944
+/// tokens.
 Experiment transgan() {
   Experiment experiment;
   experiment.trials = "het_model_trials.csv";

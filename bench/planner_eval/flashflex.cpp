@@ -19,8 +19,8 @@ double tokens_per_second(const Job& job, double seconds) {
   return job.global_batch * static_cast<double>(job.model.context) / seconds;
 }
 
-/// The upper bound: what all devices attain together without communication, bubbles or recomputation. No plan
-/// comes near it.
+/// The upper bound: what all devices attain together without communication, bubbles and recomputation. No
+/// plan comes close to it.
 double most_tokens_per_second(const topology::ClusterFile& cluster, const Job& job) {
   double flops = 0;
   for (const auto& host : cluster.hosts)

@@ -13,12 +13,12 @@ using namespace planner;
 using topology::NicKind;
 
 constexpr int kNodeGpus = 8;
-/// What a GPU attains in training with each kind of NIC (Holmes' S_i), before communication; derived from
-/// Holmes' measurements on four nodes of one kind.
+/// The FLOP/s that a GPU attains in training with each kind of NIC (Holmes' S_i), before communication;
+/// derived from Holmes' measurements on four nodes of one kind.
 struct Speeds {
   double infiniband = 205e12, roce = 165e12;
 };
-/// Attained shares of 200 Gb/s and of 25 Gb/s.
+/// The bytes per second attained on 200 Gb/s and on 25 Gb/s.
 constexpr double kRdma = 24e9, kEthernet = 2.9e9, kInside = 200e9;
 
 struct Island {
@@ -93,7 +93,7 @@ double tflops(const topology::ClusterFile& cluster, const Model& model, int rows
   PlanOptions options;
   options.strategy = setup.strategy;
   options.routing = setup.routing;
-  options.alpha = 1.05;  // as Holmes has it
+  options.alpha = 1.05;  // Holmes' value
   const Plan plan = make_plan(cluster, job, options);
   double seconds = plan.prediction.step_seconds;
   if (setup.even_layers) {
@@ -107,8 +107,8 @@ double tflops(const topology::ClusterFile& cluster, const Model& model, int rows
   return flops / seconds / static_cast<double>(plan.ranks.size()) / 1e12;
 }
 
-/// Fits the speeds so that four nodes of one kind give what Holmes measured. All other settings are
-/// predictions.
+/// Fits the speeds so that four nodes of one kind give what Holmes measured. The results for all other
+/// settings are predictions.
 Speeds measured_speeds(const Model& model) {
   Speeds speeds;
   for (int i = 0; i < 4; ++i) {

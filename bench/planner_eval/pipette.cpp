@@ -1,4 +1,4 @@
-// Placement by attained bandwidth on Pipette's matrix, beside annealing as Pipette describes it.
+// Placement by attained bandwidth on Pipette's matrix, compared with annealing as Pipette describes it.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -22,11 +22,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// GPT of 3.1 billion parameters, tensor-parallel over the 8 GPUs of a node, 512 rows in micro-batches of
-/// one.
+/// The model is a GPT of 3.1 billion parameters, tensor-parallel over the 8 GPUs of a node, with 512 rows in
+/// micro-batches of one.
 constexpr double kLayers = 32, kHidden = 2816, kContext = 2048, kRows = 512, kBytes = 2, kTensor = 8;
 
-/// `bandwidth` in MB/s. Of every `stages` micro-batches one pays for the hops (Pipette's hidden critical
+/// `bandwidth` is in MB/s. Of every `stages` micro-batches one pays for the hops (Pipette's hidden critical
 /// path); a ring of n sends 2(n-1)/n of a stage's gradients over each edge.
 planner::DedicationCosts costs_of(const std::vector<std::vector<double>>& bandwidth, int stages) {
   planner::DedicationCosts costs;
@@ -44,9 +44,9 @@ planner::DedicationCosts costs_of(const std::vector<std::vector<double>>& bandwi
   return costs;
 }
 
-/// From the identity: reverse, insert one, swap, insert a segment straight or reversed; a worse order is
-/// taken with exp(-loss / temperature), the loss scaled to below one by its power of ten, the temperature
-/// falling from 1 by a thousandth a step.
+/// Annealing that starts from the identity. Its moves are: reverse, insert one, swap, insert a segment
+/// straight or reversed. A worse order is accepted with probability exp(-loss / temperature), where the loss
+/// is scaled to below one by its power of ten and the temperature falls from 1 by a thousandth per step.
 class PipetteAnnealing {
  public:
   PipetteAnnealing(const planner::DedicationCosts& costs, int stages, int replicas)

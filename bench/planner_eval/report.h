@@ -1,4 +1,7 @@
-// The report of the planner's evaluation: each figure with the wanted and the seen value.
+// bench/planner_eval/ owns the evaluation of the planner: it compares predictions and searches with
+// measurements that others published, with random clusters and with large ones, one file per source. This
+// header is what these files share: the options, and the report, which shows each figure with the wanted and
+// the seen value.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,7 +40,7 @@ class EvaluationReport {
   bool all_met_ = true;
 };
 
-/// Spearman's rank correlation; equal values share their mean rank. In [-1, 1].
+/// Spearman's rank correlation, in [-1, 1]; equal values share their mean rank.
 double rank_correlation(const std::vector<double>& one, const std::vector<double>& other);
 double mean_absolute_error(const std::vector<double>& predicted, const std::vector<double>& measured);
 
@@ -50,7 +53,7 @@ struct EvaluationOptions {
   bool details = false;          ///< every run of the measurements, not only sums
 };
 
-/// Each evaluates the planner on one source of facts.
+/// Each of these evaluates the planner on one source of facts.
 void evaluate_pipette(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report);

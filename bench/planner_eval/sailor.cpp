@@ -19,7 +19,7 @@ using namespace planner;
 constexpr const char* kGpu = "GH-96";
 constexpr int kGpus = 4;  // of a host; every run shares each layer among them
 
-/// Where GPUs of a host send at once, in bytes per second: a parabola in log2(MB) below a plateau.
+/// A fit of the bytes per second when GPUs of a host send at once: a parabola in log2(MB) below a plateau.
 struct Fit {
   std::vector<double> polynomial;
   double plateau = 0;
@@ -55,10 +55,10 @@ Model opt_350m(const JsonCursor& config) {
   return model;
 }
 
-/// What a layer keeps per row and rank, in fp32: inputs of both norms and of both pairs of products and the
-/// two masks of the residuals' dropout, whole on every rank; queries, keys, values, the core's output and the
-/// ReLU's output, divided; the softmax's output, by heads. OPT has no dropout inside of attention, and a
-/// ReLU's backward pass needs its output only.
+/// The bytes that a layer keeps per row and rank, in fp32. Whole on every rank are the inputs of both norms
+/// and of both pairs of products, and the two masks of the residuals' dropout; divided are queries, keys,
+/// values, the core's output and the ReLU's output, and, by heads, the softmax's output. OPT has no dropout
+/// inside attention, and a ReLU's backward pass needs only its output.
 double kept_by_layer(const Model& model, int tensor) {
   const double tokens = model.context, hidden = model.hidden;
   const double whole = (4 * 4 + 2) * hidden, divided = 4 * (3 + 1 + 4) * hidden;
@@ -66,7 +66,8 @@ double kept_by_layer(const Model& model, int tensor) {
   return tokens * (whole + (divided + core) / tensor);
 }
 
-/// The final norm's and the projection's input; logits, and the softmax that the loss keeps.
+/// The head keeps the inputs of the final norm and of the projection, the logits, and the softmax for the
+/// loss.
 double kept_by_head(const Model& model, int tensor) {
   return model.context * (2.0 * 4 * model.hidden + 2.0 * 4 * model.vocabulary / tensor);
 }
@@ -146,7 +147,7 @@ Run read_run(const std::string& path, const Model& model, std::shared_ptr<const 
   return run;
 }
 
-/// As many hosts as the plan needs, whose NICs together give `bytes_per_second`.
+/// A cluster of as many hosts as the plan needs, whose NICs together give `bytes_per_second`.
 topology::ClusterFile cluster_for(const Plan& plan, double bytes_per_second) {
   topology::ClusterFile cluster;
   for (const std::string& name : hosts_of(plan)) {
@@ -199,7 +200,7 @@ void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report)
   for (const std::string& path : paths) {
     const Run run = read_run(path, model, profile);
     const Job& job = run.plan.job;
-    // The message that is sent most: a boundary, or without stages the gradients.
+    // The fit is evaluated at the size that is sent most: a boundary, or without stages the gradients.
     const double message = job.pipeline > 1 ? kGpus * model.boundary_bytes() * job.micro_batch
                                             : static_cast<double>(model.parameters()) * 4;
     const topology::ClusterFile cluster = cluster_for(run.plan, fit.at_bytes(message));
@@ -214,8 +215,8 @@ void evaluate_sailor(const EvaluationOptions& options, EvaluationReport& report)
               fmt::format("{:.1f} %", 100 * mean_absolute_error(predicted, seconds)),
               mean_absolute_error(predicted, seconds) <= 0.08);
   const double uncalibrated = mean_absolute_error(memory, peaks);
-  // nvidia-smi also counts what no tensor holds: the context, libraries, NCCL's buffers. One number for all
-  // runs, from the smallest, which is then no test.
+  // nvidia-smi also counts memory that no tensor holds: the context, libraries, NCCL's buffers. One number
+  // for all runs is derived from the smallest run, which is then no test.
   const auto smallest = static_cast<std::size_t>(
       std::ranges::find_if(names, [](const auto& name) { return name.ends_with("_G1"); }) - names.begin());
   if (smallest < names.size()) {

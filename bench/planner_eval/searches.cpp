@@ -1,4 +1,5 @@
-// The searches on random and on large clusters: what they find, and how fast.
+// Evaluates the searches on random and on large clusters: the plans that they find, and the time that they
+// take.
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 

@@ -1,5 +1,6 @@
-// collectives/c_api/ owns the C interface (tombolo.h) in terms of the engine. Here: how a call ends. Nothing
-// throws past it: guarded() turns exceptions into results, and keeps their words for tomboloGetLastError.
+// collectives/c_api/ owns the C interface (tombolo.h) in terms of the engine. This file says how a call ends:
+// no exception leaves the C interface, because guarded() turns it into a result code and keeps its text for
+// tomboloGetLastError.
 #pragma once
 
 #include <exception>
@@ -18,7 +19,8 @@ tomboloResult_t result_of(Cause cause) noexcept;
 /// Keeps `text` for this thread's tomboloGetLastError; returns `result`.
 tomboloResult_t report(tomboloResult_t result, const char* text) noexcept;
 
-/// Thrown for tomboloInvalidArgument, which the engine has no cause for.
+/// Thrown for what the C interface itself refuses with tomboloInvalidArgument; the engine's causes have no
+/// such kind.
 struct InvalidArgument {
   std::string text;
 };

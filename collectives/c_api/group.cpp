@@ -12,8 +12,8 @@
 namespace tombolo::c_api {
 namespace {
 
-/// What this thread has recorded between tomboloGroupStart and the outermost tomboloGroupEnd. Handles, not
-/// members: a communicator may be destroyed meanwhile.
+/// What this thread has recorded between tomboloGroupStart and the outermost tomboloGroupEnd. It holds
+/// handles, not pointers to members, because a communicator may be destroyed before the group ends.
 struct Group {
   struct Message {
     tomboloComm_t comm;
@@ -26,7 +26,7 @@ struct Group {
     tomboloComm_t comm;
     collectives::CollectiveCall call;
   };
-  /// How much had been recorded when a group was opened.
+  /// Where in the recorded calls a group begins.
   struct Start {
     std::size_t messages, calls;
   };
@@ -36,9 +36,9 @@ struct Group {
 };
 thread_local Group group;
 
-/// Carries out what a group has recorded. Whatever fails, all that was started ends before this throws,
-/// because the caller has its buffers back then. (What a communicator that failed had started ended with its
-/// connections.)
+/// Carries out what a group has recorded. Where something fails, this first waits until all that was started
+/// has ended, because the caller may reuse its buffers once this throws. (On a communicator that failed,
+/// everything ended when its connections were closed.)
 void carry_out_group(const std::vector<Group::Message>& messages, const std::vector<Group::Call>& calls) {
   struct Started {
     std::shared_ptr<Member> member;

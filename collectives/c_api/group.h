@@ -9,15 +9,15 @@
 
 namespace tombolo::c_api {
 
-/// For functions that are collective themselves, and would run before what the group has recorded: throws
-/// inside a group.
+/// Throws inside a group. For functions that are collective themselves: they would run before the calls that
+/// the group has recorded.
 void refuse_in_group(const char* function);
 
-/// Fills in type and operator, and makes the call, or in a group checks and records it.
+/// Fills in type and operator; then makes the call, or inside a group checks and records it.
 tomboloResult_t carry_out(const char* function, tomboloComm_t comm, tomboloDataType_t type, tomboloRedOp_t op,
                           collectives::CollectiveCall call) noexcept;
 
-/// A send or a receive.
+/// Sends or receives; inside a group it checks and records that.
 tomboloResult_t message(const char* function, tomboloComm_t comm, bool sending, void* data, std::size_t count,
                         tomboloDataType_t type, int peer) noexcept;
 

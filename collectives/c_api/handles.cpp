@@ -4,7 +4,7 @@
 
 namespace tombolo::c_api {
 
-/// Never destroyed: other objects of static lifetime may still use their communicators.
+/// The table is never destroyed, because other objects of static lifetime may still use their communicators.
 Handles& handles() {
   static auto* all = new Handles;
   return *all;

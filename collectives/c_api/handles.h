@@ -1,4 +1,4 @@
-// The C interface's communicators: what a tomboloComm_t stands for.
+// The table of the C interface's communicators: which one a tomboloComm_t stands for.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tombolo::c_api {
 
-/// What a handle stands for.
+/// A communicator with what the C interface keeps beside it.
 struct Member {
   std::shared_ptr<collectives::StoreServer> server;  // where this process made the unique id
   std::unique_ptr<collectives::Communicator> communicator;
@@ -30,7 +30,7 @@ class Handles {
     members_.emplace(handle, std::move(member));
     return handle;
   }
-  /// Null where the handle is none, or was destroyed.
+  /// Null where the number is no handle, or one that was destroyed.
   std::shared_ptr<Member> find(tomboloComm_t handle) const {
     const std::lock_guard lock(mutex_);
     const auto found = members_.find(handle);

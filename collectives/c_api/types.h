@@ -6,7 +6,7 @@
 
 namespace tombolo::c_api {
 
-// Both throw InvalidArgument, naming `function`, for a number that is none.
+// Both throw InvalidArgument, naming `function`, for a number that stands for no type or operator.
 collectives::DataType type_of(tomboloDataType_t type, const char* function);
 collectives::ReduceOp op_of(tomboloRedOp_t op, const char* function);
 

@@ -25,14 +25,15 @@ struct Rendezvous {
   std::string prefix;  ///< "comm/0"
 };
 
-/// Why a rank gave up. The first note of a communicator stands.
+/// Why a rank gave up. Only the first note that is left on a communicator counts.
 struct AbortNote {
   int rank = 0;
   Cause cause = Cause::kAborted;
   std::string text;
 
   std::vector<std::byte> encode() const;
-  /// Bytes from the store, which may be anything: those that are no note give one with defaults.
+  /// Decodes bytes from the store, which may be anything: bytes that are no note give one with default
+  /// values.
   static AbortNote decode(std::span<const std::byte> bytes);
 };
 
@@ -47,20 +48,21 @@ class AbortSignal {
   /// Watches for other ranks' notes from here on.
   void watch(const Rendezvous& rendezvous, Deadline deadline);
 
-  /// From any thread.
+  /// Raises the signal of this process. From any thread.
   void raise(const std::string& reason) noexcept;
   bool is_raised() const noexcept { return raised_.load(std::memory_order_relaxed); }
   /// The reason given to raise(). Cheap enough for every turn of a wait loop.
   std::optional<std::string> raised() const;
 
   enum class News { kNone, kNote, kStoreLost };
-  /// A system call; for before and after sleeping. kNote: see note().
+  /// Looks whether another rank has left a note, which note() then returns, or the store has vanished. It
+  /// makes a system call, so it is meant for the moments before and after sleeping.
   News check();
   const AbortNote& note() const noexcept { return note_; }
   void append_wait_handles(std::vector<pollfd>& handles) const;
 
-  /// Leaves this rank's note unless there is one; returns the one that stands. Bounded by two seconds; when
-  /// the store cannot be reached the own note stands. From any thread.
+  /// Publishes this rank's note unless there is one already; returns the one that counts. It takes at most
+  /// two seconds; when the store cannot be reached, this rank's own note counts. From any thread.
   static AbortNote publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept;
 
  private:

@@ -90,12 +90,12 @@ void Communicator::progress() {
   }
 }
 
-// ---- the rest
+// ---- set-up, end, and what callers ask
 
 Communicator::Communicator(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Communicator::~Communicator() {
-  // While an exception unwinds this frame, the rank will not do its part any more: the others must know.
+  // While an exception unwinds this frame, this rank can do no more of its part, and the others must know.
   if (state_->mesh && state_->phase == Phase::kOpen && !state_->signal->raised()) {
     if (std::uncaught_exceptions() == 0) {
       state_->close_with_peers();

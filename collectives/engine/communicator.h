@@ -74,7 +74,7 @@ class Communicator {
 
   int rank() const noexcept;
   int size() const noexcept;
-  /// All ranks' hosts and clusters, by rank.
+  /// The hosts and clusters of all ranks, by rank.
   const std::vector<Member>& members() const noexcept;
 
   /// Collective. Ranks of equal color form a communicator, ordered by (key, rank); color < 0 gives null.
@@ -84,12 +84,15 @@ class Communicator {
   // In place is NCCL's: send == receive; for all_gather, and on the root of gather, send == receive + rank()
   // * count elements; for reduce_scatter, and on the root of scatter, receive == send + rank() * count
   // elements. All block until this rank's part is done.
+  /// send and receive hold `count` elements.
   void all_reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
   /// receive gets `count` elements; send holds size() * count.
   void reduce_scatter(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op);
   /// send holds `count` elements; receive gets size() * count.
   void all_gather(const void* send, void* receive, std::size_t count, DataType type);
+  /// Both hold `count` elements; send is read on the root only.
   void broadcast(const void* send, void* receive, std::size_t count, DataType type, int root);
+  /// Both hold `count` elements; receive is written on the root only.
   void reduce(const void* send, void* receive, std::size_t count, DataType type, ReduceOp op, int root);
   /// send holds `count` elements; receive gets size() * count on the root and is not used elsewhere.
   void gather(const void* send, void* receive, std::size_t count, DataType type, int root);
@@ -97,8 +100,9 @@ class Communicator {
   void scatter(const void* send, void* receive, std::size_t count, DataType type, int root);
   /// Both hold size() * count elements; not in place.
   void all_to_all(const void* send, void* receive, std::size_t count, DataType type);
+  /// Returns once every rank has called it.
   void barrier();
-  /// Calls the function of that collective: for calls that are recorded and made later.
+  /// Calls the member function of that collective. For calls that are recorded and made later.
   void run(const CollectiveCall& call);
   /// Throws kInvalidUsage where the arguments cannot be right: buffers missing or overlapping, a root that is
   /// no rank, a count beyond memory. Does nothing else.
@@ -107,19 +111,24 @@ class Communicator {
   // Point to point, in order per pair and direction. Both ends must name the same number of bytes; zero bytes
   // are no message at all. They progress inside any call on this communicator; call progress() between pieces
   // of long computations. Buffers belong to the operation until its Work is redeemed.
+  /// These two block until the buffer is free again, and until the message is in it.
   void send(const void* data, std::size_t bytes, int peer);
   void receive(void* data, std::size_t bytes, int peer);
+  /// These two only start the operation. Every Work must be redeemed.
   Work start_send(const void* data, std::size_t bytes, int peer);
   Work start_receive(void* data, std::size_t bytes, int peer);
+  /// Blocks until the operation is done, and redeems it.
   void wait(Work work);
+  /// Whether the operation is done; redeems it if so. Never blocks.
   bool test(Work work);
+  /// Moves what can be moved without blocking.
   void progress();
 
   /// Opens the connection to `peer` now instead of at first use. Both ends must do so (or use it).
   void connect_to(int peer);
   /// How the connection to `peer` was routed; nothing where none has been opened so far.
   std::optional<transport::Route> route_to(int peer) const;
-  /// By pair of NICs, over all connections opened so far.
+  /// Payload by pair of NICs, over all connections opened so far.
   std::vector<LinkTraffic> traffic() const;
   /// The algorithm that the last collective used: "ring", "two-level", ...
   std::string last_algorithm() const;

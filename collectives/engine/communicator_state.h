@@ -50,15 +50,17 @@ struct Communicator::State {
   void run(const CollectiveCall& call);
   void wait(Work work);
   const Schedule& schedule_for(const ScheduleKey& key);
-  /// Throws why no operation is possible any more, if so.
+  /// Throws where no operation is possible any more, saying why.
   void require_usable();
   void check_peer(int peer, std::string_view what) const;
   /// One turn of progress on everything; true if anything moved.
   bool turn();
-  /// Turns and sleeps until `done`. `what` describes the operation, for errors.
+  /// Makes progress, and sleeps where there is none, until `done` returns true. `what` describes the
+  /// operation, for errors.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   void sleep(Duration most);
-  /// Something failed here: publishes that to the other ranks, closes every connection, throws.
+  /// For a failure that this rank notices: publishes it to the other ranks, closes every connection, and
+  /// throws.
   [[noreturn]] void fail_all_ranks(Cause cause, const std::string& text);
   [[noreturn]] void fail_this_rank(Cause cause, const std::string& text);
   /// After a timeout: names the ranks that are not waiting themselves. In a ring every rank waits for its

@@ -48,7 +48,7 @@ void Communicator::State::check_peer(int peer, std::string_view what) const {
 }
 
 bool Communicator::State::turn() {
-  // Connections that a peer wants sooner than this rank can wait until it is idle.
+  // Connections that only a peer has asked for can wait until this rank is idle.
   bool moved = mesh->opening() && mesh->progress();
   if (!executor->finished()) moved |= executor->progress();
   if (!messages->idle()) moved |= messages->progress();
@@ -65,7 +65,8 @@ void Communicator::State::fail_this_rank(Cause cause, const std::string& text) {
 
 void Communicator::State::fail_all_ranks(Cause cause, const std::string& text) {
   const int rank = options.identity.rank;
-  // A note that is here already explains what failed here; else this is the first to notice.
+  // A note that is already there names the cause of this failure. Without one, this rank is the first to
+  // notice.
   AbortNote standing{rank, cause, text};
   if (signal->check() == AbortSignal::News::kNote) {
     standing = signal->note();
@@ -104,8 +105,8 @@ std::string Communicator::State::name_ranks_not_waiting() noexcept {
                                       Deadline::after(patience), Log());
     const auto key = [&](int rank) { return fmt::format("{}/stuck/{}", rendezvous.prefix, rank); };
     store->set(key(options.identity.rank), {});
-    // The others' deadlines pass within moments of this one's: waits for one after the other until the time
-    // is up, then looks whether those have come that it had no time to wait for.
+    // The others' deadlines pass within moments of this one's. So this waits for one rank after the other
+    // until the time is up, and of the rest it only asks whether their note is there.
     const auto deadline = Deadline::after(patience);
     std::string absent;
     for (const Member& member : members) {
@@ -214,8 +215,8 @@ Communicator::State::~State() {
 }
 
 void Communicator::State::close_with_peers() noexcept {
-  // The closing message has no bytes, which no other message has. Once the peer's has come, everything that
-  // was sent to this rank before has been delivered.
+  // The closing message has no bytes, while every other message has some. Once the peer's has come,
+  // everything that was sent to this rank before has been delivered.
   try {
     struct Closing {
       transport::Connection* connection;

@@ -27,7 +27,7 @@ enum class DataType {
 enum class ReduceOp { kSum, kProduct, kMin, kMax, kAverage };
 
 std::size_t size_of(DataType type) noexcept;
-/// nccl-tests' words: "int8", "half", "bfloat16", "float", "double", "f8e4m3", ...
+/// nccl-tests' names: "int8", "half", "bfloat16", "float", "double", "f8e4m3", ...
 std::string_view data_type_name(DataType type) noexcept;
 std::optional<DataType> data_type_from_name(std::string_view name) noexcept;
 std::string_view reduce_op_name(ReduceOp op) noexcept;

@@ -49,7 +49,7 @@ void Executor::start(const Task& task) {
 bool Executor::progress() {
   bool moved = false;
   for (State& state : states_) moved |= progress(state);
-  // One piece at a time: between two, the connections get their turn.
+  // Only one piece is computed per call, so that the connections make progress between two.
   if (next_ready_ < ready_.size()) {
     compute(ready_[next_ready_++]);
     moved = true;
@@ -107,7 +107,7 @@ bool Executor::reap(State& state, Queue& queue, bool sending) {
     }
     finish(index);
     moved = true;
-    // What has just become possible may be posted before the next test makes its system calls.
+    // Steps that have just become possible are posted before the next test makes its system calls.
     post(state, sending ? state.sends : state.receives, sending);
   }
   return moved;
@@ -148,7 +148,7 @@ void Executor::compute(std::uint32_t index) {
 std::byte* Executor::at(Piece piece) const noexcept {
   switch (piece.buffer) {
     case Buffer::kInput:
-      // Only read: schedules write to output and scratch.
+      // The input is only read: schedules write to output and scratch.
       return const_cast<std::byte*>(task_.input) + piece.offset;
     case Buffer::kOutput:
       return task_.output + piece.offset;

@@ -42,7 +42,8 @@ class Executor {
   /// Moves what can be moved without blocking; true if anything did. Throws only when a connection cannot be
   /// made.
   bool progress();
-  /// Moves bytes of messages that are under way; true if any moved. For deciding whether a wait is stuck.
+  /// Moves bytes of messages that are under way; true if any moved. A wait uses it to decide whether it is
+  /// stuck.
   bool progress_connections() noexcept;
   void append_wait_handles(std::vector<pollfd>& handles) const;
 

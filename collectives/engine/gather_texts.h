@@ -1,4 +1,4 @@
-// Texts of unequal length from every rank.
+// Gathers a text of any length from every rank.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ enum class GatherTo {
   kRankZero,   ///< of any length; empty on the other ranks
 };
 
-/// Collective. The texts by rank. Throws kInvalidUsage where `own` is too long.
+/// Returns the texts by rank. Collective: every rank must call it. Throws kInvalidUsage where `own` is too
+/// long.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& own,
                                       GatherTo to = GatherTo::kEveryRank);
 

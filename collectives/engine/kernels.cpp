@@ -106,7 +106,7 @@ using Kernel = void (*)(std::byte*, const std::byte*, const std::byte*, std::siz
 
 #if defined(__x86_64__)
 #define TOMBOLO_AVX2 __attribute__((target("avx2,f16c")))
-#if defined(__clang__)  // knows no preferred width here
+#if defined(__clang__)  // clang's attribute has no preferred vector width
 #define TOMBOLO_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
 #else
 #define TOMBOLO_AVX512 \

@@ -25,8 +25,8 @@ class Mesh {
     transport::Endpoint endpoint;
   };
 
-  /// Listens. `id` tells the communicators of one job apart. Communicators of one process share the router,
-  /// and with it the rate limits of its NICs.
+  /// Starts to listen. `id` tells the communicators of one job apart. Communicators of one process share the
+  /// router, and with it the rate limits of its NICs. `deadline` bounds the making of each connection.
   Mesh(std::shared_ptr<transport::Router> router, int rank, std::uint32_t id, Duration deadline);
 
   /// What others need to reach this rank.
@@ -34,8 +34,8 @@ class Mesh {
   /// The peers, by rank.
   void set_peers(std::vector<Peer> peers);
 
-  /// Null while the connection is being made, which the first call begins; call progress() meanwhile. Throws
-  /// when it cannot be made.
+  /// The connection to `peer`; null while it is being made, which the first call begins; call progress()
+  /// meanwhile. Throws when it cannot be made. The mesh owns it.
   transport::Connection* open(Traffic traffic, int peer);
   transport::Connection* find(Traffic traffic, int peer) const noexcept;
   /// Whether connections asked for by open() are still to come.
@@ -69,7 +69,7 @@ class Mesh {
   std::unique_ptr<transport::Listener> listener_;
   std::vector<Peer> peers_;
   std::vector<PeerConnection> connections_[2];
-  std::vector<std::pair<Traffic, int>> opening_;  // those with a Connecting
+  std::vector<std::pair<Traffic, int>> opening_;  // connections that are being made
   int missing_ = 0;                               // connections that are wanted and not there
   bool closed_ = false;
 };

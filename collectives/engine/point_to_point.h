@@ -1,4 +1,4 @@
-// Messages between two ranks, matched in order per pair and direction. Progressed in the caller's thread.
+// Messages between two ranks, matched in order per pair and direction. They progress in the caller's thread.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,8 @@ class PointToPoint {
  public:
   PointToPoint(Mesh* mesh, int rank) : mesh_(mesh), rank_(rank) {}
 
-  /// `data` of a receive is written to. Zero bytes are done at once. A rank may send to itself.
+  /// Starts to send `data`, or to receive into it. A message of zero bytes is done at once. A rank may send
+  /// to itself.
   Work start(bool sending, std::byte* data, std::size_t bytes, int peer);
   /// Throws kInvalidUsage for a Work that was redeemed before, or never given out.
   bool done(Work work) const;

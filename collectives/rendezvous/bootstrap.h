@@ -28,10 +28,10 @@ struct Identity {
   int port = 29400;
   std::string source;  ///< "torchrun", "slurm", "open mpi", "flags", "single", "unique id": where rank and
                        ///< size are from
-  /// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), Slurm (SLURM_PROCID, SLURM_NTASKS,
-  /// SLURM_LOCALID, and the first host of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST), Open MPI
-  /// (OMPI_COMM_WORLD_RANK, ...), else a single rank. Throws kInvalidUsage naming the variable that is
-  /// missing or wrong.
+  /// What the launcher's environment variables say: torchrun's (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+  /// MASTER_PORT), Slurm's (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID, and the first host of
+  /// SLURM_STEP_NODELIST or SLURM_JOB_NODELIST), Open MPI's (OMPI_COMM_WORLD_RANK, ...); without any, a
+  /// single rank. Throws kInvalidUsage naming the variable that is missing or wrong.
   static Identity from_environment();
 };
 
@@ -67,6 +67,7 @@ class Store {
   static std::unique_ptr<Store> connect(const std::string& address, int port, const transport::Secret& secret,
                                         Deadline deadline, Log log);
   virtual ~Store() = default;
+  /// Sets the key, whatever it held.
   virtual void set(std::string_view key, std::span<const std::byte> value) = 0;
   /// Waits until the key is there. Throws kTimeout naming the key.
   virtual std::vector<std::byte> get(std::string_view key, Deadline deadline) = 0;
@@ -79,7 +80,7 @@ class Store {
   virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
 };
 
-/// TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
+/// The environment parameters of this room: TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
 const std::vector<const Parameter*>& collectives_parameters();
 
 }  // namespace tombolo::collectives

@@ -16,7 +16,7 @@ namespace {
 
 namespace ip = asio::ip;
 
-/// Unspecified (0.0.0.0) where the text is no address in digits.
+/// Parses an address in digits; 0.0.0.0 where the text is none.
 ip::address parse_address(const std::string& text) {
   asio::error_code error;
   const ip::address address = ip::make_address(text, error);

@@ -13,20 +13,21 @@ namespace tombolo::collectives {
 /// needs a scope that only this host knows; 127.0.0.1 where there is no other.
 std::string rendezvous_address(const topology::Host& host);
 
-/// Whether only processes of this host are meant: "localhost", or a loopback address in digits. A host's own
-/// name is not, even where it resolves to a loopback address.
+/// Whether an address means only this host: "localhost", or a loopback address in digits. A host's own name
+/// does not, even where it resolves to a loopback address.
 bool is_loopback(const std::string& address);
 
-/// Where a store listens that others know as some address.
+/// Where a store listens, given the address by which others know it.
 struct ListenPlan {
   std::vector<std::string> addresses;  ///< in digits; the first that can be bound serves
   bool everywhere = false;             ///< they stand for every address of this host
   bool of_this_host = true;  ///< false where others will not find this host there, as far as it knows
 };
 
-/// Pure. Only loopback, where only that is meant; else every address of this host: its name may resolve to
-/// 127.0.1.1 here, or the address belong to a service that forwards to this host. `resolved` and `own` are in
-/// digits.
+/// Decides where to listen; a pure function. Only loopback, where the address means only that; else every
+/// address of this host, because its name may resolve to 127.0.1.1 here, or the address may belong to a
+/// service that forwards to this host. `resolved` (what the address resolves to) and `own` (this host's
+/// addresses) are in digits.
 ListenPlan plan_listening(const std::string& address, const std::vector<std::string>& resolved,
                           const std::vector<std::string>& own);
 

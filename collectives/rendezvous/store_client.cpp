@@ -26,7 +26,7 @@ constexpr auto kRetryPause = std::chrono::milliseconds(20);
 /// The time for one attempt, so that a lost SYN does not take the whole deadline.
 constexpr auto kAttemptPatience = std::chrono::seconds(5);
 
-/// False when the deadline passed first.
+/// Waits until the descriptor is ready for `events`; false when the deadline passed first.
 bool wait_for(int descriptor, short events, Deadline deadline) {
   for (;;) {
     pollfd one{descriptor, events, 0};
@@ -37,7 +37,7 @@ bool wait_for(int descriptor, short events, Deadline deadline) {
   }
 }
 
-/// A connected non-blocking socket, or -1 with `why`.
+/// Tries to connect once: a connected non-blocking socket, or -1 with `why`.
 int attempt(const tcp::endpoint& endpoint, Deadline deadline, std::string& why) {
   const int descriptor =
       ::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);

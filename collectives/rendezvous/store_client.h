@@ -51,11 +51,11 @@ class Watch {
   Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
         Deadline deadline);
   enum class News { kNone, kValue, kStoreLeft, kStoreLost };
-  /// kStoreLeft: the server closed on purpose. kStoreLost: the connection ended without that, so the server's
-  /// process died. Both are final.
+  /// Looks for the key without blocking. kStoreLeft: the server closed on purpose. kStoreLost: the connection
+  /// ended without that, so the server's process died. Both are final.
   News check();
   const std::vector<std::byte>& value() const noexcept { return value_; }
-  /// To poll for POLLIN; -1 when there is nothing to wait for any more.
+  /// The descriptor to poll for POLLIN; -1 when there is nothing to wait for any more.
   int descriptor() const noexcept { return news_ == News::kNone ? channel_->descriptor() : -1; }
 
  private:

@@ -29,10 +29,10 @@ using Bytes = std::vector<std::byte>;
 constexpr auto kHandshakePatience = std::chrono::seconds(10);
 /// How long the closing frames may take to leave. A client that misses its own ends by its own deadline.
 constexpr auto kServerClosingPatience = std::chrono::milliseconds(500);
-/// So many connections may be open that have not proven that they know the secret; one more closes the
+/// How many connections may be open that have not proven that they know the secret; one more closes the
 /// oldest. A client that loses its connection this way tries again.
 constexpr std::size_t kMostUnauthenticated = 256;
-/// Before accepting again where the kernel could not give a connection (no descriptors left).
+/// The pause before accepting again where the kernel could not give a connection (no descriptors left).
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 class Session;
@@ -262,7 +262,8 @@ struct StoreServer::State {
     });
   }
 
-  /// The connection stays in the backlog: accepting at once would fail, and be tried, without end.
+  /// Stops accepting for a while. The connection stays in the backlog, so accepting again at once would fail
+  /// in an endless loop.
   void pause(ErrorCode error) {
     if (!std::exchange(told_of_errors, true)) {
       shared.log.warning("store: cannot accept connections on port {}: {} (errno {}); trying on", port,

@@ -15,7 +15,7 @@ namespace {
 
 using transport::Secret;
 
-// "tombid01", secret, port (2 bytes, little-endian), address, zeros
+// The layout: "tombid01", secret, port (2 bytes, little-endian), address, zeros.
 constexpr std::string_view kIdMagic = "tombid01";
 constexpr std::size_t kSecretAt = kIdMagic.size();
 constexpr std::size_t kPortAt = kSecretAt + Secret::kBytes;

@@ -9,7 +9,7 @@
 
 namespace tombolo::collectives {
 
-/// To be handed to every rank unchanged, by a way that others cannot read.
+/// An id must reach every rank unchanged, by a way that others cannot read.
 using UniqueId = std::array<char, 128>;
 
 /// Opens a store in this process: on TOMBOLO_ADDRESS, or on rendezvous_address(). It stays until
@@ -21,8 +21,8 @@ std::shared_ptr<StoreServer> find_store(const UniqueId& id);
 /// Drops this process's own reference to a store from find_store(); the store ends with its last owner.
 void close_store(const std::shared_ptr<StoreServer>& store);
 
-/// For Communicator::create(); no launcher's variables are read. Throws kInvalidUsage where the bytes
-/// are no unique id.
+/// The options for Communicator::create() on the store of `id`; no launcher's variables are read. Throws
+/// kInvalidUsage where the bytes are no unique id.
 Options options_from(const UniqueId& id, int rank, int size);
 
 }  // namespace tombolo::collectives

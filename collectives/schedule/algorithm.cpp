@@ -8,7 +8,8 @@
 namespace tombolo::collectives {
 namespace {
 
-/// Of those that can be named, each name once, sorted: the list's order is one of preference.
+/// The names of the algorithms that can be asked for, each once and sorted, because the table's order is one
+/// of preference.
 std::vector<std::string_view> names_of(AlgorithmTable table) {
   std::vector<std::string_view> names;
   for (const Algorithm* one : table) {

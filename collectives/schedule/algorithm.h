@@ -28,30 +28,31 @@ struct Algorithm {
   bool can_be_named() const noexcept { return !help.empty(); }
 };
 
-/// For Algorithm::applicable of one that always is.
+/// The `applicable` of an algorithm that always is.
 inline bool always(const RankMap&, const Problem&, const Tuning&) noexcept {
   return true;
 }
 
 using AlgorithmTable = std::span<const Algorithm* const>;
 
-/// Every algorithm of this build. Of one collective those first that are preferred where they are applicable;
-/// the last one always is.
+/// Every algorithm of this build. Among those of one collective the preferred ones come first, and the last
+/// one is always applicable.
 AlgorithmTable algorithms() noexcept;
 
-/// Options::algorithm and TOMBOLO_ALGORITHM where nothing is asked for.
+/// The value of Options::algorithm and TOMBOLO_ALGORITHM that leaves the choice to `applicable`.
 inline constexpr std::string_view kAutomatic = "auto";
 
-/// The algorithm of that name where the collective has one that can be named so; else the first applicable.
+/// The algorithm of that name where the collective has one that can be asked for; else the first applicable
+/// one.
 const Algorithm& choose_algorithm(Collective collective, std::string_view name, const RankMap& ranks,
                                   const Problem& problem, const Tuning& tuning,
                                   AlgorithmTable table = algorithms());
 
 /// What TOMBOLO_ALGORITHM takes: "auto|ring|two-level".
 std::string algorithm_choices(AlgorithmTable table = algorithms());
-/// Whether it is one of these.
+/// Whether `name` is one of these choices.
 bool is_algorithm_choice(std::string_view name, AlgorithmTable table = algorithms());
-/// One clause for each algorithm that can be named: "ring: all_reduce on a flat ring; ...".
+/// The help on all choices, one clause each: "ring: all_reduce on a flat ring; ...".
 std::string algorithm_help(AlgorithmTable table = algorithms());
 
 }  // namespace tombolo::collectives

@@ -10,7 +10,7 @@ RankMap RankMap::make(int rank, const std::vector<RankLocation>& locations) {
   RankMap map;
   map.rank = rank;
   map.size = static_cast<int>(locations.size());
-  // The lowest rank of each cluster, and of each host within a cluster.
+  // Clusters are ordered by their lowest rank, and so are the hosts within one.
   std::map<std::string, int> clusters;
   std::map<std::pair<std::string, std::string>, int> hosts;
   for (int one = 0; one < map.size; ++one) {

@@ -11,7 +11,7 @@ struct RankLocation {
   std::string host, cluster;
 };
 
-/// Immutable. The same on every rank but for `rank`, `position`, `cluster` and `index`.
+/// Immutable. The same on every rank except for `rank`, `position`, `cluster` and `index`.
 struct RankMap {
   int rank = 0;
   int size = 1;

@@ -130,7 +130,7 @@ void ScheduleBuilder::read(Piece piece, std::size_t bytes, std::uint32_t step) {
   std::ptrdiff_t at = piece.offset;
   auto one = ranges.lower_bound(at);
   while (at < end) {
-    if (one == ranges.end() || one->first > at) {  // a gap that no step has touched yet
+    if (one == ranges.end() || one->first > at) {  // no step has touched this gap yet
       const std::ptrdiff_t until = one == ranges.end() ? end : std::min(end, one->first);
       ranges.emplace_hint(one, at, Range{until, kNoStep, {step}});
       at = until;

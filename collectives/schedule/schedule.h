@@ -65,14 +65,14 @@ class ScheduleBuilder {
   ScheduleBuilder(bool in_place, std::ptrdiff_t input_in_output)
       : in_place_(in_place), input_in_output_(input_in_output) {}
 
-  // Zero bytes are no step at all, on either side.
+  // A send or receive of zero bytes adds no step, on either side.
   void send(int peer, Piece from, std::size_t bytes);
   void receive(int peer, Piece into, std::size_t bytes);
   void combine(Piece target, Piece left, Piece right, std::size_t bytes);
-  /// No step where both are the same place.
+  /// Adds no step where both places are the same.
   void copy(Piece target, Piece from, std::size_t bytes);
   void divide(Piece target, std::size_t bytes);
-  /// What follows waits for everything before.
+  /// Makes all later steps wait for all earlier ones.
   void fence();
 
   Piece scratch(std::size_t bytes);
@@ -105,7 +105,8 @@ class ScheduleBuilder {
   static constexpr std::uint32_t kNoStep = ~std::uint32_t{0};
 };
 
-/// Scratch places used in turn: the reuse of one waits, by itself, for the end of its earlier use.
+/// Scratch places used in turn. The builder sees the bytes that they share, so that the reuse of one waits
+/// for the end of its earlier use.
 class ScratchRing {
  public:
   ScratchRing(ScheduleBuilder& builder, std::size_t slot_bytes, std::size_t slots);

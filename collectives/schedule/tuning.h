@@ -5,7 +5,7 @@
 
 namespace tombolo::collectives {
 
-/// The same on every rank (set-up checks it).
+/// Must be the same on every rank; set-up checks that.
 struct Tuning {
   /// Bytes per piece of a pipelined transfer (TOMBOLO_SEGMENT).
   std::size_t segment_bytes = std::size_t{512} << 10;

@@ -71,7 +71,8 @@ class ScheduleSimulation {
           if (queue.empty() || rank.waits[queue.front()] != 0) continue;
           auto& other = ranks_[static_cast<std::size_t>(peer)];
           auto& theirs = other.receives[static_cast<int>(r)];
-          // A message needs both sides: no buffering that real connections might not have.
+          // A message is delivered only once both sides are ready, because real connections might not buffer
+          // it.
           if (theirs.empty() || other.waits[theirs.front()] != 0) continue;
           possible.push_back([this, r, to = static_cast<std::size_t>(peer)] { transfer(r, to); });
         }

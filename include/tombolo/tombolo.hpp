@@ -18,7 +18,7 @@
 
 namespace tombolo::api {
 
-/// What a failed call throws.
+/// The exception that a failed call throws.
 class Error : public std::runtime_error {
  public:
   Error(tomboloResult_t result, const std::string& text) : std::runtime_error(text), result_(result) {}
@@ -28,7 +28,7 @@ class Error : public std::runtime_error {
   tomboloResult_t result_;
 };
 
-/// Throws Error, with the words of tomboloGetLastError.
+/// Throws Error, with the text of tomboloGetLastError.
 inline void check(tomboloResult_t result) {
   if (result != tomboloSuccess) {
     throw Error(result, std::string(tomboloGetErrorString(result)) + ": " + tomboloGetLastError(nullptr));
@@ -93,12 +93,13 @@ concept MutableBuffer =
 template <typename Left, typename Right>
 concept SameElements = std::same_as<std::ranges::range_value_t<Left>, std::ranges::range_value_t<Right>>;
 
-/// The settings of a communicator, each as the environment says until it is set.
+/// The settings of a communicator. Each takes its value from the environment unless it is set here.
 inline tomboloConfig_t default_config() {
   return TOMBOLO_CONFIG_INITIALIZER;
 }
 
-/// Owns a communicator. Moves, does not copy. One thread at a time, except for abort() and async_error().
+/// Owns a communicator. It can be moved but not copied. Used by one thread at a time, except for abort() and
+/// async_error().
 ///
 /// The functions that take buffers throw Error (tomboloInvalidArgument) where the lengths of two buffers do
 /// not fit together. On the other ranks than the root, the buffer that only the root uses may have any
@@ -107,17 +108,17 @@ class Communicator {
  public:
   /// Owns nothing until another communicator is moved here.
   Communicator() = default;
-  /// tomboloCommInitFromEnvironment.
+  /// Makes a communicator by tomboloCommInitFromEnvironment.
   static Communicator from_environment() {
     Communicator made;
     check(tomboloCommInitFromEnvironment(&made.handle_));
     return made;
   }
-  /// tomboloCommInitRank.
+  /// Makes a communicator by tomboloCommInitRank.
   Communicator(int ranks, const tomboloUniqueId& id, int rank) {
     check(tomboloCommInitRank(&handle_, ranks, id, rank));
   }
-  /// tomboloCommInitRankConfig.
+  /// Makes a communicator by tomboloCommInitRankConfig.
   Communicator(int ranks, const tomboloUniqueId& id, int rank, const tomboloConfig_t& config) {
     check(tomboloCommInitRankConfig(&handle_, ranks, id, rank, &config));
   }
@@ -154,7 +155,7 @@ class Communicator {
     check(tomboloCommGetAsyncError(handle_, &result));
     return result;
   }
-  /// Empty (false) for a color below 0.
+  /// Makes a communicator by tomboloCommSplit; empty (false) for a color below 0.
   Communicator split(int color, int key) const {
     Communicator made;
     check(tomboloCommSplit(handle_, color, key, &made.handle_));
@@ -307,15 +308,15 @@ class Communicator {
   tomboloComm_t handle_ = nullptr;
 };
 
-/// tomboloGetUniqueId.
+/// Starts a store and returns its id, by tomboloGetUniqueId.
 inline tomboloUniqueId make_unique_id() {
   tomboloUniqueId id;
   check(tomboloGetUniqueId(&id));
   return id;
 }
 
-/// An open group. Destroyed without end(), as an exception does it, it forgets what was recorded since it was
-/// made.
+/// An open group. If it is destroyed without end(), as by an exception, what was recorded since it was made
+/// is forgotten.
 class Group {
  public:
   Group() { check(tomboloGroupStart()); }
@@ -324,7 +325,7 @@ class Group {
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
-  /// tomboloGroupEnd.
+  /// Closes the group by tomboloGroupEnd, which carries out what was recorded.
   void end() {
     open_ = false;
     check(tomboloGroupEnd());
@@ -334,7 +335,7 @@ class Group {
   bool open_ = true;
 };
 
-/// Calls `body` in a group. Where it throws, nothing of what it recorded is carried out.
+/// Calls `body` in a group. If it throws, nothing that it recorded is carried out.
 template <typename Body>
 void group(Body&& body) {
   Group group;

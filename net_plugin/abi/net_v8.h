@@ -14,7 +14,7 @@ struct ncclNetProperties_v8_t {
   char* pciPath;
   std::uint64_t guid;
   int ptrSupport;
-  int regIsGlobal;  ///< a registration serves every comm of the device
+  int regIsGlobal;  ///< a registration is valid for every comm of the device
   int speed;
   int port;
   float latency;

@@ -21,7 +21,7 @@ struct ncclNetProperties_v9_t {
   std::uint64_t guid;
   int ptrSupport;
   int regIsGlobal;
-  int forceFlush;  ///< NCCL calls iflush even where it thinks it needless
+  int forceFlush;  ///< NCCL calls iflush even where that seems needless to it
   int speed;
   int port;
   float latency;

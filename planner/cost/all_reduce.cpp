@@ -11,7 +11,7 @@ namespace {
 
 using Members = std::vector<int>;
 
-/// Members grouped by `key`, groups and members in the order of first appearance.
+/// Groups members by `key`; groups and members are in the order of first appearance.
 template <typename Key>
 std::vector<Members> grouped(const Members& members, const Key& key) {
   std::vector<Members> groups;
@@ -36,7 +36,8 @@ void add_inside(AllReduce& result, const Members& cluster) {
       if (from != to) result.transfers.push_back({from, to, 2.0 / static_cast<double>(cluster.size())});
 }
 
-/// Every member owns an equal part of the message in its cluster; the message is cut at the borders of all.
+/// Adds the exchange between clusters. Every member owns an equal part of the message in its cluster; the
+/// message is cut at the borders of all clusters' parts.
 void add_between(AllReduce& result, const std::vector<Members>& clusters) {
   std::set<double> borders = {1.0};
   for (const Members& cluster : clusters)
@@ -52,7 +53,7 @@ void add_between(AllReduce& result, const std::vector<Members>& clusters) {
   }
 }
 
-/// Numbers of the members, by cluster and then host, each in the order of first appearance.
+/// The members' numbers, grouped by cluster and then host, each in the order of first appearance.
 std::vector<Members> members_by_cluster(const std::vector<MemberLocation>& locations) {
   Members all;
   for (std::size_t member = 0; member < locations.size(); ++member) all.push_back(static_cast<int>(member));
@@ -93,7 +94,7 @@ AllReduce two_level_all_reduce_of(const std::vector<MemberLocation>& locations) 
   const int count = static_cast<int>(clusters.size());
   if (count < 2) return result;
   add_between(result, clusters);
-  // Two clusters swap in one round; more make a ring of them.
+  // Two clusters exchange in one round; more form a ring.
   result.rounds += count == 2 ? 1 : 2 * (count - 1);
   return result;
 }
@@ -102,8 +103,8 @@ AllReduce all_reduce_of(const std::vector<MemberLocation>& locations, Routing ro
   const bool several_clusters = std::ranges::any_of(locations, [&](const MemberLocation& location) {
     return location.cluster != locations.front().cluster;
   });
-  // Clusters are declared because what joins them is slower than what is inside. With shared routing nothing
-  // is faster inside.
+  // Clusters are declared because what joins them is slower than what is inside. With shared routing all
+  // connections use the same kind of NIC, so nothing is faster inside.
   return several_clusters && routing == Routing::kPerPeer ? two_level_all_reduce_of(locations)
                                                           : ring_all_reduce_of(locations);
 }

@@ -11,7 +11,7 @@ namespace tombolo::planner {
 
 namespace {
 
-/// An all-reduce of `bytes` among the ranks of a slot: 2 (t-1) / t of it over each edge of a ring.
+/// Seconds of an all-reduce of `bytes` among the ranks of a slot: 2 (t-1) / t of it over each edge of a ring.
 double tensor_all_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
                          double bytes) {
   const double count = static_cast<double>(ranks.size());
@@ -37,7 +37,7 @@ void add(PassSeconds& sum, const PassSeconds& more) {
   sum.backward_weights += more.backward_weights;
 }
 
-/// The measured times of the slowest of these devices.
+/// The times that were measured on the slowest of these devices.
 PassSeconds measured(const Job& job, const std::vector<std::string_view>& devices, std::string_view kind,
                      int tensor, int rows, double& update) {
   LayerTimes slowest;
@@ -54,8 +54,8 @@ PassSeconds measured(const Job& job, const std::vector<std::string_view>& device
   return {slowest.forward, slowest.backward / 2, slowest.backward / 2};
 }
 
-/// Replaces estimates by the profile's measurements.
-void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlace& place,
+/// Replaces the estimates by the profile's measurements.
+void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& place,
                    const std::vector<std::string_view>& devices, int tensor) {
   const Job& job = plan.job;
   const Profile& profile = *job.profile;
@@ -93,8 +93,8 @@ void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlace& place,
   if (place.stage + 1 == slots && known(Profile::kHead)) {
     double update = 0;
     costs.head = measured(job, devices, Profile::kHead, tensor, rows, update);
-    // The head was measured with a copy of the tied embedding, which is one with the first stage's where both
-    // are on one slot.
+    // The head was measured with a copy of the tied embedding. Where one slot has both, that copy is the
+    // first stage's embedding itself.
     if (slots == 1 && job.model.tied_embeddings) {
       const auto norm = static_cast<double>(job.model.norm_parameters());
       update *= norm / (norm + static_cast<double>(job.model.token_embedding_parameters(tensor)));
@@ -124,7 +124,7 @@ PassSeconds SlotCosts::stage(const Stage& stage, bool first, bool last) const no
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
   const Job& job = plan.job;
   const Model& model = job.model;
-  const RankPlace& first = plan.ranks[at(ranks.front())];
+  const RankPlacement& first = plan.ranks[at(ranks.front())];
   const Pipeline& pipeline = plan.pipelines[at(first.replica)];
   const int slots = plan.pipeline_size(first.replica);
   const double rows = pipeline.micro_batch, tensor = static_cast<double>(ranks.size());
@@ -132,7 +132,7 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   double speed = 0, memory_speed = 0;
   std::vector<std::string_view> devices;
   for (const int rank : ranks) {
-    const RankPlace& place = plan.ranks[at(rank)];
+    const RankPlacement& place = plan.ranks[at(rank)];
     const int host = view.host_index(place.host);
     if (job.profile) {
       const std::string_view device = view.host(host).devices[at(place.device)].name;
@@ -161,8 +161,9 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   if (last) costs.head = {head, head + reduce, head};
 
   if (memory_speed > 0) {
-    // Both clear gradients before the step and read them for the norm. Adam reads a parameter, its gradient
-    // and both moments and writes all but the gradient; with a master copy it reads and writes that too.
+    // Both frameworks clear the gradients before the step and read them for the norm. Adam reads a parameter,
+    // its gradient and both moments, and writes all but the gradient; with a master copy it reads and writes
+    // that too.
     const double value = model.bytes_per_value, gradient = job.gradient_bytes();
     const double master = value < 4 ? 8 : 0;
     const double update = 2 * value + gradient + 16 + master;

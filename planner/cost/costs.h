@@ -1,7 +1,7 @@
-// What computing costs: seconds of a micro-batch on the ranks of one pipeline slot.
+// The cost of computing: seconds of a micro-batch on the ranks of one pipeline slot.
 //
-// This folder owns the costs that the simulator and the searches share: compute here, memory (memory.h), and
-// what an all-reduce sends (all_reduce.h).
+// This folder owns the costs that the simulator and the searches share: computing here, memory (memory.h),
+// and what an all-reduce sends (all_reduce.h).
 #pragma once
 
 #include <vector>
@@ -11,39 +11,38 @@
 
 namespace tombolo::planner {
 
-/// Seconds of one micro-batch, with the devices to themselves; what tensor-parallel ranks send each other
-/// included.
+/// Seconds of one micro-batch on devices that compute nothing else meanwhile. What tensor-parallel ranks send
+/// each other is included.
 struct PassSeconds {
   double forward = 0;
-  double backward_input = 0;  ///< with what is computed again, where activations are not kept
+  double backward_input = 0;  ///< includes what is computed again, where activations are not kept
   double backward_weights = 0;
 
   double backward() const noexcept { return backward_input + backward_weights; }
   double both() const noexcept { return forward + backward(); }
 };
 
-/// What the ranks that share a slot compute: they work alike, as fast as the slowest.
+/// Times of the ranks that share a slot: they work in step, as fast as the slowest.
 struct SlotCosts {
   PassSeconds layer;                ///< one layer
   std::vector<PassSeconds> layers;  ///< by layer of the model, where they differ; else empty
-  PassSeconds embedding;            ///< zero but where the first layers are and a profile has it
-  PassSeconds head;                 ///< output projection and loss; zero but where the last layers are
+  PassSeconds embedding;            ///< zero except where the first layers are and a profile has it
+  PassSeconds head;                 ///< output projection and loss; zero except where the last layers are
   double optimizer = 0;  ///< once per step; 0 where neither the memory's speed nor a profile is known
 
   const PassSeconds& of_layer(int index) const noexcept;
-  /// A stage's layers, with the embedding where it is the `first`, and the head where it is the `last`.
+  /// Times of a stage's layers, with the embedding where it is the `first`, and the head where it is the
+  /// `last`.
   PassSeconds stage(const Stage& stage, bool first, bool last) const noexcept;
 };
 
 /// The costs of a slot with these ranks.
 ///  * With a profile: the times of the slowest of the ranks' devices. A profile does not tell the gradients
-///  of inputs
-///    from those of weights; each takes half of its backward pass.
+///    of inputs from those of weights, so each takes half of the backward pass.
 ///  * Without: FLOPs over attained FLOP/s. A product's backward pass is two products of the same size, one
-///  for each
-///    gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the gradient of
-///    its input. In each layer, tensor-parallel ranks add up activations twice in each direction (or scatter
-///    and gather them, which sends as much), by a ring over the slowest of their links.
+///    for each gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the
+///    gradient of its input. In each layer, tensor-parallel ranks add up activations twice in each direction
+///    (or scatter and gather them, which sends as much), by a ring over the slowest of their links.
 /// Throws kInvalidUsage where a device's speed is unknown.
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
 

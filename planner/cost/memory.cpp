@@ -9,7 +9,7 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Sizes of a micro-batch's tensors, in values.
+/// The sizes of a micro-batch's tensors, in values.
 struct Sizes {
   Sizes(const Model& model, int micro_batch_rows)
       : rows(static_cast<std::uint64_t>(micro_batch_rows)),
@@ -25,12 +25,12 @@ std::uint64_t tombolo_layer_values(const Sizes& sizes) {
   return 16 * sizes.boundary + 4 * sizes.tokens + sizes.rows * sizes.heads * sizes.square;
 }
 
-/// One byte each, what dropout kept: GPT-2's kind of model has it, the later kinds do not.
+/// Bytes per value of the masks that dropout keeps: one in GPT-2's kind of model, none in later kinds.
 double dropout_masks(const Model& model) {
   return model.biases ? 1 : 0;
 }
 
-/// Bytes per token of one layer.
+/// The bytes that Megatron-LM keeps of one layer for a micro-batch of `rows` rows.
 HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   const Model& model = job.model;
   const double h = model.hidden, b = model.bytes_per_value, t = tensor, mask = dropout_masks(model);
@@ -42,13 +42,13 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
   }
   const double key_value = 2.0 * model.key_value_heads() / model.heads;
   // The inputs of both norms and of both pairs of products, and two masks, are whole on every rank unless the
-  // sequence is divided; queries, keys, values, the core's output and the MLP's inside are divided by heads
-  // and columns.
+  // sequence is divided. Queries, keys, values, the core's output and the inside of the MLP are divided by
+  // heads and columns.
   const double products_in = 2 * b * h, core_out = b * h, inner_out = b * model.inner();
   const double inner_in = b * model.inner() * (model.gated ? 2 : 1);
   const double whole = 2 * b * h + products_in + 2 * mask * h;
   const double divided = b * h * (1 + key_value) + core_out + inner_in + inner_out;
-  // Softmax, its dropout, and what dropout kept, for every pair of tokens and each head.
+  // Softmax, its dropout, and what dropout kept count for every pair of tokens and each head.
   const double core = job.recompute == Recompute::kSelective
                           ? 0
                           : static_cast<double>(model.heads) * model.context * (b + mask * (1 + b));
@@ -58,7 +58,7 @@ HeldBytes megatron_layer(const Job& job, int rows, int tensor) {
           static_cast<std::uint64_t>(tokens * until_weights)};
 }
 
-/// The most that any device was seen to keep; 0 where none was measured.
+/// The most bytes that any device was measured to keep; 0 where none was measured.
 std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int rows, int tensor) {
   std::uint64_t most = 0;
   for (const Profile::Measurement& one : profile.measurements)
@@ -69,8 +69,8 @@ std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int 
 }
 
 /// What a layer holds: as measured where a profile has it and nothing is computed again, else as
-/// layer_activation_bytes(). A profile does not tell which bytes only the gradients of weights need, so all
-/// are kept for these.
+/// layer_activation_bytes() says. A profile does not tell which bytes are needed only for the gradients of
+/// weights, so all of them count as kept until those are computed.
 HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
   if (job.profile && job.recompute == Recompute::kNone)
     if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
@@ -78,7 +78,7 @@ HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
   return layer_activation_bytes(job, rows, tensor);
 }
 
-/// What a chunk with these layers holds for one micro-batch.
+/// The bytes that a chunk with these layers holds for one micro-batch.
 HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& stage, bool first, bool last) {
   const Job& job = plan.job;
   const Model& model = job.model;
@@ -104,7 +104,7 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   } else {
     const std::uint64_t sequence = job.sequence_parallel ? tensor : 1;
     if (first) more += static_cast<std::uint64_t>(dropout_masks(model)) * sizes.boundary / sequence;
-    // The final norm's input, the projection's, and the logits, for the loss in fp32.
+    // The head keeps the inputs of the final norm and of the projection, and the logits in fp32 for the loss.
     const std::uint64_t head = 2 * value * sizes.boundary / sequence + 4 * sizes.logits / tensor;
     const std::uint64_t kept =
         job.profile ? measured_bytes(*job.profile, Profile::kHead, pipeline.micro_batch, stage.tensor) : 0;
@@ -115,7 +115,7 @@ HeldBytes chunk_bytes(const Plan& plan, const Pipeline& pipeline, const Stage& s
   return held;
 }
 
-/// More than a device will ever have, and far from what 64 bits hold.
+/// A number of bytes that no device will have, and that is still far from the limit of 64 bits.
 constexpr std::uint64_t kBeyondCounting = std::uint64_t{1} << 60;
 
 /// Whether a pipeline's activations could come near kBeyondCounting: a model with a long context, in
@@ -147,7 +147,8 @@ std::uint64_t slot_parameters(const Plan& plan, int replica, int slot) {
   const Job& job = plan.job;
   const int slots = plan.pipeline_size(replica), tensor = plan.stage(slot, replica).tensor;
   const bool first = slot == 0, last = slot == slots - 1;
-  // The projection counts on the last chunk; where it shares the rank with the embedding, both are one stage.
+  // The projection is counted on the last chunk. Where it shares the rank with the embedding, both are in one
+  // stage.
   std::uint64_t parameters = job.model.stage_parameters(0, false, last, tensor);
   if (first && last && job.model.tied_embeddings) parameters -= job.model.token_embedding_parameters(tensor);
   if (first) parameters += job.embedding_parameters(tensor);
@@ -217,7 +218,7 @@ std::vector<RankMemory> memory_by_rank(const Plan& plan) {
   for (int replica = 0; replica < plan.data_size(); ++replica)
     known[at(replica)].resize(at(plan.pipeline_size(replica)));
   std::vector<RankMemory> result;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     auto& memory = known[at(place.replica)][at(place.stage)];
     if (!memory) memory = rank_memory(plan, place.replica, place.stage);
     result.push_back(*memory);

@@ -1,12 +1,12 @@
-// What each rank has to hold, by the schedule: counted as its framework allocates it, not estimated by a
-// factor.
+// The memory that each rank needs under the schedule, counted as its framework allocates it, and not
+// estimated by a factor.
 #pragma once
 
 #include "planner/plan/plan.h"
 
 namespace tombolo::planner {
 
-/// What a rank in `slot` of `replica`'s pipeline holds.
+/// The bytes that a rank in `slot` of `replica`'s pipeline holds:
 ///  * parameters: Model::stage_parameters of all its chunks, divided among tensor-parallel ranks
 ///  * gradients: one for each, of Job::gradient_bytes()
 ///  * optimizer: 8 bytes per parameter (Adam's two moments), and 4 more for a master copy where values are
@@ -18,10 +18,10 @@ namespace tombolo::planner {
 ///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32; a profile's overhead
 RankMemory rank_memory(const Plan& plan, int replica, int slot);
 
-/// What each rank holds, by rank.
+/// The bytes that each rank holds, by rank.
 std::vector<RankMemory> memory_by_rank(const Plan& plan);
 
-/// Parameters on each rank of a slot.
+/// The number of parameters on each rank of a slot.
 std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 
 /// Bytes that one layer keeps for its backward pass, for a micro-batch of `rows` rows; `until_weights` once

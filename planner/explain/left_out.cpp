@@ -51,7 +51,7 @@ std::vector<std::string> why_left_out(const SearchContext& context, const Plan& 
     }
   const Layout layout = layout_of(context, plan);
   const Shape shape = shape_of(layout, pools);
-  Job open = plan.job;  // any degree
+  Job open = plan.job;  // tries any tensor degree
   open.tensor = 0;
   ShapeCosts costs(context, open, pools);
   double slowest = 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostNames = 6, kMostParts = 4;
 
-/// The first few, and how many more there are.
+/// Lists the first few, and says how many more there are.
 template <typename Items>
 std::string some(const Items& items, std::size_t most, std::string_view between) {
   const auto shown = std::min(most, items.size());

@@ -13,13 +13,13 @@ namespace tombolo::planner {
 
 namespace {
 
-/// What is changed of the job and of the ranks, to see whether a layout fits then.
+/// A change of the job and of the ranks that is tried, to see whether a layout fits then.
 struct Remedy {
   bool layout = false, recompute = false, shard = false;
   int copies = 1;  // of every rank
 };
 
-/// The first layout that fits.
+/// The first layout that fits with the change; nothing where none does.
 std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, Job job,
                            const Remedy& remedy) {
   PlanOptions options = context.options;
@@ -81,7 +81,7 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
     if (!recomputed && !sharded && may_recompute && may_shard)
       helps({.layout = true, .recompute = true, .shard = true});
   }
-  // A rank holds at least one layer and one row, so more ranks than these do not help.
+  // A rank holds at least one layer and one row, so more ranks than that do not help.
   for (int copies = 2; copies <= 64 && at(copies) * context.launcher_slots.size() <= 4096; copies *= 2)
     if (helps({.layout = true, .copies = copies})) break;
   if (const int layers = most_layers(context, rule, closest); layers > 0)
@@ -108,7 +108,7 @@ void fail_nothing_fits(const SearchContext& context, const Job& job, const GridR
                        const std::vector<Candidate>& candidates) {
   const Candidate& closest = *std::ranges::min_element(candidates, {}, &Candidate::missing_bytes);
   const Plan& plan = closest.plan;
-  const RankPlace& place = plan.ranks[at(closest.missing_rank)];
+  const RankPlacement& place = plan.ranks[at(closest.missing_rank)];
   const RankMemory& memory = plan.prediction.memory[at(closest.missing_rank)];
   std::vector<std::string> all = remedies(context, rule, job, closest);
   all.push_back(fmt::format("with {} there", format_size(memory.total)));

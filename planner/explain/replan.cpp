@@ -10,14 +10,14 @@
 namespace tombolo::planner {
 namespace {
 
-/// A piece of the model that one rank holds: a layer, -1 for the embedding, or the number of layers for what
-/// follows the last; and which of how many shares.
+/// A piece of the model that one rank holds. `layer` is a layer, -1 for the embedding, or the number of
+/// layers for what follows the last layer; `tensor` and `degree` say which share of how many.
 struct Piece {
   int layer = 0, tensor = 0, degree = 1;
   auto operator<=>(const Piece&) const = default;
 };
 
-std::vector<Piece> pieces_of(const Plan& plan, const RankPlace& place) {
+std::vector<Piece> pieces_of(const Plan& plan, const RankPlacement& place) {
   std::vector<Piece> pieces;
   const int layers = plan.job.model.layers;
   for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
@@ -39,7 +39,8 @@ double bytes_of(const Plan& plan, const Piece& piece) {
   } else if (piece.layer < model.layers) {
     parameters = model.layer_parameters(piece.degree);
   } else {
-    // Where it is tied and one stage holds all, the output projection is the embedding that is there.
+    // Where the output projection is tied to the embedding and one stage holds both, it has no parameters of
+    // its own.
     const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
@@ -48,17 +49,17 @@ double bytes_of(const Plan& plan, const Piece& piece) {
   return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
 }
 
-/// Who holds a layer, whatever its share.
+/// The hosts that hold each layer, whatever their share of it.
 std::map<int, std::set<std::string>> holders(const Plan& plan, const topology::ClusterFile& cluster) {
   std::map<int, std::set<std::string>> hosts;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     if (cluster.find_host(place.host) == nullptr) continue;
     for (const Piece& piece : pieces_of(plan, place)) hosts[piece.layer].insert(place.host);
   }
   return hosts;
 }
 
-/// The host that brings it soonest; empty where there is none.
+/// The host with the fastest path to `to`; empty where none reaches it.
 std::string nearest(const std::set<std::string>& hosts, const std::string& to, const ClusterView& view) {
   if (hosts.contains(to)) return to;
   std::string best;
@@ -79,12 +80,12 @@ std::string nearest(const std::set<std::string>& hosts, const std::string& to, c
 
 Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterFile& cluster) {
   std::map<std::pair<std::string, int>, std::set<Piece>> held;
-  for (const RankPlace& place : from.ranks)
+  for (const RankPlacement& place : from.ranks)
     for (const Piece& piece : pieces_of(from, place)) held[{place.host, place.device}].insert(piece);
   const auto sources = holders(from, cluster);
   const ClusterView view(cluster, "per-peer", {});
   std::map<std::pair<std::string, std::string>, double> between;
-  for (const RankPlace& place : to.ranks) {
+  for (const RankPlacement& place : to.ranks) {
     const auto known = held.find({place.host, place.device});
     for (const Piece& piece : pieces_of(to, place)) {
       if (known != held.end() && known->second.contains(piece)) continue;
@@ -97,17 +98,17 @@ Moving moving_between(const Plan& from, const Plan& to, const topology::ClusterF
   Moving moving;
   std::map<std::string, double> sending, receiving;
   for (const auto& [hosts, bytes] : between) {
-    Moving::Part part{hosts.first, hosts.second, static_cast<std::uint64_t>(bytes), 0};
-    if (part.from.empty()) {
-      moving.checkpoint_bytes += part.bytes;
-    } else if (part.from != part.to) {
-      const Path& path = view.path(view.host_index(part.from), view.host_index(part.to));
-      part.seconds = path.latency_seconds + bytes / path.bytes_per_second;
-      moving.seconds =
-          std::max({moving.seconds, sending[part.from] += part.seconds, receiving[part.to] += part.seconds});
+    Moving::Transfer transfer{hosts.first, hosts.second, static_cast<std::uint64_t>(bytes), 0};
+    if (transfer.from.empty()) {
+      moving.checkpoint_bytes += transfer.bytes;
+    } else if (transfer.from != transfer.to) {
+      const Path& path = view.path(view.host_index(transfer.from), view.host_index(transfer.to));
+      transfer.seconds = path.latency_seconds + bytes / path.bytes_per_second;
+      moving.seconds = std::max({moving.seconds, sending[transfer.from] += transfer.seconds,
+                                 receiving[transfer.to] += transfer.seconds});
     }
-    moving.bytes += part.bytes;
-    moving.parts.push_back(std::move(part));
+    moving.bytes += transfer.bytes;
+    moving.transfers.push_back(std::move(transfer));
   }
   return moving;
 }

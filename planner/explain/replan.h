@@ -12,12 +12,13 @@ namespace tombolo::planner {
 /// What changing from one plan to another takes: parameters and optimizer state of the layers that a device
 /// does not hold yet.
 struct Moving {
-  struct Part {
+  /// What one host gets from another, or from the checkpoint.
+  struct Transfer {
     std::string from, to;  ///< hosts; `from` empty: no host holds it any more, it comes from the checkpoint
     std::uint64_t bytes = 0;
     double seconds = 0;  ///< alone on its way
   };
-  std::vector<Part> parts;  ///< one per pair of hosts; within a host they count as bytes, but take no time
+  std::vector<Transfer> transfers;  ///< one per pair of hosts; within a host bytes count, but take no time
   std::uint64_t bytes = 0, checkpoint_bytes = 0;
   /// Seconds of all moves at once: the longest that any host sends or receives, without what comes from the
   /// checkpoint.

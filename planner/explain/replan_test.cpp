@@ -39,7 +39,7 @@ TEST(Replan, LeavesALostHostAndCountsWhatMoves) {
   EXPECT_NE(next.why_not.find("b1"), std::string::npos) << next.why_not;
   for (const auto& place : next.plan.ranks) EXPECT_NE(place.host, "b1");
   std::uint64_t sum = 0;
-  for (const auto& part : next.moving.parts) {
+  for (const auto& part : next.moving.transfers) {
     EXPECT_NE(part.from, "b1");
     sum += part.bytes;
   }
@@ -87,8 +87,8 @@ TEST(Replan, ALayerComesFromTheHostThatSendsItFastest) {
   const Plan from = testing::simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 4);
   const Plan to = testing::simple_plan(small_model(4), {"a2"}, 1, 1, 4);
   const Moving moving = moving_between(from, to, cluster);
-  ASSERT_EQ(moving.parts.size(), 1u);
-  EXPECT_EQ(moving.parts[0].from, "a1");
+  ASSERT_EQ(moving.transfers.size(), 1u);
+  EXPECT_EQ(moving.transfers[0].from, "a1");
   EXPECT_NEAR(moving.seconds, static_cast<double>(moving.bytes) / 4e6, 1e-6);
 }
 
@@ -99,9 +99,9 @@ TEST(Replan, OnlyLayersThatAStageGainsMove) {
   to.pipelines = equal_pipelines(to.job, to_stages({4, 2}));
   const Moving moving = moving_between(from, to, cluster);
   EXPECT_EQ(moving.bytes, small_model(6).layer_parameters() * (4 + 8));
-  ASSERT_EQ(moving.parts.size(), 1u);
-  EXPECT_EQ(moving.parts[0].from, "a1");
-  EXPECT_EQ(moving.parts[0].to, "a0");
+  ASSERT_EQ(moving.transfers.size(), 1u);
+  EXPECT_EQ(moving.transfers[0].from, "a1");
+  EXPECT_EQ(moving.transfers[0].to, "a0");
 }
 
 }  // namespace

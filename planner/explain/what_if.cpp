@@ -86,7 +86,7 @@ Change parse_change(std::string_view text) {
        text);
 }
 
-/// Indices of the host of that name, or of the cluster's hosts.
+/// The index of the host of that name, or the indices of the cluster's hosts.
 std::vector<std::size_t> hosts_named(const topology::ClusterFile& cluster, const std::string& name) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < cluster.hosts.size(); ++i)
@@ -140,7 +140,7 @@ void link_one_way(topology::ClusterFile& cluster, const topology::Host& from, co
   double latency = std::max(0.0, change.latency_seconds);
   if (const auto usual = links.find(from.name, from_nic.name, to.name, to_nic.name);
       usual && change.latency_seconds < 0)
-    latency = usual->latency_seconds;  // the fabric's
+    latency = usual->latency_seconds;  // the fabric's default
   cluster.links.push_back(
       {from.name, from_nic.name, to.name, to_nic.name, change.bytes_per_second, latency, false});
 }
@@ -174,7 +174,7 @@ void link(topology::ClusterFile& cluster, const Change& change) {
   }
   if (linked == 0)
     fail(Cause::kInvalidUsage, "what-if: \"link {} {}\" names one host only", change.name, change.to);
-  // A shared link of which every pair was named is what was meant.
+  // If the change names every pair of a shared link, it is that link which changes.
   for (topology::SharedLink& shared : cluster.shared_links) {
     const bool named = std::ranges::all_of(shared.from, [&](const topology::NicName& out) {
       return std::ranges::all_of(shared.to, [&](const topology::NicName& in) {

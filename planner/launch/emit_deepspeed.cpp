@@ -1,4 +1,4 @@
-// A plan for DeepSpeed's launcher, its configuration and its PipelineModule.
+// Writes a plan for DeepSpeed's launcher, its configuration and its PipelineModule.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace tombolo::planner {
 namespace {
 
-/// What DeepSpeed has no words for; empty where it has all.
+/// What of the plan DeepSpeed cannot express; empty where it can express all.
 std::string beyond_deepspeed(const Plan& plan) {
   if (!plan.uniform())
     return fmt::format(
@@ -34,7 +34,8 @@ Json configuration(const Job& job, const Plan& plan) {
   if (job.model.bytes_per_value == 2) config["bf16"]["enabled"] = true;
   config["zero_optimization"]["stage"] = job.shard_optimizer && plan.data_size() > 1 ? 1 : 0;
   if (job.recompute != Recompute::kNone) {
-    // PipelineModule's interval decides how often; see the script's comment.
+    // The interval of PipelineModule decides how often activations are checkpointed; see the script's
+    // comment.
     config["activation_checkpointing"]["partition_activations"] = job.tensor > 1;
   }
   return config;
@@ -84,7 +85,8 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
       "cat > \"$folder/hosts\" <<'END'\n";
   std::string include;
   for (const Node& node : nodes) {
-    // As many slots as the devices that are named; the launcher drops those that --include leaves out.
+    // The host file lists slots up to the highest device that is used; the launcher drops those that
+    // --include leaves out.
     const int slots = *std::ranges::max_element(node.devices) + 1;
     out += fmt::format("{} slots={}\n", node.host, slots);
     include += fmt::format("{}{}:{}", include.empty() ? "" : "@", node.host, fmt::join(node.devices, ","));

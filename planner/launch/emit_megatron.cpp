@@ -1,4 +1,4 @@
-// A plan as launch arguments for Megatron-LM, and what of it Megatron cannot express.
+// Writes a plan as launch arguments for Megatron-LM, and says what of it Megatron cannot express.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::string layout_text(const Plan& plan) {
   return text;
 }
 
-/// The arguments that older versions of Megatron have: only the first or the last stage may differ.
+/// The arguments of older versions of Megatron, in which only the first and the last stage may differ.
 std::string first_last_arguments(const std::vector<Stage>& stages) {
   if (stages.size() < 2) return {};
   const int first = stages.front().layers, last = stages.back().layers;
@@ -39,7 +39,7 @@ std::string first_last_arguments(const std::vector<Stage>& stages) {
   return text;
 }
 
-/// What Megatron-LM has no words for; empty where it has all.
+/// What of the plan Megatron-LM cannot express; empty where it can express all.
 std::string beyond_megatron(const Plan& plan) {
   if (!plan.uniform())
     return fmt::format(
@@ -66,7 +66,8 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
 
   if (const std::string why = beyond_megatron(plan); !why.empty())
     fail(Cause::kUnsupported, "Megatron-LM cannot express this plan: {}", why);
-  // torchrun numbers a node's processes in a row, and Megatron counts on as many on each.
+  // torchrun numbers the processes of a node consecutively, and Megatron assumes that every node has equally
+  // many.
   const auto usable = [&](Numbering numbering) {
     std::vector<Node> found = nodes_of(plan, numbering);
     return equally_large(found) ? found : std::vector<Node>{};

@@ -1,4 +1,4 @@
-// A plan for Open MPI's mpirun: every rank on its host, in the plan's order.
+// Writes a plan for Open MPI's mpirun: every rank on its host, in the plan's order.
 #include <fmt/format.h>
 
 #include "planner/launch/emitters.h"
@@ -35,7 +35,7 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
       "hosts=$(mktemp) || exit 1\n"
       "trap 'rm -f \"$hosts\"' EXIT\n"
       "cat > \"$hosts\" <<'END'\n";
-  for (const RankPlace* place : order) out += place->host + '\n';
+  for (const RankPlacement* place : order) out += place->host + '\n';
   out +=
       "END\n"
       "passed=\n"

@@ -1,4 +1,4 @@
-// A plan as a job for Slurm's sbatch: every rank on its host, in the plan's order.
+// Writes a plan as a job for Slurm's sbatch: every rank on its host, in the plan's order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       "SLURM_HOSTFILE=$(mktemp) || exit 1; export SLURM_HOSTFILE\n"
       "trap 'rm -f \"$SLURM_HOSTFILE\"' EXIT\n"
       "cat > \"$SLURM_HOSTFILE\" <<'END'\n";
-  for (const RankPlace* place : order) out += place->host + '\n';
+  for (const RankPlacement* place : order) out += place->host + '\n';
   out += "END\n";
   const std::string devices = visible_devices(nodes, "$SLURMD_NODENAME", true);
   out += fmt::format(

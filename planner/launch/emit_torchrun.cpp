@@ -1,4 +1,4 @@
-// A plan as torchrun's node ranks, for any PyTorch program.
+// Writes a plan as torchrun's node ranks, for any PyTorch program.
 #include <fmt/format.h>
 
 #include "base/error.h"

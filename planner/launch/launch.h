@@ -1,4 +1,5 @@
-// A plan as a launcher's shell script; this folder has one file for each launcher.
+// Turns a plan into a shell script for a launcher. This folder owns these scripts, with one file for each
+// launcher.
 #pragma once
 
 #include <optional>
@@ -17,15 +18,17 @@ enum class Launcher {
   kSlurm,      ///< any program: for sbatch
   kMpi,        ///< any program under Open MPI's mpirun: run once
 };
+/// "megatron", "torchrun", "deepspeed", "slurm", "mpi".
 std::string_view launcher_name(Launcher launcher) noexcept;
+/// The launcher of that name; nothing where there is none.
 std::optional<Launcher> launcher_from_name(std::string_view name) noexcept;
 
-/// A script for sh that starts the plan: hosts in the plan's order, each rank's device, the environment of
-/// the plugin, and where the launcher or its framework has words for them the plan's choices. What the rest
-/// of the command is (a training program and its data) the script takes as its arguments. Where something of
-/// the plan cannot be expressed, the script says so in a comment and holds the nearest that can; where
-/// nothing is near, throws kUnsupported with the remedy. `cluster_path` is where nodes find the cluster file
-/// unless TOMBOLO_CLUSTER says otherwise.
+/// Writes a script for sh that starts the plan: hosts in the plan's order, each rank's device, the
+/// environment of the plugin, and the plan's choices as far as the launcher or its framework has options for
+/// them. The rest of the command (a training program and its data) is given to the script as arguments. Where
+/// something of the plan cannot be expressed, the script says so in a comment and uses the nearest that can;
+/// where nothing is near, this throws kUnsupported with the remedy. `cluster_path` is where nodes find the
+/// cluster file unless TOMBOLO_CLUSTER says otherwise.
 std::string emit(Launcher launcher, const Plan& plan, const topology::ClusterFile& cluster,
                  const std::string& cluster_path);
 

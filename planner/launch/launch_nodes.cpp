@@ -10,11 +10,11 @@
 namespace tombolo::planner {
 namespace {
 
-/// The Ethernet NIC that all hosts have under one name, for the frameworks' own sockets.
+/// The name of an Ethernet NIC that all hosts have, for the frameworks' own sockets.
 std::string common_ethernet(const Plan& plan, const topology::ClusterFile& cluster) {
   std::map<std::string, std::set<std::string>> hosts_with;
   std::set<std::string> hosts;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     hosts.insert(place.host);
     if (const topology::Host* host = cluster.find_host(place.host))
       for (const auto& nic : host->nics)
@@ -27,12 +27,12 @@ std::string common_ethernet(const Plan& plan, const topology::ClusterFile& clust
 
 }  // namespace
 
-std::vector<const RankPlace*> numbered(const Plan& plan, Numbering numbering) {
-  std::vector<const RankPlace*> order;
+std::vector<const RankPlacement*> numbered(const Plan& plan, Numbering numbering) {
+  std::vector<const RankPlacement*> order;
   order.reserve(plan.ranks.size());
-  for (const RankPlace& place : plan.ranks) order.push_back(&place);
+  for (const RankPlacement& place : plan.ranks) order.push_back(&place);
   if (numbering == Numbering::kPlan) return order;
-  std::sort(order.begin(), order.end(), [numbering](const RankPlace* a, const RankPlace* b) {
+  std::sort(order.begin(), order.end(), [numbering](const RankPlacement* a, const RankPlacement* b) {
     return numbering == Numbering::kStagesOutermost
                ? std::tuple(a->stage, a->replica, a->tensor) < std::tuple(b->stage, b->replica, b->tensor)
                : std::tuple(a->replica, a->stage, a->tensor) < std::tuple(b->replica, b->stage, b->tensor);
@@ -43,7 +43,7 @@ std::vector<const RankPlace*> numbered(const Plan& plan, Numbering numbering) {
 std::vector<Node> nodes_of(const Plan& plan, Numbering numbering) {
   std::vector<Node> nodes;
   std::set<std::string> seen;
-  for (const RankPlace* place : numbered(plan, numbering)) {
+  for (const RankPlacement* place : numbered(plan, numbering)) {
     if (nodes.empty() || nodes.back().host != place->host) {
       if (!seen.insert(place->host).second) return {};
       nodes.push_back({place->host, {}});
@@ -56,7 +56,7 @@ std::vector<Node> nodes_of(const Plan& plan, Numbering numbering) {
 std::vector<Node> nearest_nodes(const Plan& plan) {
   std::map<std::string, std::pair<int, int>> first;
   std::map<std::string, std::vector<int>> devices;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     const auto at = std::pair(place.stage, place.replica);
     const auto [known, added] = first.emplace(place.host, at);
     if (!added) known->second = std::min(known->second, at);
@@ -89,7 +89,7 @@ std::string node_comments(const std::vector<Node>& nodes, const topology::Cluste
 std::vector<Node> nodes_by_host(const Plan& plan) {
   std::vector<Node> nodes;
   std::map<std::string, std::size_t> known;
-  for (const RankPlace& place : plan.ranks) {
+  for (const RankPlacement& place : plan.ranks) {
     const auto [at, fresh] = known.emplace(place.host, nodes.size());
     if (fresh) nodes.push_back({place.host, {}});
     nodes[at->second].devices.push_back(place.device);

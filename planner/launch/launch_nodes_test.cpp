@@ -27,7 +27,8 @@ TEST(LaunchNodes, RanksAreNumberedAsTheFrameworkDoes) {
   std::swap(plan.ranks[0], plan.ranks[3]);  // stage 1 replica 1 first
   const auto numbers = [&](Numbering numbering) {
     std::vector<std::pair<int, int>> order;
-    for (const RankPlace* place : numbered(plan, numbering)) order.emplace_back(place->stage, place->replica);
+    for (const RankPlacement* place : numbered(plan, numbering))
+      order.emplace_back(place->stage, place->replica);
     return order;
   };
   using Order = std::vector<std::pair<int, int>>;

@@ -30,7 +30,7 @@ auto value_in(const Names& names, std::string_view name) noexcept
   return std::nullopt;
 }
 
-/// Parameters that one of `tensor` ranks holds.
+/// The number of parameters that one of `tensor` ranks holds.
 std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
   const auto ranks = static_cast<std::uint64_t>(tensor);
   return (kind.parameters - kind.replicated_parameters + ranks - 1) / ranks + kind.replicated_parameters;
@@ -87,7 +87,7 @@ void Job::check() const {
   model.check();
   if (global_batch < 1)
     fail(Cause::kInvalidUsage, "job: global_batch is {}, expected rows > 0", global_batch);
-  // Every micro-batch is simulated, so that more rows would take for ever.
+  // Every micro-batch is simulated, so more rows than this would take too long.
   constexpr int kMostRows = 1'000'000;
   if (global_batch > kMostRows)
     fail(Cause::kInvalidUsage, "job: global_batch is {} rows, expected at most {}", global_batch, kMostRows);

@@ -15,7 +15,7 @@
 
 namespace tombolo::planner {
 
-/// What of a layer's activations is computed again in the backward pass in place of being kept.
+/// What of a layer's activations is computed again in the backward pass instead of being kept.
 enum class Recompute {
   kNone,
   kSelective,  ///< the attention core, or a fused attention that never keeps its weights
@@ -25,21 +25,21 @@ enum class Recompute {
 std::string_view recompute_name(Recompute recompute) noexcept;
 std::optional<Recompute> recompute_from_name(std::string_view name) noexcept;
 
-/// What may be done without in memory: for computing it again, or for a second exchange per step.
+/// A way to save memory: by computing again, or by a second exchange per step.
 struct Saving {
   Recompute recompute = Recompute::kNone;
   bool shard_optimizer = false;
   friend auto operator<=>(const Saving&, const Saving&) = default;
 };
 
-/// Who trains, which decides what is kept in memory and what is sent.
+/// The program that trains; it decides what is kept in memory and what is sent.
 enum class Framework { kTombolo, kMegatron };
 /// "tombolo", "megatron".
 std::string_view framework_name(Framework framework) noexcept;
 std::optional<Framework> framework_from_name(std::string_view name) noexcept;
 
-/// Everything that a framework can do to save memory; what costs least comes first: sharding the optimizer's
-/// state, which sends what is sent anyway in two parts, before computing again.
+/// Everything that a framework can do to save memory, ordered by cost. Sharding the optimizer's state comes
+/// before computing again, because it only sends in two parts what is sent in any case.
 std::vector<Saving> savings_of(Framework framework);
 
 struct Job {
@@ -53,14 +53,14 @@ struct Job {
   int chunks = 1;  ///< model chunks per stage; more than 1 with the interleaved schedule only
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel =
-      false;  ///< what tensor-parallel ranks would hold alike is divided along the sequence
+      false;  ///< what would be equal on all tensor-parallel ranks is divided among them along the sequence
   bool shard_optimizer = false;   ///< each replica keeps its share of the optimizer's state (ZeRO-1)
-  bool overlap_gradients = true;  ///< reduced while the backward pass goes on
+  bool overlap_gradients = true;  ///< gradients are reduced while the backward pass goes on
   bool blocking_sends = false;    ///< neither end of a transfer between stages computes meanwhile, as with
                                   ///< plain NCCL send/receive
-  bool fp32_gradients = true;     ///< Megatron-LM; the bundled trainer has those of the model
+  bool fp32_gradients = true;     ///< for Megatron-LM; the bundled trainer's gradients have the model's type
   Framework framework = Framework::kTombolo;
-  /// Measured times of the layers; without them, times follow from FLOPs. Not part of the plan file.
+  /// Measured times of the layers. Without them, times follow from FLOPs. They are not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
 
   Saving saving() const noexcept { return {recompute, shard_optimizer}; }
@@ -68,20 +68,20 @@ struct Job {
     recompute = saving.recompute;
     shard_optimizer = saving.shard_optimizer;
   }
-  /// Bytes of one gradient as it is kept and reduced: the trainer's own value; Megatron-LM accumulates in
-  /// fp32 unless told not to.
+  /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer;
+  /// Megatron-LM accumulates in fp32 unless it is told not to.
   int gradient_bytes() const noexcept {
     return framework == Framework::kMegatron && fp32_gradients ? 4 : model.bytes_per_value;
   }
-  /// Parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
+  /// The parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
   std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
-  /// Parameters of the embedding on each of `sharers` ranks, by the profile where it has them.
+  /// The parameters of the embedding on each of `sharers` ranks, by the profile where it has them.
   std::uint64_t embedding_parameters(int sharers = 1) const;
-  /// Bytes that `layer` gives to the next, per row, by the profile where it has them.
+  /// The bytes that `layer` passes to the next, per row, by the profile where it has them.
   double boundary_bytes(int layer) const;
-  /// Throws kInvalidUsage naming what contradicts: tensor degrees that do not divide the heads, sequence
+  /// Throws kInvalidUsage naming the contradiction: tensor degrees that do not divide the heads, sequence
   /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
-  /// cannot do (the bundled trainer: 1F1B alone, no tensor parallelism, no recomputation, no sharded
+  /// cannot do (the bundled trainer can only do 1F1B, without tensor parallelism, recomputation and a sharded
   /// optimizer).
   void check() const;
 };

@@ -47,7 +47,8 @@ std::uint64_t Model::norm_parameters() const noexcept {
 }
 
 std::uint64_t Model::replicated_layer_parameters() const noexcept {
-  // Two norms; the biases of attention's output and of the MLP's, which are added after the sum over ranks.
+  // The terms are two norms, and the biases of the outputs of attention and of the MLP, which are added after
+  // the sum over ranks.
   return 2 * norm_parameters() + (biases ? 2 * whole(hidden) : 0);
 }
 
@@ -115,7 +116,8 @@ void Model::check() const {
     fail(Cause::kInvalidUsage, "model: feed_forward is {}, expected a whole number > 0", feed_forward);
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
-  // Beyond these, sizes in bytes would not fit 64 bits; nobody trains a thousandth of it.
+  // Beyond these limits sizes in bytes would not fit in 64 bits; the largest models today have less than a
+  // thousandth of it.
   constexpr double kMostParameters = 1e15, kMostValues = 1e17;
   const double inside = feed_forward > 0 ? feed_forward : 4.0 * hidden;
   const double in_layers = 1.0 * layers * hidden * (4.0 * hidden + 3 * inside);

@@ -1,4 +1,4 @@
-// What is to be trained, in the few numbers that decide time and memory.
+// The shape of the model to be trained, in the few numbers that decide time and memory.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,16 @@ struct Model {
   /// divided, norms and row-split biases are whole on each. Where there are fewer heads of keys and values
   /// than ranks, ranks share copies of them. With the defaults and one rank 12 H^2 + 13 H.
   std::uint64_t layer_parameters(int tensor = 1) const noexcept;
-  /// Those of a layer's parameters that are whole on every tensor-parallel rank.
+  /// The number of a layer's parameters that are not divided: every tensor-parallel rank holds a copy of
+  /// them.
   std::uint64_t replicated_layer_parameters() const noexcept;
-  /// V H, divided along the vocabulary (rounded up).
+  /// The token embedding's V H parameters, divided along the vocabulary (rounded up).
   std::uint64_t token_embedding_parameters(int tensor = 1) const noexcept;
-  /// The first stage's: V H and, where positions are learned, S H.
+  /// The parameters of the first stage's embeddings: V H and, where positions are learned, S H.
   std::uint64_t embedding_parameters(int tensor = 1) const noexcept;
+  /// The parameters of one norm.
   std::uint64_t norm_parameters() const noexcept;
+  /// All parameters of the model.
   std::uint64_t parameters() const noexcept;
   /// Parameters of a pipeline stage: its layers; the embeddings on the first; the final norm and the output
   /// projection on the last, which is not held twice where it is tied and the stage is also the first.

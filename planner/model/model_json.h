@@ -1,4 +1,4 @@
-// A model's shape as JSON: the "model" of a plan file, and a model file by itself.
+// A model's shape as JSON: in the "model" field of a plan file, and in a model file.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,11 +8,11 @@
 
 namespace tombolo::planner {
 
-/// Fields as the members of Model, all but the five sizes optional. Throws kInvalidUsage naming file, line
-/// and field.
+/// Reads the members of Model by their names; all but the five sizes are optional. Throws kInvalidUsage
+/// naming file, line and field.
 Model parse_model(const JsonCursor& at);
 
-/// What differs from GPT-2's shape is written, and always the sizes.
+/// Writes the sizes, and those other fields that differ from GPT-2's shape.
 Json to_json(const Model& model);
 
 }  // namespace tombolo::planner

@@ -26,13 +26,13 @@ struct ModelLibrary {
   /// and field.
   static ModelLibrary load();
   static ModelLibrary parse(const JsonDocument& document);
-  /// Throws kInvalidUsage with the nearest name.
+  /// The model of that name. Throws kInvalidUsage with the nearest name.
   const LibraryModel& find(std::string_view name) const;
 };
 
-/// What people write for a model: a name of the library ("gpt3-7.5b") or a file with a shape ("mine.json"),
-/// changed by what follows ("llama3-8b,context=4096"), or fields alone ("layers=8,hidden=128,..."). Throws
-/// kInvalidUsage.
+/// The model that a user names: an entry of the library ("gpt3-7.5b") or a file with a shape ("mine.json"),
+/// changed by the fields that follow ("llama3-8b,context=4096"), or fields alone ("layers=8,hidden=128,...").
+/// Throws kInvalidUsage.
 Model resolve_model(std::string_view text);
 
 }  // namespace tombolo::planner

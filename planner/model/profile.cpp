@@ -65,7 +65,8 @@ std::optional<LayerTimes> Profile::times(std::string_view device, std::string_vi
   if (above == by_rows.begin()) {
     LayerTimes times = above->second;
     times.kept_bytes =
-        (static_cast<double>(micro_batch) / above->first * times).kept_bytes;  // memory has no minimum
+        // memory grows in proportion from zero, without a minimum
+        (static_cast<double>(micro_batch) / above->first * times).kept_bytes;
     return times;
   }
   const auto below = std::prev(above);

@@ -1,5 +1,5 @@
-// Measured times of a model's layers, in place of estimates by FLOPs: what a short profile of the real job
-// gives. Its JSON is documented in docs/planning.md.
+// Measured times of a model's layers, which a short profile of the real job gives and which replace estimates
+// by FLOPs. Its JSON is documented in docs/planning.md.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 
 namespace tombolo::planner {
 
-/// What one layer takes for one micro-batch.
+/// The times of one layer for one micro-batch, and the bytes that it keeps.
 struct LayerTimes {
-  double forward = 0, backward = 0;  ///< seconds, what tensor-parallel ranks send each other included
+  double forward = 0, backward = 0;  ///< seconds, including what tensor-parallel ranks send each other
   double update = 0;                 ///< seconds, once per step
   std::uint64_t kept_bytes = 0;      ///< activations kept for the backward pass; 0 = not measured
 };
 
 struct Profile {
   static constexpr int kVersion = 1;
-  /// Kinds of these names are what the first and the last stage have besides their layers.
+  /// The names of the kinds for what the first and the last stage have besides their layers.
   static constexpr std::string_view kEmbedding = "embedding", kHead = "head";
 
   struct Measurement {
@@ -32,7 +32,7 @@ struct Profile {
     int micro_batch = 1;  ///< rows
     LayerTimes times;
   };
-  /// A kind of layer whose size is not what the model's shape says. 0 = it is.
+  /// A kind of layer whose sizes differ from what the model's shape gives. 0 = as the shape gives.
   struct Kind {
     std::string name;
     std::uint64_t parameters = 0;             ///< of one layer, all its ranks together
@@ -40,29 +40,32 @@ struct Profile {
     double output_bytes = 0;                  ///< per row, what goes to the next layer
   };
 
-  /// What was measured; where it is known, a job's model must be of this shape but for its layers' number.
+  /// The model that was measured; if it is known, a job's model must have this shape except for the number of
+  /// layers.
   std::optional<Model> model;
   std::vector<std::string> layers;  ///< the kind of each; empty: every layer is of the kind "layer"
   std::vector<Kind> kinds;
-  std::uint64_t overhead_bytes = 0;  ///< that a device holds whatever the plan: context, libraries, buffers
-  /// Processor seconds that sending and receiving take for every byte that goes to another host, where ranks
-  /// compute on a processor: they are missing there. 0 = nothing, as on GPUs.
+  std::uint64_t overhead_bytes = 0;  ///< that a device holds under any plan: context, libraries, buffers
+  /// Where ranks compute on a processor, the processor seconds that sending and receiving take from
+  /// computing, for every byte that goes to another host. 0 = nothing, as on GPUs.
   double sending_seconds_per_byte = 0;
   std::vector<Measurement> measurements;
 
+  /// The kind of a layer, by its number in the model.
   std::string_view kind_of(int layer) const noexcept;
+  /// The sizes of a kind, owned by this object; null where they are what the model's shape gives.
   const Kind* find_kind(std::string_view name) const noexcept;
 
-  /// Times of a layer of this kind for `micro_batch` rows on `tensor` ranks; nothing where neither the device
-  /// nor "any" has been measured with that many ranks.
-  ///  * a measured micro-batch, or a straight line between the two next to it
-  ///  * never more than a larger micro-batch took: the same kernels run, so what was measured above it was
-  ///    disturbed
-  ///  * beyond the largest in proportion to the rows; below the smallest as long as the smallest
+  /// The times of a layer of this kind for `micro_batch` rows on `tensor` ranks; nothing where neither the
+  /// device nor "any" has been measured with that many ranks. They are
+  ///  * those of a measured micro-batch, or on a straight line between the two next to it;
+  ///  * never more than a larger micro-batch took: the same kernels run, so a longer time of the smaller one
+  ///    was a disturbance;
+  ///  * beyond the largest in proportion to the rows; below the smallest as long as the smallest.
   std::optional<LayerTimes> times(std::string_view device, std::string_view kind, int tensor,
                                   int micro_batch) const;
 
-  /// Throws kInvalidUsage where it contradicts the model, naming what differs.
+  /// Throws kInvalidUsage where the profile contradicts the model, naming what differs.
   void check(const Model& wanted) const;
   /// The micro-batches of layers that were measured on a device (or on any), ascending; empty = none.
   std::vector<int> micro_batches(std::string_view device) const;

@@ -23,8 +23,8 @@ std::string measured_devices(const Profile& profile) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// The tensor degree and the rows of the measurement that says most about a device's speed for one kind of
-/// layer: the fewest ranks, the largest micro-batch. Rows 0: there is no measurement.
+/// Tensor degree and rows of the measurement that says most about a device's speed for one kind of layer: the
+/// one with the fewest ranks and the largest micro-batch. Rows 0: there is no measurement.
 struct Extent {
   int tensor = std::numeric_limits<int>::max();
   int rows = 0;

@@ -26,8 +26,8 @@ std::vector<Operation> gpipe(int micro_batches) {
   return order;
 }
 
-/// The chunks take turns, each with as many micro-batches as there are stages; the backward pass takes the
-/// chunks the other way round.
+/// The chunks alternate, each with as many micro-batches as there are stages; the backward pass takes the
+/// chunks in the reverse order.
 std::vector<Operation> interleaved(int stage, int stages, int micro_batches, int chunks) {
   const int turn = stages * chunks, total = micro_batches * chunks;
   const auto nth = [&](Kind kind, int n) {
@@ -46,15 +46,15 @@ std::vector<Operation> interleaved(int stage, int stages, int micro_batches, int
   return order;
 }
 
-/// Every stage puts the weights' gradients off by as many micro-batches as there are stages before it, so
-/// that what it holds at most, stages - stage in 1F1B, grows to what the first stage holds and no further.
+/// Every stage postpones the weights' gradients by as many micro-batches as there are stages before it. So
+/// the number that it holds at most, stages - stage in 1F1B, grows to that of the first stage and no further.
 std::vector<Operation> zero_bubble_h1(int stage, int stages, int micro_batches) {
   const int warm_up = std::min(stages - 1 - stage, micro_batches);
   std::vector<Operation> order;
   int weights = 0;
   const auto backward = [&](int i) {
     order.push_back({Kind::kBackwardInput, i, 0});
-    // Once no forwards are left, the wait for the next stage's gradients is filled.
+    // When no forward passes are left, the wait for the next stage's gradients is filled.
     if (i - weights >= stage || i >= micro_batches - warm_up)
       order.push_back({Kind::kBackwardWeights, weights++, 0});
   };

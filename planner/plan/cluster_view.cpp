@@ -50,7 +50,8 @@ std::set<std::pair<int, int>> ClusterView::ends_of(const std::vector<topology::N
   for (const topology::NicName& name : names) {
     const auto host = links_.host_index(name.host);
     const auto nic = host ? links_.nic_index(*host, name.nic) : std::nullopt;
-    if (nic) ends.insert({*host, *nic});  // none: made by hand, not read from a file
+    // a name may be unknown in a cluster that was made in memory and not read from a file
+    if (nic) ends.insert({*host, *nic});
   }
   return ends;
 }
@@ -63,8 +64,8 @@ bool ClusterView::reachable(const Nic& from, const Nic& to) const {
   });
 }
 
-// The transport's rule: equal fabric, then the better kind, then the higher of the pairs' lower rates, then
-// the first in the hosts' order.
+// This is the transport's rule: equal fabric, then the better kind, then the higher of the pairs' lower
+// rates, then the first in the hosts' order.
 std::optional<ClusterView::NicPair> ClusterView::choose(int from, int to) const {
   std::optional<NicPair> best;
   std::uint64_t best_rate = 0;

@@ -1,5 +1,5 @@
-// The cluster file as the planner needs it: hosts by index, and between each two the NIC pair that routing
-// takes with its attained speed.
+// The cluster file as the planner needs it: hosts by index, and for each two of them the NIC pair that
+// routing takes, with its attained speed.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace tombolo::planner {
 
-/// What decides by which NICs two hosts talk.
+/// Decides over which NICs two hosts communicate.
 enum class Routing {
   kPerPeer,  ///< each connection over the best pair of NICs that its two ends share
   kShared,   ///< every connection over the best NIC kind that all ranks share
 };
 
-/// The way from one host to another, one direction.
+/// The path from one host to another, one direction.
 struct Path {
   bool inside_host = false;        ///< no NIC is involved
   int from_nic = -1, to_nic = -1;  ///< index in the hosts' NIC lists
   topology::NicKind kind = topology::NicKind::kTcp;
-  double bytes_per_second = 0;  ///< 0 inside a host that does not say what it attains: costs nothing
+  double bytes_per_second = 0;  ///< 0 inside a host whose rate is unknown; transfers then take no time
   double latency_seconds = 0;
-  std::vector<int> shared;  ///< of the cluster file's shared_links those that it crosses
+  std::vector<int> shared;  ///< those of the cluster file's shared_links that it crosses, by index
 };
 
 /// Two hosts by index, in one direction.
@@ -38,7 +38,7 @@ struct HostPair {
   friend bool operator==(const HostPair&, const HostPair&) = default;
   struct Hash {
     std::size_t operator()(const HostPair& pair) const noexcept {
-      // Hosts count from 0 and are fewer than 2^32: no two pairs meet.
+      // Hosts are numbered from 0 and are fewer than 2^32, so no two pairs have the same hash.
       return static_cast<std::size_t>(pair.from) << 32U | static_cast<std::uint32_t>(pair.to);
     }
   };
@@ -47,26 +47,28 @@ struct HostPair {
 /// Immutable once built; refers to the cluster file, which must outlive it.
 class ClusterView {
  public:
-  /// `routing`: "per-peer" or "shared". `hosts`: those that take part (by name; empty = all): "shared" uses
-  /// the best kind that all of these reach each other by. Throws kInvalidUsage on an unknown routing or host.
+  /// `routing` is "per-peer" or "shared". `hosts` are those that take part (by name; empty = all): "shared"
+  /// uses the best kind by which all of these reach each other. Throws kInvalidUsage on an unknown routing or
+  /// host.
   ClusterView(const topology::ClusterFile& cluster, std::string_view routing,
               const std::vector<std::string>& hosts);
 
   const topology::ClusterFile& cluster() const noexcept { return cluster_; }
   const topology::Host& host(int index) const { return cluster_.hosts[static_cast<std::size_t>(index)]; }
-  /// Throws kInvalidUsage listing the hosts that there are.
+  /// The index of a host. Throws kInvalidUsage listing the hosts that there are.
   int host_index(std::string_view name) const;
-  /// Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs that reach each other, or the
-  /// link between them.
+  /// The path that routing takes. Throws kInvalidUsage naming what the cluster file lacks: a pair of NICs
+  /// that reach each other, or the link between them.
   const Path& path(int from, int to) const;
   /// Whether path() has an answer.
   bool linked(int from, int to) const;
-  /// What `path` would choose by kind alone; nothing where no NICs reach each other. Needs no link.
+  /// The kind of NIC that `path` would choose; nothing where no NICs reach each other. Needs no link.
   std::optional<topology::NicKind> kind_between(int from, int to) const;
   /// The NICs that routing takes, as indices in the hosts' lists; nothing where none reach each other. Needs
   /// no link.
   std::optional<std::pair<int, int>> nics_between(int from, int to) const;
-  /// The best of a NIC's links in one direction, bytes per second: what the NIC itself can do at least.
+  /// The rate of the fastest of a NIC's links in one direction, bytes per second: the NIC itself attains at
+  /// least that.
   double egress(int host, int nic) const { return links_.egress(host, nic); }
   double ingress(int host, int nic) const { return links_.ingress(host, nic); }
   /// Attained FLOP/s. Throws kInvalidUsage where it is unknown, saying how to find out.
@@ -76,11 +78,11 @@ class ClusterView {
   /// Whether the host's devices run on the cluster file's shared processor.
   bool shares_processor(int host) const { return shares_processor_[static_cast<std::size_t>(host)]; }
   Routing routing() const noexcept { return routing_; }
-  /// The kind that all taking part share; only for "shared" routing.
+  /// The kind that all hosts taking part share; only with "shared" routing.
   std::optional<topology::NicKind> shared_kind() const noexcept { return shared_kind_; }
 
  private:
-  /// The NICs at the two ends of a shared link, as host and NIC index.
+  /// The NICs at the two ends of a shared link, by index of host and NIC.
   struct SharedEnds {
     std::set<std::pair<int, int>> from, to;
   };

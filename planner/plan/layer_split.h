@@ -1,4 +1,4 @@
-// How many layers each pipeline stage takes.
+// Decides how many layers each pipeline stage takes.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 namespace tombolo::planner {
 
 /// Holmes' self-adapting partition. `speeds[i]` > 0 is the attained speed of group i (any unit), and
-/// `stages[i]` >= 1 how many stages it fills: group i gets floor(alpha * share * layers) layers (or one
-/// more where no more than the noise of measuring is lacking, a hundredth and at most a twentieth of a
-/// layer), the last group the remainder; inside a group the stages are equal up to one layer, the earlier
-/// ones taking the more. No stage is left empty. Returns layers by stage; needs layers >= sum of stages.
+/// `stages[i]` >= 1 the number of stages that it fills. Group i gets floor(alpha * share * layers) layers, or
+/// one more where less is lacking than the noise of measuring (a hundredth, and at most a twentieth of a
+/// layer); the last group gets the remainder. Inside a group the stages are equal up to one layer, and
+/// earlier ones take more. No stage is left empty. Returns layers by stage; needs layers >= sum of stages.
 std::vector<int> split_by_speed(int layers, const std::vector<double>& speeds, const std::vector<int>& stages,
                                 double alpha);
 

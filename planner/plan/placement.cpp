@@ -19,7 +19,7 @@ const std::string& cluster_of(const ClusterView& view, const LauncherSlot& slot)
   return view.host(slot.host).cluster;
 }
 
-/// The slowest NIC kind between any two of a cluster's hosts; of one host, its best NIC's.
+/// The slowest NIC kind between any two of a cluster's hosts; for a single host, that of its best NIC.
 NicKind kind_inside(const ClusterView& view, const std::set<int>& hosts) {
   if (hosts.size() == 1) {
     NicKind best = NicKind::kTcp;
@@ -120,7 +120,7 @@ Placement place_in_order(const ClusterView& view, const std::vector<LauncherSlot
           placement.groups_inside_kinds = false;
       }
     }
-    // All replicas of a stage do the same work, so each is as fast as the slowest.
+    // All replicas of a stage do the same work, so each proceeds at the speed of the slowest.
     const std::string& cluster = cluster_of(view, slots[order[at(stage * width)]]);
     if (placement.spans.empty() || placement.spans.back().cluster != cluster)
       placement.spans.push_back({cluster, 0, 0});
@@ -146,8 +146,8 @@ std::vector<Group> groups_of(const Plan& plan, const ClusterView& view) {
   for (const auto& replica : slots)
     for (const auto& ranks : replica)
       if (ranks.size() > 1) add("tensor", ranks, true);
-  // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas;
-  // where stages or tensor degrees differ, with all ranks that hold some of these layers.
+  // A rank reduces the gradients of its layers with the ranks of equal tensor index in the other replicas.
+  // Where stages or tensor degrees differ, it does so with all ranks that hold some of these layers.
   const auto same_cut = [&](const Pipeline& one) {
     return std::ranges::equal(one.stages, plan.stages(),
                               [](const Stage& a, const Stage& b) { return a == b; });

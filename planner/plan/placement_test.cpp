@@ -38,7 +38,7 @@ TEST(Placement, LauncherOrderIsMegatrons) {
   const auto slots = launcher_slots(view, {});
   const Placement placement = place_in_launcher_order(view, slots, {2, 2, 2});
   for (int rank = 0; rank < 8; ++rank) {
-    const RankPlace& place = placement.ranks[static_cast<std::size_t>(rank)];
+    const RankPlacement& place = placement.ranks[static_cast<std::size_t>(rank)];
     EXPECT_EQ(place.stage, rank / 4);
     EXPECT_EQ(place.replica, rank / 2 % 2);
     EXPECT_EQ(place.tensor, rank % 2);

@@ -60,7 +60,7 @@ std::vector<std::vector<std::vector<int>>> Plan::ranks_by_slot() const {
     for (int slot = 0; slot < pipeline_size(replica); ++slot)
       result[at(replica)].emplace_back(at(stage(slot, replica).tensor), -1);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const RankPlace& place = ranks[rank];
+    const RankPlacement& place = ranks[rank];
     result[at(place.replica)][at(place.stage)][at(place.tensor)] = static_cast<int>(rank);
   }
   return result;

@@ -1,5 +1,5 @@
-// The plan: which rank does what, and what that is predicted to cost. Its JSON is documented in
-// docs/plan-file.md.
+// The plan: what each rank does, and the time and memory that this is predicted to take. Its JSON is
+// documented in docs/plan-file.md.
 //
 // This folder owns the plan and what it is made of: placements of ranks (placement.h), splits of layers
 // (layer_split.h), and the cluster as the planner sees it (cluster_view.h).
@@ -19,7 +19,7 @@
 
 namespace tombolo::planner {
 
-/// Consecutive layers.
+/// A stage of a pipeline: consecutive layers, and how many ranks share them.
 struct Stage {
   int first_layer = 0;
   int layers = 0;
@@ -40,22 +40,22 @@ struct Pipeline {
 };
 
 /// Where launcher rank r (index in Plan::ranks) runs, and which pipeline slot it takes.
-struct RankPlace {
+struct RankPlacement {
   std::string host;
   int device = 0;  ///< index in the host's devices
-  int stage = 0;   ///< its slot in the pipeline
+  int stage = 0;   ///< the slot in the pipeline that it takes
   int replica = 0;
   int tensor = 0;  ///< which of the ranks that share the stage's layers
 };
 
-/// Ranks that communicate, and over what.
+/// Ranks that communicate with each other.
 struct Group {
   std::string kind;                                      ///< "tensor", "data" or "pipeline"
   std::vector<int> ranks;                                ///< for "pipeline": in stage order
   topology::NicKind nic_kind = topology::NicKind::kTcp;  ///< the slowest kind used inside the group
 };
 
-/// A device that the plan could have had and leaves idle.
+/// A device that the plan could have used and leaves idle.
 struct IdleDevice {
   std::string host;
   int device = 0;  ///< index in the host's devices
@@ -77,41 +77,45 @@ struct Prediction {
 struct Plan {
   static constexpr int kVersion = 1;
 
-  std::string strategy;             ///< a strategy's name, or what a person calls theirs
-  std::string routing;              ///< "per-peer" or "shared"
-  Job job;                          ///< with every choice filled in; where replicas differ, the first one's
-  std::vector<Pipeline> pipelines;  ///< by replica
-  std::vector<RankPlace> ranks;     ///< of those that take part
+  std::string strategy;              ///< a strategy's name, or any name for a plan made by hand
+  std::string routing;               ///< "per-peer" or "shared"
+  Job job;                           ///< with every choice filled in; where replicas differ, the first one's
+  std::vector<Pipeline> pipelines;   ///< by replica
+  std::vector<RankPlacement> ranks;  ///< of the ranks that take part, by rank
   std::vector<IdleDevice> left_out;
   std::vector<Group> groups;
   Prediction prediction;
-  std::vector<std::string> notes;  ///< why, for people
+  std::vector<std::string> notes;  ///< the reasons for the plan, for users
 
   int data_size() const noexcept { return static_cast<int>(pipelines.size()); }
-  /// Slots of a replica's pipeline: as many as it has stages, or with c model chunks stages / c.
+  /// The number of slots of a replica's pipeline: as many as it has stages, or with c model chunks stages /
+  /// c.
   int pipeline_size(int replica = 0) const;
+  /// The stages of a replica; with model chunks its virtual stages.
   const std::vector<Stage>& stages(int replica = 0) const;
   /// The stage that a slot holds; with model chunks the first of them.
   const Stage& stage(int slot, int replica = 0) const;
-  /// Layers of all chunks of a slot.
+  /// The number of layers in all chunks of a slot.
   int layers_at(int slot, int replica = 0) const;
-  /// For people: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
+  /// The shape in words, for users: "2 stages x 4 replicas", or "3 replicas of 1, 6, 1 stages".
   std::string shape() const;
-  /// Whether all replicas have equal stages, rows and micro-batches, and the stages one degree of tensor
+  /// Whether all replicas have equal stages, rows and micro-batches, and all stages one degree of tensor
   /// parallelism.
   bool uniform() const noexcept;
-  /// Per replica and step; where replicas differ, the first one's.
+  /// Micro-batches per replica and step; where replicas differ, those of the first one.
   int micro_batches() const noexcept { return pipelines.empty() ? 0 : pipelines.front().micro_batches(); }
   /// The rank in that slot. Throws kInvalidUsage when there is none.
   int rank_at(int stage, int replica, int tensor = 0) const;
   /// The ranks of each slot, by replica, stage and tensor index.
   std::vector<std::vector<std::vector<int>>> ranks_by_slot() const;
 
-  /// Throws kInvalidUsage naming file, line and field; also checks that stages tile the layers, each slot is
-  /// taken once, and the batch divides.
+  /// Reads a plan file. Throws kInvalidUsage naming file, line and field. It also checks that the stages
+  /// cover all layers in order, that each slot is taken once, and that the batch is divisible as the plan
+  /// says.
   static Plan load(const std::string& path);
   static Plan parse(const JsonDocument& document);
   Json to_json() const;
+  /// Writes the file; a reader never sees half of it. Throws kSystem.
   void save(const std::string& path) const;
 };
 

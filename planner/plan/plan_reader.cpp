@@ -131,13 +131,13 @@ void check_schedule(const JsonCursor& at, const Job& job, const std::vector<Pipe
   }
 }
 
-std::vector<RankPlace> parse_ranks(const JsonCursor& at, const Plan& plan) {
-  std::vector<RankPlace> ranks;
+std::vector<RankPlacement> parse_ranks(const JsonCursor& at, const Plan& plan) {
+  std::vector<RankPlacement> ranks;
   std::map<std::tuple<int, int, int>, std::size_t> taken;
   std::map<std::pair<std::string, int>, std::size_t> devices;
   for (const JsonCursor& item : at.elements()) {
     item.only({"host", "device", "stage", "replica", "tensor"});
-    RankPlace place;
+    RankPlacement place;
     place.host = item.field("host").text();
     if (place.host.empty()) item.field("host").reject("expected the name of a host, found an empty text");
     if (const auto device = item.optional("device")) place.device = whole(*device, 0);
@@ -182,14 +182,15 @@ Group parse_group(const JsonCursor& at, int ranks) {
   return group;
 }
 
-std::vector<IdleDevice> parse_left_out(const JsonCursor& at, const std::vector<RankPlace>& ranks) {
+std::vector<IdleDevice> parse_left_out(const JsonCursor& at, const std::vector<RankPlacement>& ranks) {
   std::vector<IdleDevice> idle;
   for (const JsonCursor& item : at.elements()) {
     item.only({"host", "device"});
     IdleDevice one{item.field("host").text(), 0};
     if (const auto device = item.optional("device")) one.device = whole(*device, 0);
-    const auto taken = std::ranges::find_if(
-        ranks, [&](const RankPlace& place) { return place.host == one.host && place.device == one.device; });
+    const auto taken = std::ranges::find_if(ranks, [&](const RankPlacement& place) {
+      return place.host == one.host && place.device == one.device;
+    });
     if (taken != ranks.end())
       item.reject(
           fmt::format("device {} of host {} is left out, but rank {} runs on it; take one of them away",

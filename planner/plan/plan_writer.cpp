@@ -57,7 +57,7 @@ Json Plan::to_json() const {
                                    {"micro_batch", one.micro_batch}});
   }
   json["ranks"] = Json::array();
-  for (const RankPlace& place : ranks) {
+  for (const RankPlacement& place : ranks) {
     Json& item = json["ranks"].emplace_back(Json{
         {"host", place.host}, {"device", place.device}, {"stage", place.stage}, {"replica", place.replica}});
     if (stage(place.stage, place.replica).tensor > 1) item["tensor"] = place.tensor;

@@ -11,10 +11,10 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Hosts of one class, each by its launcher ranks.
+/// The hosts of one class, each as a list of its launcher ranks.
 using HostRanks = std::vector<std::vector<int>>;
 
-/// What two hosts must have in common; links between hosts are taken to follow from that.
+/// What two hosts must have in common to be alike; links between hosts are assumed to follow from that.
 std::string class_of(const topology::Host& host) {
   std::string text = host.cluster;
   for (const topology::Nic& nic : host.nics)
@@ -27,7 +27,7 @@ std::string class_of(const topology::Host& host) {
 }
 
 std::vector<HostRanks> classes_of(const SearchContext& context) {
-  std::map<int, std::size_t> host_at;  // its place in the class
+  std::map<int, std::size_t> host_at;  // index of a host in its class
   std::map<std::string, std::size_t> known;
   std::vector<HostRanks> classes;
   std::map<int, std::size_t> class_at;
@@ -74,7 +74,7 @@ std::optional<Condensed> condensed(const SearchContext& context, const Job& job,
   result.job = job;
   result.job.global_batch /= result.copies;
   result.job.data /= result.copies;
-  std::map<int, std::vector<int>> twins;  // by the first copy's launcher rank
+  std::map<int, std::vector<int>> twins;  // for each launcher rank of the first copy, its counterparts in all
   for (const HostRanks& hosts : classes) {
     const std::size_t part = hosts.size() / copies;
     for (std::size_t host = 0; host < part; ++host)

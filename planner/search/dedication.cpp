@@ -12,7 +12,7 @@ namespace tombolo::planner {
 
 namespace {
 
-/// An order with the parts of its cost: of each pipeline its hops, of each stage its slowest ring edge.
+/// An order with the parts of its cost: the hops of each pipeline, and the slowest ring edge of each stage.
 class State {
  public:
   State(const DedicationCosts& costs, int stages, int replicas, WorkerOrder order)
@@ -30,7 +30,7 @@ class State {
     recompute();
   }
 
-  /// Exchanges two slots and returns the new cost; only their pipelines and stages are computed again.
+  /// Exchanges two slots and returns the new cost. Only their pipelines and stages are computed again.
   double swap(int one, int other) {
     std::swap(order_[at(one)], order_[at(other)]);
     for (const int slot : {one, other}) {
@@ -80,13 +80,13 @@ class Annealer {
   Annealer(const DedicationCosts& costs, int stages, int replicas, std::uint64_t seed)
       : costs_(costs), stages_(stages), replicas_(replicas), random_(seed) {}
 
-  /// Anneals from `state` on, and leaves the best order that was met in it.
+  /// Runs simulated annealing from `state`, which ends as the best order that was found.
   void anneal(State& state, int rounds) {
     if (rounds < 1) return;
     double now = state.seconds(), best = now;
     WorkerOrder found = state.order(), next;
-    // A typical move's change for the worse sets the scale: at first a third of such moves are taken, at the
-    // end next to none.
+    // The scale is the loss of a typical move for the worse: at first a third of such moves are accepted, at
+    // the end almost none.
     double temperature = typical_loss(state);
     const double cooling = std::pow(1e-3, 1.0 / rounds);
     for (int round = 0; round < rounds; ++round, temperature *= cooling) {
@@ -119,7 +119,7 @@ class Annealer {
     state.set(found);
   }
 
-  /// Swaps two workers wherever that helps, until no swap does or `most` have been tried.
+  /// Swaps two workers wherever that lowers the cost, until no swap does or `most` have been tried.
   void descend(State& state, std::int64_t most) const {
     double now = state.seconds();
     for (bool better = true; better;) {
@@ -141,7 +141,7 @@ class Annealer {
  private:
   int slots() const noexcept { return stages_ * replicas_; }
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
-  /// The bias of a small modulus does not matter here.
+  /// The modulus is small, so its bias does not matter here.
   int below(int count) { return static_cast<int>(random_() % static_cast<std::uint64_t>(count)); }
 
   double typical_loss(State& state) {
@@ -195,7 +195,8 @@ WorkerOrder dedicate(const DedicationCosts& costs, int stages, int replicas, Wor
   const std::int64_t looks = std::max<std::int64_t>(rounds, 1000);
   State best(costs, stages, replicas, order);
   annealer.descend(best, looks);
-  // Several short runs from the same start find more than one long one: which valley is entered is chance.
+  // Several short runs from the same start find more than one long one, because chance decides to which local
+  // minimum a run leads.
   constexpr int kRuns = 4;
   for (int run = 0; run < kRuns && rounds > 0; ++run) {
     State state(costs, stages, replicas, run % 2 == 0 ? order : best.order());

@@ -82,7 +82,7 @@ void DivisionIdeas::add(const std::vector<HostSlice>& slices, int count, const A
     sizes_[at(assignment[i])] += static_cast<int>(slices[i].units.size());
   for (const int size : sizes_)
     if (size > job_.model.layers || (job_.pipeline > 0 && size != job_.pipeline)) return;
-  std::vector<std::vector<Unit>> pipelines;  // built only for ideas that are kept
+  std::vector<std::vector<Unit>> pipelines;  // only built for ideas that are kept
   double gradients = 0;
   for (std::size_t k = 0; k < micro_batches_.size(); ++k) {
     const int rows = micro_batches_[k];
@@ -116,7 +116,8 @@ void DivisionIdeas::add(const std::vector<HostSlice>& slices, int count, const A
   }
 }
 
-/// Where micro-batches could be divided at will, all pipelines of sizes_ and ticks_ would end together.
+/// The step's time if micro-batches could be divided arbitrarily: then all pipelines of sizes_ and ticks_
+/// would end together.
 double DivisionIdeas::least_seconds(int rows) const {
   double work = static_cast<double>(job_.global_batch) / rows, speed = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -126,7 +127,7 @@ double DivisionIdeas::least_seconds(int rows) const {
   return work / speed;
 }
 
-/// The time between two micro-batches of each pipeline, with layers as even as can be.
+/// The time between two micro-batches of each pipeline, with layers divided as evenly as possible.
 std::vector<double> DivisionIdeas::tick_seconds(const std::vector<std::vector<Unit>>& pipelines, int rows) {
   std::vector<double> ticks;
   for (const auto& units : pipelines) {
@@ -138,7 +139,8 @@ std::vector<double> DivisionIdeas::tick_seconds(const std::vector<std::vector<Un
   return ticks;
 }
 
-/// Micro-batch by micro-batch to the pipeline that would end first; equal where replicas must be.
+/// Gives each micro-batch to the pipeline that would end first; where replicas must be alike, all get equally
+/// many.
 std::vector<int> DivisionIdeas::share_rows(const std::vector<int>& sizes, const std::vector<double>& ticks,
                                            int rows) const {
   const int count = static_cast<int>(sizes.size()), all = job_.global_batch / rows;
@@ -172,8 +174,8 @@ std::vector<int> DivisionIdeas::share_rows(const std::vector<int>& sizes, const 
   return shares;
 }
 
-/// A ring over the slowest way between hosts of different pipelines; each of a pipeline's hosts sends what
-/// it holds.
+/// The time of a ring over the slowest path between hosts of different pipelines, where each host of a
+/// pipeline sends what it holds.
 double DivisionIdeas::gradient_seconds(const std::vector<std::vector<Unit>>& pipelines) {
   if (pipelines.size() < 2) return 0;
   double slowest = 0;
@@ -196,9 +198,9 @@ double DivisionIdeas::gradient_seconds(const std::vector<std::vector<Unit>>& pip
          slowest;
 }
 
-/// Deals layers out one by one, each to the slot that would be the fastest with one more and has room; the
-/// units of a pipeline stand as they come, those of large memory first in the order of their types, for the
-/// first stages hold the most micro-batches.
+/// Deals layers out one by one, each to the slot that has room and would be the fastest with one more. The
+/// units of a pipeline keep their order, except that types of device with large memory come first, because
+/// the first stages hold the most micro-batches.
 std::optional<Layout> DivisionIdeas::assign(const Idea& idea) {
   for (const Saving& saving : savings_of(context_.options, job_, idea.pipelines.size())) {
     Layout layout;

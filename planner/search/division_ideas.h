@@ -1,4 +1,5 @@
-// Divisions of hosts among pipelines, ranked by an estimate, and what each gives: layers and rows.
+// Divisions of hosts among pipelines, ranked by an estimate, and the layout (layers and rows) that each
+// gives.
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@ namespace tombolo::planner {
 struct Unit {
   std::vector<int> ranks;
   int host = 0;
-  int type = 0;  ///< of its host
+  int type = 0;  ///< type of its host
   int pool = 0;
 };
 
@@ -21,26 +22,26 @@ struct Unit {
 struct HostSlice {
   std::vector<Unit> units;
   std::vector<double> speeds;  ///< layers per second, estimated, by micro-batch
-  std::vector<double> heads;   ///< what the output projection is worth on its last unit, in layers
+  std::vector<double> heads;   ///< the cost of the output projection on its last unit, in layers
 };
 
-/// Which pipeline each slice goes to.
+/// The pipeline of each slice, by index.
 using Assignment = std::vector<int>;
 
-/// Collects divisions and keeps the best by estimate. Context and job must outlive it.
+/// Collects divisions and keeps the best by estimate. `context` and `job` must outlive it.
 class DivisionIdeas {
  public:
-  /// `aligned`: equal rows for all, in micro-batches of one row unless the job says otherwise.
+  /// `aligned`: all get equal rows, in micro-batches of one row unless the job says otherwise.
   DivisionIdeas(const SearchContext& context, const Job& job, bool aligned);
 
   /// A unit of these ranks, which are on one host.
   Unit unit(std::vector<int> ranks, int type) const;
-  /// Fills in the speeds of a slice that has its units.
+  /// Fills in the speeds of a slice whose units are set.
   void time(HostSlice& slice);
-  /// Estimates a division among `pipelines` pipelines by speeds alone: layers and rows as if they could be
-  /// divided at will.
+  /// Estimates a division among `pipelines` pipelines by speeds alone, as if layers and rows could be divided
+  /// arbitrarily.
   void add(const std::vector<HostSlice>& slices, int pipelines, const Assignment& assignment);
-  /// The layouts of those that fit, the best by estimate first, not simulated.
+  /// The layouts of those divisions that fit in memory, the best by estimate first; they are not simulated.
   std::vector<Layout> layouts();
 
  private:
@@ -68,12 +69,12 @@ class DivisionIdeas {
   std::vector<Pool> pools_;
   ShapeCosts costs_;
   std::map<int, int> pool_of_;  // by rank
-  Shape usual_;                 // layers are timed as in this shape
+  Shape usual_;                 // the shape for which layers are timed
   bool aligned_;
   std::vector<int> micro_batches_;
-  std::vector<int> sizes_;     // slots of each pipeline of an idea
+  std::vector<int> sizes_;     // slots of each pipeline of the idea at hand
   std::vector<double> ticks_;  // the time between two micro-batches of each
-  std::vector<double> heads_;  // what the output projection is worth on each one's last slot, in layers
+  std::vector<double> heads_;  // the cost of the output projection on the last slot of each, in layers
   std::multimap<double, Idea> ideas_;
 };
 

@@ -130,7 +130,7 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
                                    const Shape& shape, std::vector<double>& ends) {
   struct Turn {
     double forward = 0, backward = 0, free = 0;
-    double activations_sent = 0, gradients_sent = 0;  // when its way to the next, and back, is free
+    double activations_sent = 0, gradients_sent = 0;  // when its path to the next slot, and back, is free
     int warm_up = 0, forwards = 0, backwards = 0, activations = 0, gradients = 0;
   };
   const int slots = static_cast<int>(kind.slots.size()), count = kind.micro_batches_of_one();
@@ -166,7 +166,7 @@ double Estimator::pipeline_seconds(const Shape::Kind& kind, const std::vector<Bo
           activations[at(count) + at(n)] = stage.activations_sent + borders[at(i)].activation_latency;
           ++stages[at(i) + 1].activations;
         } else {
-          ++stage.gradients;  // its own loss
+          ++stage.gradients;  // the gradient of its own loss
         }
       } else {
         if (stage.backwards == stage.gradients) break;
@@ -229,15 +229,15 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) 
   return result;
 }
 
-/// Ranges of layers with the same owners, the last first; each begins when the last replica has its gradients
-/// and the NICs are through with the ranges before.
+/// Reduces ranges of layers with the same owners, the last range first. Each begins when the last replica has
+/// its gradients and the NICs have finished the ranges before.
 double Estimator::gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends,
                                 double computed) {
   const double part =
       shape.saving.shard_optimizer
           ? 0.5 * (1 + static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes())
           : 1;
-  std::vector<std::size_t> slot;  // by kind: which slot holds `last`
+  std::vector<std::size_t> slot;  // by kind: the slot that holds `last`
   std::vector<int> below;         // and the first of its layers
   for (const Shape::Kind& kind : shape.kinds) {
     slot.push_back(kind.slots.size() - 1);

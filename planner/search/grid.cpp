@@ -19,7 +19,7 @@ std::vector<int> divisors(int number) {
   return result;
 }
 
-/// Layers by virtual stage; every chunk of a stage holds as many.
+/// The number of layers of each virtual stage; all chunks of a stage have equally many.
 std::vector<int> layers_of(const Placement& placement, const Job& job, const PlanOptions& options,
                            const GridRule& rule) {
   const std::vector<int> one = rule.split(job.model.layers / job.chunks, job.pipeline, placement, options);
@@ -34,7 +34,7 @@ std::vector<Stage> stages_of(const std::vector<int>& layers, const Job& job) {
   return stages;
 }
 
-/// The most that any rank of a stage would lack if it held so many layers.
+/// The most bytes that any rank of a stage would lack if it held so many layers.
 std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int stage, int layers) {
   Plan tried;
   tried.job = plan.job;
@@ -42,7 +42,7 @@ std::uint64_t missing_on_stage(const ClusterView& view, const Plan& plan, int st
   tried.pipelines.front().stages[at(stage)].layers = layers;
   const std::uint64_t needed = rank_memory(tried, 0, stage).total;
   std::uint64_t most = 0;
-  for (const RankPlace& place : plan.ranks)
+  for (const RankPlacement& place : plan.ranks)
     if (place.stage == stage) most = std::max(most, missing_on(view, place, needed));
   return most;
 }
@@ -63,7 +63,7 @@ void fit_layers(const ClusterView& view, Plan& plan) {
             target = other;
             break;
           }
-      if (target < 0) break;  // nowhere: the caller finds it missing
+      if (target < 0) break;  // no stage has room; the caller finds what is missing
       --layers[at(stage)];
       ++layers[at(target)];
       ++moved;
@@ -74,7 +74,7 @@ void fit_layers(const ClusterView& view, Plan& plan) {
   plan.notes.push_back(fmt::format("{} layers moved from stages that lacked memory for them", moved));
 }
 
-/// The candidate of a placement. One that does not fit in memory is returned too, with what it lacks.
+/// Makes the candidate of a placement. One that does not fit in memory is returned too, with what it lacks.
 Candidate assign(const SearchContext& context, const Job& job, const Placement& placement,
                  const GridRule& rule) {
   Candidate candidate;
@@ -117,7 +117,7 @@ std::string name_of(const Grid& grid) {
   return grid.tensor > 1 ? fmt::format("{} x tensor {}", name, grid.tensor) : name;
 }
 
-/// Why a grid cannot be, or nothing.
+/// Why a grid is impossible; empty where it is not.
 std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
   const int stages = grid.pipeline * job.chunks;
   if (stages > job.model.layers)
@@ -155,8 +155,8 @@ void check_fixed(const Job& job, int ranks) {
            ranks, ranks);
 }
 
-/// The tensor degrees to try: the job's, or where it leaves that open all that divide the ranks and the heads
-/// and that one host's devices could share.
+/// The tensor degrees to try: the job's, or where the job leaves it open all that divide the ranks and the
+/// heads and fit on the devices of one host.
 std::vector<int> tensor_degrees(const SearchContext& context, const Job& job, int ranks) {
   if (job.tensor > 0) return {job.tensor};
   if (job.framework == Framework::kTombolo) return {1};

@@ -1,5 +1,5 @@
-// Every grid of stages, replicas and tensor degrees that a job and a cluster allow, filled by a strategy's
-// rule.
+// Enumerates every grid of stages, replicas and tensor degrees that a job and a cluster allow, filled by a
+// strategy's rule.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,24 @@ namespace tombolo::planner {
 
 /// How a strategy fills a grid.
 struct GridRule {
-  /// `view` is of per-peer routing.
+  /// Places the ranks. `view` is of per-peer routing.
   Placement (*place)(const ClusterView& view, const std::vector<LauncherSlot>& slots, const Grid& grid);
-  /// Layers of each of `stages` stages, `layers` in all.
+  /// Divides `layers` layers among `stages` stages; returns the layers of each.
   std::vector<int> (*split)(int layers, int stages, const Placement& placement, const PlanOptions& options);
-  bool equal_stages = false;  ///< excludes grids whose stages do not divide the layers
-  bool moves_layers = false;  ///< from stages that lack memory to the nearest stage with room
-  /// Where some layout that fits keeps every gradient group inside one NIC kind, only such layouts are taken.
+  bool equal_stages = false;  ///< whether grids are excluded whose stages do not divide the layers
+  /// whether layers move from stages that lack memory to the nearest stage with room
+  bool moves_layers = false;
+  /// Whether, if some layout that fits keeps every gradient group inside one NIC kind, only such layouts are
+  /// taken.
   bool keeps_groups_inside_kinds = false;
 };
 
-/// A layout that divides, with its layers assigned; not yet simulated.
+/// A layout whose numbers are divisible, with its layers assigned; it is not yet simulated.
 struct Candidate {
   Plan plan;
   bool groups_inside_kinds = true;
-  double bound = 0;  ///< seconds below which no simulation of it can come
-  /// What the rank that lacks most memory lacks; 0 where everything fits.
+  double bound = 0;  ///< seconds; no simulation of it takes less
+  /// Bytes that the rank that lacks most memory lacks; 0 where everything fits.
   std::uint64_t missing_bytes = 0;
   int missing_rank = -1;
 };

@@ -15,7 +15,7 @@ namespace {
 
 /// Hosts whose devices are alike.
 struct HostType {
-  std::vector<int> degrees;             ///< tensor degrees that can be
+  std::vector<int> degrees;             ///< the tensor degrees that are possible
   std::vector<std::vector<int>> hosts;  ///< launcher ranks of each
 };
 
@@ -90,7 +90,7 @@ class HostDivision {
     const int most = std::min(static_cast<int>(slices.size()), job_.global_batch);
     for (int pipelines = 1; pipelines <= most; ++pipelines) {
       if (job_.data > 0 && pipelines != job_.data) continue;
-      // Many slices are divided evenly only.
+      // Many slices are only divided evenly.
       if (slices.size() > 32 && static_cast<int>(slices.size()) % pipelines != 0) continue;
       if (slices.size() <= 8 && pipelines <= 8) {
         Assignment assignment;
@@ -101,8 +101,8 @@ class HostDivision {
     }
   }
 
-  /// Adds every set partition of the slices; slices that are alike come in falling order of their pipelines'
-  /// numbers only.
+  /// Adds every set partition of the slices. Slices that are alike are only assigned in falling order of
+  /// their pipelines' numbers, so that no partition occurs twice.
   void every_assignment(const std::vector<HostSlice>& slices, int pipelines, int used,
                         Assignment& assignment) {
     const int left = static_cast<int>(slices.size() - assignment.size());
@@ -123,8 +123,8 @@ class HostDivision {
     }
   }
 
-  /// Adds three assignments of many slices: in turns; in the order of their types, so that pipelines are of
-  /// one kind; the fastest to the slowest pipeline.
+  /// Adds three assignments of many slices: in turn; in the order of their types, so that each pipeline has
+  /// one type; and the fastest slice to the slowest pipeline.
   void balanced_assignments(const std::vector<HostSlice>& slices, int pipelines) {
     const auto count = static_cast<int>(slices.size());
     Assignment turns, blocks, fastest(slices.size());

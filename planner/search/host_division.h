@@ -1,4 +1,4 @@
-// Hosts, whole or in equal slices, divided among pipelines.
+// Divides hosts, whole or in equal slices, among pipelines.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,11 @@
 
 namespace tombolo::planner {
 
-/// Every type of host has its own tensor degree; whole hosts, or equal slices of them, are divided among
-/// pipelines in every way (few) or in turns, by type and by speed (many). Layers and rows follow speed and
-/// memory. Ranked by an estimate from speeds and slowest links alone; those that fit, the best first. With
-/// `aligned` whole hosts and equal rows only, in micro-batches of one row unless the job says otherwise.
+/// Every type of host has its own tensor degree. Whole hosts, or equal slices of them, are divided among
+/// pipelines in every way (if they are few), or in turn, by type and by speed (if they are many). Layers and
+/// rows follow speed and memory. Returns the layouts that fit, ranked by an estimate from speeds and slowest
+/// links alone, the best first. With `aligned` only whole hosts and equal rows are used, in micro-batches of
+/// one row unless the job says otherwise.
 std::vector<Layout> host_divisions(const SearchContext& context, const Job& job, bool aligned);
 
 }  // namespace tombolo::planner

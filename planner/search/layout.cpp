@@ -42,7 +42,7 @@ Layout layout_of(const SearchContext& context, const Plan& plan) {
       Layout::PipelineSlot& taken = one.slots.emplace_back();
       taken.layers = plan.stage(slot, replica).layers;
       for (const int rank : slots[at(replica)][at(slot)]) {
-        const RankPlace& where = plan.ranks[at(rank)];
+        const RankPlacement& where = plan.ranks[at(rank)];
         taken.ranks.push_back(launcher_rank.at({where.host, where.device}));
       }
     }

@@ -28,7 +28,7 @@ struct Layout {
   int chunks = 1;
   Saving saving;
 
-  /// Replicas of equal stages, rows and micro-batches with one tensor degree: what frameworks can run.
+  /// Whether replicas have equal stages, rows and micro-batches and one tensor degree, as frameworks require.
   bool uniform() const;
   friend bool operator==(const Layout&, const Layout&) = default;
 };
@@ -46,12 +46,12 @@ class Scorer {
 
   Scorer(const SearchContext& context, const Job& job) : context_(context), job_(job) {}
 
-  /// Simulated seconds of a step; kNever where it does not divide, fit in memory, come below
-  /// `limit`, or where hosts must talk that no link joins.
+  /// The simulated seconds of a step; kNever where the layout is not divisible, does not fit in memory, does
+  /// not take less than `limit`, or has hosts communicate that no link joins.
   double seconds(const Layout& layout, double limit = kNever);
   /// The plan with its prediction; the layout must fit in memory.
   Plan plan(const Layout& layout) const;
-  /// Layouts simulated so far.
+  /// The number of layouts simulated so far.
   std::int64_t simulated() const noexcept { return simulated_; }
   const SearchContext& context() const noexcept { return context_; }
   const Job& job() const noexcept { return job_; }

@@ -16,12 +16,11 @@ void PipelineBound::add_slot(const PassSeconds& pass) {
   ++slots_;
 }
 
-/// What the slots before take while this one cannot compute yet, or need not any more.
+/// The time that the slots before need while this one cannot compute yet, or has finished.
 double PipelineBound::outside(const PassSeconds& pass) const {
-  if (chunks_ > 1) return 0;  // the slots before are passed in parts
+  if (chunks_ > 1) return 0;  // with chunks, a micro-batch passes the slots before in parts
   if (schedule_ != Schedule::kZeroBubbleH1) return before_;
-  // Beside the last micro-batch's way back, up to slots_ + 1 gradients of weights that were put off are
-  // computed.
+  // While the last micro-batch goes back, up to slots_ + 1 postponed gradients of weights can be computed.
   return forward_before_ + std::max(0.0, input_before_ - (slots_ + 1) * pass.backward_weights);
 }
 
@@ -82,7 +81,7 @@ Missing missing_memory(const Plan& plan, const ClusterView& view) {
   return most;
 }
 
-std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed) {
+std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed) {
   const auto& device = view.host(view.host_index(place.host)).devices[at(place.device)];
   if (device.memory_bytes <= 0) return 0;
   const auto available = static_cast<std::uint64_t>(device.memory_bytes);

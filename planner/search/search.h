@@ -1,5 +1,5 @@
-// The searches' common ground: what stays the same during a search, and how a plan is judged by its memory,
-// by a lower bound and by simulation.
+// What all searches share: the facts that stay the same during a search, and how a plan is judged by its
+// memory, by a lower bound and by simulation.
 //
 // This folder holds what strategies search with. Two descriptions of a plan are changed and scored: a Layout
 // names every rank (layout.h), a Shape only how many devices of which pool (shape.h). Around them stand the
@@ -21,24 +21,24 @@
 
 namespace tombolo::planner {
 
-/// What stays the same while a job is searched.
+/// The facts that stay the same while plans for a job are searched.
 struct SearchContext {
   const ClusterView& view;        ///< of the routing that the plan assumes
   const ClusterView& kinds_view;  ///< of per-peer routing
   const std::vector<LauncherSlot>& launcher_slots;
   const PlanOptions& options;
-  /// Plans whose step takes as long or longer are not wanted.
+  /// Plans whose step takes this long or longer are not wanted.
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Seconds that one pipeline cannot come below: the ranks of each slot compute all their micro-batches, after
-/// the first has passed the slots before and before the last has gone back through them.
+/// A lower bound of one pipeline's seconds: the ranks of each slot compute all their micro-batches, after the
+/// first has passed the slots before and before the last has gone back through them.
 class PipelineBound {
  public:
   PipelineBound(Schedule schedule, int chunks, double micro_batches)
       : schedule_(schedule), chunks_(chunks), micro_batches_(micro_batches) {}
 
-  /// The next slot, and what one micro-batch takes on all its chunks.
+  /// Adds the next slot, with the time that one micro-batch takes on all its chunks.
   void add_slot(const PassSeconds& pass);
   double seconds() const noexcept { return seconds_; }
 
@@ -48,17 +48,17 @@ class PipelineBound {
   Schedule schedule_;
   int chunks_, slots_ = 0;
   double micro_batches_, seconds_ = 0;
-  // What a micro-batch takes on the slots before: in all, and its forward and its backward pass without
-  // weights.
+  // The times of a micro-batch on the slots before: in all, of its forward pass, and of its backward pass
+  // without the gradients of weights.
   double before_ = 0, forward_before_ = 0, input_before_ = 0;
 };
 
-/// Seconds that no simulation of a plan comes below: those of its slowest pipeline (PipelineBound) with the
-/// optimizer, and those in which shared cores do all their work.
+/// A lower bound of a plan's seconds: those of its slowest pipeline (PipelineBound) with the optimizer, and
+/// those in which shared cores do all their work.
 double lower_bound(const Plan& plan, const ClusterView& view);
 
-/// As simulate(), without spans; nothing where a step takes `limit` seconds or more, or where ranks must talk
-/// whose hosts the cluster file does not link, of which `why`, if given and empty, gets the error.
+/// Simulates without spans. Nothing where a step takes `limit` seconds or more, or where ranks must
+/// communicate whose hosts the cluster file does not link; then `why`, if given and empty, gets the error.
 std::optional<Simulation> simulate_if_linked(const Plan& plan, const ClusterView& view,
                                              double limit = std::numeric_limits<double>::infinity(),
                                              std::string* why = nullptr);
@@ -67,10 +67,10 @@ struct Missing {
   std::uint64_t bytes = 0;  ///< 0 where everything fits
   int rank = -1;
 };
-/// What the rank that lacks most memory lacks.
+/// The bytes that the rank lacks that lacks most memory.
 Missing missing_memory(const Plan& plan, const ClusterView& view);
 
 /// Bytes that the device of a rank lacks for `needed`; 0 where it fits or its size is unknown.
-std::uint64_t missing_on(const ClusterView& view, const RankPlace& place, std::uint64_t needed);
+std::uint64_t missing_on(const ClusterView& view, const RankPlacement& place, std::uint64_t needed);
 
 }  // namespace tombolo::planner

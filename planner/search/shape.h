@@ -1,5 +1,5 @@
-// A layout up to the exchange of devices that are alike: what a search changes and an estimate scores,
-// thousands of times a second.
+// A shape: a layout in which devices that are alike are interchangeable. A search changes shapes and an
+// estimate scores them, thousands of times a second.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct Pool {
   int size() const noexcept { return static_cast<int>(ranks.size()); }
 };
 
-/// Hosts in the cluster file's order; of each its kinds of devices.
+/// The pools of all hosts, in the cluster file's order; a host has one for each kind of its devices.
 std::vector<Pool> pools_of(const SearchContext& context);
 
 struct Shape {
@@ -31,8 +31,8 @@ struct Shape {
   struct Kind {
     std::vector<PipelineSlot> slots;  ///< in the order of the layers
     int count = 1;
-    int micro_batches = 0;  ///< of all `count` together, which divide them as evenly as can be
-    /// Micro-batches of the replica that has most.
+    int micro_batches = 0;  ///< of all `count` replicas together, which divide them as evenly as possible
+    /// The micro-batches of the replica that has most.
     int micro_batches_of_one() const noexcept { return (micro_batches + count - 1) / count; }
     friend auto operator<=>(const Kind&, const Kind&) = default;
   };
@@ -44,13 +44,15 @@ struct Shape {
   int replicas() const noexcept;
 };
 
-/// Devices of each pool that the shape leaves idle; negative where it takes more than there are.
+/// The number of devices of each pool that the shape leaves idle; negative where it takes more than there
+/// are.
 std::vector<int> idle_devices(const Shape& shape, const std::vector<Pool>& pools);
 
-/// Hands out the pools' ranks in order. The shape must not take more than there are.
+/// Assigns the pools' ranks to the slots in order. The shape must not take more than there are.
 Layout layout_of(const Shape& shape, const std::vector<Pool>& pools);
 
-/// Replicas that have become alike are made one kind again. The layout's micro-batches must be of one size.
+/// The shape of a layout: replicas that have become alike are one kind again. The layout's micro-batches must
+/// be of one size.
 Shape shape_of(const Layout& layout, const std::vector<Pool>& pools);
 
 }  // namespace tombolo::planner

@@ -11,19 +11,19 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Hosts whose devices are alike, with as many.
+/// Hosts with alike devices, and equally many of them.
 struct HostClass {
   int type = 0, devices = 0;
   double memory = 0;  // of a device
   std::vector<int> pools;
 };
 
-/// What one replica takes of every host of a class in its group: `slots` of `degree` devices each.
+/// The part of every host of a class that one replica takes in its group: `slots` of `degree` devices each.
 struct Share {
   int degree = 1, slots = 0;
 };
 
-constexpr std::size_t kClasses = 6;  // more make too many combinations
+constexpr std::size_t kClasses = 6;  // with more there are too many combinations
 
 class Columns {
  public:
@@ -41,7 +41,7 @@ class Columns {
       }
       classes_[entry->second].pools.push_back(static_cast<int>(pool));
     }
-    // The first stages hold the most micro-batches.
+    // Large memory comes first, because the first stages hold the most micro-batches.
     std::ranges::stable_sort(classes_, [](const auto& a, const auto& b) { return a.memory > b.memory; });
     for (int rows = 1; rows <= std::min(16, job.global_batch); rows *= 2)
       if (job.global_batch % rows == 0 && job.micro_batch == 0) micro_batches_.push_back(rows);
@@ -92,8 +92,8 @@ class Columns {
     return most;
   }
 
-  /// Shares of the classes from `next` on; so far there are `slots` that take `speed` layers per second, the
-  /// slowest `longest` for one.
+  /// Tries the shares of the classes from `next` on. The classes before have `slots` slots that compute
+  /// `speed` layers per second in all, and the slowest takes `longest` for one layer.
   void combine(std::size_t next, int slots, double speed, double longest) {
     if (slots > job_.model.layers) return;
     if (next == classes_.size()) {

@@ -37,12 +37,12 @@ const ShapeCosts::Cost& ShapeCosts::of(int pool, int degree, const Shape& shape)
     const SlotCosts found = slot_costs(plan, context_.view, ranks);
     cost.layer = found.layer;
     cost.head = found.head;
-    if (!found.layers.empty()) {  // where a profile tells layers apart: their mean
+    if (!found.layers.empty()) {  // where a profile tells layers apart, their mean is used
       const PassSeconds sum = found.stage(plan.pipelines[0].stages[0], false, false);
       const double share = 1.0 / job_.model.layers;
       cost.layer = {share * sum.forward, share * sum.backward_input, share * sum.backward_weights};
     }
-  } catch (const Error&) {  // a degree that the profile has not
+  } catch (const Error&) {  // the profile lacks that degree
     cost.possible = false;
   }
   return cost;
@@ -72,7 +72,7 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
   const auto [known, added] = rooms_.try_emplace(
       {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
   if (!added) return known->second;
-  // A pipeline in which some slot holds as many micro-batches.
+  // A plan is needed whose pipeline holds as many micro-batches on some slot.
   Plan plan;
   plan.job = job_;
   plan.job.set(shape.saving);

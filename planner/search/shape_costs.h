@@ -1,4 +1,4 @@
-// What the slots of a shape cost and hold, and how layers and rows are best dealt out to them.
+// The times and the memory of the slots of a shape, and the best way to deal layers and rows out to them.
 #pragma once
 
 #include <map>
@@ -10,10 +10,10 @@
 
 namespace tombolo::planner {
 
-/// Remembers what it has computed; not thread-safe. Context, job and pools must outlive it.
+/// Remembers what it has computed; not thread-safe. `context`, `job` and `pools` must outlive it.
 class ShapeCosts {
  public:
-  /// What a micro-batch costs on one slot.
+  /// The cost of a micro-batch on one slot.
   struct Cost {
     PassSeconds layer, head;  ///< head: the output projection and the loss
     bool possible = true;     ///< false: so many devices cannot share layers there
@@ -23,19 +23,19 @@ class ShapeCosts {
 
   /// The cost on a slot of `degree` devices of the pool.
   const Cost& of(int pool, int degree, const Shape& shape);
-  /// Seconds of one layer both ways; Scorer::kNever where the devices cannot share layers.
+  /// Seconds of one layer, forward and backward; Scorer::kNever where the devices cannot share layers.
   double layer_seconds(int pool, int degree, const Shape& shape);
-  /// As layer_seconds(), of the output projection and the loss.
+  /// The same for the output projection and the loss.
   double head_seconds(int pool, int degree, const Shape& shape);
   /// Seconds of a micro-batch on the slowest slot of a pipeline.
   double tick(const Shape::Kind& kind, const Shape& shape);
-  /// Layers that fit on that slot: memory grows in proportion to them.
+  /// How many layers fit on that slot: memory grows in proportion to them.
   int room(const Shape::Kind& kind, int slot, const Shape& shape);
-  /// Deals the layers out one by one, each to the slot that would be the fastest with one more and has room.
+  /// Deals the layers out one by one, each to the slot that has room and would be the fastest with one more.
   /// False where there is no room.
   bool give_layers(Shape::Kind& kind, const Shape& shape);
   /// Deals the micro-batches out one by one, each to the kind that would end first; where replicas must be
-  /// alike, equal shares. False where that does not divide.
+  /// alike, all get equal shares. False where that is not divisible.
   bool share_micro_batches(Shape& shape);
 
  private:

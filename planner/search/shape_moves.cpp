@@ -18,7 +18,8 @@ class ShapeAnnealer {
   }
 
   Ranked run(const Ranked& start, std::int64_t operations) {
-    // Hot enough at first to take a change for the worse by a hundredth, at the end by a ten-thousandth.
+    // The temperatures accept a change for the worse by a hundredth at first, and by a ten-thousandth at the
+    // end.
     constexpr double kHot = 0.02, kCold = 2e-4;
     Ranked now = start, best = start;
     const std::int64_t begin = estimator_.operations();
@@ -41,20 +42,21 @@ class ShapeAnnealer {
  private:
   using Kind = Shape::Kind;
   using PipelineSlot = Shape::PipelineSlot;
-  /// What a change that comes to nothing counts, so that the search ends even where none is possible.
+  /// The work that is counted for a change without effect, so that the search ends even where none is
+  /// possible.
   static constexpr std::int64_t kCheapest = 20;
 
   int below(std::size_t count) { return static_cast<int>(random_() % count); }
   double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-  /// Nothing is taken twice and, unless it may be, nothing left out.
+  /// Whether no device is taken twice and, unless that is allowed, none is left out.
   bool complete(const Shape& shape) const {
     return std::ranges::all_of(idle_devices(shape, pools_), [&](int idle) {
       return idle == 0 || (idle > 0 && context_.options.may_leave_out);
     });
   }
 
-  /// False where nothing could be changed.
+  /// Makes a random change. False where nothing could be changed.
   bool change(Shape& shape) {
     switch (below(12)) {
       case 0:
@@ -82,7 +84,7 @@ class ShapeAnnealer {
     }
   }
 
-  /// Kinds whose slots are of the same types, degrees and layers are changed together, or one alone.
+  /// Applies a change to one kind, or to all kinds whose slots have the same types, degrees and layers.
   template <typename Change>
   bool for_alike(Shape& shape, const Change& make) {
     const std::size_t chosen = at(below(shape.kinds.size()));
@@ -92,7 +94,7 @@ class ShapeAnnealer {
     for (std::size_t i = 0; i < shape.kinds.size(); ++i) {
       Kind& kind = shape.kinds[i];
       if (i != chosen && !(together && alike(kind, model))) continue;
-      random_ = state;  // the same change of each
+      random_ = state;  // each kind gets the same change
       if (!make(kind)) return false;
     }
     return true;
@@ -105,7 +107,7 @@ class ShapeAnnealer {
     });
   }
 
-  /// A change after which layers and rows are dealt out anew.
+  /// Applies a change, and deals layers and rows out anew.
   template <typename Change>
   bool reshape(Shape& shape, const Change& make) {
     return for_alike(shape,
@@ -129,14 +131,14 @@ class ShapeAnnealer {
     return true;
   }
 
-  /// Adds one more slot like another, on the same host.
+  /// Adds a slot that is like another, on the same host.
   bool repeat_place(Kind& kind) {
     const auto slot = kind.slots.begin() + below(kind.slots.size());
     kind.slots.insert(slot, PipelineSlot(*slot));
     return true;
   }
 
-  /// Two neighbours of one host become one of both their devices, or one becomes two.
+  /// Joins two neighbouring slots of one host into one with the devices of both, or divides one into two.
   bool change_degree(Kind& kind) {
     const std::size_t one = at(below(kind.slots.size()));
     if (below(2) == 0) {
@@ -153,7 +155,7 @@ class ShapeAnnealer {
     return true;
   }
 
-  /// Exchanges two slots, or all that is on two hosts, or moves one slot.
+  /// Exchanges two slots, or everything that is on two hosts, or moves one slot.
   bool reorder(Kind& kind) {
     auto& slots = kind.slots;
     if (slots.size() < 2) return false;
@@ -170,7 +172,7 @@ class ShapeAnnealer {
         return true;
       }
       default: {
-        // Runs of one pool stay together: both pools' runs change places.
+        // The slots of one pool stay together: the slots of two pools exchange their positions.
         std::vector<int> order;
         for (const PipelineSlot& slot : slots)
           if (std::ranges::find(order, slot.pool) == order.end()) order.push_back(slot.pool);
@@ -183,7 +185,7 @@ class ShapeAnnealer {
     }
   }
 
-  /// Inserts a slot beside one of the same host, where there is one.
+  /// Inserts a slot next to one of the same host, where there is one.
   void insert_beside(Kind& kind, const PipelineSlot& added) {
     const auto same =
         std::ranges::find_if(kind.slots, [&](const PipelineSlot& slot) { return slot.pool == added.pool; });
@@ -232,7 +234,8 @@ class ShapeAnnealer {
       shape.micro_batch = half ? shape.micro_batch / 2 : shape.micro_batch * 2;
       if (shape.micro_batch > job_.global_batch) return false;
     }
-    // Rows first: how many micro-batches are under way decides what memory is left for layers.
+    // Rows are dealt first, because the number of micro-batches under way decides how much memory is left for
+    // layers.
     return estimator_.costs().share_micro_batches(shape) && deal_again(shape);
   }
 
@@ -253,7 +256,7 @@ class ShapeAnnealer {
     return true;
   }
 
-  /// One replica of a kind becomes a kind of its own, which then can change alone.
+  /// Makes one replica of a kind a kind of its own, which can then change alone.
   bool take_apart(Shape& shape) {
     const std::size_t chosen = at(below(shape.kinds.size()));
     if (shape.kinds[chosen].count < 2) return false;

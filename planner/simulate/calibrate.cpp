@@ -14,10 +14,11 @@ namespace {
 
 constexpr int kMostRounds = 40;
 constexpr double kCloseEnough = 1e-3;
-// How far passes on a shared processor are made longer, or shorter: other work may take most of the cores.
+// The limit by which passes on a shared processor are lengthened or shortened: other work may take most of
+// the cores.
 constexpr double kMostSpread = 4;
 constexpr int kHalvings = 14;
-// The speed to begin from where the cluster file does not know a memory's.
+// The speed to begin with where the cluster file does not state that of the memory.
 constexpr double kSomeMemorySpeed = 1e10;
 
 void check_run(const Plan& plan, const MeasuredRun& run) {
@@ -38,7 +39,7 @@ void check_run(const Plan& plan, const MeasuredRun& run) {
   }
 }
 
-/// A device on a host, or where the host is -1 all devices of a name.
+/// A device on a host, or all devices of a name where the host is -1.
 struct DeviceKey {
   int host = -1, device = 0;
   std::string name;
@@ -60,7 +61,7 @@ class Calibrator {
   Calibrator(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run)
       : plan_(plan), run_(run), given_(cluster), cluster_(cluster), original_(plan.job.profile) {
     if (original_) sending_seconds_per_byte_ = original_->sending_seconds_per_byte;
-    for (const RankPlace& place : plan.ranks) {
+    for (const RankPlacement& place : plan.ranks) {
       const int host = host_at(cluster, place.host);
       const auto& devices = cluster.hosts[at(host)].devices;
       TOMBOLO_CHECK(at(place.device) < devices.size(), "device={} of {}", place.device, devices.size());
@@ -106,7 +107,7 @@ class Calibrator {
     double forward = 1, backward = 1, update = 1;
   };
 
-  /// Makes all passes longer or shorter until the simulated step takes as long as the measured one.
+  /// Lengthens or shortens all passes until the simulated step takes as long as the measured one.
   void fit_the_step() {
     const auto factors = factors_;
     double least = 1 / kMostSpread, most = kMostSpread;
@@ -123,7 +124,7 @@ class Calibrator {
   }
 
   bool on_processors() const {
-    return std::ranges::all_of(plan_.ranks, [&](const RankPlace& place) {
+    return std::ranges::all_of(plan_.ranks, [&](const RankPlacement& place) {
       const auto& devices = given_.hosts[at(host_at(given_, place.host))].devices;
       return devices[at(place.device)].kind == topology::DeviceKind::kCpu;
     });
@@ -136,14 +137,14 @@ class Calibrator {
     return bytes > 0 ? seconds / bytes : 0;
   }
 
-  /// What each rank would compute with a processor to itself.
+  /// The seconds that each rank would compute with a processor of its own.
   std::vector<RankSeconds> alone() const {
     topology::ClusterFile apart = corrected_cluster_;
     apart.shared_processor.reset();
     return rank_seconds(simulate(corrected_, apart), plan_);
   }
 
-  /// One round towards the measurement; false where it is reached.
+  /// Makes one step towards the measurement; false once it is reached.
   bool improve(const std::vector<RankSeconds>& now) {
     std::map<DeviceKey, RankSeconds> measured, predicted;
     const auto add = [](RankSeconds& sum, const RankSeconds& more) {
@@ -160,7 +161,7 @@ class Calibrator {
     for (auto& [key, factor] : factors_) {
       const RankSeconds &wanted = measured[key], &seen = predicted[key];
       double forward = ratio(wanted.forward, seen.forward), backward = ratio(wanted.backward, seen.backward);
-      // FLOP/s stand for both passes.
+      // Without a profile, one FLOP/s stands for both passes.
       if (!original_)
         forward = backward = ratio(wanted.forward + wanted.backward, seen.forward + seen.backward);
       const double update = ratio(wanted.update, seen.update);
@@ -202,7 +203,7 @@ class Calibrator {
     corrected_.job.profile = std::move(profile);
   }
 
-  /// Whether the device was measured by its name. Otherwise the measurements of "any device" stand for it.
+  /// Whether the device was measured by its name. Otherwise the measurements of "any device" apply to it.
   bool was_measured(const std::string& name) const {
     return std::ranges::any_of(original_->measurements, [&](const auto& one) { return one.device == name; });
   }
@@ -244,7 +245,7 @@ class Calibrator {
   const Plan& plan_;
   const MeasuredRun& run_;
   const topology::ClusterFile& given_;
-  topology::ClusterFile cluster_;  // with something in place of unknown speeds of memory
+  topology::ClusterFile cluster_;  // with a value in place of unknown memory speeds
   std::shared_ptr<const Profile> original_;
   std::vector<DeviceKey> keys_;  // by rank
   std::map<DeviceKey, Factors> factors_;
@@ -265,9 +266,9 @@ std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& 
     if (span.name == "backward" || span.name == "weight gradients") rank.backward += seconds;
     if (span.name == "optimizer") rank.update += seconds;
   }
-  // Tensor-parallel ranks work alike, and only the first has spans.
+  // Tensor-parallel ranks work in step, and only the first has spans.
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     if (place.tensor > 0) ranks[rank] = ranks[at(plan.rank_at(place.stage, place.replica))];
   }
   return ranks;

@@ -1,4 +1,5 @@
-// Measured against predicted: a short run of a plan corrects what the predictions go by.
+// Compares a measured run with its prediction: a short run of a plan corrects the speeds from which
+// predictions are made.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace tombolo::planner {
 
-/// By how much longer a device took than predicted: measured / predicted seconds.
+/// The factor by which a device took longer than predicted: measured / predicted seconds.
 struct Correction {
   std::string host;    ///< empty: every device of that name (a profile tells devices apart by name only)
   int device = 0;      ///< of the host
@@ -23,30 +24,33 @@ struct Correction {
 };
 
 struct Calibration {
-  Simulation predicted;                                        ///< by what was given
-  Simulation calibrated;                                       ///< by what follows from the measurement
+  Simulation predicted;                                        ///< from the speeds that were given
+  Simulation calibrated;                                       ///< from the corrected speeds
   std::vector<RankSeconds> predicted_ranks, calibrated_ranks;  ///< what each rank computes, by rank
   std::vector<Correction> corrections;
   /// Where the plan's job has no profile: the cluster with corrected speeds of devices and memory. Devices
-  /// that the plan does not use are corrected as those of their name are on average.
+  /// that the plan does not use get the mean correction of the devices of their name.
   topology::ClusterFile cluster;
   /// Where the job has a profile: the profile with corrected times.
   std::shared_ptr<const Profile> profile;
 };
 
-/// What each rank of a simulated step computes; `simulation` has spans.
+/// The seconds that each rank of a simulated step computes; `simulation` must have spans.
 std::vector<RankSeconds> rank_seconds(const Simulation& simulation, const Plan& plan);
 
-/// Corrects, for each device (or each name of a device, with a profile), the times that its ranks compute,
-/// until the simulated step spends on forward, backward and update what the measured one did. Where the
-/// cluster file says that the ranks share a processor and the run says how long each had a core, by that: how
-/// long a pass took besides is the sharing, which the simulator finds itself; and where the step is longer
-/// than it then finds (kernel, hypervisor and changing turns take their part of the cores) or shorter (a
-/// quota is used up at once, while the simulator spreads it evenly), the difference is spread over all
-/// passes. Else by elapsed time, a fixed point, because ranks slow each other down. A profile also gets what
-/// sending took of the processor, where all ranks compute on CPUs. Links are not corrected: the probe
-/// measures them, and what a rank waits for tells no link from another. Throws kInvalidUsage where the run is
-/// not one of this plan, and as simulate() does.
+/// Corrects, for each device (with a profile: for each name of a device), the times that its ranks compute,
+/// until the simulated step spends as much on forward, backward and update as the measured one did.
+///
+/// Where the cluster file says that the ranks share a processor and the run says how long each had a core,
+/// the time on a core counts: what a pass took beyond that is due to the sharing, which the simulator
+/// computes itself. If the measured step is longer than the simulated one then (kernel, hypervisor and
+/// context switches take their part of the cores) or shorter (a quota is used up at once, while the simulator
+/// spreads it evenly), the difference is spread over all passes. Otherwise elapsed time counts, which needs a
+/// fixed-point iteration because ranks slow each other down.
+///
+/// A profile also gets the processor time that sending took, where all ranks compute on CPUs. Links are not
+/// corrected: the probe measures them, and the time that a rank waits does not tell one link from another.
+/// Throws kInvalidUsage where the run is not one of this plan, and as simulate() does.
 Calibration calibrate(const Plan& plan, const topology::ClusterFile& cluster, const MeasuredRun& run);
 
 }  // namespace tombolo::planner

@@ -5,11 +5,11 @@
 namespace tombolo::planner {
 
 Json to_chrome_trace(const Simulation& simulation, const Plan& plan) {
-  // One process per rank; compute and communication on threads of their own, since they overlap.
+  // Each rank is a process; compute and communication are on threads of their own, because they overlap.
   constexpr int kCompute = 0, kSend = 1, kReduce = 2;
   Json events = Json::array();
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     const auto name = [&](const char* what, int thread, const std::string& text) {
       events.push_back(
           {{"ph", "M"}, {"pid", rank}, {"tid", thread}, {"name", what}, {"args", {{"name", text}}}});
@@ -31,7 +31,7 @@ Json to_chrome_trace(const Simulation& simulation, const Plan& plan) {
                   {"pid", span.rank},
                   {"tid", thread},
                   {"name", span.name},
-                  {"ts", span.begin_seconds * 1e6},  // microseconds, as the format has it
+                  {"ts", span.begin_seconds * 1e6},  // the format counts microseconds
                   {"dur", (span.end_seconds - span.begin_seconds) * 1e6}};
     if (span.micro_batch >= 0) event["args"] = {{"micro_batch", span.micro_batch}};
     events.push_back(std::move(event));

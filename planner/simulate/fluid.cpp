@@ -42,7 +42,7 @@ void FluidEngine::link_successors() {
     successors_[static_cast<std::size_t>(next[index(edge.earlier)]++)] = edge.later;
 }
 
-// What every bucket on the way has tokens for takes no time.
+// The part of the work for which every bucket on its path has tokens takes no time.
 void FluidEngine::spend_tokens(Item& started) {
   double tokens = started.remaining;
   for (const Resource resource : resources_of(started)) {
@@ -79,7 +79,7 @@ void FluidEngine::finish_activity(Activity id) {
   for (const Resource resource : resources_of(ended)) {
     auto& active = pool(resource).active;
     const auto place = std::find(active.begin(), active.end(), id);
-    if (place == active.end()) continue;  // had no work, so it never joined
+    if (place == active.end()) continue;  // without work it never joined
     active.erase(place);
     if (active.empty()) pool(resource).idle_since = now_;
     dirty_.push_back(resource);
@@ -92,7 +92,7 @@ void FluidEngine::finish_activity(Activity id) {
 
 void FluidEngine::set_rate(Activity id, double rate) {
   Item& changed = item(id);
-  if (changed.rate == rate && changed.version != 0) return;  // its event stands
+  if (changed.rate == rate && changed.version != 0) return;  // the event in the queue is still right
   changed.remaining = std::max(0.0, changed.remaining - changed.rate * (now_ - changed.updated));
   changed.updated = now_;
   changed.rate = rate;
@@ -120,8 +120,8 @@ void FluidEngine::collect_component(Resource from) {
   }
 }
 
-// Progressive filling: all rates grow together until a resource is full or an activity is at its limit; those
-// that it stops are frozen, and the rest grow on.
+// This is progressive filling: all rates grow together until a resource is full or an activity has reached
+// its limit. The activities that this stops are frozen, and the others grow on.
 void FluidEngine::fill_component() {
   for (const Resource resource : component_) {
     Pool& shared = pool(resource);
@@ -190,8 +190,9 @@ void FluidEngine::run(double limit_seconds) {
     if (events_.empty()) break;
     now_ = events_.top().time;
     if (now_ > limit_seconds) return;
-    // All that ends now ends together, so that the sharing is computed once. Equal work started together ends
-    // within rounding; without the tolerance such ties would cost an event each.
+    // Everything that ends now ends together, so that the rates are computed only once. Equal work that
+    // started together ends at the same time up to rounding; without the tolerance each such tie would cost
+    // an event.
     const double until = now_ * (1 + 1e-13);
     while (!events_.empty() && events_.top().time <= until) {
       const Event event = events_.top();

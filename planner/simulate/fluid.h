@@ -1,5 +1,5 @@
-// Activities that share resources, in continuous time: compute on processors, transfers on NICs. Every
-// activity progresses at the max-min fair rate that its resources give it, up to its own limit; rates change
+// Activities that share resources, in continuous time: computing on processors, transfers on NICs. Every
+// activity progresses at the max-min fair rate that its resources allow, up to its own limit. Rates change
 // only when something starts or ends, so the engine jumps from event to event.
 #pragma once
 
@@ -20,22 +20,23 @@ class FluidEngine {
   using Activity = int;
   static constexpr Resource kNone = -1;
 
-  /// `capacity` > 0 in units of work per second. Of a token bucket `burst` units pass at once after a pause:
-  /// what it has gathered at `capacity` while nothing used it. Full at the beginning.
+  /// Adds a resource with a `capacity` > 0 in units of work per second. With `burst` it is a token bucket:
+  /// after a pause it passes up to `burst` units at once, which it has gathered at `capacity` while nothing
+  /// used it. The bucket is full at the beginning.
   Resource add_resource(double capacity, double burst = 0);
-  /// `work` >= 0 units, at most `limit` > 0 of them per second; kNone entries are skipped. Each resource
-  /// once.
+  /// Adds an activity of `work` >= 0 units, of which at most `limit` > 0 are done per second. Resources that
+  /// are kNone are skipped; each resource may occur once.
   Activity add(double work, double limit, std::span<const Resource> resources);
   Activity add(double work, double limit, std::initializer_list<Resource> resources) {
     return add(work, limit, std::span<const Resource>(resources.begin(), resources.size()));
   }
-  /// Nothing but the passing of time.
+  /// Adds an activity that only takes time.
   Activity add_delay(double seconds) { return add(seconds, 1.0, {}); }
   /// `later` starts no sooner than `earlier` ends.
   void order(Activity earlier, Activity later) { edges_.push_back({earlier, later}); }
 
-  /// Runs everything once, or until it is clear that it takes longer than `limit_seconds`: finish() is then
-  /// beyond that, and begins and ends mean nothing. Throws kInternal when the graph has a cycle.
+  /// Runs everything once, or until it is certain to take longer than `limit_seconds`: finish() is then
+  /// beyond that, and begins and ends have no meaning. Throws kInternal when the graph has a cycle.
   void run(double limit_seconds = std::numeric_limits<double>::infinity());
 
   double begin(Activity activity) const { return activities_[index(activity)].begin; }
@@ -49,14 +50,14 @@ class FluidEngine {
     double remaining = 0, limit = 0, rate = 0, updated = 0, begin = -1, end = -1;
     std::uint32_t first_use = 0, uses = 0;  // in uses_
     int waiting_for = 0;
-    std::uint32_t version = 0;  // of its entry in the queue
+    std::uint32_t version = 0;  // version of its valid entry in the queue
     bool frozen = false, visited = false;
   };
   struct Pool {
     double capacity = 0, burst = 0;
     double tokens = 0, idle_since = 0;
     std::vector<Activity> active;
-    double left = 0;  // during sharing
+    double left = 0;  // capacity that is not given out yet, while rates are computed
     int sharers = 0;
     bool visited = false;
   };
@@ -64,7 +65,7 @@ class FluidEngine {
     double time;
     Activity activity;
     std::uint32_t version;
-    bool operator<(const Event& other) const {  // priority_queue: greatest first
+    bool operator<(const Event& other) const {  // std::priority_queue has the greatest first
       return time != other.time ? time > other.time : activity > other.activity;
     }
   };
@@ -88,7 +89,7 @@ class FluidEngine {
   void set_rate(Activity id, double rate);
 
   std::vector<Item> activities_;
-  std::vector<Resource> uses_;  // of all activities, each one's in a row
+  std::vector<Resource> uses_;  // of all activities, those of each in a row
   std::vector<Pool> resources_;
   std::vector<Edge> edges_;
   std::vector<int> successor_begin_;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostSteps = std::numeric_limits<int>::max();
 
-/// "host/nic".
+/// Splits "host/nic".
 std::pair<std::string, std::string> end_of(const JsonCursor& at) {
   const std::string text = at.text();
   const auto slash = text.find('/');

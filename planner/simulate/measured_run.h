@@ -1,5 +1,5 @@
-// What a short run of the real job took: the trainer writes it, calibration and the report read it. Its JSON
-// is documented in docs/planning.md.
+// The measurements of a short run of the real job: the trainer writes them, calibration and the report read
+// them. Their JSON is documented in docs/planning.md.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace tombolo::planner {
 
-/// What a rank's thread spent its step on.
+/// The seconds of a step that a rank's thread spent on each kind of work.
 struct RankSeconds {
   double forward = 0, backward = 0;  ///< of all micro-batches
   double update = 0;                 ///< the optimizer's: clearing gradients, their norm, the parameters
@@ -22,7 +22,7 @@ struct RankSeconds {
 /// The seconds of a step in which a rank that computes on a processor had a core.
 struct ProcessorSeconds {
   RankSeconds computing;
-  double sending = 0;  ///< and receiving, in all threads
+  double sending = 0;  ///< sending and receiving, in all threads
 };
 
 struct MeasuredRun {
@@ -34,15 +34,16 @@ struct MeasuredRun {
     RankSeconds seconds;  ///< per step: medians over the steps after the warm-up
     double wait = 0;      ///< seconds per step in which the computing thread waits for another rank
     double reduce = 0;    ///< seconds per step in which gradients are reduced, beside the computing
-    std::optional<ProcessorSeconds> processor;  ///< where it computes on one, and that was measured
+    std::optional<ProcessorSeconds> processor;  ///< if it computes on a processor, and that was measured
   };
 
   std::vector<double> step_seconds;  ///< of every step, in order
-  int warm_up = 0;                   ///< of them, the first so many do not count
+  int warm_up = 0;                   ///< the number of first steps that do not count
   std::vector<Rank> ranks;           ///< by rank
   std::vector<LinkBytes> links;      ///< per step, as the ranks counted what they sent
 
-  /// Steps that a run of so many leaves out of the medians: a fifth, at least one of several.
+  /// How many steps of a run of `steps` are left out of the medians: a fifth, and at least one if there are
+  /// several.
   static int warm_up_of(int steps) noexcept;
   /// Median over the steps after the warm-up.
   double median_step() const;

@@ -34,9 +34,9 @@ const char* bar_name(Bar::Kind kind) {
   return "?";
 }
 
-/// Ranks that share a rank's layers.
+/// The number of ranks that share a rank's layers, itself included.
 int sharers(const Plan& plan, int rank) {
-  const RankPlace& place = plan.ranks[at(rank)];
+  const RankPlacement& place = plan.ranks[at(rank)];
   return plan.stage(place.stage, place.replica).tensor;
 }
 
@@ -44,7 +44,7 @@ int sharers(const Plan& plan, int rank) {
 
 std::vector<std::string> hosts_of(const Plan& plan) {
   std::vector<std::string> hosts;
-  for (const RankPlace& place : plan.ranks)
+  for (const RankPlacement& place : plan.ranks)
     if (std::find(hosts.begin(), hosts.end(), place.host) == hosts.end()) hosts.push_back(place.host);
   return hosts;
 }
@@ -92,9 +92,9 @@ std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan)
   for (const Span& span : simulation.spans)
     if (span.name != "send" && span.name != "all-reduce")
       busy[at(span.rank)] += span.end_seconds - span.begin_seconds;
-  // Tensor-parallel ranks work alike, and only the first has spans.
+  // Tensor-parallel ranks work in step, and only the first has spans.
   for (std::size_t rank = 0; rank < busy.size(); ++rank) {
-    const RankPlace& place = plan.ranks[rank];
+    const RankPlacement& place = plan.ranks[rank];
     if (place.tensor > 0) busy[rank] = busy[at(plan.rank_at(place.stage, place.replica))];
   }
   return busy;

@@ -1,4 +1,4 @@
-// Executes a plan's schedule event by event: compute shares processors, transfers share NICs.
+// Executes a plan's schedule event by event: computing shares processors, transfers share NICs.
 //
 // This folder owns the prediction of a step (step_graph.h builds the graph that fluid.h runs) and its
 // comparison with a measured run (measured_run.h, calibrate.h).
@@ -28,7 +28,7 @@ struct LinkBytes {
   double bytes = 0;  ///< per step
 };
 
-/// Over one of the cluster file's shared links, all transfers together.
+/// The bytes over one of the cluster file's shared links, of all transfers together.
 struct SharedBytes {
   std::string name;
   double bytes = 0;  ///< per step
@@ -36,11 +36,11 @@ struct SharedBytes {
 };
 
 struct SimulationOptions {
-  /// Gradients are reduced in buckets of at least this, cut at the borders of layers; the trainer's default.
+  /// The least size of a bucket of gradients, which is cut at the borders of layers; the trainer's default.
   std::uint64_t bucket_bytes = 256 * 1024;
-  bool spans = true;  ///< off: only the sums, which is quicker
-  /// A step that takes longer is not simulated to its end: of the result nothing counts but that step_seconds
-  /// is beyond this.
+  bool spans = true;  ///< false: only the sums are computed, which is faster
+  /// A step that takes longer than this is not simulated to its end. Of its result only one thing is valid:
+  /// step_seconds is beyond this.
   double limit_seconds = std::numeric_limits<double>::infinity();
 };
 
@@ -53,7 +53,7 @@ struct Simulation {
 };
 
 /// Throws kInvalidUsage where the cluster file lacks what is needed (a device's speed, a link between two
-/// ranks that must talk), naming it.
+/// ranks that must communicate), naming it.
 Simulation simulate(const Plan& plan, const topology::ClusterFile& cluster,
                     const SimulationOptions& options = {});
 
@@ -62,10 +62,10 @@ class ClusterView;
 Simulation simulate(const Plan& plan, const ClusterView& view, const SimulationOptions& options);
 /// The hosts that a plan uses, each once, in order of first use.
 std::vector<std::string> hosts_of(const Plan& plan);
-/// Seconds in which a rank computes, by rank.
+/// Seconds in which each rank computes, by rank.
 std::vector<double> busy_seconds(const Simulation& simulation, const Plan& plan);
 
-/// Chrome trace events (chrome://tracing, Perfetto).
+/// The simulation as Chrome trace events (chrome://tracing, Perfetto).
 Json to_chrome_trace(const Simulation& simulation, const Plan& plan);
 
 }  // namespace tombolo::planner

@@ -26,7 +26,7 @@ struct Times {
 
 Times stage_times(const Plan& plan, const topology::ClusterFile& cluster, int rank) {
   const ClusterView view(cluster, plan.routing, hosts_of(plan));
-  const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
+  const RankPlacement& place = plan.ranks[static_cast<std::size_t>(rank)];
   const PassSeconds seconds =
       slot_costs(plan, view, {rank})
           .stage(plan.stage(place.stage), place.stage == 0, place.stage + 1 == plan.pipeline_size());

@@ -1,5 +1,5 @@
-// How the graph of a training step is put together: what each rank computes, in step_passes.cpp; what is sent
-// and reduced, in step_gradients.cpp; all of it, in step_graph.cpp.
+// Puts the graph of a training step together: what each rank computes (step_passes.cpp), what is sent and
+// reduced (step_gradients.cpp), and all of it (step_graph.cpp).
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct StepWorker {
     std::vector<Activity> forward, backward_first, backward_last;  ///< by micro-batch
   };
   std::vector<Chunk> chunks;
-  /// Blocking sends: by the first activity of each operation the last activity of the operation before; and
-  /// the reverse.
+  /// With blocking sends: `before` leads from the first activity of each operation to the last activity of
+  /// the operation before it, and `after` the other way.
   std::map<Activity, Activity> before, after;
   std::vector<Activity> reduced;  ///< activities that must end before this worker's gradients are final
   Activity embedding_ready = FluidEngine::kNone;  ///< the tied embedding's gradient, summed over replicas
@@ -38,9 +38,9 @@ struct StepWorker {
 
 class StepBuilder {
  public:
-  /// Plan and view must outlive it.
+  /// `plan` and `view` must outlive it.
   StepBuilder(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
-  /// Must be called once only.
+  /// Builds the graph. May be called only once.
   StepGraph build();
 
  private:

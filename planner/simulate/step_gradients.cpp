@@ -1,4 +1,4 @@
-// What is reduced, exchanged and updated at the end of a step.
+// The end of a step: what is reduced, exchanged and updated.
 #include <algorithm>
 #include <cmath>
 
@@ -17,8 +17,8 @@ StepWorker& StepBuilder::owner(int replica, int layer) {
   return workers[static_cast<std::size_t>(found - stages.begin()) % workers.size()];
 }
 
-/// Ranges of layers with the same owners in every replica, the last first, as the backward pass completes
-/// them.
+/// Adds the reductions of ranges of layers that have the same owners in every replica. The last range comes
+/// first, because the backward pass completes it first.
 void StepBuilder::add_reductions() {
   if (plan_.data_size() < 2) return;
   int last = model_.layers - 1;
@@ -35,8 +35,8 @@ void StepBuilder::add_reductions() {
   }
 }
 
-/// One bucket after the other, each in the phases of its all-reduce; with a sharded optimizer only a
-/// reduce-scatter, half of that.
+/// Adds the reduction of one range: one bucket after the other, each in the phases of its all-reduce. With a
+/// sharded optimizer it is only a reduce-scatter, which is half of that.
 void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_layer, int last_layer) {
   std::vector<MemberLocation> members;
   for (const Worker* worker : owners) members.push_back({cluster_number(worker->host), worker->host});
@@ -55,7 +55,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     previous = add_phases(owners, all_reduce, part * bytes, part * all_reduce.rounds, begin);
     for (Worker* worker : owners) {
       worker->reduced.push_back(previous);
-      // The last stage's copy of the embedding is in its first bucket, the first stage's in its last.
+      // The last stage's copy of the embedding is in its first bucket, and the first stage's in its last.
       if (first_layer == 0 || (last_layer == model_.layers - 1 && !reduced_any))
         worker->embedding_ready = previous;
     }
@@ -67,8 +67,8 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     if (layer == model_.layers - 1) parameters += head_parameters(*owners.front());
     bytes += parameters * value;
     if (layer == 0) {
-      // The embedding joins the first layer's bucket, unless that is full already: then it has one of its
-      // own.
+      // The embedding joins the first layer's bucket, unless that is full already; then it has a bucket of
+      // its own.
       if (bytes >= bucket_bytes_) reduce(layer);
       bytes += static_cast<double>(plan_.job.embedding_parameters()) * value;
     }
@@ -84,8 +84,8 @@ double StepBuilder::head_parameters(const Worker& worker) const {
   return parameters;
 }
 
-/// Adds an all-reduce: all its transfers at once from `begin` on, then the latency of `rounds` messages in
-/// turn. Returns its end.
+/// Adds an all-reduce: all its transfers at once from `begin` on, then the latencies of `rounds` messages one
+/// after the other. Returns its end.
 FluidEngine::Activity StepBuilder::add_phases(const std::vector<Worker*>& owners, const AllReduce& all_reduce,
                                               double bytes, double rounds, Activity begin) {
   double slowest = 0;
@@ -116,8 +116,8 @@ FluidEngine::Activity StepBuilder::add_sending(const Worker& from, const Worker&
   return sending;
 }
 
-/// The first and the last stage each hold the embedding: each sends the other its sum over the replicas as
-/// soon as it has it.
+/// Adds the exchange of the tied embedding, which the first and the last stage both hold: each sends the
+/// other its sum over the replicas as soon as it has it.
 void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
   const double bytes = static_cast<double>(model_.token_embedding_parameters()) * plan_.job.gradient_bytes();
   for (const auto& [from, to] : {std::pair(&first, &last), std::pair(&last, &first)}) {
@@ -135,11 +135,11 @@ void StepBuilder::add_tied_embedding(Worker& first, Worker& last) {
 }
 
 /// Adds the optimizer. Every rank waits for the global gradient norm, and so for all others. With a sharded
-/// optimizer each then gathers the parameters that the others have updated.
+/// optimizer each rank then gathers the parameters that the others have updated.
 void StepBuilder::add_optimizer() {
   std::size_t longest = 0;
   for (const auto& pipeline : workers_) longest = std::max(longest, pipeline.size());
-  // Small vectors go by recursive doubling, over the replicas and then over the stages.
+  // Small vectors are reduced by recursive doubling, over the replicas and then over the stages.
   const double rounds = std::ceil(std::log2(plan_.data_size())) + std::ceil(std::log2(longest));
   const Activity norm = engine().add_delay(rounds * network_.longest_latency());
   std::map<const Worker*, Activity> updated;

@@ -12,11 +12,11 @@
 
 namespace tombolo::planner {
 
-/// What a group of activities stands for in the timeline and in the sums.
+/// What a group of activities represents in the timeline and in the sums.
 struct Bar {
   enum class Kind { kForward, kBackward, kBackwardWeights, kSend, kReduce, kOptimizer };
   Kind kind = Kind::kForward;
-  int rank = 0;  ///< where tensor-parallel ranks share a slot, the first of them: they work alike
+  int rank = 0;  ///< where tensor-parallel ranks share a slot, the first of them, because they work in step
   int micro_batch = -1;
   FluidEngine::Activity first = 0, last = 0;  ///< the bar begins with `first` and ends with `last`
 };
@@ -31,7 +31,8 @@ struct StepGraph {
 /// `bucket_bytes`, cut at the borders of layers.
 ///
 /// Where replicas differ, each range of layers that has the same owners in all of them is reduced among
-/// these; that their tensor-parallel shares are cut differently changes who sends which part, not how much.
+/// these. That their tensor-parallel shares are cut differently changes which rank sends which part, but not
+/// how much is sent.
 StepGraph build_step(const Plan& plan, const ClusterView& view, std::uint64_t bucket_bytes);
 
 }  // namespace tombolo::planner

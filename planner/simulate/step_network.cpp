@@ -27,9 +27,9 @@ FluidEngine::Activity StepNetwork::add(const TransferEnd& from, const TransferEn
 FluidEngine::Activity StepNetwork::add_inside(const TransferEnd& from, const TransferEnd& to, double bytes) {
   const Path& path = view_.path(from.host, to.host);
   if (path.bytes_per_second <= 0) return engine_.add_delay(0);
-  const RankPlace& source = plan_.ranks[at(from.rank)];
+  const RankPlacement& source = plan_.ranks[at(from.rank)];
   if (view_.host(from.host).devices[at(source.device)].kind == topology::DeviceKind::kGpu) {
-    // GPUs have links of their own; those of one slot send together.
+    // GPUs have links of their own, and those of one slot send together.
     const double rate = path.bytes_per_second * std::min(from.sharers, to.sharers);
     return engine_.add(bytes, rate, {port(from, true), port(to, false)});
   }
@@ -68,7 +68,7 @@ FluidEngine::Resource StepNetwork::shared_link(int index) {
   return entry->second;
 }
 
-/// What leaves (`out`) or reaches the GPUs of a slot inside their host.
+/// The resource for what leaves (`out`) or reaches the GPUs of a slot inside their host.
 FluidEngine::Resource StepNetwork::port(const TransferEnd& end, bool out) {
   const auto [entry, added] = ports_.try_emplace({end.rank, out}, 0);
   if (added)
@@ -76,8 +76,8 @@ FluidEngine::Resource StepNetwork::port(const TransferEnd& end, bool out) {
   return entry->second;
 }
 
-/// Size of the NIC's token bucket. 0 where the NIC stays well below its nominal rate, so that the bucket is
-/// not what limits it.
+/// The size of the NIC's token bucket. 0 where the NIC attains clearly less than its nominal rate, because
+/// then the bucket is not what limits it.
 double StepNetwork::burst(int host, int index) const {
   const topology::Nic& given = view_.host(host).nics[at(index)];
   const double nominal = static_cast<double>(given.rate_bits_per_second) / 8;

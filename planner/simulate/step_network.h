@@ -1,4 +1,5 @@
-// The links of a cluster as resources of the fluid engine, and what each transfer of a step takes of them.
+// The links of a cluster as resources of the fluid engine, and the resources that each transfer of a step
+// uses.
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@
 
 namespace tombolo::planner {
 
-/// Bytes over one pair of NICs, by host and NIC index. Between two hosts routing takes one such pair.
+/// Bytes over one pair of NICs, by index of host and NIC. Between two hosts routing takes one such pair.
 struct Flow {
   int from_host = 0, from_nic = 0, to_host = 0, to_nic = 0;
   double bytes = 0;
@@ -26,13 +27,13 @@ struct TransferEnd {
   int sharers = 1;  ///< how many ranks the slot has
 };
 
-/// Plan, view and engine must outlive it.
+/// `plan`, `view` and `engine` must outlive it.
 class StepNetwork {
  public:
   StepNetwork(const Plan& plan, const ClusterView& view, FluidEngine& engine)
       : plan_(plan), view_(view), engine_(engine) {}
 
-  /// A transfer without its latency; returns the activity of its bytes.
+  /// Adds a transfer without its latency; returns the activity of its bytes.
   FluidEngine::Activity add(const TransferEnd& from, const TransferEnd& to, double bytes);
 
   double latency(int from_host, int to_host) const { return view_.path(from_host, to_host).latency_seconds; }
@@ -44,7 +45,7 @@ class StepNetwork {
  private:
   using Activity = FluidEngine::Activity;
   using Resource = FluidEngine::Resource;
-  /// The pair of NICs by which one host sends to another, and what it takes of the network.
+  /// The pair of NICs over which one host sends to another, and the resources that it uses.
   struct Between {
     Flow flow;
     Resource pair = FluidEngine::kNone, out = FluidEngine::kNone, in = FluidEngine::kNone;

@@ -1,4 +1,4 @@
-// What each rank computes in a step, and what it gives to the stages beside it.
+// What each rank computes in a step, and what it passes to the neighbouring stages.
 #include <algorithm>
 
 #include "planner/model/index.h"
@@ -66,7 +66,7 @@ double StepBuilder::sending_seconds(const Worker& from, const Worker& to, double
   return profile == nullptr || from.host == to.host ? 0 : profile->sending_seconds_per_byte * bytes;
 }
 
-/// Processor seconds for sending what a chunk gives to the virtual stage after it (`way` 1) or before it
+/// Processor seconds for sending what a chunk passes to the virtual stage after it (`way` 1) or before it
 /// (-1).
 double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) const {
   const auto& workers = workers_[at(from.replica)];
@@ -80,7 +80,7 @@ double StepBuilder::sending_seconds(const Worker& from, int chunk, int way) cons
 double StepBuilder::border_bytes(int replica, int stage) const {
   const Stage& sending = plan_.stages(replica)[at(stage)];
   const int copies = std::max(sending.tensor, plan_.stages(replica)[at(stage + 1)].tensor);
-  // Every tensor-parallel rank needs its own copy, unless each holds but its part of the sequence.
+  // Every tensor-parallel rank needs a copy of its own, unless each holds only its part of the sequence.
   return plan_.job.boundary_bytes(sending.first_layer + sending.layers - 1) *
          plan_.pipelines[at(replica)].micro_batch * (plan_.job.sequence_parallel ? 1 : copies);
 }
@@ -91,8 +91,8 @@ void StepBuilder::note_turn(Worker& worker, Activity ended, Activity begun) cons
   worker.after[ended] = begun;
 }
 
-/// The operation that completes a chunk's gradients, layer by layer from the last to the first; the output
-/// projection and the final norm together with the first of these, as trainers announce them.
+/// Appends the operation that completes a chunk's gradients, layer by layer from the last to the first; the
+/// output projection and the final norm are announced together with the first of these, as trainers do.
 auto StepBuilder::append_last(Worker& worker, const Stage& stage, Operation::Kind kind,
                               const std::function<Activity(double)>& append)
     -> std::pair<Activity, Activity> {
@@ -107,7 +107,7 @@ auto StepBuilder::append_last(Worker& worker, const Stage& stage, Operation::Kin
     if (first == FluidEngine::kNone) first = last;
     layer_ready_[at(worker.replica)][at(layer)] = last;
   }
-  // Alone, each copy of the embedding is ready with its neighbour among the layers.
+  // Where nothing is reduced, each copy of the embedding is ready together with the layer next to it.
   if (last_stage) worker.embedding_ready = layer_ready_[at(worker.replica)][at(model_.layers - 1)];
   if (stage.first_layer == 0) worker.embedding_ready = last;
   return {first, last};
@@ -132,8 +132,8 @@ void StepBuilder::add_border(int replica, int stage) {
     engine().order(flow, arrival);
     engine().order(arrival, consumer);
     if (plan_.job.blocking_sends) {
-      // The receiver takes part once it has nothing before this to compute, and the sender goes on when
-      // all is sent.
+      // The receiver takes part once it has nothing to compute before this, and the sender goes on when
+      // everything is sent.
       if (const auto turn = to.before.find(consumer); turn != to.before.end())
         engine().order(turn->second, flow);
       if (const auto turn = from.after.find(produced); turn != from.after.end())
@@ -153,7 +153,7 @@ void StepBuilder::add_border(int replica, int stage) {
         send(after, before, i, produced, source.backward_first[at(i)], previous_gradient);
   }
   if (!plan_.job.blocking_sends) return;
-  // Two that meet to exchange do one after the other: activations, then the gradient that was computed
+  // Two ranks that exchange do so one after the other: activations first, then the gradient that was computed
   // before.
   for (int i = 0; i < pipeline.micro_batches(); ++i)
     if (const auto turn = after.before.find(target.forward[at(i)]); turn != after.before.end())

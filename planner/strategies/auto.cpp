@@ -15,8 +15,8 @@ namespace tombolo::planner {
 
 namespace {
 
-/// The plan of a part of a large cluster, repeated. Nothing where the cluster has no equal parts, or where
-/// the whole does not fit in memory as its parts do.
+/// Plans a part of a large cluster and repeats it. Nothing where the cluster has no equal parts, or where the
+/// whole does not fit in memory although its parts do.
 std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, std::size_t most_ranks) {
   const auto part = condensed(context, job, most_ranks);
   if (!part) return std::nullopt;
@@ -34,10 +34,10 @@ std::optional<Plan> repeated_plan(const SearchContext& context, const Job& job, 
   return plan;
 }
 
-/// The best of what the strategies find, and what each found.
+/// The best plan that the strategies found, and what each of them found.
 struct Found {
   std::optional<Plan> best;
-  std::vector<std::string> by;  ///< for people: "holmes 2.1 s"
+  std::vector<std::string> by;  ///< results for the plan's notes: "holmes 2.1 s"
   std::optional<Error> why;     ///< the first failure
 
   void add(std::string_view name, std::optional<Plan> plan) {

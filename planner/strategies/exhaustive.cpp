@@ -23,7 +23,7 @@ double choose(int from, int count) {
   return std::round(ways);
 }
 
-/// Ways to write `sum` as `parts` whole numbers > 0, in order.
+/// All ways to write `sum` as an ordered sum of `parts` integers > 0.
 std::vector<std::vector<int>> compositions(int sum, int parts) {
   if (parts == 1) return sum >= 1 ? std::vector<std::vector<int>>{{sum}} : std::vector<std::vector<int>>{};
   std::vector<std::vector<int>> all;
@@ -66,7 +66,7 @@ class Exhaustive {
     return sum * static_cast<double>(schedules_.size());
   }
 
-  /// Ways to give every replica rows and a micro-batch that divides them.
+  /// The number of ways to give every replica rows, and a micro-batch that divides them.
   double shares_in_all(int replicas) const {
     std::vector<double> ways(at(job_.global_batch) + 1, 0);
     ways[0] = 1;
@@ -166,9 +166,9 @@ class Exhaustive {
       return;
     }
     for (const Split& split : splits[replica]) {
-      if (split.bound >= best_seconds_) break;  // in rising order
+      if (split.bound >= best_seconds_) break;  // bounds are ascending
       if (!context_.options.uneven_replicas && replica > 0) {
-        // All replicas must be split as the first is.
+        // All replicas must be split like the first.
         std::vector<int> same;
         for (const auto& slot : layout_.replicas[0].slots) same.push_back(slot.layers);
         if (split.layers != same) continue;
@@ -216,7 +216,7 @@ class Exhaustive {
     }
     const SlotCosts costs = slot_costs(plan, context_.view, ranks);
     PassSeconds least = costs.layer;
-    // Where a profile tells layers apart, the shortest is a bound for any.
+    // Where a profile tells layers apart, the time of the shortest is a bound for any.
     if (!costs.layers.empty())
       least =
           *std::ranges::min_element(costs.layers, {}, [](const PassSeconds& pass) { return pass.both(); });

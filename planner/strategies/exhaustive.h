@@ -1,4 +1,4 @@
-// The best of all layouts of few ranks.
+// Finds the best of all layouts for a few ranks.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,14 @@
 
 namespace tombolo::planner {
 
-/// How many layouts exhaustive_plan() would look at, at most; infinite where it cannot (more than 6 ranks).
+/// The most layouts that exhaustive_plan() would consider; infinite where it cannot search (more than 6
+/// ranks).
 double layouts_in_all(const SearchContext& context, const Job& job);
 
-/// The best of all layouts: every division of the ranks into groups inside of hosts, of these into ordered
-/// pipelines, every split of the layers and of the rows, all micro-batches, schedules and recomputations
-/// that the job leaves open. Layouts that differ by exchangeable devices only, and those whose lower bound is
-/// no better than what is known (`limit` seconds to begin with), are left out.
+/// The best of all layouts: every division of the ranks into groups inside hosts, of these groups into
+/// ordered pipelines, every split of the layers and of the rows, and all micro-batches, schedules and
+/// recomputations that the job leaves open. Layouts are left out that differ only by exchangeable devices,
+/// and those whose lower bound is no better than the best known time (`limit` seconds at first).
 std::optional<Plan> exhaustive_plan(const SearchContext& context, const Job& job, double limit);
 
 }  // namespace tombolo::planner

@@ -1,6 +1,6 @@
 // FlashFlex (arXiv 2409.01143): replicas of different shape. Each type of host has its own tensor degree;
-// hosts, or equal slices of them, are divided among pipelines; layers go by speed within memory, rows by the
-// pipelines' speed. Shapes are ranked by an estimate, and the best are simulated.
+// hosts, or equal slices of them, are divided among pipelines; layers follow speed within memory, rows follow
+// the pipelines' speed. Shapes are ranked by an estimate, and the best are simulated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,11 +25,11 @@ class ShapeSearch {
         estimator_(context, job, pools_),
         scorer_(context, job) {}
 
-  /// The plan that is best by simulation.
+  /// The plan that is fastest in simulation.
   std::optional<Plan> run() {
     constexpr std::size_t kAgain = 3;
     simulate(first_shapes());
-    // What is best by estimate often is not in truth, so that the search goes on from what is.
+    // The best by estimate is often not the best in simulation, so the search goes on from the latter.
     std::ranges::stable_sort(simulated_, {}, &Ranked::seconds);
     std::vector<Ranked> again;
     for (std::size_t i = 0; i < std::min(kAgain, simulated_.size()); ++i) {
@@ -43,8 +43,7 @@ class ShapeSearch {
   }
 
  private:
-  /// The two shapes that the estimate ranks best for each number of replicas, and what annealing makes of
-  /// each.
+  /// The two shapes that the estimate ranks best for each number of replicas, each improved by annealing.
   std::vector<Ranked> first_shapes() {
     constexpr std::size_t kStarts = 8, kColumns = 48;
     std::vector<Ranked> all = column_shapes(context_, job_, pools_, estimator_, kColumns);
@@ -75,11 +74,11 @@ class ShapeSearch {
   }
 
   void simulate(std::vector<Ranked> shapes) {
-    // Estimates were seldom off by more than a tenth.
+    // In tests estimates were seldom wrong by more than a tenth.
     constexpr double kDoubt = 1.15;
     std::ranges::stable_sort(shapes, {}, &Ranked::seconds);
     for (const Ranked& ranked : shapes) {
-      // Several starts may lead to one end.
+      // Several starts may lead to the same shape.
       const bool known = std::ranges::any_of(seen_, [&](const Shape& one) { return one == ranked.shape; });
       if (known || ranked.seconds > kDoubt * best_seconds_) continue;
       seen_.push_back(ranked.shape);
@@ -107,7 +106,8 @@ class ShapeSearch {
 std::optional<Plan> flashflex_plan(const SearchContext& context, const Job& job) {
   std::optional<Plan> plan = ShapeSearch(context, job).run();
   if (!plan) return std::nullopt;
-  // A simulation takes about as long as there are ranks, and so do the moves that are worth one.
+  // The time of a simulation grows with the number of ranks, and so does the number of moves that are worth
+  // one.
   const auto ranks = static_cast<std::int64_t>(context.launcher_slots.size());
   *plan = improved_plan(context, job, *plan, std::clamp<std::int64_t>(60'000 / (ranks * ranks), 3, 60));
   plan->notes.push_back(

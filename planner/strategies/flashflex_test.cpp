@@ -48,7 +48,7 @@ TEST(FlashFlex, AndAutoLeaveSlowDevicesOutWhereTheyMay) {
     const Plan some = make_plan(cluster, job, options);
     EXPECT_LT(some.prediction.step_seconds, 0.8 * all.prediction.step_seconds);
     ASSERT_EQ(some.ranks.size(), 4u);
-    for (const RankPlace& place : some.ranks) EXPECT_EQ(place.host, "fast0");
+    for (const RankPlacement& place : some.ranks) EXPECT_EQ(place.host, "fast0");
     EXPECT_EQ(some.left_out, (std::vector<IdleDevice>{{"slow0", 0}, {"slow0", 1}}));
     EXPECT_NE(some.notes.back().find("left out: 2 test of slow0: one layer takes"), std::string::npos)
         << some.notes.back();

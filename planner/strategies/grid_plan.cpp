@@ -27,12 +27,12 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
 
   std::ranges::stable_sort(candidates, {}, &Candidate::bound);
   Candidate* best = nullptr;
-  std::string unlinked;  // why a layout cannot talk
+  std::string unlinked;  // why a layout cannot communicate
   std::size_t simulated = 0;
   for (Candidate& candidate : candidates) {
     Prediction& prediction = candidate.plan.prediction;
-    // A later layout must be faster by more than rounding, so that their order alone decides between equal
-    // ones.
+    // A later layout must be faster by more than rounding, so that among equal ones the first is always
+    // taken.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     if (candidate.bound >= limit) continue;
     const auto simulation = simulate_if_linked(candidate.plan, context.view, limit, &unlinked);

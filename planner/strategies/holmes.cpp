@@ -1,4 +1,4 @@
-// Holmes (arXiv 2312.03549): clusters, sorted by NIC kind, fill whole stages; layers by attained speed.
+// Holmes (arXiv 2312.03549): clusters, sorted by NIC kind, fill whole stages; layers follow attained speed.
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Ranks sorted by (NIC kind inside their cluster, cluster, rank) before Megatron's rule, so that clusters
-/// fill whole stages wherever data x tensor divides their size.
+/// Sorts ranks by (NIC kind inside their cluster, cluster, rank) before it applies Megatron's rule, so that
+/// clusters fill whole stages wherever data x tensor divides their size.
 Placement place_by_nic_kind(const ClusterView& view, const std::vector<LauncherSlot>& slots,
                             const Grid& grid) {
   const auto kinds = cluster_kinds(view, slots);
@@ -45,7 +45,7 @@ constexpr GridRule kHolmesRule{.place = place_by_nic_kind,
                                .moves_layers = true,
                                .keeps_groups_inside_kinds = true};
 
-/// Which cluster holds which stages.
+/// Describes which cluster holds which stages.
 std::string spans_text(const SearchContext& context, const Job& job) {
   const Placement placement =
       place_by_nic_kind(context.kinds_view, context.launcher_slots, {job.pipeline, job.data, job.tensor});

@@ -29,7 +29,7 @@ Job two_by_two(int layers, int rows = 16) {
 /// The clusters of the ranks of a stage.
 std::set<std::string> names_of_stage(const Plan& plan, const topology::ClusterFile& cluster, int stage) {
   std::set<std::string> clusters;
-  for (const RankPlace& place : plan.ranks)
+  for (const RankPlacement& place : plan.ranks)
     if (place.stage == stage) clusters.insert(cluster.find_host(place.host)->cluster);
   return clusters;
 }

@@ -36,14 +36,14 @@ class LocalSearch {
     if (spent()) return false;
     ++looks_;
     const double seconds = scorer_.seconds(layout, seconds_);
-    // It must be shorter by more than rounding, or equal layouts would take turns for ever.
+    // The step must be shorter by more than rounding, or equal layouts would alternate for ever.
     if (seconds >= seconds_ * (1 - 1e-9)) return false;
     best_ = layout;
     seconds_ = seconds;
     return true;
   }
 
-  /// A change of one replica, or the same change of all where they must stay alike.
+  /// Applies a change to one replica, or the same change to all where they must stay alike.
   template <typename Change>
   bool take_changed(std::size_t replica, const Change& change) {
     Layout next = best_;
@@ -122,7 +122,7 @@ class LocalSearch {
     return any;
   }
 
-  /// Exchanges ranks of different hosts; within a host of like devices that would change nothing.
+  /// Exchanges ranks of different hosts; within a host of alike devices that would change nothing.
   bool swap_ranks() {
     bool any = false;
     std::vector<int*> slots;

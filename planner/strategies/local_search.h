@@ -1,4 +1,4 @@
-// Small moves from a plan on, as long as a step gets shorter.
+// Makes small changes to a plan, as long as a step gets shorter.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace tombolo::planner {
 
-/// Moves from `start` on that make a step shorter, until none does or `most` layouts have been simulated:
-/// exchange two ranks, move a layer or a micro-batch, other rows per micro-batch, schedule or recomputation.
+/// Applies changes to `start` that make a step shorter, until none does or `most` layouts have been
+/// simulated: exchange two ranks, move a layer or a micro-batch, use other rows per micro-batch, another
+/// schedule or recomputation.
 Plan improved_plan(const SearchContext& context, const Job& job, const Plan& start, std::int64_t most);
 
 }  // namespace tombolo::planner

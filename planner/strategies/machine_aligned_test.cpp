@@ -18,7 +18,7 @@ TEST(MachineAligned, TakesWholeHostsAndEqualRows) {
   const auto plan = machine_aligned_plan(setting.context, setting.job);
   ASSERT_TRUE(plan);
   std::map<std::string, std::set<int>> replicas;
-  for (const RankPlace& place : plan->ranks) replicas[place.host].insert(place.replica);
+  for (const RankPlacement& place : plan->ranks) replicas[place.host].insert(place.replica);
   for (const auto& [host, of_host] : replicas) EXPECT_EQ(of_host.size(), 1u) << host;
   for (const Pipeline& pipeline : plan->pipelines) {
     EXPECT_EQ(pipeline.rows, plan->pipelines.front().rows);

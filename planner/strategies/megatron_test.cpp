@@ -30,7 +30,7 @@ TEST(Megatron, TakesRanksInLauncherOrder) {
   options.rank_hosts = {"a0", "b0", "a1", "b1"};
   const Plan plan = make_plan(pairs_of_hosts(), job_of(8), options);
   for (int rank = 0; rank < 4; ++rank) {
-    const RankPlace& place = plan.ranks[static_cast<std::size_t>(rank)];
+    const RankPlacement& place = plan.ranks[static_cast<std::size_t>(rank)];
     EXPECT_EQ(place.host, options.rank_hosts[static_cast<std::size_t>(rank)]);
     EXPECT_EQ(place.stage, rank / 2);
     EXPECT_EQ(place.replica, rank % 2);

@@ -1,5 +1,5 @@
-// Pipette (arXiv 2405.18093): every grid of stages, replicas, tensor degree and micro-batch, equal stages;
-// groups that share layers are placed by what the links between them attain.
+// Pipette (arXiv 2405.18093): every grid of stages, replicas, tensor degree and micro-batch, with equal
+// stages; groups that share layers are placed by the rates that the links between them attain.
 #include <algorithm>
 #include <cmath>
 
@@ -14,13 +14,13 @@ namespace tombolo::planner {
 
 namespace {
 
-/// The candidate's tensor-parallel groups in the order of their pipeline slots.
+/// A candidate's tensor-parallel groups, in the order of their pipeline slots.
 struct Workers {
   std::vector<std::vector<int>> ranks;
   DedicationCosts costs;
 };
 
-/// What sending takes between each two hosts with ranks, looked up once for all candidates.
+/// The times of sending between each two hosts with ranks, looked up once for all candidates.
 class HostPaths {
  public:
   explicit HostPaths(const SearchContext& context) : site_of_(context.view.cluster().hosts.size(), -1) {
@@ -53,7 +53,7 @@ class HostPaths {
   }
 
  private:
-  /// Long where no link is known, so that the search avoids it.
+  /// The cost is very high where no link is known, so that the search avoids it.
   struct PathCost {
     double seconds_per_byte = 0, latency_seconds = 1e9;
   };
@@ -69,7 +69,7 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
   for (int stage = 0; stage < job.pipeline; ++stage)
     for (int replica = 0; replica < job.data; ++replica)
       workers.ranks.push_back(slots[at(replica)][at(stage)]);
-  // One of every `pipeline` micro-batches pays for the hops: Pipette's hidden critical path.
+  // One of every `pipeline` micro-batches pays for the hops, on what Pipette calls the hidden critical path.
   const double turns = std::max(1.0, std::floor(static_cast<double>(plan.micro_batches()) / job.pipeline));
   const double activations = turns * job.model.boundary_bytes() * job.micro_batch * job.tensor;
   const double gradients = 2.0 * (job.data - 1) / job.data * job.gradient_bytes() *
@@ -85,7 +85,7 @@ Workers workers_of(const SearchContext& context, const HostPaths& paths, const P
   return workers;
 }
 
-/// Puts the workers where the search wants them.
+/// Moves the workers to the slots that the search chose.
 Plan dedicated(const SearchContext& context, const HostPaths& paths, const Plan& plan, int rounds) {
   Workers workers = workers_of(context, paths, plan);
   WorkerOrder order(workers.ranks.size());
@@ -96,7 +96,7 @@ Plan dedicated(const SearchContext& context, const HostPaths& paths, const Plan&
     for (int replica = 0; replica < plan.job.data; ++replica) {
       const auto& ranks = workers.ranks[at(order[at(stage * plan.job.data + replica)])];
       for (std::size_t tensor = 0; tensor < ranks.size(); ++tensor) {
-        RankPlace& place = result.ranks[at(ranks[tensor])];
+        RankPlacement& place = result.ranks[at(ranks[tensor])];
         place.stage = stage;
         place.replica = replica;
         place.tensor = static_cast<int>(tensor);
@@ -119,7 +119,8 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
   const HostPaths paths(context);
   std::optional<Plan> best;
   const auto consider = [&](Plan plan) {
-    if (missing_memory(plan, context.view).bytes > 0) return;  // devices may differ
+    // devices may differ, so the new order may not fit
+    if (missing_memory(plan, context.view).bytes > 0) return;
     const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     if (lower_bound(plan, context.view) >= limit) return;
     const auto simulation = simulate_if_linked(plan, context.view, limit);
@@ -129,7 +130,7 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     best = std::move(plan);
   };
   for (Candidate& candidate : candidates) {
-    // Where devices differ, another order may have a lower bound; equal stages make that no gain.
+    // Where devices differ, another order may have a lower bound; but with equal stages that is no gain.
     if (candidate.bound >= (best ? best->prediction.step_seconds : context.limit_seconds)) continue;
     Plan placed = dedicated(context, paths, candidate.plan, kRounds);
     consider(std::move(candidate.plan));

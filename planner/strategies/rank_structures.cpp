@@ -26,7 +26,7 @@ class StructureSearch {
   }
 
  private:
-  /// Pipelines in every order: gradients go round a ring in it.
+  /// Adds a pipeline. Pipelines are tried in every order, because gradients go around a ring in that order.
   void add_pipeline(std::vector<bool>& used, Structure& structure) {
     const bool all = std::ranges::find(used, false) == used.end();
     if (all || (context_.options.may_leave_out && !structure.empty())) keep(structure);

@@ -10,8 +10,8 @@
 
 namespace tombolo::planner {
 
-// The list, in the order of help texts and of `auto`, which takes the earlier of two equally fast plans. Each
-// file defines NAME_strategy.
+// This list has the order of help texts and of `auto`, which takes the earlier of two equally fast plans.
+// Each file defines NAME_strategy.
 #define TOMBOLO_PLANNER_STRATEGIES(LIST) \
   LIST(holmes)                           \
   LIST(megatron)                         \
@@ -55,7 +55,8 @@ std::string alternatives(const std::vector<std::string_view>& names) {
 
 namespace {
 
-/// What the prediction assumes. `auto` returns plans of the others, which have these notes already.
+/// Notes the assumptions of the prediction. Plans that `auto` returns are those of other strategies and have
+/// these notes already.
 void note_conditions(const SearchContext& context, Plan& plan) {
   const auto note = [&](std::string text) {
     if (std::ranges::find(plan.notes, text) == plan.notes.end()) plan.notes.push_back(std::move(text));
@@ -85,7 +86,8 @@ std::optional<Plan> plan_by(const Strategy& strategy, const SearchContext& conte
     return plan;
   }
   if (context.limit_seconds < Scorer::kNever) return std::nullopt;
-  // What would make a search find something, the default strategy says when it has no plan either.
+  // The default strategy's error says what would make a search succeed, so it is tried when this one has no
+  // plan.
   const Strategy& other = *strategies().front();
   ask(other, context, job);
   fail(Cause::kInvalidUsage,

@@ -1,4 +1,4 @@
-// Runs the scripts that start a plan, with launchers that write down what they are told.
+// Runs the scripts that start a plan, with stand-ins for the launchers that write down their arguments.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace tombolo::planner::testing {
 
-/// A folder with programs that stand in for the launchers.
+/// A folder of programs that stand in for the launchers.
 class LaunchScripts : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// What the searches are held against: random clusters and jobs, and a search that leaves nothing out.
+// What the searches are tested against: random clusters and jobs, and a search that leaves nothing out.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   return job;
 }
 
-/// A cluster and a job with what searches need of them.
+/// A cluster and a job, with everything that searches need of them.
 struct SearchSetting {
   explicit SearchSetting(topology::ClusterFile its_cluster, Job its_job)
       : cluster(std::move(its_cluster)),
@@ -88,8 +88,9 @@ inline topology::ClusterFile gpu_cluster(const std::vector<ClusterSpec>& specs, 
   return cluster;
 }
 
-/// Every layout, without bounds and without symmetry: an order of all ranks, cut into groups and pipelines in
-/// every way, with every split of layers and rows; where ranks may be left out, every beginning of it too.
+/// Tries every layout, without bounds and without symmetry: each order of all ranks, cut into groups and
+/// pipelines in every way, with every split of layers and rows; where ranks may be left out, every beginning
+/// of each order too.
 class Everything {
  public:
   Everything(const topology::ClusterFile& cluster, const Job& job, bool may_leave_out = false)

@@ -1,4 +1,4 @@
-// What a strategy's plan takes, checked for being what it says.
+// Runs a strategy and checks that its plan is what it says.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace tombolo::planner::testing {
 
-/// The plan as it is after it was written to a file.
+/// The plan after it was written to a file and read back.
 inline Plan written_and_loaded(const Plan& plan) {
   // The process id keeps test programs that run side by side apart.
   const auto path =
@@ -26,8 +26,8 @@ inline Plan written_and_loaded(const Plan& plan) {
   return again;
 }
 
-/// Seconds of a step by that strategy; Scorer::kNever where it has no plan. What is promised must be what the
-/// plan gives, read back from its file and simulated anew.
+/// Seconds of a step of that strategy's plan; Scorer::kNever where it has none. Checks that the plan gives
+/// what it promises, when it is read back from its file and simulated anew.
 inline double seconds_by(const topology::ClusterFile& cluster, const Job& job, std::string_view strategy) {
   PlanOptions options;
   options.strategy = strategy;

@@ -10,8 +10,8 @@
 namespace tombolo::probe {
 namespace {
 
-/// Numbers the groups of hosts on a fabric: hosts joined by measured links, directly or over others, have one
-/// number.
+/// Numbers the groups of hosts on a fabric: hosts that measured links join, directly or through others, have
+/// the same number.
 std::map<std::string, std::size_t> groups_of(const topology::ClusterFile& cluster, const std::string& fabric,
                                              const std::set<std::string>& hosts) {
   auto is_on = [&](const std::string& host_name, const std::string& nic_name) {
@@ -40,7 +40,7 @@ bool is_used(const topology::ClusterFile& cluster, const std::string& fabric) {
   return std::ranges::any_of(cluster.hosts, [&](const auto& host) { return lies_on(host, fabric); });
 }
 
-/// "F-A" where the group is all that cluster A has on F, else "F-a0".
+/// Names the fabric of a group: "F-A" where the group is all that cluster A has on F, else "F-a0".
 std::string name_for(const topology::ClusterFile& cluster, const std::string& fabric,
                      const std::vector<std::string>& group, const std::vector<std::string>& taken) {
   const std::string& name = cluster.find_host(group.front())->cluster;
@@ -63,8 +63,8 @@ void rename(topology::ClusterFile& cluster, const std::string& host_name, const 
   }
 }
 
-/// Declares the new names unreachable from each other. What was declared for the old name holds for each of
-/// them.
+/// Declares the new names unreachable from each other. What was declared for the old name is declared for
+/// each of them.
 void declare(topology::ClusterFile& cluster, const std::string& old_name,
              const std::vector<std::string>& names) {
   auto before = std::exchange(cluster.unreachable, {});

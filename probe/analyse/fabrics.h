@@ -1,4 +1,4 @@
-// Telling apart fabrics that were taken for one. Pure.
+// Separates fabrics that have one name but do not reach each other. Pure.
 #pragma once
 
 #include <string>

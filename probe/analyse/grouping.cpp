@@ -13,10 +13,11 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// A node of the tree of merges: a point, or two nodes and the logarithm of the distance between them.
+/// A node of the tree of merges: a point, or a merge of two nodes with the logarithm of the distance between
+/// them.
 struct Merge {
   std::size_t left = 0, right = 0;
-  double height = -std::numeric_limits<double>::infinity();  // a point's: nearer than anything
+  double height = -std::numeric_limits<double>::infinity();  // a point's value is below any distance
   std::vector<std::size_t> members;
 };
 
@@ -73,7 +74,7 @@ class Tree {
     }
   }
 
-  /// The largest parts of a node that were merged at most at `height`.
+  /// The largest parts of a node whose merges are all at or below `height`.
   void parts_below(std::size_t node, double height, std::vector<std::size_t>& parts) const {
     if (nodes_[node].height <= height) {
       parts.push_back(node);
@@ -101,8 +102,8 @@ class Tree {
     add_loose(loose);
   }
 
-  /// Points that are near no other: they make one group, unless some of them are markedly farther from each
-  /// other than from what is nearest to them.
+  /// Adds points that are near no other: they make one group, unless some of them are markedly farther from
+  /// each other than from what is nearest to them.
   void add_loose(const std::vector<std::size_t>& points) {
     const auto nearest = [&](std::size_t point) {
       double least = std::numeric_limits<double>::infinity();

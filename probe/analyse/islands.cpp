@@ -14,10 +14,11 @@
 namespace tombolo::probe {
 namespace {
 
-// About the size of a micro-batch's activations or of a bucket of gradients.
+// The size of message by which distances are compared: about that of a micro-batch's activations or of a
+// bucket of gradients.
 constexpr double kMessageBytes = 1 << 20;
-// The distance where nothing was measured, in slowest links: farther than any link, but not so far that the
-// differences between links vanish.
+// The distance of two hosts without a measured link, as a multiple of the slowest link's: farther than any
+// link, but not so far that the differences between links vanish.
 constexpr double kUnreached = 1000;
 
 using Names = std::vector<std::string>;
@@ -37,7 +38,7 @@ const topology::Nic* nic_of(const topology::ClusterFile& cluster, const std::str
   return nic == host->nics.end() ? nullptr : &*nic;
 }
 
-/// The best links between the hosts that links name.
+/// The best links between those hosts that links mention.
 class BestLinks {
  public:
   explicit BestLinks(const topology::ClusterFile& cluster) {
@@ -68,7 +69,7 @@ class BestLinks {
     const BestLink* link = find(from, to);
     return link != nullptr ? link->seconds : kUnreached * slowest_;
   }
-  /// The median rate from one set of hosts to another; 0 where none reaches any.
+  /// The median rate from one set of hosts to another; 0 where no link joins them.
   double typical(const Names& from, const Names& to) const {
     std::vector<double> rates;
     for (const std::string& a : from)
@@ -97,48 +98,48 @@ Names without(const Names& all, const Names& some) {
 }
 
 /// The hosts of one cluster that are on one island.
-struct Part {
+struct IslandMembers {
   const Island* island = nullptr;
   Names hosts;
 };
 
-std::vector<Part> parts_of(const topology::ClusterFile& cluster, const std::string& name,
-                           const std::vector<Island>& islands) {
-  std::vector<Part> parts;
+std::vector<IslandMembers> members_by_island(const topology::ClusterFile& cluster, const std::string& name,
+                                             const std::vector<Island>& islands) {
+  std::vector<IslandMembers> members;
   for (const Island& island : islands) {
-    Part part{&island, {}};
+    IslandMembers here{&island, {}};
     for (const std::string& host : island.hosts)
-      if (cluster.find_host(host)->cluster == name) part.hosts.push_back(host);
-    if (!part.hosts.empty()) parts.push_back(std::move(part));
+      if (cluster.find_host(host)->cluster == name) here.hosts.push_back(host);
+    if (!here.hosts.empty()) members.push_back(std::move(here));
   }
-  return parts;
+  return members;
 }
 
-void compare_cluster(const BestLinks& links, const std::string& name, const std::vector<Part>& parts,
-                     std::vector<std::string>& findings) {
-  if (parts.size() == 1 && !parts[0].island->close && parts[0].hosts.size() > 1) {
-    const Names& hosts = parts[0].hosts;
+void compare_cluster(const BestLinks& links, const std::string& name,
+                     const std::vector<IslandMembers>& members, std::vector<std::string>& findings) {
+  if (members.size() == 1 && !members[0].island->close && members[0].hosts.size() > 1) {
+    const Names& hosts = members[0].hosts;
     findings.push_back(fmt::format(
         "hosts {} stand in cluster {}, but reach the others about as fast ({}) as each other ({})",
         fmt::join(hosts, " "), name, rate_text(links.typical(hosts, without(links.hosts(), hosts))),
         rate_text(links.typical(hosts, hosts))));
   }
-  if (parts.size() < 2) return;
+  if (members.size() < 2) return;
   std::vector<std::string> texts;
   double between = 0;
-  for (const Part& part : parts) {
-    const double inside = links.typical(part.hosts, part.hosts);
-    texts.push_back(fmt::format("{}{}", fmt::join(part.hosts, " "),
+  for (const IslandMembers& here : members) {
+    const double inside = links.typical(here.hosts, here.hosts);
+    texts.push_back(fmt::format("{}{}", fmt::join(here.hosts, " "),
                                 inside > 0 ? fmt::format(" ({} inside)", rate_text(inside)) : std::string()));
-    for (const Part& other : parts)
-      if (&other != &part) between = std::max(between, links.typical(part.hosts, other.hosts));
+    for (const IslandMembers& other : members)
+      if (&other != &here) between = std::max(between, links.typical(here.hosts, other.hosts));
   }
   findings.push_back(fmt::format("cluster {} falls into islands: {}; between them {}", name,
                                  fmt::join(texts, " | "), rate_text(between)));
 }
 
-/// Reports several clusters on one island. At least one of them must have two hosts there: with one host each
-/// there is nothing to compare the rate between clusters with.
+/// Reports several clusters on one island. At least one of them must have two hosts there, because otherwise
+/// there is no rate inside a cluster with which to compare the rate between clusters.
 void compare_island(const topology::ClusterFile& cluster, const BestLinks& links, const Island& island,
                     std::vector<std::string>& findings) {
   if (!island.close) return;
@@ -232,7 +233,7 @@ void name_clusters(topology::ClusterFile& cluster, const std::vector<Island>& is
       host.cluster = name;
     }
   }
-  std::string rest;  // the cluster of hosts of which nothing was measured
+  std::string rest;  // the cluster for hosts of which no link was measured
   for (topology::Host& host : cluster.hosts) {
     if (!host.cluster.empty()) continue;
     if (rest.empty()) rest = next_name();
@@ -245,7 +246,7 @@ std::vector<std::string> compare_islands(const topology::ClusterFile& cluster,
   const BestLinks links(cluster);
   std::vector<std::string> findings;
   for (const std::string& name : cluster.clusters())
-    compare_cluster(links, name, parts_of(cluster, name, islands), findings);
+    compare_cluster(links, name, members_by_island(cluster, name, islands), findings);
   for (const Island& island : islands) compare_island(cluster, links, island, findings);
   compare_fabrics(cluster, islands, findings);
   return findings;

@@ -10,15 +10,17 @@
 namespace tombolo::probe {
 namespace {
 
-// Two pairs on one link attain half each. This limit leaves room on both sides for a busy machine's noise.
+// Two pairs on one link attain half each. This limit leaves room on both sides for the noise of a busy
+// machine.
 constexpr double kClearlyLess = 0.75;
-// Pairs that are loaded at once do not end at the same moment, so that their sum comes out a little high.
+// Pairs that are loaded at once do not end at the same moment, so their sum comes out a little too high.
 constexpr double kSameSpeed = 1.2;
-// A NIC pair much slower than the fastest would lose little to it on one line.
+// A NIC pair that is slower than this share of the fastest would lose too little to it on one port to be
+// noticed.
 constexpr double kTooSlowToTell = 0.4;
 
-/// The NIC pairs of a sample that lost speed. A single one shares with no other. Of two whose sum is too
-/// little both lost: two streams on one line seldom get the same, and one may keep nearly all of it.
+/// The NIC pairs of a sample that lost speed. A single one shares with no other. Of two pairs whose sum is
+/// too little, both lost: two streams on one port seldom get equal rates, and one may keep nearly all of it.
 LoadSample pairs_that_lost(const PortSample& sample, std::set<std::size_t>& from, std::set<std::size_t>& to) {
   std::vector<std::size_t> pairs;
   LoadSample able, lost;
@@ -40,11 +42,11 @@ LoadSample pairs_that_lost(const PortSample& sample, std::set<std::size_t>& from
   return lost;
 }
 
-/// What one host lost with one other host at the far end.
+/// What one host lost in speed when it was measured with one other host.
 struct Loss {
   std::size_t other = 0;
   std::set<std::size_t> mine, theirs;  // NICs
-  std::optional<double> rate;          // nothing: its NICs do not share
+  std::optional<double> rate;          // nothing where its NICs do not share
 };
 
 std::vector<topology::NicName> names_of(const topology::Host& host, const std::set<std::size_t>& nics) {
@@ -53,7 +55,7 @@ std::vector<topology::NicName> names_of(const topology::Host& host, const std::s
   return names;
 }
 
-/// All NICs of other hosts that these NICs reach.
+/// All NICs of other hosts that these NICs can reach.
 std::vector<topology::NicName> reached_by(const std::vector<topology::Host>& hosts, std::size_t mine,
                                           const std::set<std::size_t>& nics) {
   std::vector<topology::NicName> names;
@@ -80,7 +82,7 @@ bool shares_with_all(const std::vector<Loss>& seen) {
   return std::ranges::all_of(seen, [](const Loss& one) { return one.rate.has_value(); });
 }
 
-/// NICs that lost speed with every other host; `rate` becomes the most that they carried.
+/// The NICs that lost speed with every other host; sets `rate` to the most that they carried together.
 std::set<std::size_t> always_lost(const std::vector<Loss>& seen, double& rate) {
   std::set<std::size_t> nics = seen.front().mine;
   for (const Loss& one : seen) {
@@ -104,7 +106,7 @@ std::optional<double> shared_rate(const LoadSample& sample) {
   const double together = sum_of(sample.together);
   if (together <= 0 || together >= kClearlyLess * sum_of(sample.alone)) return std::nullopt;
   const double best = *std::ranges::max_element(sample.alone);
-  // No link carries less because more pairs use it: the hosts were busy with something else.
+  // A link does not carry less because more pairs use it, so the hosts were busy with something else.
   if (together < kClearlyLess * best) return std::nullopt;
   return together > kSameSpeed * best ? together : best;
 }
@@ -132,7 +134,8 @@ std::vector<topology::SharedLink> find_shared_ports(const std::vector<topology::
       auto others = reached_by(hosts, host, nics);
       if (seen.size() == 1) {
         const Loss& only = seen.front();
-        // Reported once, for the sender; and not at all where other hosts tell whether the far end shares.
+        // The port is reported once, for the sender, and not at all where other hosts show whether the far
+        // end shares.
         if (!out || receiving[only.other].size() > 1) continue;
         others = names_of(hosts[only.other], only.theirs);
       }
@@ -147,7 +150,7 @@ std::vector<topology::SharedLink> find_shared_ports(const std::vector<topology::
 }
 
 void raise_to_alone(std::vector<topology::Link>& links, const topology::SharedLink& shared, double alone) {
-  // What a NIC attains beside the shared link.
+  // The most that each NIC attains outside the shared link.
   std::map<std::pair<std::string, std::string>, double> out, in;
   const auto crosses = [&](const topology::Link& link) {
     return shared.carries(link.from_host, link.from_nic, link.to_host, link.to_nic);

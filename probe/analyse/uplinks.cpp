@@ -12,14 +12,14 @@
 namespace tombolo::probe {
 namespace {
 
-/// The first NIC of a host that joins the load's fabric.
+/// The first NIC of a host on the load's fabric.
 std::optional<std::size_t> nic_of(const topology::Host& host, const UplinkLoad& load) {
   for (std::size_t n = 0; n < host.nics.size(); ++n)
     if (joins(host.nics[n], load.kind, load.fabric)) return n;
   return std::nullopt;
 }
 
-/// Pairs the group's hosts with hosts of the others in turn, each host in one pair at most.
+/// Pairs the group's hosts with hosts of the other groups in turn, each host in at most one pair.
 void add_pairs(const std::vector<topology::Host>& hosts, const std::vector<HostGroup>& groups,
                UplinkLoad& load) {
   std::vector<std::size_t> next(load.others.size());  // the next free host of each other group
@@ -71,7 +71,7 @@ std::optional<double> uplink_rate(const UplinkLoad& load, const std::vector<Upli
     double pairs = 0, sum = 0;
     for (std::size_t pair = 0; pair < load.pairs.size(); ++pair) {
       if (load.other_of[pair] != other) continue;
-      if (together[pair] <= 0) return std::nullopt;  // a failed pair tells nothing
+      if (together[pair] <= 0) return std::nullopt;  // nothing follows where a pair failed
       ++pairs;
       sum += together[pair];
     }

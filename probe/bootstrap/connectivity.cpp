@@ -14,7 +14,7 @@ using transport::Endpoint;
 
 constexpr int kPollMilliseconds = 20;
 
-/// The connection to one other rank. The lower rank of the two connects.
+/// An attempt to connect to one other rank. The lower rank of the two connects.
 struct Attempt {
   ConnectivityResult result;
   std::unique_ptr<transport::Connecting> connecting;
@@ -67,7 +67,8 @@ class ConnectivityCheck {
       wait(deadline);
     }
     give_up(deadline);
-    // Connections stay open until no rank tries any more: an end that closes early would look like a failure.
+    // Connections stay open until every rank has finished its attempts: an end that closes early would look
+    // like a failure.
     group.gather("paired", "", options_.deadline * 2);
     std::vector<ConnectivityResult> results;
     for (Attempt& attempt : attempts_) results.push_back(std::move(attempt.result));
@@ -77,7 +78,7 @@ class ConnectivityCheck {
  private:
   void start() {
     if (options_.routing == collectives::Routing::kShared) {
-      // A rank without any NIC fails in each of its pairs. It has no say in the kind that the others share.
+      // A rank without any NIC fails in each of its pairs. It does not influence which kind the others share.
       std::vector<Endpoint> present;
       for (const auto& endpoint : endpoints_)
         if (endpoint) present.push_back(*endpoint);

@@ -1,5 +1,5 @@
-// Whether every pair of ranks can connect. A pair that cannot is a finding here; a communicator would fail as
-// a whole.
+// Tests whether every pair of ranks can connect. A pair that cannot is a finding here, while a communicator
+// would fail as a whole.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct ConnectivityResult {
 };
 
 /// Collective. All pairs connect at the same time, by `options.router`'s rules and `options.routing`; a pair
-/// that cannot is given up after half of `options.deadline`. Returns a result for every other rank, by rank.
-/// The connections are closed again. Throws only when a rank is gone.
+/// that cannot connect is given up after half of `options.deadline`. Returns a result for every other rank,
+/// by rank. The connections are closed again. Throws only when a rank is gone.
 std::vector<ConnectivityResult> check_connectivity(RendezvousGroup& group,
                                                    const collectives::Options& options);
 

@@ -37,7 +37,7 @@ RendezvousGroup::~RendezvousGroup() {
       for (int other = 1; other < size_; ++other) store_->get(key_of("left", other), deadline);
     }
   } catch (const Error&) {
-    // A rank that died cannot say that it leaves. Nothing depends on it any more.
+    // A rank that died cannot say that it leaves. Nothing needs the store any more.
   }
 }
 

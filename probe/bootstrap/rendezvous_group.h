@@ -1,5 +1,5 @@
-// What ranks do before, and without, any connection between two of them; the folder bootstrap/ owns it. This
-// file: texts between ranks over the rendezvous store alone.
+// The folder bootstrap/ owns what ranks do before, and without, any connection between two of them. This file
+// exchanges texts between ranks over the rendezvous store alone.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,25 @@
 
 namespace tombolo::probe {
 
-/// One thread. Rank 0 runs the store as long as its object lives. A communicator over the same ranks that is
-/// made meanwhile uses that store (with_store()).
+/// Used by one thread. Rank 0 runs the store as long as its object lives. A communicator of the same ranks
+/// that is made in that time uses that store (with_store()).
 class RendezvousGroup {
  public:
   /// Collective over `options.identity`. Throws as Store::connect does.
   explicit RendezvousGroup(const collectives::Options& options);
-  /// Collective. Rank 0 waits for the others for at most 5 s, so that its store outlives their last calls.
+  /// Collective. Rank 0 waits up to 5 s for the others, so that its store outlives their last calls.
   ~RendezvousGroup();
   RendezvousGroup(const RendezvousGroup&) = delete;
   RendezvousGroup& operator=(const RendezvousGroup&) = delete;
 
-  /// Collective; also a barrier. Returns every rank's text, by rank. Each `topic` once. Throws kTimeout when
-  /// not all came within `patience`, naming the missing ranks.
+  /// Collective, and a barrier too. Returns every rank's text, by rank. Each `topic` may be used once. Throws
+  /// kTimeout when a text has not come within `patience`, naming the missing ranks.
   std::vector<std::string> gather(std::string_view topic, std::string_view mine, Duration patience);
 
   /// The options of a communicator of the same ranks that uses this store. It must not outlive the group.
   collectives::Options with_store(collectives::Options options) const;
-  /// Collective, once. The secret that authenticates connections between the ranks: that of the options, or a
-  /// random one where none was chosen (Options::make_secret).
+  /// Collective; may be called once. Returns the secret that authenticates connections between the ranks:
+  /// that of the options, or a random one where the user chose none (Options::make_secret).
   transport::Secret agree_on_secret(const collectives::Options& options);
 
  private:

@@ -23,7 +23,7 @@ double arrival_rate(const std::vector<double>& seconds) {
 
 namespace {
 
-/// How many messages had arrived by then; interpolates between two arrivals.
+/// How many messages had arrived by the time `when`; interpolates between two arrivals.
 double count_by(const std::vector<double>& seconds, double when) {
   const auto after = std::ranges::upper_bound(seconds, when);
   if (after == seconds.begin()) return 0;

@@ -15,10 +15,10 @@
 namespace tombolo::probe {
 namespace {
 
-/// Seconds of one call: the mean over about `seconds`, after one call that warms up.
+/// Seconds per call: the mean over about `seconds`, after one call that warms up.
 template <typename Call>
 double seconds_per_call(double seconds, const Call& call) {
-  call();  // pages and caches
+  call();  // warms up pages and caches
   const TimePoint begin = Clock::steady().now();
   double elapsed = 0;
   int times = 0;
@@ -35,7 +35,7 @@ void triad(float* __restrict out, const float* __restrict left, const float* __r
   for (std::size_t i = 0; i < count; ++i) out[i] = left[i] + scale * right[i];
 }
 
-/// 0 where /sys does not tell.
+/// The size of the last-level cache; 0 where /sys does not state it.
 std::size_t last_level_cache() {
   const topology::SysTree tree("/");
   const std::string folder = "/sys/devices/system/cpu/cpu0/cache";
@@ -46,7 +46,7 @@ std::size_t last_level_cache() {
     try {
       largest = std::max<std::size_t>(largest, parse_size(*size, "cache size"));
     } catch (const Error&) {
-      // The kernel writes sizes in another way: the cache counts as unknown.
+      // The kernel writes the size in another form, so the cache counts as unknown.
     }
   }
   return largest;

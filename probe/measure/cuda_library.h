@@ -1,4 +1,4 @@
-// The few functions of NVIDIA's driver and of cuBLAS that measuring a GPU takes, loaded at run time.
+// The few functions of NVIDIA's driver and of cuBLAS that are needed to measure a GPU, loaded at run time.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace tombolo::probe {
 
-/// As in cuda.h and cublas_v2.h, which a machine that only runs does not have: handles are pointers,
-/// enumerations and devices are int, device memory is a 64-bit address. tests/gpu holds them against the
-/// headers where a build has those. 0 = success throughout.
+/// The functions as in cuda.h and cublas_v2.h, which a machine that only runs programs does not have: handles
+/// are pointers, enumerations and devices are int, device memory is a 64-bit address. tests/gpu compares them
+/// with the headers where a build has those. They all return 0 for success.
 struct CudaFunctions {
   using Address = unsigned long long;
 
@@ -41,11 +41,11 @@ struct CudaFunctions {
 inline constexpr int kCudaFloat32 = 0, kCudaBfloat16 = 14, kCublasCompute32F = 68, kCublasDefault = -1,
                      kCublasNoTranspose = 0;
 
-/// Both libraries open, and their functions.
+/// Both libraries, opened, with their functions.
 struct CudaLibrary {
   DynamicLibrary driver, blas;
   CudaFunctions functions;
-  /// Nothing where either library, or a function of theirs, is not here; then `problem` says why.
+  /// Loads them. Nothing where either library or one of the functions is missing; then `problem` says why.
   static std::optional<CudaLibrary> load(std::string& problem);
 };
 

@@ -67,7 +67,7 @@ Measured Exchange::count(RoundBarrier& barrier) {
   return measured_;
 }
 
-/// Transfers what the leading end says.
+/// Takes part in the transfers that the leading end announces.
 void Exchange::follow() {
   for (Burst burst = agree({}); burst.messages > 0; burst = agree({})) transfer(burst);
 }
@@ -89,7 +89,7 @@ Exchange::Burst Exchange::next_warm_up(const Burst& done) const {
   return enough ? Burst{} : of_bytes(2 * bytes);
 }
 
-/// A short burst: it tells the rate now that other exchanges run too.
+/// A short burst, which finds the rate now that other exchanges run too.
 Exchange::Burst Exchange::first_count() const {
   const double bytes = options_.bytes > 0 ? static_cast<double>(options_.bytes)
                                           : measured_.received_bytes_per_second * options_.seconds;
@@ -103,21 +103,21 @@ Exchange::Burst Exchange::next_count() const {
       std::max(std::min(measured_.received_bytes_per_second * options_.seconds, most), 2.0 * kSmallest));
 }
 
-/// Whether the last burst was long enough. Its length is judged by the rate, not by how long the burst took:
-/// in a process that was held up it took long without telling more.
+/// Whether the last burst was long enough. Its length is judged by the rate, not by the time it took: in a
+/// process that was held up it took long without telling more.
 bool Exchange::certain() const {
   const double seconds = static_cast<double>(last_.bytes()) / measured_.received_bytes_per_second;
   return options_.bytes > 0 || seconds > options_.seconds / 2 || last_.bytes() >= kLargestTotal / 2;
 }
 
-/// Messages like those of the burst that counted, so that all these arrivals tell one rate.
+/// Messages like those of the burst that counted, so that all these arrivals give one rate.
 Exchange::Burst Exchange::load_more() const {
   const double bytes = measured_.received_bytes_per_second * options_.seconds / 8;
   const double messages = std::clamp(bytes / static_cast<double>(last_.message_bytes), 2.0, kMinMessages);
   return {last_.message_bytes, static_cast<std::uint64_t>(messages), 1};
 }
 
-/// Tells the leader's burst to both ends.
+/// Makes both ends agree on the leader's burst.
 Exchange::Burst Exchange::agree(const Burst& mine) {
   Burst burst = mine;
   if (options_.leads) {
@@ -155,7 +155,8 @@ double Exchange::latency() {
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
   double mine = *middle / 2;
-  // The leader's clock saw whole round trips. The other end's also contain waiting for the leader to start.
+  // The leader's clock measured whole round trips, while the other end's times also contain waiting for the
+  // leader to start.
   double lead = mine;
   if (options_.leads) {
     send(bytes_of(mine));
@@ -263,7 +264,8 @@ void Exchange::pause(int& idle, const Deadline& deadline) {
   if (++idle < kSpins) return;
   handles_.clear();
   connection_.append_wait_handles(handles_);
-  // At most 1 ms: a backend may also wait for a clock (rate limits) that no descriptor tells of.
+  // The sleep is at most 1 ms, because a backend may also wait for a clock (rate limits), which no descriptor
+  // shows.
   if (::poll(handles_.data(), handles_.size(), 1) < 0 && errno != EINTR) fail_errno(errno, "poll");
 }
 

@@ -1,5 +1,6 @@
-// Measuring one connection, or one device: the folder measure/ owns how a single figure is taken. This file:
-// latency and attained bandwidth of a connection, whose two ends run the same steps at the same time.
+// The folder measure/ owns how a single figure is measured, of one connection or one device. This file
+// measures the latency and the attained bandwidth of a connection, whose two ends run the same steps at the
+// same time.
 #pragma once
 
 #include <poll.h>
@@ -36,16 +37,16 @@ class Exchange {
  public:
   Exchange(transport::Connection& connection, const ExchangeOptions& options);
 
-  /// Round trips, then bursts that double until one lasts long enough to tell the rate. They also drain token
-  /// buckets and open the congestion windows.
+  /// Measures round trips, then transfers bursts that double until one is long enough to tell the rate. The
+  /// bursts also drain token buckets and open the congestion windows.
   void prepare();
-  /// A short burst, then the burst that counts, or several until the rate is certain. `barrier` joins
-  /// exchanges that are to be measured under each other's load; the following end does not use it.
+  /// Transfers a short burst, then the burst that counts, or several until the rate is certain. `barrier`
+  /// joins exchanges that are to be measured under each other's load; the following end does not use it.
   Measured count(RoundBarrier& barrier);
 
  private:
-  // The leading end's next step. It is sent as it lies in memory: both ends run the same build, and the
-  // transport has authenticated the peer; the values are checked all the same.
+  // The leading end's next step. It is sent as it lies in memory, because both ends run the same build and
+  // the transport has authenticated the peer; the values are checked all the same.
   struct Burst {
     std::uint64_t message_bytes = 0;
     std::uint64_t messages = 0;  // 0: the exchange is over
@@ -79,7 +80,7 @@ class Exchange {
   std::vector<pollfd> handles_;
 };
 
-/// prepare() and count() of one connection by itself.
+/// Runs prepare() and count() on one connection by itself.
 Measured measure(transport::Connection& connection, const ExchangeOptions& options);
 
 }  // namespace tombolo::probe

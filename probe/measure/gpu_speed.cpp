@@ -12,11 +12,12 @@
 namespace tombolo::probe {
 namespace {
 
-constexpr std::size_t kLargestSide = 8192;  // of the matrices; several waves of blocks on the largest GPU
+// of the matrices; a product then fills the largest GPU several times
+constexpr std::size_t kLargestSide = 8192;
 constexpr std::size_t kStreamBytes = 512 * kMiB;  // of both vectors: many times the largest cache
-constexpr int kCallsPerWait = 4;                  // so that waiting for the GPU is not measured
+constexpr int kCallsPerWait = 4;                  // so that the wait for the GPU is a small share of the time
 
-/// Bytes that are no constant: a GPU draws less power, and runs faster, on equal values.
+/// Random bytes, because a GPU draws less power, and runs faster, on equal values.
 template <typename Value, typename Convert>
 std::vector<Value> random_values(std::size_t count, const Convert& convert) {
   std::mt19937 random(1);
@@ -26,7 +27,7 @@ std::vector<Value> random_values(std::size_t count, const Convert& convert) {
   return values;
 }
 
-/// The GPU's primary context, current on this thread, and what was allocated in it.
+/// The GPU's primary context, made current on this thread, and the memory allocated in it.
 class GpuSession {
  public:
   GpuSession(const CudaFunctions& cuda, const GpuChoice& gpu) : cuda_(cuda), name_(gpu.text()) {
@@ -64,7 +65,7 @@ class GpuSession {
     return free;
   }
 
-  /// Filled with copies of `block`; lives until release_all().
+  /// Allocates memory and fills it with copies of `block`. It lives until release_all().
   template <typename Value>
   CudaFunctions::Address filled(std::size_t count, const std::vector<Value>& block) {
     CudaFunctions::Address address = 0;
@@ -82,7 +83,7 @@ class GpuSession {
     allocated_.clear();
   }
 
-  /// Seconds of one call: the mean over about `seconds`, after calls that warm up.
+  /// Seconds per call: the mean over about `seconds`, after calls that warm up.
   template <typename Call>
   double seconds_per_call(double seconds, const Clock& clock, const Call& call) {
     call();
@@ -114,7 +115,7 @@ void* pointer(CudaFunctions::Address address) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
-/// FLOP/s of square products.
+/// Measures the FLOP/s of square products.
 template <typename Value>
 double products(GpuSession& session, const CudaFunctions& cuda, const std::vector<Value>& block, int type,
                 double seconds, const Clock& clock) {

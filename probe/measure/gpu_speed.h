@@ -1,4 +1,4 @@
-// What a GPU attains: matrix products by cuBLAS, and streaming through its memory.
+// The speed of a GPU: matrix products by cuBLAS, and streaming through its memory.
 #pragma once
 
 #include <string>
@@ -14,15 +14,15 @@ struct GpuSpeed {
   double memory_bytes_per_second = 0;    ///< y += a x: two arrays read, one written
 };
 
-/// Which GPU: by its PCI address ("0000:1b:00.0"), or where that is hidden the `ordinal`-th visible one.
+/// Selects a GPU: by its PCI address ("0000:1b:00.0"), or where that is hidden the `ordinal`-th visible one.
 struct GpuChoice {
   std::string pci_address;
   int ordinal = 0;
   std::string text() const;  ///< for messages
 };
 
-/// About `seconds` for each of the three. The calling thread's CUDA context is the device's primary one
-/// meanwhile. Throws kSystem naming the GPU, the function and its code.
+/// Measures each of the three for about `seconds`. Meanwhile the calling thread's CUDA context is the
+/// device's primary one. Throws kSystem naming the GPU, the function and its error code.
 GpuSpeed time_gpu(const CudaFunctions& cuda, const GpuChoice& gpu, double seconds,
                   const Clock& clock = Clock::steady());
 

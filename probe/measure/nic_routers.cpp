@@ -45,7 +45,7 @@ std::vector<NicRouter> open_nic_routers(const collectives::Options& options,
     router.host = host;
     router.host.nics = {host.nics[n]};
     router.secret = secret;
-    // Every link is measured, also those that the job's policy would refuse.
+    // Every link is measured, including those that the job's policy would refuse.
     router.policy.require_rdma = false;
     router.policy.only_kind.reset();
     routers[n].router = std::make_unique<transport::Router>(std::move(router));
@@ -54,7 +54,8 @@ std::vector<NicRouter> open_nic_routers(const collectives::Options& options,
   return routers;
 }
 
-// The endpoints one after the other, each after its length; a NIC that does not listen has length 0.
+// The text holds the endpoints one after the other, each after its length; a NIC that does not listen has
+// length 0.
 std::string encode_endpoints(const std::vector<NicRouter>& nics) {
   std::string text;
   for (const NicRouter& nic : nics) {
@@ -87,7 +88,7 @@ std::unique_ptr<transport::Connection> connect_from(NicRouter& nic, const transp
 
 std::unique_ptr<transport::Connection> accept_at(NicRouter& nic, std::uint64_t label, Duration allowed,
                                                  const std::string& what) {
-  // A connection of an earlier measurement that was given up here may still arrive.
+  // A connection of an earlier measurement that was given up here may still arrive, and is ignored.
   return wait_for(
       *nic.listener,
       [label](auto& source) {

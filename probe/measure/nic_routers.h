@@ -1,4 +1,4 @@
-// The NICs of this process's host, each with a router of its own.
+// One router per NIC of this process's host.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace tombolo::probe {
 
-/// A router that knows one NIC only, so that it has nothing to choose. Empty for a NIC that cannot be used.
-/// One thread at a time; different threads may use different NicRouters.
+/// A router that knows only one NIC, so that it has nothing to choose. Empty for a NIC that cannot be used.
+/// Used by one thread at a time; different threads may use different NicRouters.
 struct NicRouter {
   std::unique_ptr<transport::Router> router;
   std::unique_ptr<transport::Listener> listener;
 };
 
-/// One for each NIC of `options.router.host`.
+/// Makes one for each NIC of `options.router.host`.
 std::vector<NicRouter> open_nic_routers(const collectives::Options& options, const transport::Secret& secret);
 
 /// The listeners' endpoints as text for the other ranks.
@@ -28,11 +28,11 @@ std::string encode_endpoints(const std::vector<NicRouter>& nics);
 /// encode_endpoints() did not write.
 std::vector<std::optional<transport::Endpoint>> decode_endpoints(std::string_view text);
 
-/// The connecting end. `what` names both NICs in errors. Throws kTimeout after `options.deadline`.
+/// Connects to a peer. `what` names both NICs in errors. Throws kTimeout after `options.deadline`.
 std::unique_ptr<transport::Connection> connect_from(NicRouter& nic, const transport::Endpoint& endpoint,
                                                     const transport::ConnectOptions& options,
                                                     const std::string& what);
-/// The other end: waits for the connection that bears `label`. Throws kTimeout after `allowed`.
+/// The other end: waits for the connection that has `label`. Throws kTimeout after `allowed`.
 std::unique_ptr<transport::Connection> accept_at(NicRouter& nic, std::uint64_t label, Duration allowed,
                                                  const std::string& what);
 

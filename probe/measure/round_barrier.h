@@ -1,5 +1,5 @@
 // Keeps exchanges that measure at the same time in the same round: those between two hosts, each over NICs of
-// its own, and, with a coordinator in each process, those of many hosts.
+// its own, and, through a coordinator in each process, those of many hosts.
 #pragma once
 
 #include <condition_variable>
@@ -9,16 +9,16 @@
 namespace tombolo::probe {
 
 /// Exchanges that share a line must all load it while any of them is measured. So all begin a round at once,
-/// and an exchange whose own measurement is done goes on loading until the last one's is. The leading ends
-/// take part, a thread each; the following ends do what those say. One more member that exchanges nothing,
-/// the coordinator, can join the rounds of several processes: it tells its own process what all have agreed
-/// on. Thread-safe.
+/// and an exchange that has finished its own measurement goes on loading until the last one has. The leading
+/// ends take part, with a thread each; the following ends do what these announce. One more member that
+/// exchanges nothing, the coordinator, can join the rounds of several processes: it tells its own process
+/// what all have agreed on. Thread-safe.
 class RoundBarrier {
  public:
   explicit RoundBarrier(std::size_t members) noexcept : members_(members) {}
 
-  /// One exchange's part in it. Its destructor leaves the barrier, so that the others do not wait for an
-  /// exchange that failed. One thread.
+  /// One exchange's membership. Its destructor leaves the barrier, so that the others do not wait for an
+  /// exchange that failed. Used by one thread.
   class Member {
    public:
     explicit Member(RoundBarrier& barrier) noexcept : barrier_(barrier) {}
@@ -26,12 +26,12 @@ class RoundBarrier {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    /// Waits until all members have arrived, then begins a round. There is no deadline here: the members'
-    /// exchanges have theirs. True where any member wants `another` round, as all do for the first.
+    /// Waits until all members have arrived, then begins a round. It has no deadline, because the members'
+    /// exchanges have theirs. Returns true where any member wants `another` round; for the first one all do.
     bool arrive_and_wait(bool another);
-    /// This member has measured in this round.
+    /// To be called when this member has measured in this round.
     void finish();
-    /// Whether all members have.
+    /// Whether all members have finished this round.
     bool all_finished() const;
 
     /// Waits until all members but this one have arrived for the next round; true where one of them wants it.

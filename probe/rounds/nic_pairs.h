@@ -10,11 +10,11 @@
 
 namespace tombolo::probe {
 
-/// Whether a usable NIC lies on the fabric of that kind and name.
+/// Whether the NIC is usable and on the fabric of that kind and name.
 bool joins(const topology::Nic& nic, topology::NicKind kind, const std::string& fabric);
 
-/// Indices into the two hosts' NICs: usable ones with an address, on one fabric of equal kind; best kind
-/// first.
+/// Returns pairs of indices into the two hosts' NICs: usable NICs with an address, on one fabric and of equal
+/// kind; the best kind first.
 std::vector<std::pair<std::size_t, std::size_t>> nic_pairs(const topology::Host& left,
                                                            const topology::Host& right);
 

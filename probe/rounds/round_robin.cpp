@@ -6,8 +6,8 @@
 
 namespace tombolo::probe {
 
-// The circle method: participant n-1 (or an empty position, where n is odd) stays, the others move round it
-// by one position per round; those opposite each other are paired.
+// The circle method: participant n-1 (or an empty position, where n is odd) stays, the others move around it
+// by one position per round, and those opposite each other are paired.
 std::vector<std::vector<std::pair<int, int>>> round_robin(int participants) {
   if (participants < 0) fail(Cause::kInvalidUsage, "a round robin of {} participants", participants);
   std::vector<std::vector<std::pair<int, int>>> rounds;

@@ -1,4 +1,4 @@
-// Which hosts measure together in which round. Pure.
+// Decides which hosts measure together in which round. Pure.
 #pragma once
 
 #include <utility>

@@ -13,7 +13,7 @@
 namespace tombolo::probe {
 namespace {
 
-/// Pairs of NICs between two hosts, the best first, without those whose NICs are taken by a better one.
+/// The pairs of NICs between two hosts, the best first, without those of which a better pair has taken a NIC.
 Step disjoint_nic_pairs(const std::vector<topology::Host>& hosts, std::size_t left, std::size_t right) {
   Step step;
   std::set<std::size_t> left_taken, right_taken;
@@ -26,10 +26,10 @@ Step disjoint_nic_pairs(const std::vector<topology::Host>& hosts, std::size_t le
   return step;
 }
 
-/// Rounds of a round robin after which every participant was paired with two others, where there are so many.
+/// How many rounds of a round robin pair every participant with two others, where there are so many.
 std::size_t rounds_for_two(std::size_t participants) {
   if (participants <= 2) return 1;
-  return participants % 2 == 0 ? 2 : 3;  // an odd number leaves one out in each round
+  return participants % 2 == 0 ? 2 : 3;  // with an odd number, one participant is left out in each round
 }
 
 }  // namespace
@@ -42,7 +42,8 @@ std::vector<Step> pair_steps(const std::vector<topology::Host>& hosts) {
       auto left = static_cast<std::size_t>(first);
       auto right = static_cast<std::size_t>(second);
       auto pairs = nic_pairs(hosts[left], hosts[right]);
-      // From the back, so that the slow NICs of all pairs are measured together, and the fast ones together.
+      // The order is reversed, so that the slow NICs of all pairs are measured together, and so are the fast
+      // ones.
       std::reverse(pairs.begin(), pairs.end());
       if (of_round.size() < pairs.size()) of_round.resize(pairs.size());
       for (std::size_t n = 0; n < pairs.size(); ++n) {
@@ -66,7 +67,8 @@ std::vector<GroupLoad> group_loads(const std::vector<topology::Host>& hosts,
         for (const auto& [left_nic, right_nic] : nic_pairs(hosts[left], hosts[right])) {
           const topology::Nic& nic = hosts[left].nics[left_nic];
           GroupLoad& load = by_fabric[{nic.kind, nic.fabric}];
-          if (!load.pairs.empty() && load.pairs.back().left == left) continue;  // one NIC of a host
+          // each host takes part by one NIC
+          if (!load.pairs.empty() && load.pairs.back().left == left) continue;
           load.first = first;
           load.second = second;
           load.kind = nic.kind;
@@ -83,7 +85,7 @@ std::vector<GroupLoad> group_loads(const std::vector<topology::Host>& hosts,
 }
 
 std::vector<Step> port_steps(const std::vector<topology::Host>& hosts, const std::vector<HostGroup>& groups) {
-  std::vector<HostGroup> pairing;  // hosts of one of these groups are paired with each other
+  std::vector<HostGroup> pairing;  // in each of these groups, hosts are paired with each other
   HostGroup alone;
   for (const HostGroup& group : groups) {
     if (group.size() > 1) {

@@ -13,12 +13,13 @@
 namespace tombolo::probe {
 namespace {
 
-// Two hosts that reach each other at all connect within a few round trips. Only a pair that cannot takes all
-// of this time.
+// Two hosts that can reach each other connect within a few round trips. Only a pair that cannot takes all of
+// this time.
 constexpr auto kConnectTime = std::chrono::seconds(10);
 
-// All steps together are to take about kAllSeconds; each has its share. A measurement needs no longer than
-// kLongestMeasurement on a quiet machine, and kShortestMeasurement to open a congestion window.
+// All steps together should take about kAllSeconds, of which each gets its share. A measurement needs no
+// longer than kLongestMeasurement on a quiet machine, and at least kShortestMeasurement to open a congestion
+// window.
 constexpr double kAllSeconds = 10, kLongestMeasurement = 0.3, kShortestMeasurement = 0.05;
 
 /// One measurement of this rank.
@@ -32,8 +33,8 @@ struct Running {
   bool failed() const { return !error.empty(); }
 };
 
-/// Runs `act` on all measurements that have not failed, a thread each: each uses another NicRouter. One that
-/// fails closes its connection, so that its peer need not wait. `meanwhile` runs in this thread.
+/// Runs `act` on all measurements that have not failed, in a thread each: each uses another NicRouter. One
+/// that fails closes its connection, so that its peer need not wait. `meanwhile` runs in the calling thread.
 template <typename Act, typename Meanwhile>
 void at_once(std::vector<Running>& all, const Act& act, const Meanwhile& meanwhile) {
   const auto guarded = [&act](Running& one) {
@@ -84,7 +85,7 @@ void StepRunner::tell_progress() const {
 StepResults StepRunner::run(const std::vector<Step>& steps, Load load) {
   std::size_t count = 0;
   for (const Step& step : steps) count += step.size();
-  // One rank knows each value, and the others have 0: a sum gives every rank the same bits.
+  // Each value is known to one rank, and the others have 0, so that a sum gives every rank the same bits.
   StepResults results{std::vector<double>(count * 3, 0.0), std::vector<std::string>(count)};
   std::size_t first = 0;
   for (const Step& step : steps) {
@@ -156,8 +157,8 @@ std::map<std::size_t, std::string> StepRunner::run_own(const Step& step, std::si
 }
 
 /// Begins each round on all ranks at once, and ends it when all ranks have finished it. The ranks agree on
-/// this over the loaded links, which takes longer, but delays all of them alike. Returns the time at which
-/// this rank's last round began.
+/// this over the loaded links; that takes longer than over idle ones, but delays all of them alike. Returns
+/// the time at which this rank's last round began.
 TimePoint StepRunner::keep_rounds_together(RoundBarrier& barrier) {
   RoundBarrier::Member coordinator(barrier);
   TimePoint begin = Clock::steady().now();
@@ -170,8 +171,8 @@ TimePoint StepRunner::keep_rounds_together(RoundBarrier& barrier) {
   return begin;
 }
 
-/// Rates over the time in which the streams of all ranks arrived. The ranks' clocks differ, so each counts
-/// from its `begin`.
+/// The rates over the time in which the streams of all ranks arrived. The ranks' clocks differ, so each
+/// counts time from its `begin`.
 std::vector<double> StepRunner::rates_of_all(std::vector<Arrivals>& arrivals, TimePoint begin) {
   for (Arrivals& stream : arrivals)
     for (double& seconds : stream.seconds) seconds -= to_seconds(begin.time_since_epoch());
@@ -189,7 +190,8 @@ bool StepRunner::any_rank(bool here) {
 }
 
 Duration StepRunner::patience() const {
-  // Half of what the other ranks wait for these two, so that an error here is reported as what it is.
+  // The limit is half of the time for which the other ranks wait for these two, so that an error here is
+  // reported as what it is.
   return options_.deadline / 2;
 }
 
@@ -213,7 +215,7 @@ std::unique_ptr<transport::Connection> StepRunner::connect(const NicPair& pair, 
   return connect_from(router, *endpoint, options, what);
 }
 
-// A barrier that also tells every rank which of the step's measurements failed, and why.
+// This is a barrier that also tells every rank which of the step's measurements failed, and why.
 void StepRunner::exchange_errors(const std::map<std::size_t, std::string>& errors, std::size_t first,
                                  const Step& step, StepResults& results) {
   Json mine = Json::array();

@@ -1,5 +1,5 @@
-// Runs the steps of a schedule: every rank of the job at once, each the measurements of the host that it
-// leads.
+// Runs the steps of a schedule: on every rank of the job at once, each rank running the measurements of the
+// host that it leads.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,10 @@
 
 namespace tombolo::probe {
 
-/// What came of the measurements, in the order of their steps.
+/// The results of the measurements, in the order of their steps.
 struct StepResults {
-  /// Three for each: bytes per second from the left to the right and back, and the latency.
+  /// Three values for each measurement: bytes per second from the left to the right and back, and the latency
+  /// in seconds.
   std::vector<double> values;
   std::vector<std::string> errors;  ///< empty where it was measured
 
@@ -28,11 +29,11 @@ struct StepResults {
   double latency(std::size_t measurement) const { return values[3 * measurement + 2]; }
 };
 
-/// How long the measurements of a step load what they share. kOwn: each host pair until it has measured.
-/// kShared: until all of the step have, so that none is measured while others are done already.
+/// How long the measurements of a step load what they share. kOwn: each pair of hosts until it has measured.
+/// kShared: until all of the step have, so that no pair is measured while others have finished.
 enum class Load { kOwn, kShared };
 
-/// All members but hosts() are collective, and give the same to every rank.
+/// All members except hosts() are collective, and give the same result to every rank.
 class StepRunner {
  public:
   StepRunner(collectives::Communicator& communicator, const collectives::Options& options,
@@ -40,11 +41,11 @@ class StepRunner {
 
   /// The hosts of all ranks, each once.
   const std::vector<topology::Host>& hosts() const noexcept { return hosts_; }
-  /// Announces further steps. Their number gives the progress its total and, unless the options say it, a
-  /// measurement its duration.
+  /// Announces further steps. Their number gives the progress its total and, unless the options state it,
+  /// each measurement its duration.
   void expect(std::size_t steps);
   StepResults run(const std::vector<Step>& steps, Load load);
-  /// No further steps come: completes the progress.
+  /// To be called when no further steps come; completes the progress.
   void finish();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace tombolo::tools {
 
-/// The file of --cluster, else of TOMBOLO_CLUSTER. Throws kInvalidUsage where neither is given.
+/// Loads the file of --cluster, or else of TOMBOLO_CLUSTER. Throws kInvalidUsage where neither is given.
 topology::ClusterFile load_cluster(const std::string& option);
 
 }  // namespace tombolo::tools

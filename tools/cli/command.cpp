@@ -49,7 +49,7 @@ struct CommandLine::State {
 CommandLine::CommandLine() : state_(std::make_unique<State>()) {
   state_->app.footer(kFooter);
   state_->app.set_version_flag("--version", "tombolo " TOMBOLO_VERSION, "Print the version and leave");
-  state_->app.require_subcommand(0, 1);  // which one is checked in run(), with a better message
+  state_->app.require_subcommand(0, 1);  // run() checks which one, with a better message
   state_->app.get_formatter()->column_width(30);
 }
 
@@ -93,7 +93,7 @@ int CommandLine::run(int argc, const char* const* argv) noexcept {
     command = chosen.front()->get_name();
     int code = state_->actions.at(command)();
     errno = 0;
-    // An action may have flushed already; then the stream remembers the failure, but not errno.
+    // An action may have flushed already. Then the stream remembers the failure, but errno does not.
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       fail_errno(errno != 0 ? errno : EIO, "writing to standard output");
     }

@@ -29,10 +29,10 @@ namespace tombolo::tools {
 
 // Exit codes, for scripts.
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;    ///< tried and failed: any Error but kInvalidUsage
+inline constexpr int kExitFailed = 1;    ///< tried and failed: any Error except kInvalidUsage
 inline constexpr int kExitBadUsage = 2;  ///< the command line, a file or a variable is wrong (kInvalidUsage)
 
-/// The command line of `tombolo`. Use from one thread.
+/// The command line of `tombolo`. Used from one thread.
 class CommandLine {
  public:
   using Action = std::function<int()>;
@@ -42,9 +42,9 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// `summary`: one line for `tombolo --help`. `help`: what it does and an example, shown below the options
-  /// by `tombolo <name> --help`. The returned App takes the options and lives as long as this object; they
-  /// are filled in before `action` runs.
+  /// Adds a subcommand. `summary` is one line for `tombolo --help`; `help` says what the subcommand does,
+  /// with an example, and is shown below the options by `tombolo <name> --help`. The returned App takes the
+  /// options and lives as long as this object; they are filled in before `action` runs.
   CLI::App& add(const std::string& name, const std::string& summary, const std::string& help, Action action);
 
   /// Parses, runs the chosen action, prints errors; returns the exit code. Throws nothing.

@@ -29,7 +29,7 @@ planner::Model ModelOptions::resolve() const {
   if (heads > 0) found.heads = heads;
   if (context > 0) found.context = context;
   if (vocabulary > 0) found.vocabulary = vocabulary;
-  if (found.vocabulary == 0) found.vocabulary = 256;  // bytes, as `tombolo train`
+  if (found.vocabulary == 0) found.vocabulary = 256;  // as in `tombolo train`, which reads bytes
   if (found.name.empty()) found.name = "gpt";
   found.check();
   return found;

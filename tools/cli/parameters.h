@@ -20,7 +20,7 @@ std::vector<RoomParameters> all_parameters();
 /// Why the current value cannot be used, or nothing where it can.
 std::optional<std::string> problem_of(const Parameter& parameter);
 
-/// The current value as it may be printed: a secret that is set is shown as "(hidden)".
+/// The current value in a form that may be printed: a secret that is set is shown as "(hidden)".
 std::string shown_value(const Parameter& parameter);
 
 /// One line for each variable in the environment that begins with TOMBOLO_ and that nothing reads.

@@ -1,4 +1,4 @@
-// --profile, which the commands that predict take: measured layer times in place of estimates.
+// --profile, an option of the commands that predict: measured layer times in place of estimates.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace tombolo::tools {
 
 /// Reads the file, and sets the speeds of the devices of `cluster` on `hosts` (empty = all) to those that it
-/// states, for the parts of planning that weigh devices against each other. Throws kInvalidUsage naming the
+/// states, for the parts of planning that compare devices with each other. Throws kInvalidUsage naming the
 /// file and what contradicts the model or was not measured.
 std::shared_ptr<const planner::Profile> load_profile(const std::string& path, const planner::Model& model,
                                                      const std::vector<std::string>& hosts,
@@ -20,8 +20,8 @@ std::shared_ptr<const planner::Profile> load_profile(const std::string& path, co
 /// Adds a note to the plan that says from which times it was made.
 void note_profile(const std::string& path, const topology::ClusterFile& cluster, planner::Plan& plan);
 
-/// Throws kInvalidUsage where a what-if changes the speed of a device: with measured times that would change
-/// nothing.
+/// Throws kInvalidUsage where a what-if changes the speed of a device, because with measured times that would
+/// have no effect.
 void refuse_speeds(const std::vector<std::string>& what_if);
 
 }  // namespace tombolo::tools

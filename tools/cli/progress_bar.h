@@ -1,4 +1,4 @@
-// A progress bar: one line on standard error that is drawn again for each step.
+// A progress bar: one line on standard error that is drawn anew after each step.
 #pragma once
 
 #include <string_view>

@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 constexpr std::size_t kNarrowest =
-    24;  // width of the wrapped column; a narrower one reads worse than a long line
+    24;  // the least width of the wrapped column, because a narrower one is harder to read than a long line
 
-/// Characters of a UTF-8 text, which may have more bytes.
+/// The number of characters of a UTF-8 text, which may have more bytes.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

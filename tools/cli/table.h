@@ -22,7 +22,7 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Characters per line of the terminal on standard output; 0 where it is none.
+/// The number of characters per line of the terminal on standard output; 0 where it is no terminal.
 std::size_t terminal_width();
 
 }  // namespace tombolo::tools

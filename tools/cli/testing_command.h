@@ -1,4 +1,4 @@
-// Runs commands as a user calls them, inside the test's process.
+// Runs commands like a user, inside the test's process.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,12 +11,12 @@
 
 namespace tombolo::tools {
 
-/// Every command, and a folder for its files.
+/// A fixture with every command, and a folder for their files.
 class CommandTest : public ::testing::Test {
  protected:
   std::string file(const char* name) const { return folder_.file(name); }
 
-  /// The exit code; what it printed is in out_ and err_.
+  /// Runs a command and returns its exit code; what it printed is in out_ and err_.
   int run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "tombolo");
     std::vector<const char*> pointers;

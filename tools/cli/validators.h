@@ -1,4 +1,4 @@
-// Validators for options. CLI11's own would describe a range of numbers by its ends, with 309 digits.
+// Validators for options. CLI11's own would print the ends of a range of numbers with 309 digits.
 #pragma once
 
 #include <string>

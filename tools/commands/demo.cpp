@@ -70,7 +70,7 @@ int run_steps(const DemoOptions& options, demo::Screen& screen, const demo::Inte
   demo::probe(session, report);
 
   screen.step("Planning the same job three ways");
-  // A launcher that does not know the clusters may hand out ranks in turns: A B A B.
+  // A launcher that does not know the clusters may assign ranks to them alternately: A B A B.
   auto rank_hosts = map_ranks("interleaved", report.cluster.hosts, 4);
   demo::plan(session, rank_hosts, report);
   if (options.more_plans) demo::plan_more(session, rank_hosts, report);
@@ -103,7 +103,7 @@ int run_demo(const DemoOptions& options) {
     screen.say("interrupted; the emulated hosts and everything on them are gone");
     return interrupted.exit_code();
   } catch (const Error&) {
-    // An error that follows from a signal is reported as the interrupt.
+    // An error that a signal has caused is reported as the interrupt.
     try {
       interrupts.check();
     } catch (const demo::Interrupted& interrupted) {

@@ -103,13 +103,14 @@ void print(const Json& check, bool with_advice = false) {
     fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
 }
 
-// `ranks`: one object per rank, {"rank", "host", "checks", "routes", "ways"}.
+// `ranks` holds one object per rank, {"rank", "host", "checks", "routes", "ways"}.
 void print_ranks(const Json& ranks) {
   std::string advice;
   for (const Json& rank : ranks) {
     fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
     for (const Json& check : rank["checks"]) {
-      // Rank 0's own checks were printed already; of the others only the ones that are not ok.
+      // Rank 0's own checks were printed already. Of the other ranks' checks only those are printed that are
+      // not ok.
       if (rank["rank"] != 0 && check["status"] != "ok") print(check);
     }
     for (const Json& route : rank["routes"]) {
@@ -121,8 +122,8 @@ void print_ranks(const Json& ranks) {
   if (!advice.empty()) fmt::print("\n-> {}\n", advice);
 }
 
-// The work of one of several ranks; rank 0 prints for all. It relies on the rendezvous alone, and not on the
-// connections between ranks that it checks.
+// Runs as one of several ranks; rank 0 prints for all. It relies only on the rendezvous, and not on the
+// connections between ranks, which it checks.
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
                    const topology::Machine& machine) {
   auto engine = collectives::Options::from_environment();
@@ -148,7 +149,7 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
     }
     std::fflush(stdout);
   }
-  // A launcher ends all ranks when one ends with a failure, so none may end before all is printed.
+  // A launcher ends all ranks when one ends with a failure, so none may end before everything is printed.
   group.gather("printed", "", engine.deadline);
   return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
 }

@@ -75,10 +75,10 @@ struct PlanOptions {
   std::string strategy = planner::PlanOptions().strategy, routing = "per-peer", order;
   int ranks = 0;
   double alpha = 1.0;
-  int tensor = 0;  // open
+  int tensor = 0;  // 0: left open
   std::string framework = "tombolo", schedule, recompute;
   int chunks = 0;
-  std::optional<bool> shard_optimizer;  // open
+  std::optional<bool> shard_optimizer;  // absent: left open
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
@@ -120,7 +120,7 @@ void set_choices(const PlanOptions& options, const planner::Job& job, planner::P
   }
 }
 
-/// One line that compares the plan with one by another strategy under the same routing.
+/// One line that compares the plan with that of another strategy under the same routing.
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
   const bool default_order = options.strategy == "megatron";
@@ -273,7 +273,7 @@ void add_plan(CommandLine& tombolo) {
       ->capture_default_str()
       ->check(above_zero)
       ->needs(running);
-  // --what-if only shows plans, and so excludes the options that write one.
+  // --what-if only shows plans, so it excludes the options that write one.
   app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
   app.add_option("--report", options->report,

@@ -50,7 +50,7 @@ std::vector<Scenario> plan_scenarios(const std::vector<std::string>& changes, co
     try {
       scenario.unchanged_step = planner::simulate(today, changed, {.spans = false}).step_seconds;
     } catch (const Error&) {
-      // Today's plan needs a host that the change removes.
+      // The present plan needs a host that the change removes.
     }
     scenarios.push_back(std::move(scenario));
   }
@@ -105,9 +105,9 @@ Json replan_json(const planner::Replan& replan) {
   }
   add_moving(replan.moving, all);
   all["moves"] = Json::array();
-  for (const auto& part : replan.moving.parts) {
-    Json move{{"to", part.to}, {"bytes", part.bytes}, {"seconds", part.seconds}};
-    if (!part.from.empty()) move["from"] = part.from;
+  for (const auto& transfer : replan.moving.transfers) {
+    Json move{{"to", transfer.to}, {"bytes", transfer.bytes}, {"seconds", transfer.seconds}};
+    if (!transfer.from.empty()) move["from"] = transfer.from;
     all["moves"].push_back(std::move(move));
   }
   return all;
@@ -132,10 +132,10 @@ std::string describe_replan(const planner::Replan& replan, double steps) {
   }
   text += fmt::format("What moves: {}.\n", moving_text(replan.moving));
   Table table({"from", "to", "bytes", "alone"});
-  for (const auto& part : replan.moving.parts)
-    table.add({part.from.empty() ? "checkpoint" : part.from, part.to, format_size(part.bytes),
-               part.seconds > 0 ? format_seconds(part.seconds) : "-"});
-  return replan.moving.parts.empty() ? text : text + table.text(terminal_width());
+  for (const auto& transfer : replan.moving.transfers)
+    table.add({transfer.from.empty() ? "checkpoint" : transfer.from, transfer.to, format_size(transfer.bytes),
+               transfer.seconds > 0 ? format_seconds(transfer.seconds) : "-"});
+  return replan.moving.transfers.empty() ? text : text + table.text(terminal_width());
 }
 
 }  // namespace tombolo::tools

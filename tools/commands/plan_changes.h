@@ -1,5 +1,6 @@
-// The output of `tombolo plan` about changes: of the cluster (--what-if), and from a running plan
-// (--running).
+// tools/commands/ owns the subcommands of `tombolo`, one file each, which tools/cli/command.h describes. This
+// header holds what two files share: the output of `tombolo plan` about changes of the cluster (--what-if),
+// and changes from a running plan (--running).
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace tombolo::tools {
 
-/// One --what-if: the cluster with its changes, planned anew.
+/// One --what-if: a changed cluster, planned anew.
 struct Scenario {
   std::string text;     ///< as given
   std::string problem;  ///< why there is no plan; empty where there is one
@@ -26,15 +27,15 @@ std::vector<Scenario> plan_scenarios(const std::vector<std::string>& changes, co
                                      const topology::ClusterFile& cluster, const planner::Job& job,
                                      const planner::PlanOptions& options);
 std::string describe_scenarios(const planner::Plan& today, const std::vector<Scenario>& scenarios);
-/// A list of objects: "what_if", and "problem" or "step_seconds", "speedup", "unchanged_step_seconds",
-/// "moved_bytes", "moving_seconds", "checkpoint_bytes".
+/// The scenarios as a list of objects: "what_if", and "problem" or "step_seconds", "speedup",
+/// "unchanged_step_seconds", "moved_bytes", "moving_seconds", "checkpoint_bytes".
 Json scenarios_json(const planner::Plan& today, const std::vector<Scenario>& scenarios);
 
-/// What changing from the running plan means, or why it goes on.
+/// Says what changing from the running plan takes, or why that plan stays.
 std::string describe_replan(const planner::Replan& replan, double steps);
-/// An object: "plan", "keep", "moved_bytes", "checkpoint_bytes", "moving_seconds", "moves" (a list of "from",
-/// absent for the checkpoint, "to", "bytes", "seconds"); where the running plan can run
-/// "running_step_seconds" and "steps_to_pay", else "why_not".
+/// The replan as an object: "plan", "keep", "moved_bytes", "checkpoint_bytes", "moving_seconds", "moves" (a
+/// list of "from", which is absent for the checkpoint, "to", "bytes", "seconds"); where the running plan can
+/// run, "running_step_seconds" and "steps_to_pay", else "why_not".
 Json replan_json(const planner::Replan& replan);
 
 }  // namespace tombolo::tools

@@ -1,4 +1,4 @@
-// tombolo probe: what every link between the ranks' hosts really gives.
+// tombolo probe: the rate and latency that every link between the ranks' hosts attains.
 #include "probe/probe.h"
 
 #include <CLI/CLI.hpp>
@@ -48,7 +48,8 @@ constexpr const char* kProbeHelp =
     "  srun -N 4 --ntasks-per-node 1 tombolo probe --out cluster.json\n"
     "  tombolo probe --emulate two-clusters:hosts=8 --json | jq '.islands, .loads'";
 
-// Begins the lines by which rank 0 tells its launcher how far the probe is. The launcher hides these lines.
+// The beginning of the lines by which rank 0 tells its launcher how many steps are done. The launcher does
+// not print these lines.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
 
 struct ProbeOptions {
@@ -57,7 +58,7 @@ struct ProbeOptions {
   bool json = false;
   bool no_compute = false;
   bool relay_progress = false;
-  double seconds = 0;  // 0: by the number of steps
+  double seconds = 0;  // 0: depends on the number of steps
 };
 
 void draw(int done, int total) {
@@ -84,7 +85,7 @@ int start_ranks(const ProbeOptions& options) {
   return launch_and_report(prepared.options, "probe");
 }
 
-/// Doubles only, so that an all-gather can carry it.
+/// One rank's speeds. All members are doubles, so that an all-gather can carry them.
 struct RankSpeeds {
   probe::DeviceSpeed alone, together;
   double gpu = 0;  ///< 1 for a GPU
@@ -112,7 +113,7 @@ Json speed_json(const probe::DeviceSpeed& speed, const char* prefix) {
           {fmt::format("{}_memory_bytes_per_second", prefix), speed.memory_bytes_per_second}};
 }
 
-/// Collective: the speeds of every rank, by rank.
+/// Collective: returns the speeds of every rank, by rank.
 std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
                                       const probe::ComputeResult& compute) {
   const RankSpeeds mine{compute.alone, compute.together, compute.gpu ? 1.0 : 0.0};
@@ -122,7 +123,7 @@ std::vector<RankSpeeds> speeds_of_all(collectives::Communicator& communicator,
   return all;
 }
 
-/// Rank 0: the cluster file, and the results as text or as JSON.
+/// On rank 0: writes the cluster file, and prints the results as text or as JSON.
 void write_results(const ProbeOptions& options, const topology::ClusterFile& cluster,
                    const probe::ProbedLinks& measured, const std::vector<std::string>& differences,
                    const std::vector<RankSpeeds>& speeds, const std::vector<collectives::Member>& members) {
@@ -143,7 +144,7 @@ void write_results(const ProbeOptions& options, const topology::ClusterFile& clu
   fmt::print("{}\n", json.dump(1));
 }
 
-/// Rank 0: what was left out, on standard error.
+/// On rank 0: prints what was left out, on standard error.
 void print_problems(const std::vector<std::string>& told, const std::vector<std::string>& gpu_problems,
                     const std::vector<collectives::Member>& members,
                     const std::vector<std::string>& unexplained) {
@@ -222,7 +223,8 @@ void add_probe(CommandLine& tombolo) {
          "seconds")
       ->check(CLI::Range(0.01, 60.0));
   app.add_flag("--no-compute", options->no_compute, "Only links");
-  app.add_flag("--relay-progress", options->relay_progress)->group("");  // from start_ranks() to its rank 0
+  // start_ranks() passes it to its rank 0
+  app.add_flag("--relay-progress", options->relay_progress)->group("");
 }
 
 }  // namespace tombolo::tools

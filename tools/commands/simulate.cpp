@@ -1,4 +1,4 @@
-// tombolo simulate: what a plan's training step is predicted to cost, and why.
+// tombolo simulate: how long a plan's training step is predicted to take, and why.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// tombolo topo: what is on this machine.
+// tombolo topo: what hardware this machine has.
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 

@@ -94,7 +94,7 @@ int run_train(const trainer::TrainOptions& options) {
   catch_interrupts();
   std::unique_ptr<collectives::Communicator> world;
   if (collectives::Identity::from_environment().size > 1) {
-    trainer::resolve(options);  // refuse bad options before waiting for other ranks
+    trainer::resolve(options);  // refuses bad options before it waits for other ranks
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
     try {

@@ -19,7 +19,7 @@ struct Frame {
   double scale = 1;  // pixels per unit
 };
 
-/// Grid lines, the axis and the names of the runs.
+/// Draws grid lines, the axis and the names of the runs.
 Frame frame(Svg& svg, const Report& report, double top_value, const std::string& unit) {
   Frame out;
   double bottom = kBarsTop + kBarsRow * static_cast<double>(report.runs.size());

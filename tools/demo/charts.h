@@ -8,19 +8,19 @@
 
 namespace tombolo::tools::demo {
 
-/// Tokens per second: one bar per run.
+/// Tokens per second, with one bar per run.
 std::string draw_tokens(const Report& report);
 
-/// Step time per run: a bar for the measured one, and a mark for the predicted one.
+/// Step time per run, with a bar for the measured one and a mark for the predicted one.
 std::string draw_predictions(const Report& report);
 
-/// Bytes per step: one stacked bar per run, by the kind of NIC that carried them.
+/// Bytes per step, with one stacked bar per run, by the kind of NIC that carried them.
 std::string draw_traffic(const Report& report);
 
 /// Attained bandwidth from host to host over NICs named `nic`.
 std::string draw_heat_map(const Report& report, const std::string& nic, const RateScale& scale);
 
-/// Loss by step.
+/// The loss by step.
 std::string draw_loss(const Report& report);
 
 }  // namespace tombolo::tools::demo

@@ -38,8 +38,8 @@ double flops_per_second(const planner::Profile& profile, int micro_batch) {
 
 topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Profile& profile,
                                  int micro_batch) {
-  // Adam reads a parameter, its gradient and both moments and writes all but the gradient: 28 bytes; clearing
-  // gradients and their norm are 8 more.
+  // Adam reads a parameter, its gradient and both moments, and writes all but the gradient: 28 bytes.
+  // Clearing gradients and their norm are 8 more.
   const double bytes = 36.0 * static_cast<double>(demo_job().layer_parameters(0, 1));
   for (auto& host : cluster.hosts)
     for (auto& device : host.devices) {

@@ -15,7 +15,8 @@ planner::Profile measure_layers(const std::vector<int>& micro_batches, double se
 /// The FLOP/s that a layer's forward and backward pass attain together, on one core.
 double flops_per_second(const planner::Profile& profile, int micro_batch);
 
-/// The cluster with that speed in each device, for readers of the cluster file who do not have the profile.
+/// The cluster with that speed in each device, for those readers of the cluster file that do not have the
+/// profile.
 topology::ClusterFile with_speed(topology::ClusterFile cluster, const planner::Profile& profile,
                                  int micro_batch);
 

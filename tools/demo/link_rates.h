@@ -9,9 +9,9 @@
 
 namespace tombolo::tools::demo {
 
-/// The demo takes its proportions from Holmes (arXiv 2312.03549), 3.6 billion parameters on
-/// nodes of 8 A100. Without InfiniBand eight nodes reach 83 TFLOPS per GPU over Ethernet, where four with
-/// InfiniBand reach 197.
+/// The proportions of the demo are those of Holmes (arXiv 2312.03549) with 3.6 billion parameters on nodes of
+/// 8 A100. There eight nodes without InfiniBand attain 83 TFLOPS per GPU over Ethernet, and four with
+/// InfiniBand attain 197.
 struct HolmesSetting {
   static constexpr double kStepOverComputing = 197.0 / 83.0;  ///< everything over Ethernet
   static constexpr double kFastOverEthernet = 200.0 / 25.0;   ///< Gbit/s of the NICs
@@ -20,7 +20,7 @@ struct HolmesSetting {
 struct LinkRates {
   double ethernet = 0, fast = 0;  ///< bits per second, of each direction of a NIC
   bool given = false;             ///< chosen by --ethernet, not by the computing speed
-  bool at_bound = false;          ///< the wanted rate is beyond what can be emulated; this is the nearest
+  bool at_bound = false;          ///< the wanted rate cannot be emulated; this is the nearest that can
 
   /// "holmes:fast=...,slow=...", for Spec::from_text().
   std::string emulation() const;
@@ -34,7 +34,7 @@ LinkRates choose_link_rates(const planner::Profile& profile, double cores, std::
 /// Seconds that a step of the demo's job computes when its four ranks share `cores`.
 double computing_seconds(const planner::Profile& profile, double cores);
 
-/// A text for the page and the screen that says from what the rates follow.
+/// A text for the page and the screen that says how the rates were chosen.
 std::string describe(const LinkRates& rates);
 
 }  // namespace tombolo::tools::demo

@@ -9,8 +9,8 @@
 
 namespace tombolo::tools::demo {
 
-/// How the compared steps are divided into rounds. Rounds alternate between the runs because a machine
-/// changes its speed from one moment to the next.
+/// How the compared steps are divided into rounds. Rounds alternate between the runs, because the speed of a
+/// machine changes from one moment to the next.
 struct Rounds {
   int rounds = 1;
   int steps = 2;    ///< steps of each run in each round
@@ -28,7 +28,8 @@ struct Options {
   std::optional<double> ethernet;       ///< bits per second; absent = from the computing speed
   std::optional<double> seconds_limit;  ///< for everything; see limit()
   std::string emulation_mode = "auto";
-  bool more_plans = false;  ///< also hold the predictions for five other plans against measurement
+  /// whether the predictions for five other plans are also compared with measurements
+  bool more_plans = false;
   bool json = false;
 
   double limit() const noexcept { return seconds_limit.value_or(more_plans ? 1800 : 600); }

@@ -102,7 +102,7 @@ std::string traffic_table(const Report& report) {
          rows + "</tbody></table></div></details>\n";
 }
 
-/// Over all links between hosts.
+/// The scale of the rates of all links between hosts.
 RateScale scale_of(const topology::ClusterFile& cluster) {
   const topology::LinkTable links(cluster);
   double slowest = std::numeric_limits<double>::infinity(), fastest = 0;

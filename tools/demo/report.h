@@ -66,7 +66,7 @@ struct Report {
   double cores = 0;              ///< number of cores that all ranks share
   double computing_seconds = 0;  ///< computing time of a step by the profile, when all ranks share the cores
   LinkRates rates;               ///< rates of the emulated links
-  int warm_up_steps = 0;         ///< steps at the begin of each round that do not count
+  int warm_up_steps = 0;         ///< number of steps at the beginning of each round that do not count
   std::vector<Run> runs;         ///< the three, in the order of the report
   std::vector<Run> more;         ///< other plans of the same job (--more-plans); may be empty
   std::vector<double> loss;      ///< by step, of the long run
@@ -76,7 +76,7 @@ struct Report {
   std::vector<std::string> files;  ///< names of all that the demo writes into its folder
 
   static constexpr double kLossTolerance = 1e-4;
-  /// What the demo is built to show on an idle machine.
+  /// The least speedups that the demo should show on an idle machine.
   static constexpr double kExpectedSpeedup = 1.4, kExpectedSpeedupFromPlacement = 1.1;
   static constexpr double kPredictionTolerance = 0.10;
 
@@ -97,7 +97,7 @@ struct Report {
   std::vector<std::string> remarks() const;
 
   Json to_json() const;
-  /// A page that needs nothing but itself: no scripts, fonts, images or addresses.
+  /// A page that needs no other file: no scripts, fonts, images or addresses.
   std::string to_html() const;
   /// Chrome trace events: one process per run and per kind of timeline, one thread per rank.
   Json to_chrome_trace() const;

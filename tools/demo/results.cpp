@@ -41,7 +41,7 @@ std::set<std::string> marked_files(const std::string& report) {
     for (const Json& name : parsed.at("files")) names.insert(name.get<std::string>());
     return names;
   } catch (const Json::exception&) {
-    return {};  // not a report of the demo
+    return {};  // the file is not a report of the demo
   }
 }
 
@@ -73,7 +73,7 @@ Results::~Results() {
   if (begun_) {
     for (const File& file : kFiles) fs::remove(path(file.name), ignored);
   }
-  if (made_) fs::remove(folder_, ignored);  // only an empty one goes
+  if (made_) fs::remove(folder_, ignored);  // the folder is removed only if it is empty
 }
 
 std::string Results::path(const std::string& name) const {

@@ -1,4 +1,4 @@
-// The files that the demo writes: all at its end, and none when it fails or is interrupted.
+// The files that the demo writes: all of them at its end, and none when it fails or is interrupted.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace tombolo::tools::demo {
 
 class Results {
  public:
-  /// Makes the folder where it is missing, and removes results of an earlier demo from it, so that none are
-  /// mistaken for this one's: those that the earlier report.json lists as its own. Throws kInvalidUsage when
-  /// it cannot be written to, or holds a file of one of the demo's names that no such report lists.
+  /// Makes the folder where it is missing. Removes from it the results of an earlier demo, as listed in that
+  /// demo's report.json, so that they are not mistaken for this one's. Throws kInvalidUsage when the folder
+  /// cannot be written to, or holds a file of one of the demo's names that no such report lists.
   explicit Results(const std::string& folder);
   /// Where write() has not completed, removes the files that it wrote, and the folder if this object made it.
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  /// Report, page, trace, cluster file, plans, log and weights. Throws kSystem.
+  /// Writes report, page, trace, cluster file, plans, log and weights. Throws kSystem.
   void write(const Report& report, const Session& session);
   /// A text that lists the files.
   std::string listing() const;

@@ -11,7 +11,7 @@
 
 namespace tombolo::tools::demo {
 
-/// Use from one thread.
+/// Used by one thread.
 class Screen {
  public:
   /// `out` is borrowed: standard output, or standard error where standard output is for JSON.
@@ -20,9 +20,9 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  /// "[  12 s] 3/8 Probing the links".
+  /// Prints a step's title: "[  12 s] 3/8 Probing the links".
   void step(std::string_view title);
-  /// An indented line; `text` may hold several.
+  /// Prints an indented line; `text` may hold several.
   void say(std::string_view text);
   template <typename... Args>
   void line(fmt::format_string<Args...> text, Args&&... args) {

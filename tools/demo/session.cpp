@@ -43,8 +43,8 @@ void run_ranks(const Session& session, const RankProgram& program) {
   LaunchResult result = launch(launch_options);
   if (result.exit_code == 0) return;
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP}) {
-    // A rank may also have ended with such a code by itself; then the result names it, and this is no
-    // interrupt.
+    // A rank may also have ended with such a code by itself. Then the result names it, and no interrupt has
+    // come.
     if (result.exit_code == 128 + signal_number && result.failed_rank < 0) throw Interrupted{signal_number};
   }
   if (session.deadline.passed()) out_of_time(session, program.what);

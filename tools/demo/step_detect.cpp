@@ -11,7 +11,7 @@ namespace tombolo::tools::demo {
 namespace {
 
 /// The description of an interface by the host's own detection. On loopback the hosts have no interfaces of
-/// their own, and an interface of the same name would be this machine's.
+/// their own, and one of the same name would be this machine's.
 std::string as_found(const Session& session, const Json& machine, const std::string& name) {
   if (session.emulation.mode() == emulation::Mode::kLoopback) return "an address on loopback";
   for (const auto& nic : machine.at("nics")) {

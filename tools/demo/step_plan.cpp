@@ -52,8 +52,9 @@ void plan_more(const Session& session, const std::vector<std::string>& rank_host
     int pipeline, data, micro_batch;
     const char* routing = "per-peer";
   };
-  // Each is predicted at least a twentieth apart from the next and from the three. Steps of equal plans
-  // differ by about that much, since the speed of a virtual machine changes from one moment to the next.
+  // The predicted step times differ by at least a twentieth from each other and from the three runs. Steps of
+  // equal plans may differ by about that much, because the speed of a virtual machine changes from one moment
+  // to the next.
   constexpr Other kOthers[] = {
       {"holmes-4-stages", "Holmes, 4 stages", "holmes", 4, 1, 4},
       {"4-replicas", "4 replicas", "megatron", 1, 4, 2},

@@ -10,11 +10,12 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Long enough for TCP to settle. The probe itself leaves out the burst that a token bucket lets pass after a
-// pause.
+// This is long enough for TCP to reach its rate. The probe itself leaves out the burst that a token bucket
+// lets pass after a pause.
 constexpr const char* kSecondsPerMeasurement = "0.5";
 
-// The lines by which `tombolo probe` tells the process that started it how far it is.
+// The beginning of the lines by which `tombolo probe` tells the process that started it how many steps are
+// done.
 constexpr std::string_view kProgressMark = "@tombolo-probe-progress ";
 
 }  // namespace

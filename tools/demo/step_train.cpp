@@ -13,12 +13,12 @@
 namespace tombolo::tools::demo {
 namespace {
 
-// Among 0.001, 0.002, 0.003, 0.005 and 0.006 this gave the lowest loss after 200 steps (2.19, the mean of the
-// last ten).
+// Among 0.001, 0.002, 0.003, 0.005 and 0.006 this rate gave the lowest loss after 200 steps (2.19, the mean
+// of the last ten).
 constexpr const char* kLearningRate = "0.001";
 constexpr const char* kWarmup = "20";
 constexpr int kSampleBytes = 400;
-// Time for measuring layers between the steps, for each size of micro-batch.
+// How long layers are measured between the steps, for each size of micro-batch.
 constexpr double kSecondsEach = 0.4;
 
 struct Training {
@@ -139,7 +139,7 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
 
 constexpr int kWarmUpSteps = 8;
 
-/// Trains a few steps by one plan, and corrects the layers' times by them: passes take longer beside other
+/// Trains a few steps by one plan, and corrects the layers' times by them: passes take longer next to other
 /// ranks than layers do by themselves, and sending takes processor time.
 std::shared_ptr<const planner::Profile> warm_up(const Session& session,
                                                 const std::vector<std::string>& rank_hosts,

@@ -24,15 +24,15 @@ void detect(const Session& session);
 /// Measures every link; fills in report.cluster, with the speed of the profile's layers.
 void probe(const Session& session, Report& report);
 
-/// The three ways to run the same job, with predictions: fills in report.runs up to `predicted`.
+/// Plans the three ways to run the same job and predicts them: fills in report.runs up to `predicted`.
 void plan(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
-/// Five other plans of the same job: fills in report.more up to `predicted`.
+/// Makes five other plans of the same job: fills in report.more up to `predicted`.
 void plan_more(const Session& session, const std::vector<std::string>& rank_hosts, Report& report);
 
 /// Trains the same few steps in each of the three ways, and by each of the other plans, in rounds. Each round
-/// begins with a short warm-up by one of the plans; from what that took all of them are predicted anew,
-/// before they run. Fills in what was predicted and measured.
+/// begins with a short warm-up by one of the plans; from its times all of them are predicted anew before they
+/// run. Fills in what was predicted and measured.
 void compare(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
              Report& report);
 
@@ -40,7 +40,7 @@ void compare(const Session& session, const std::vector<std::string>& rank_hosts,
 void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
               const std::string& weights, Report& report);
 
-/// The final table.
+/// Returns the final table.
 std::string summary(const Report& report);
 
 }  // namespace tombolo::tools::demo

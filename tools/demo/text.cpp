@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In 200 steps the model would learn a much shorter text by heart.
+// In 200 steps the model would memorise a much shorter text.
 constexpr std::uint64_t kSmallestText = 16 * kKiB;
 
 Text from_file(const std::string& path) {

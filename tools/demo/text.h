@@ -14,8 +14,9 @@ struct Text {
   double bytes = 0;
 };
 
-/// The file of --data, or the King James Bible, written to `folder`. Throws kInvalidUsage (a file that cannot
-/// be read or is too small), kUnsupported (`bible` is not installed), kSystem (it failed).
+/// Returns the file of --data, or else the King James Bible, written to `folder`. Throws kInvalidUsage for a
+/// file that cannot be read or is too small, kUnsupported where `bible` is not installed, kSystem where it
+/// failed.
 Text make_text(const Options& options, const std::string& folder, Duration limit);
 
 }  // namespace tombolo::tools::demo

@@ -13,19 +13,19 @@ struct TrainLog {
   std::vector<double> loss, step_seconds;  ///< by step
 };
 
-/// JSON lines with `step`, `loss` and `step_seconds`, in the order of the steps. Throws
-/// kInvalidUsage naming the line.
+/// Parses JSON lines with `step`, `loss` and `step_seconds`, in the order of the steps. Throws kInvalidUsage
+/// naming the line.
 TrainLog parse_train_log(std::string_view text, const std::string& source);
 
-/// One step of every rank from `tombolo train --timeline`: computing and reducing, without waiting; times
-/// from the earliest bar's begin. Throws kInvalidUsage.
+/// Parses one step of every rank from `tombolo train --timeline`: computing and reducing, without waiting.
+/// Times count from the earliest bar's begin. Throws kInvalidUsage.
 std::vector<planner::Span> parse_timeline(std::string_view text, const std::string& source);
 
-/// `text` with every byte but printable ASCII and line ends replaced by '?': for a sample, whose bytes need
-/// not be UTF-8.
+/// `text` with every byte except printable ASCII and line ends replaced by '?'. For a sample, whose bytes
+/// need not be UTF-8.
 std::string only_ascii(std::string_view text);
 
-/// The whole of a file. Throws kSystem.
+/// The whole content of a file. Throws kSystem.
 std::string read_file(const std::string& path);
 
 }  // namespace tombolo::tools::demo

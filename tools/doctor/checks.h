@@ -1,4 +1,4 @@
-// Checks of one machine, each of one thing that can be wrong.
+// Checks of one machine, each for one thing that can be wrong.
 //
 // tools/doctor/ owns `tombolo doctor`: the checks of this machine (this header), and those between two hosts
 // (pair.h).
@@ -25,17 +25,17 @@ struct Check {
   std::string name;  ///< "locked memory"
   Status status = Status::kOk;
   std::string seen;    ///< what was found, with the value
-  std::string advice;  ///< what to change; empty when all is well
+  std::string advice;  ///< what to change; empty when nothing needs to be
 };
 
-/// What the checks look at; a test fills it by hand.
+/// The facts that the checks judge; a test fills them in by hand.
 struct Facts {
   std::filesystem::path root = "/";  ///< where proc/ lies
   topology::Machine machine;
   std::uint64_t locked_memory_limit = 0;  ///< bytes; UINT64_MAX = unlimited
   std::uint64_t open_files_limit = 0;
   std::string why_no_namespaces;  ///< empty where they are permitted
-  /// Empty when the library could be loaded, else the loader's error.
+  /// Tries to load a library: empty when it could be loaded, else the loader's error.
   std::function<std::string(const std::string& library)> load;
   std::optional<compute::ProductSpeed> products;  ///< absent where it could not be measured
   std::string why_no_products;                    ///< the reason why it could not
@@ -55,8 +55,8 @@ std::vector<Check> check_all(const Facts& facts);
 /// Checks that a cluster file can be read, names this machine, and lists NICs that are here.
 std::vector<Check> check_cluster_file(const std::string& path, const Facts& facts,
                                       const std::string& host_name);
-/// Checks the way to another machine: its address, the NIC that the kernel would take, the packet size that
-/// gets through.
+/// Checks the path to another machine: its address, the NIC by which the kernel would send, and the packet
+/// size that gets through.
 std::vector<Check> check_peer(const std::string& host, const Facts& facts);
 
 }  // namespace tombolo::doctor

@@ -10,7 +10,7 @@ namespace {
 struct Library {
   const char* name;
   const char* file;
-  const char* without;  // what does not work without it
+  const char* without;  // what does not work without the library
 };
 
 constexpr Library kLibraries[] = {
@@ -22,7 +22,7 @@ constexpr Library kLibraries[] = {
 
 std::vector<Check> check_libraries(const Facts& facts) {
   std::vector<Check> checks;
-  // This also counts an RDMA device whose interface is used for TCP because the library is missing.
+  // A NIC also counts here that is used for TCP only because the library is missing.
   bool rdma = std::any_of(facts.machine.nics.begin(), facts.machine.nics.end(), [](const auto& nic) {
     return (topology::is_rdma(nic.kind) || !nic.rdma_device.empty()) && !nic.emulated;
   });
@@ -48,7 +48,7 @@ std::vector<Check> check_libraries(const Facts& facts) {
   for (const auto& [name, file] :
        {std::pair{"NVML", "libnvidia-ml.so.1"}, std::pair{"NCCL", "libnccl.so.2"}}) {
     std::string refused = facts.load(file);
-    // A machine without a GPU does not need them.
+    // A machine without a GPU does not need these libraries.
     checks.push_back({name, refused.empty() || !gpus ? Status::kOk : Status::kWarning,
                       refused.empty() ? fmt::format("{} loads", file)
                       : gpus          ? refused

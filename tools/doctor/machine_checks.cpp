@@ -56,7 +56,8 @@ std::string names(const std::vector<const topology::Nic*>& nics) {
 }
 
 Check mtu_check(const std::vector<const topology::Nic*>& usable) {
-  // NICs of one kind and rate are meant to serve alike. Where their MTUs differ, one was probably forgotten.
+  // NICs of one kind and rate should have equal settings. Where their MTUs differ, one was probably
+  // forgotten.
   for (const auto* left : usable) {
     for (const auto* right : usable) {
       if (left->kind == right->kind && left->rate_bits_per_second == right->rate_bits_per_second &&

@@ -30,7 +30,7 @@ using transport::bootstrap::SocketAddress;
 constexpr Duration kConnectPatience = seconds(4);
 constexpr Duration kAnswerPatience = seconds(3);
 constexpr int kRoundTrips = 20;
-// Some hundred segments, so that loss shows; a second at 10 Mbit/s.
+// The size of the bulk: some hundred segments, so that loss shows; it takes a second at 10 Mbit/s.
 constexpr std::size_t kBulkBytes = std::size_t{1} << 20;
 constexpr int kPacketTries = 3;
 constexpr Duration kPacketPatience = milliseconds(300);
@@ -100,7 +100,7 @@ Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFact
       error = transport::bootstrap::pending_error(socket.get());
     }
   } catch (const Error& failure) {
-    // An error that the kernel finds at once is reported while connecting starts.
+    // The kernel may find an error at once, when connecting starts.
     way.error = failure.what();
     way.reach =
         way.error.find("nreachable") != std::string::npos || way.error.find("No route") != std::string::npos
@@ -121,7 +121,8 @@ double seconds_of_day() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The fastest round trip bounds the clock difference best: the other end read its clock within that time.
+/// The fastest round trip bounds the clock difference best, because the other end read its clock within that
+/// time.
 void measure_clock(int socket, Way& way) {
   way.round_trip = 0;
   for (int i = 0; i < kRoundTrips; ++i) {
@@ -146,7 +147,7 @@ void measure_bulk(int socket, Way& way) {
   transport::store_little_endian(&request[1], static_cast<std::uint32_t>(kBulkBytes));
   tcp_info info{};
   socklen_t size = sizeof info;
-  // A transfer whose bytes are still acknowledged is slow, but not stuck.
+  // A transfer whose bytes are still being acknowledged is slow, but not stuck.
   std::uint64_t acknowledged = 0;
   bool moving = true, done = false;
   std::span<const std::byte> rest(request);
@@ -203,7 +204,7 @@ void measure_packets(const HostFacts::NicFacts& mine, const HostFacts::NicFacts&
              v6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &probe, sizeof probe);
   if (bind(socket.get(), from.get(), from.length) != 0 || connect(socket.get(), to.get(), to.length) != 0)
     return;
-  // If not even a small packet is answered, a filter drops UDP and nothing can be said of sizes.
+  // If not even a small packet is answered, a filter drops UDP, and nothing can be concluded about sizes.
   if (!packet_arrives(socket.get(), headers + 64, headers)) return;
   std::vector<int> sizes{std::min(mine.mtu, 65'000), 9000, 1500, 1450, 1400, 1280, 576};
   for (const int bytes : sizes) {

@@ -1,5 +1,5 @@
-// Checks between two hosts: the facts that every rank sends of its machine, what it measures on the way to
-// another host, and the findings that follow from both.
+// Checks between two hosts: the facts that every rank sends about its machine, what it measures on the path
+// to another host, and the findings from both.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,13 @@ inline constexpr const char* kPairSettings[] = {
     "net.ipv4.tcp_sack",        "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_mtu_probing", "net.ipv4.tcp_available_congestion_control"};
 
-/// What one end measured from one of its NICs to one of another host's.
+/// The measurements that one end made from one of its NICs to one of another host's.
 struct Way {
   std::string nic, peer_nic, peer_address;
   int peer_port = 0;
   enum class Reach { kConnected, kRefused, kUnreachable, kNoAnswer, kOther };
   Reach reach = Reach::kOther;
-  std::string error;         ///< the kernel's words, where it did not connect
+  std::string error;         ///< the kernel's error text, where it did not connect
   double round_trip = 0;     ///< seconds, the least seen
   double clock_ahead = 0;    ///< seconds that the peer's clock is ahead
   double clock_error = 0;    ///< largest error of clock_ahead, seconds
@@ -69,14 +69,14 @@ struct Way {
 nlohmann::json to_json(const HostFacts& facts);
 HostFacts host_facts_from_json(const nlohmann::json& json);
 
-/// Findings of one way between two hosts; empty where all is well. Pure.
+/// The findings about the path between two NICs; empty where nothing is wrong. Pure.
 std::vector<Check> judge_way(const HostFacts& mine, const HostFacts& theirs, const Way& way);
-/// Findings that do not depend on a way: versions, host names, settings of this host's kernel. Pure.
+/// The findings that do not depend on a path: versions, host names, settings of this host's kernel. Pure.
 std::vector<Check> judge_hosts(const HostFacts& mine, const std::vector<HostFacts>& all);
-/// One line of what was measured, for people.
+/// What was measured, in one line for users.
 Check describe_way(const HostFacts& theirs, const Way& way);
 
-/// Answers the measurements of other hosts while it lives, on one thread.
+/// Answers the measurements of other hosts as long as it lives, on a thread of its own.
 class Responder {
  public:
   /// Opens a TCP and a UDP port at the address of every NIC, and writes the ports into `facts`. NICs whose

@@ -10,14 +10,14 @@
 namespace tombolo::doctor {
 namespace {
 
-// As transport/tcp chooses: one stream on short paths, eight beyond this round trip.
+// The limit by which transport/tcp chooses: one stream on shorter paths, eight beyond this round trip.
 constexpr double kLongRoundTrip = 5e-3;
 constexpr int kStreamsWhenLong = 8;
-// Clocks that differ by less let logs and traces of two hosts be read side by side. Seconds.
+// In seconds. If clocks differ by less, logs and traces of two hosts can be read side by side.
 constexpr double kClocksApart = 0.1;
-// Fewer retransmissions than this, of about 700 segments of a bulk, may be chance.
+// Fewer retransmissions than this, among the about 700 segments of a bulk, may be chance.
 constexpr std::uint64_t kRetransmittedToJudge = 4;
-// A path whose estimate is below this share of its NICs' rate is held back by loss.
+// Loss limits a path whose estimate is below this share of its NICs' rate.
 constexpr double kHeldBack = 0.5;
 
 const HostFacts::NicFacts* nic_named(const HostFacts& facts, const std::string& name) {
@@ -117,7 +117,7 @@ void judge_buffers(const HostFacts& mine, const HostFacts& theirs, double rate, 
   const int streams = way.round_trip >= kLongRoundTrip ? kStreamsWhenLong : 1;
   const std::uint64_t send = most_of(mine, "net.ipv4.tcp_wmem"),
                       receive = most_of(theirs, "net.ipv4.tcp_rmem");
-  // The kernel counts its own structures too: about half of either buffer holds payload.
+  // The kernel's own structures count too: about half of either buffer holds payload.
   const double had = streams * 0.5 *
                      static_cast<double>(std::min(send == 0 ? receive : send, receive == 0 ? send : receive));
   const bool scaling_off = setting_of(mine, "net.ipv4.tcp_window_scaling") == "0" ||
@@ -154,7 +154,8 @@ void judge_loss(const HostFacts& mine, const HostFacts& theirs, double rate, con
   if (way.retransmitted < kRetransmittedToJudge || current == "bbr" || way.round_trip < kLongRoundTrip)
     return;
   const double loss = static_cast<double>(way.retransmitted) / static_cast<double>(way.segments);
-  // Mathis, Semke, Mahdavi, Ott: "The macroscopic behavior of the TCP congestion avoidance algorithm", 1997.
+  // The formula is from Mathis, Semke, Mahdavi, Ott: "The macroscopic behavior of the TCP congestion
+  // avoidance algorithm", 1997.
   const double estimate = 1.22 * std::max(way.path_mtu - 52, 500) / (way.round_trip * std::sqrt(loss));
   const int streams = way.round_trip >= kLongRoundTrip ? kStreamsWhenLong : 1;
   if (estimate * streams >= kHeldBack * rate) return;
@@ -195,7 +196,7 @@ std::vector<Check> judge_way(const HostFacts& mine, const HostFacts& theirs, con
   std::vector<Check> findings;
   judge_reach(theirs, way, findings);
   judge_mtu(theirs, my_nic, their_nic, way, findings);
-  // Bytes per second of the slower NIC; one of unknown rate limits nothing.
+  // The rate of the slower NIC in bytes per second; a NIC of unknown rate sets no limit.
   double rate = 0;
   for (const auto* nic : {my_nic, their_nic}) {
     const double one = nic == nullptr ? 0 : static_cast<double>(nic->rate_bits_per_second) / 8;

@@ -5,7 +5,7 @@
 namespace tombolo::doctor {
 namespace {
 
-// Matrix products that are blocked well reach 80 to 95 % of a core's peak; less than this share points to a
+// Matrix products that are blocked well attain 80 to 95 % of a core's peak; less than this share indicates a
 // problem.
 constexpr double kLeastShare = 0.5;
 

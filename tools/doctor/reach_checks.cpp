@@ -1,4 +1,4 @@
-// Checks of the cluster file, and of the way to another machine.
+// Checks of the cluster file, and of the path to another machine.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>

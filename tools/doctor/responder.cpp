@@ -27,7 +27,8 @@ namespace {
 
 using transport::bootstrap::SocketAddress;
 
-// A host that measures has one connection for each pair of NICs. More connections than this are not ours.
+// A host that measures has one connection for each pair of NICs. More connections than this do not come from
+// Tombolo.
 constexpr std::size_t kMostClients = 512;
 
 struct Client {
@@ -36,7 +37,7 @@ struct Client {
   std::uint32_t left = 0;       // bytes of a bulk that are still to come
 };
 
-/// False where the client has closed its connection, or sends what the protocol does not know.
+/// Serves a client. False where it has closed its connection, or sends what the protocol does not know.
 bool serve(Client& client) {
   std::array<std::byte, 64 * 1024> bytes;
   const ssize_t got = recv(client.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -81,7 +82,8 @@ void answer_packet(int socket) {
   socklen_t length = sizeof from;
   const ssize_t got = recvfrom(socket, packet.data(), packet.size(), MSG_DONTWAIT,
                                reinterpret_cast<sockaddr*>(&from), &length);
-  // At most as long as an answer: two responders must not answer each other for ever.
+  // A packet that is no longer than an answer is dropped, so that two responders do not answer each other for
+  // ever.
   if (got <= 8) return;
   std::array<std::byte, 4> answer;
   transport::store_little_endian(answer.data(), static_cast<std::uint32_t>(got));

@@ -24,10 +24,12 @@ std::uint64_t default_queue_bytes(const LineOptions& options) noexcept {
 DelayLine::DelayLine(const LineOptions& options)
     : options_(options),
       queue_bytes_(options.queue_bytes != 0 ? options.queue_bytes : default_queue_bytes(options)),
-      // Bytes that wait, bytes on the line, and another 20 ms of bytes for a relay that is late.
+      // The store holds bytes that wait, bytes on the line, and another 20 ms of bytes in case the relay is
+      // late.
       capacity_(static_cast<std::size_t>(bytes_in(options, options.delay + kLeastQueue)) + queue_bytes_ +
                 8 * kMostFrame),
-      store_(new std::byte[capacity_]),  // not initialised: pages that are never touched cost no memory
+      // not initialised, because pages that are never touched cost no memory
+      store_(new std::byte[capacity_]),
       random_(options.seed),
       spare_(kMostFrame) {
   until_loss_ = draw_gap();
@@ -84,13 +86,13 @@ void DelayLine::enter(std::size_t frame_bytes, TimePoint now) {
   if (fit == 0) return;
   free_ = start + per_byte(static_cast<double>(segments.wire_bytes(0, fit)));
 
-  if (fit == segments.count && until_loss_ >= fit) {  // nearly always
+  if (fit == segments.count && until_loss_ >= fit) {  // the usual case
     until_loss_ -= options_.loss > 0 ? fit : 0;
     keep(frame_bytes, segments, free_ + options_.delay);
     return;
   }
-  // Keeps the runs between lost segments. The frame is copied away first, since the runs are written where it
-  // lies.
+  // Keeps the runs of segments between lost ones. The frame is copied away first, because the runs are
+  // written to where it lies.
   std::vector<std::byte> whole(frame.begin(), frame.end());
   std::vector<std::byte> piece;
   for (std::size_t first = 0; first < fit;) {

@@ -1,5 +1,5 @@
 // One direction of an emulated long line: frames go in as they arrive, and come out when a line of that rate,
-// length and loss would deliver them. Time is an argument.
+// length and loss would deliver them. The time is an argument.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ struct LineOptions {
   std::uint64_t seed = 0;         ///< seed of the losses
 };
 
-/// The queue that a router would have before such a line: the bytes of a round trip, but of at least 20 ms,
-/// and room for two super-packets.
+/// The queue that a router would have before such a line: the bytes of a round trip, or of 20 ms where that
+/// is longer, and room for two super-packets.
 std::uint64_t default_queue_bytes(const LineOptions& options) noexcept;
 
-/// Counts packets as on the wire: each segment of a super-packet is one.
+/// Counts packets as a wire would: each segment of a super-packet is one.
 struct LineCounters {
   std::uint64_t packets = 0, bytes = 0;  ///< delivered; bytes of Ethernet frames
   std::uint64_t lost = 0;                ///< dropped at random, by LineOptions::loss
@@ -40,18 +40,19 @@ class DelayLine {
  public:
   explicit DelayLine(const LineOptions& options);
 
-  /// Room for the next frame, kMostFrame bytes; afterwards enter() says how long the frame was. Never empty:
-  /// a frame for which there is no room is counted as overflowed by enter().
+  /// Room for the next frame, kMostFrame bytes; afterwards enter() says how long the frame was. It is never
+  /// empty: enter() counts a frame for which the line has no room as overflowed.
   std::span<std::byte> space() noexcept;
   void enter(std::size_t frame_bytes, TimePoint now);
 
   /// The time at which the next frame comes out; nothing where none is on the line.
   std::optional<TimePoint> next() const noexcept;
-  /// The frame that is out by `now`, or nothing. It stays until pop().
+  /// The frame that has come out by `now`, or nothing. It stays until pop().
   std::span<const std::byte> front(TimePoint now) const noexcept;
   void pop() noexcept;
 
-  /// While the line is cut, frames that enter are dropped. Cutting drops the frames on the line.
+  /// Cuts the line or restores it. While it is cut, frames that enter are dropped; cutting drops the frames
+  /// on the line.
   void cut(bool cut) noexcept;
   const LineCounters& counters() const noexcept { return counters_; }
 
@@ -65,7 +66,7 @@ class DelayLine {
   bool has_room() const noexcept;
   /// Takes over a frame that lies at the store's head.
   void keep(std::size_t frame_bytes, const Segments& segments, TimePoint out);
-  /// How many packets pass before the next one is lost.
+  /// Draws how many packets pass before the next one is lost.
   std::uint64_t draw_gap();
 
   LineOptions options_;
@@ -75,7 +76,7 @@ class DelayLine {
   std::unique_ptr<std::byte[]> store_;  ///< a ring; every frame lies in one piece
   std::size_t head_ = 0;                ///< where the next frame goes
   std::deque<Entry> entries_;
-  TimePoint free_{};  ///< when the line will have sent all that waits for it
+  TimePoint free_{};  ///< when the line will have sent everything that waits for it
   bool cut_ = false;
   bool overflow_ = false;  ///< space() found no room
   std::mt19937_64 random_;

@@ -89,7 +89,7 @@ topology::ClusterFile make_cluster(const Spec& spec, bool loopback) {
   }
   cluster.shared_processor = shared;
 
-  // What has equal kinds but different fabrics looks reachable and is not.
+  // NICs of equal kinds but different fabrics look reachable and are not, so such pairs are declared.
   std::vector<std::pair<std::string, topology::NicKind>> seen;
   for (const topology::Host& host : cluster.hosts) {
     for (const topology::Nic& nic : host.nics) {
@@ -116,7 +116,8 @@ int bind_port(const std::string& address, int port) {
 }  // namespace
 
 int find_free_port(const std::string& address, std::uint32_t seed) {
-  // Below Linux' range for outgoing connections (32768 up), so that none takes it before the rank listens.
+  // The port is below Linux' range for outgoing connections (32768 up), so that none of these takes it before
+  // the rank listens.
   std::minstd_rand random(seed);
   std::uniform_int_distribution<int> any(15000, 32000);
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -178,7 +179,7 @@ std::unique_ptr<Emulation> Emulation::start(const Spec& spec, const StartOptions
     } catch (const Error& error) {
       if (options.mode == Mode::kNamespaces || error.cause() != Cause::kUnsupported) throw;
       refused = error.what();
-      state->directory = make_directory();  // the failed holder took the first with it
+      state->directory = make_directory();  // the failed holder removed the first directory
     }
   }
   if (state->holder.pid > 0) {
@@ -240,7 +241,7 @@ std::vector<std::pair<std::string, std::string>> Emulation::environment(std::str
   std::string limits;
   for (const NicSpec& nic : state_->spec.host(host).nics) {
     if (!nic.shaped) continue;
-    // Each process limits itself, so that those of one host get equal shares of its NIC.
+    // Each process limits itself, so the NIC's rate is divided equally among those of one host.
     limits += fmt::format("{}{}={:.0f}", limits.empty() ? "" : ",", nic.name,
                           nic.bits_per_second / std::max(1, ranks_on_host));
   }
@@ -257,15 +258,16 @@ int Emulation::enter(std::size_t host_index) const noexcept {
   }
   int network = ::open(state_->network_namespaces[host_index].c_str(), O_RDONLY | O_CLOEXEC);
   int error = network < 0 ? errno : 0;
-  // The user namespace first: it gives the right to enter the other.
+  // The user namespace is entered first, because it gives the right to enter the other.
   if (error == 0 && user >= 0 && ::setns(user, CLONE_NEWUSER) != 0) error = errno;
   if (error == 0 && ::setns(network, CLONE_NEWNET) != 0) error = errno;
   if (user >= 0) ::close(user);
   if (network >= 0) ::close(network);
   if (error != 0) return error;
   ::prctl(PR_SET_DUMPABLE, 1);
-  // A /sys that shows this namespace's interfaces, as on a real host. Where it is refused (a masked /sys in a
-  // container), detection shows the machine's, and the cluster file is what counts anyway.
+  // Mounts a /sys that shows this namespace's interfaces, as on a real host. Where that is refused (a masked
+  // /sys in a container), detection shows the machine's interfaces, and the cluster file overrides them
+  // anyway.
   if (::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0) {
     ::mount("sysfs", "/sys", "sysfs", MS_NOSUID | MS_NOEXEC | MS_NODEV, nullptr);
   }

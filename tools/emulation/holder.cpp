@@ -24,7 +24,7 @@ namespace tombolo::emulation {
 namespace {
 
 constexpr auto kToolDeadline = std::chrono::seconds(20);
-// Numbers of the holder's descriptors; all others are closed.
+// The numbers of the descriptors that the holder keeps; all others are closed.
 constexpr int kControl = 3;
 constexpr int kStatus = 4;
 constexpr int kSignals = 5;
@@ -36,8 +36,9 @@ bool write_file(const char* path, const std::string& text) {
   return file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
 }
 
-// Real root makes no user namespace: inside one it could no longer write other users' files, which ranks may
-// have to write. Every other user becomes root of a new user namespace. Returns true where one was made.
+// Leaves the network namespace. Real root makes no user namespace, because inside one it could no longer
+// write other users' files, which ranks may have to write. Every other user becomes root of a new user
+// namespace. Returns true where one was made.
 bool leave_network_namespace() {
   if (::geteuid() == 0 && ::unshare(CLONE_NEWNET) == 0) return false;
   std::string uid_map = fmt::format("0 {} 1", ::geteuid());
@@ -50,7 +51,7 @@ bool leave_network_namespace() {
              ? " (see user.max_user_namespaces, and the container's security profile)"
              : "");
   }
-  ::prctl(PR_SET_DUMPABLE, 1);  // cleared by the change of credentials; without it root owns /proc/self
+  ::prctl(PR_SET_DUMPABLE, 1);  // the change of credentials has cleared it; without it root owns /proc/self
   write_file("/proc/self/setgroups", "deny");
   if (!write_file("/proc/self/uid_map", uid_map) || !write_file("/proc/self/gid_map", gid_map)) {
     fail(Cause::kUnsupported, "namespaces are not permitted here: writing the user namespace's maps: {}",
@@ -59,7 +60,7 @@ bool leave_network_namespace() {
   return true;
 }
 
-// Moves a descriptor to `number`, by way of a number above kHigh, which is free.
+// Moves a descriptor to `number`, which is free, by way of a number above kHigh.
 void move_to(int number, int descriptor) {
   Descriptor high(::fcntl(descriptor, F_DUPFD_CLOEXEC, kHigh));
   if (!high || ::dup3(high.get(), number, O_CLOEXEC) < 0) fail_errno(errno, "placing a descriptor");
@@ -90,7 +91,7 @@ std::string require_tool(std::string_view name) {
 
 struct Relay {
   pid_t pid = -1;
-  Descriptor ended;  ///< pidfd: readable when it has
+  Descriptor ended;  ///< pidfd: readable when the relay has ended
 };
 
 std::vector<std::size_t> relayed_links(const Spec& spec) {
@@ -101,7 +102,7 @@ std::vector<std::size_t> relayed_links(const Spec& spec) {
   return links;
 }
 
-// The two TAP devices of each relayed link, in the order of the links; made in the hub.
+// The two TAP devices of each relayed link, in the order of the links. They are made in the hub.
 using Taps = std::vector<std::array<Descriptor, 2>>;
 
 Taps make_taps(const Spec& spec) {
@@ -150,7 +151,7 @@ std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
     if (child < 0) fail_errno(errno, "fork");
     if (child == 0) {
       tools::die_with_parent(holder, SIGKILL);
-      // The child keeps only the two devices and its orders of the holder's descriptors.
+      // Of the holder's descriptors the child keeps only the two devices and the one for its orders.
       Descriptor first(::fcntl(taps[r][0].get(), F_DUPFD_CLOEXEC, kHigh));
       Descriptor second(::fcntl(taps[r][1].get(), F_DUPFD_CLOEXEC, kHigh));
       Descriptor orders(::fcntl(relay_descriptor(r), F_DUPFD_CLOEXEC, kHigh));
@@ -161,7 +162,7 @@ std::vector<Relay> start_relays(const Spec& spec, Taps taps) {
     }
     relays.push_back({child, Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)))});
     if (!relays.back().ended) fail_errno(errno, "pidfd_open");
-    ::close(relay_descriptor(r));  // else the relay would not notice that its owner has ended
+    ::close(relay_descriptor(r));  // otherwise the relay would not notice that its owner has ended
   }
   return relays;
 }
@@ -173,10 +174,10 @@ void say(char kind, const std::string& text) {
 
 [[noreturn]] void hold(const Spec& spec, bool namespaces, const std::string& directory, pid_t parent,
                        int control, int status, const std::vector<int>& relay_orders) {
-  // A process group of its own: Ctrl-C in a terminal must reach the launcher alone, which still needs the
-  // network.
+  // The holder gets a process group of its own: Ctrl-C in a terminal must reach only the launcher, which
+  // still needs the network.
   ::setpgid(0, 0);
-  // First move all above kHigh, since each may have a number that another one needs.
+  // All are moved above kHigh first, because each may have a number that another one needs.
   std::vector<std::pair<int, int>> moves{{control, kControl}, {status, kStatus}};
   for (std::size_t r = 0; r < relay_orders.size(); ++r) {
     moves.emplace_back(relay_orders[r], relay_descriptor(r));
@@ -206,8 +207,8 @@ void say(char kind, const std::string& text) {
   }
   if (built) {
     std::vector<pollfd> wait{{kControl, POLLIN, 0}, {kSignals, POLLIN, 0}};
-    // When a relay ends, its link is gone and the network is no longer what was asked for: the holder ends
-    // too.
+    // When a relay ends, its link is gone and the network is no longer the one that was asked for, so the
+    // holder ends too.
     for (const Relay& relay : relays) wait.push_back({relay.ended.get(), POLLIN, 0});
     while (::poll(wait.data(), wait.size(), -1) < 0 && errno == EINTR) {
     }

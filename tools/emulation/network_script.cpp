@@ -9,18 +9,19 @@ namespace {
 
 // Below this rate packets are limited to 16 KiB, so that the bucket can be small. What a bucket holds passes
 // at once after a pause: at 100 Mbit/s, 256 KiB are 21 ms of traffic, and 64 KiB are 5 ms. With a still
-// smaller bucket, timers that fire late on busy cores cost rate: with 20 KiB the demo's steps took longer
-// than the probed rates allow. Above this rate the cost of smaller packets would show.
+// smaller bucket, timers that fire late on busy cores reduce the rate: with 20 KiB the demo's steps took
+// longer than the probed rates allow. Above this rate the cost of smaller packets would be noticeable.
 constexpr double kSlowRate = 5e8;
 constexpr unsigned kSlowPacket = 16 * 1024;
 constexpr unsigned kSlowBurst = 64 * 1024;
 // veth passes packets of up to 64 KiB whole, and the bucket must be larger than one packet.
 constexpr unsigned kFastBurst = 256 * 1024;
-// Packets that may wait until the relay gets the processor. The limit that counts is the relay's own queue.
+// How many packets may wait until the relay gets the processor. The limit that is meant to act is the relay's
+// own queue.
 constexpr int kRelayQueue = 5000;
 
 std::string shape(const std::string& interface, double bits_per_second) {
-  // A queue of 50 ms; packets that do not fit are dropped, as by a switch.
+  // The queue holds 50 ms; packets that do not fit are dropped, as by a switch.
   return fmt::format("qdisc replace dev {} root tbf rate {:.0f}bit burst {} latency 50ms\n", interface,
                      bits_per_second, burst_bytes(bits_per_second));
 }
@@ -33,7 +34,7 @@ std::string limit_packets(const std::string& interface, double bits_per_second) 
 }  // namespace
 
 unsigned burst_bytes(double bits_per_second) noexcept {
-  // At least a millisecond of traffic: a timer that fires late must not cost rate.
+  // The burst is at least a millisecond of traffic, so that a timer that fires late does not reduce the rate.
   const auto millisecond = static_cast<unsigned>(std::min(bits_per_second / 8 * 1e-3, 1e9));
   return std::max(bits_per_second <= kSlowRate ? kSlowBurst : kFastBurst, millisecond);
 }
@@ -60,7 +61,8 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
     for (std::size_t n = 0; n < host.nics.size(); ++n) {
       const NicSpec& nic = host.nics[n];
       if (!nic.behind.empty()) {
-        // Its frames pass the token bucket of the NIC that it is behind, and have a MAC address of their own.
+        // Its frames pass the token bucket of the NIC whose port it shares, and have a MAC address of their
+        // own.
         ip += fmt::format("link add link {0} name {1} type macvlan mode bridge\naddr add {2}/24 dev {1}\n",
                           nic.behind, nic.name, spec.address(h, n, false));
         ip += fmt::format("link set dev {} up\n", nic.name);
@@ -73,7 +75,7 @@ NetworkScript make_network_script(const Spec& spec, const std::vector<std::strin
           fmt::format("link set dev {} addrgenmode none master {} up\n", port, bridge(nic.segment));
       ip += fmt::format("link set dev {} addrgenmode none\n", nic.name);
       ip += fmt::format("addr add {}/24 dev {}\n", spec.address(h, n, false), nic.name);
-      // Packets are limited also where not the NIC but a link behind it is shaped.
+      // Packets are also limited where not the NIC but a link behind it is shaped.
       if (!nic.shaped) ip += limit_packets(nic.name, nic.bits_per_second);
       if (nic.shaped) {
         script.hub_ip += limit_packets(port, nic.bits_per_second);

@@ -10,16 +10,17 @@
 namespace tombolo::emulation {
 
 struct NetworkScript {
-  /// For `ip -batch` and `tc -batch` in the namespace that holds the bridges.
+  /// Input for `ip -batch` and `tc -batch` in the namespace that holds the bridges.
   std::string hub_ip, hub_tc;
-  /// For the same tools inside each host, by host index.
+  /// Input for the same tools inside each host, by host index.
   std::vector<std::string> host_ip, host_tc;
 };
 
 /// `namespace_paths[h]` is a path by which ip, running in the hub, can open host h's network namespace.
 NetworkScript make_network_script(const Spec& spec, const std::vector<std::string>& namespace_paths);
 
-/// Names of a link's two interfaces in the hub. Those of a relayed link must exist before the script runs.
+/// The names of a link's two interfaces in the hub. Those of a relayed link must exist before the script
+/// runs.
 std::pair<std::string, std::string> link_interfaces(std::size_t link);
 
 /// The burst of a token bucket for a rate, in bytes. After a pause the bucket lets this much pass at once, so

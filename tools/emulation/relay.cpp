@@ -18,7 +18,7 @@
 namespace tombolo::emulation {
 namespace {
 
-/// At most so many frames are taken or given before the other side has its turn.
+/// The most frames that are taken or delivered before the other side follows.
 constexpr int kBatch = 64;
 
 struct RelaySide {
@@ -26,7 +26,7 @@ struct RelaySide {
   DelayLine line;  ///< carries the frames that came in on this side
 };
 
-/// True where frames were taken.
+/// Takes the frames that have arrived; true where there were any.
 bool take_frames(RelaySide& side) {
   for (int taken = 0; taken < kBatch; ++taken) {
     auto room = side.line.space();
@@ -42,7 +42,7 @@ bool give_frames(DelayLine& line, const Descriptor& to) {
   for (int given = 0; given < kBatch; ++given) {
     auto frame = line.front(now);
     if (frame.empty()) return given > 0;
-    // A device that is down refuses the frame: the packet is lost, as with a pulled cable.
+    // A device that is down refuses the frame, and the packet is lost as with a pulled cable.
     [[maybe_unused]] ssize_t put = ::write(to.get(), frame.data(), frame.size());
     line.pop();
   }
@@ -100,7 +100,7 @@ Descriptor make_tap(const std::string& interface) {
   int header = kFrameHeader;
   if (!tap || ::ioctl(tap.get(), TUNSETIFF, &request) != 0 ||
       ::ioctl(tap.get(), TUNSETVNETHDRSZ, &header) != 0 ||
-      // Whole super-packets: a system call carries up to 64 KiB.
+      // Super-packets are passed whole, because a system call then carries up to 64 KiB.
       ::ioctl(tap.get(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4) != 0) {
     fail(Cause::kUnsupported,
          "a link with a round trip or loss needs a TAP device, and {} gave none for '{}': {} (it must be "
@@ -117,7 +117,7 @@ void run_relay(const Descriptor& first, const Descriptor& second, const Descript
   back.seed = options.seed + 1;
   std::array<RelaySide, 2> sides{{{first, DelayLine(options)}, {second, DelayLine(back)}}};
   bool ordered = false;
-  // Orders are looked for also when there is no rest, though less often.
+  // Orders are also looked for while the relay never rests, though less often.
   for (unsigned turn = 0;; ++turn) {
     if ((ordered || turn % 64 == 0) && !obey(orders, sides)) return;
     bool moved = take_frames(sides[0]);

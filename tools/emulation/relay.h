@@ -11,8 +11,8 @@
 
 namespace tombolo::emulation {
 
-/// A TAP device in the calling process's network namespace. It is removed when its last descriptor is closed.
-/// Throws kUnsupported where that is not permitted.
+/// Makes a TAP device in the calling process's network namespace. It is removed when its last descriptor is
+/// closed. Throws kUnsupported where that is not permitted.
 Descriptor make_tap(const std::string& interface);
 
 /// An order from the owner of an emulation to a relay, one datagram each. The relay answers each with a
@@ -20,16 +20,16 @@ Descriptor make_tap(const std::string& interface);
 enum class RelayOrder : std::uint8_t { kReport, kCut, kRestore };
 
 struct RelayReport {
-  /// From the first segment of the link to the second, and back.
+  /// Counters of the direction from the first segment of the link to the second, and of the opposite one.
   std::array<LineCounters, 2> directions;
-  /// Processor time of the relay's process so far, with the kernel's part: the receiving side of the network
-  /// stack, up to the other host's socket, runs in this process.
+  /// Processor time that the relay's process has used so far. It includes the kernel's part: the receiving
+  /// side of the network stack, up to the other host's socket, runs in this process.
   double processor_seconds = 0;
 };
 
-/// Carries frames until the other end of `orders` is closed. Each direction is a line of `options`; the way
-/// back draws other losses. To be run in a process of its own: one thread; no allocation grows beyond the
-/// queues of the lines.
+/// Carries frames until the other end of `orders` is closed. Each direction is a line of `options`, with
+/// random losses of its own. Must run in a process of its own. It uses one thread, and allocates no more than
+/// the queues of the lines.
 void run_relay(const Descriptor& first, const Descriptor& second, const Descriptor& orders,
                const LineOptions& options);
 

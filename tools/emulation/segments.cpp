@@ -9,8 +9,8 @@
 namespace tombolo::emulation {
 namespace {
 
-/// struct virtio_net_hdr; the kernel's own header does not compile as C++. Fields are in the machine's byte
-/// order.
+/// The layout of struct virtio_net_hdr, because the kernel's own header does not compile as C++. Fields are
+/// in the machine's byte order.
 struct VirtioHeader {
   std::uint8_t flags, gso_type;
   std::uint16_t header_bytes, gso_size, checksum_start, checksum_offset;
@@ -31,7 +31,7 @@ void write16(std::byte* at, std::size_t value) {
   at[1] = static_cast<std::byte>(value & 0xff);
 }
 
-/// RFC 1071's sum of 16-bit words, before it is inverted.
+/// RFC 1071's sum of 16-bit words, before the final inversion.
 std::size_t sum16(std::span<const std::byte> words, std::size_t sum = 0) {
   for (std::size_t i = 0; i + 1 < words.size(); i += 2) sum += read16(words.data() + i);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
@@ -102,7 +102,7 @@ void cut_segments(std::span<const std::byte> frame, const Segments& segments, st
   write16(tcp + 6, sequence);
   if (last < segments.count) tcp[13] &= ~(kFin | kPush);
   if (first > 0) tcp[13] &= ~kWindowReduced;
-  // VIRTIO_NET_HDR_F_NEEDS_CSUM wants the sum over addresses, protocol and length alone in this field.
+  // With VIRTIO_NET_HDR_F_NEEDS_CSUM this field must hold the sum over only addresses, protocol and length.
   write16(tcp + 16, sum16({ip + 12, 8}, IPPROTO_TCP + tcp_bytes));
 }
 

@@ -1,5 +1,5 @@
-// Describes what is to be emulated: hosts, their NICs, the switches that these are connected to, and the slow
-// links between switches.
+// Describes the cluster to emulate: hosts, their NICs, the switches to which these are connected, and the
+// slow links between switches.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct NicSpec {
   std::string segment;         ///< the switch it is connected to; NICs of one fabric are on joined segments
   double bits_per_second = 0;  ///< of each direction
   bool shaped = true;          ///< false: the rate is only declared, and the machine's speed is the limit
-  /// An earlier NIC of the host whose port, segment and rate it shares; empty = its own.
+  /// An earlier NIC of the host, whose port, segment and rate this one shares; empty = it has its own.
   std::string behind = {};
 };
 
@@ -41,7 +41,7 @@ struct LinkSpec {
   std::uint64_t queue_bytes = 0;  ///< most bytes that may wait, per direction; 0 = default_queue_bytes()
   bool cuttable = false;  ///< carried by a relay even without round trip and loss, so that it can be cut
 
-  /// True where a relay carries the link, because token buckets neither delay nor lose packets.
+  /// Whether a relay carries the link, because token buckets neither delay nor lose packets.
   bool relayed() const noexcept { return cuttable || round_trip > Duration::zero() || loss > 0; }
 };
 
@@ -56,19 +56,20 @@ struct Spec {
   ///   two-paths[:rates=1gbit/250mbit,rtt=0ms,loss=0%]    two hosts, a NIC of each on every path
   /// Throws kInvalidUsage naming what is wrong and where.
   static Spec from_text(std::string_view text);
-  /// Format: docs/emulation.md. Errors name file, line and field.
+  /// Parses the format of docs/emulation.md. Errors name file, line and field.
   static Spec parse(const JsonDocument& document);
 
-  /// Fabrics in order of first appearance; the index is part of the addresses.
+  /// The fabrics in order of first appearance; the index is part of the addresses.
   std::vector<std::string> fabrics() const;
   std::vector<std::string> segments() const;
   int devices() const noexcept;
-  /// Throws kInvalidUsage listing the hosts there are.
+  /// The host of that name. Throws kInvalidUsage listing the hosts that there are.
   const HostSpec& host(std::string_view host_name) const;
-  /// A fabric on which each of these hosts has a NIC, where ranks find each other. Throws kInvalidUsage.
+  /// A fabric on which each of these hosts has a NIC, so that ranks can find each other. Throws
+  /// kInvalidUsage.
   std::string common_fabric(const std::vector<std::string>& host_names) const;
-  /// Numeric IPv4 address of a NIC: 10.77.f.h in namespaces, 127.77.f.h on loopback (f = fabric, h = host +
-  /// 1).
+  /// The numeric IPv4 address of a NIC: 10.77.f.h in namespaces, 127.77.f.h on loopback (f = fabric, h = host
+  /// + 1).
   std::string address(std::size_t host_index, std::size_t nic_index, bool loopback) const;
 };
 

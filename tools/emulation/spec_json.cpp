@@ -43,7 +43,7 @@ LinkSpec parse_link(const JsonCursor& cursor) {
   return link;
 }
 
-/// Reads a NIC behind another NIC's port, which decides its segment and rate.
+/// Reads a NIC that shares the port of another NIC, which decides its segment and rate.
 void share_port(const JsonCursor& cursor, const std::vector<NicSpec>& earlier, NicSpec& nic) {
   for (const char* of_the_port : {"segment", "rate", "shaped"}) {
     if (auto given = cursor.optional(of_the_port))

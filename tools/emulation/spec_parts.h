@@ -1,4 +1,4 @@
-// What Spec's readers share: the built-in specs, quantities of links, and the check of a whole spec.
+// What the readers of Spec share: the built-in specs, quantities of links, and the check of a whole spec.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,19 @@
 
 namespace tombolo::emulation {
 
-/// Each host costs a namespace, and one machine cannot feed more by far.
+/// The limit on hosts: each costs a namespace, and one machine cannot serve nearly as many.
 inline constexpr std::size_t kMaxHosts = 64;
 
-/// "holmes", "two-clusters" or "two-paths" with optional settings; nothing for any other name. Throws
+/// Parses "holmes", "two-clusters" or "two-paths" with optional settings; nothing for any other name. Throws
 /// kInvalidUsage for a setting that is unknown or out of range.
 std::optional<Spec> built_in_spec(std::string_view text);
 
-/// "20ms"; at most 10 s. Throws kInvalidUsage naming `what`.
+/// Parses a duration such as "20ms"; at most 10 s. Throws kInvalidUsage naming `what`.
 Duration parse_round_trip(std::string_view text, std::string_view what);
-/// "0.1%" to 0.001. Throws kInvalidUsage naming `what`.
+/// Parses a share such as "0.1%", which is 0.001. Throws kInvalidUsage naming `what`.
 double parse_loss(std::string_view text, std::string_view what);
 
-/// Throws kInvalidUsage naming what cannot be built.
+/// Throws kInvalidUsage naming what in the spec cannot be built.
 void validate(const Spec& spec);
 
 }  // namespace tombolo::emulation

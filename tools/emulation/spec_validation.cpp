@@ -75,7 +75,7 @@ void validate_fabrics(const Spec& spec) {
         reject(spec, fmt::format("fabric '{}' lies on segments that no link joins ('{}' is one)", nic.fabric,
                                  nic.segment));
       }
-      if (!nic.behind.empty()) continue;  // beside the other NIC's fabric
+      if (!nic.behind.empty()) continue;  // it may be on another fabric than the NIC whose port it shares
       auto [seen, first] = fabric_of_segment.emplace(nic.segment, nic.fabric);
       if (!first && seen->second != nic.fabric) {
         reject(spec, fmt::format("segment '{}' carries two fabrics, '{}' and '{}'; give each its own",

@@ -1,4 +1,4 @@
-// The flags that all commands share which start ranks: run, probe and perf.
+// The flags that all commands share that start ranks: run, probe and perf.
 #pragma once
 
 #include <string>
@@ -23,17 +23,17 @@ struct LaunchFlags {
   bool quiet = false;
 
   void add_to(CLI::App& app);
-  /// True when ranks are to be started here: with --emulate or -n.
+  /// Whether ranks are to be started here: with --emulate or -n.
   bool any() const noexcept { return ranks > 0 || !emulate.empty(); }
 };
 
-/// What launch() needs. The emulation, where there is one, must outlive the launch.
+/// The arguments of launch(). The emulation, where there is one, must outlive the launch.
 struct PreparedLaunch {
   std::unique_ptr<emulation::Emulation> emulation;
   LaunchOptions options;
 };
 
-/// Starts the emulation, saying so on standard error. Throws kInvalidUsage and kUnsupported.
+/// Starts the emulation, which it announces on standard error. Throws kInvalidUsage and kUnsupported.
 PreparedLaunch prepare_launch(const LaunchFlags& flags, std::vector<std::string> program);
 
 /// Launches, and prints a failure's message as "tombolo <command>: ..."; returns the exit code.

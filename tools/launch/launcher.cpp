@@ -42,12 +42,12 @@ void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     ssize_t put = ::write(fd, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return;  // a closed standard output is no reason to end the ranks
+    if (put <= 0) return;  // a closed standard output must not end the ranks
     text.remove_prefix(static_cast<std::size_t>(put));
   }
 }
 
-/// Starts the ranks and sees them to their end.
+/// Starts the ranks, and waits until all have ended.
 class Launch {
  public:
   explicit Launch(const LaunchOptions& options) : options_(options) { prepare(); }
@@ -74,8 +74,8 @@ class Launch {
       }
       if (phase_ == Phase::kEnding && kill_at_->passed()) kill_all();
     }
-    // What ranks wrote just before their end. A grandchild that keeps a pipe open delays this by kDrainTime
-    // only.
+    // Reads what ranks wrote just before they ended. A grandchild that keeps a pipe open delays this by at
+    // most kDrainTime.
     const Deadline soon = Deadline::after(kDrainTime);
     for (RankProcess& rank : ranks_) drain(rank, soon);
     return result_;
@@ -241,7 +241,7 @@ class Launch {
   }
 
   void rank_failed(RankProcess& rank, int code) {
-    // What it wrote last may still be in the pipes.
+    // What the rank wrote last may still be in the pipes.
     drain(rank, Deadline::after(kDrainTime));
     result_.failed_rank = rank.number;
     result_.last_lines.assign(rank.last_lines.begin(), rank.last_lines.end());

@@ -20,26 +20,26 @@ namespace tombolo::tools {
 enum class Output {
   kPrefixed,  ///< every line, with "[rank] " before it
   kRankZero,  ///< only rank 0's lines, as they are
-  kSilent,    ///< none (but on_line still sees them)
+  kSilent,    ///< none of them (on_line still gets them)
 };
 
 struct LaunchOptions {
   int ranks = 1;
   std::vector<std::string> program;  ///< with arguments; looked up in PATH
-  /// Added to this process's environment for every rank; wins over what the launcher sets itself.
+  /// Added to this process's environment for every rank; takes precedence over what the launcher sets itself.
   std::vector<std::pair<std::string, std::string>> environment;
 
   const emulation::Emulation* emulation = nullptr;  ///< null: on this machine as it is
-  /// The host of each rank; with an emulation only, see map_ranks(). Empty = block order.
+  /// The host of each rank, only with an emulation; see map_ranks(). Empty = block order.
   std::vector<std::string> rank_hosts;
-  /// The cluster file that ranks see (TOMBOLO_CLUSTER) instead of the emulation's own: one with measured
-  /// links.
+  /// The cluster file that ranks get (TOMBOLO_CLUSTER) instead of the emulation's own, such as one with
+  /// measured links.
   std::optional<topology::ClusterFile> cluster;
 
   Output output = Output::kPrefixed;
-  /// Every line of every rank, without its end, as it arrives; called by the launching thread.
+  /// Called by the launching thread with every line of every rank as it arrives, without its line end.
   std::function<void(int rank, std::string_view line)> on_line;
-  /// True for a line that is not to be printed.
+  /// Returns true for a line that is not to be printed.
   std::function<bool(int rank, std::string_view line)> hide;
 
   std::optional<Duration> timeout;           ///< for the whole run; empty = none
@@ -47,28 +47,29 @@ struct LaunchOptions {
 };
 
 struct LaunchResult {
-  /// 0; else the exit code of the first rank that failed (128 + N for signal N); 124 after the timeout; 130
-  /// and 143 after SIGINT and SIGTERM to this process.
+  /// 0 where all succeeded; else the exit code of the first rank that failed (128 + N for signal N); 124
+  /// after the timeout; 130 and 143 after SIGINT and SIGTERM to this process.
   int exit_code = 0;
   int failed_rank = -1;  ///< the first rank that failed
-  std::string message;   ///< for people: which rank, host, how, and its last lines; empty for 0
+  /// for users: which rank, on which host, how it failed, and its last lines; empty for 0
+  std::string message;
   std::vector<std::string> last_lines;  ///< of the failed rank, at most 10
 };
 
-/// Blocks until every rank has ended; nothing of them is left afterwards. A closed standard output does not
-/// end them. While it runs, SIGINT, SIGTERM and SIGHUP to this process are passed on to the ranks; a second
-/// one kills them. Call it from the main thread. Throws kInvalidUsage (no ranks, a host that does not exist)
-/// and kSystem (the program cannot be started).
+/// Starts the ranks and blocks until every one has ended; none of their processes is left afterwards. A
+/// closed standard output does not end them. Meanwhile SIGINT, SIGTERM and SIGHUP to this process are passed
+/// on to the ranks; a second one kills them. Call it from the main thread. Throws kInvalidUsage (no ranks, a
+/// host that does not exist) and kSystem (the program cannot be started).
 LaunchResult launch(const LaunchOptions& options);
 
-/// The host of each rank. `order` is the order in which launchers hand out ranks: "block" (a0 a1 b0 b1),
-/// "interleaved" (a0 b0 a1 b1: what a launcher that knows nothing of clusters may give) or the hosts' names,
-/// one per rank, with commas. With more ranks than devices, block gives each host an equal run of ranks.
-/// Throws kInvalidUsage. Pure.
+/// The host of each rank. `order` is the order in which launchers assign ranks: "block" (a0 a1 b0 b1),
+/// "interleaved" (a0 b0 a1 b1, as a launcher may do that knows nothing of clusters) or the hosts' names, one
+/// per rank, separated by commas. With more ranks than devices, "block" gives each host an equal run of
+/// ranks. Throws kInvalidUsage. Pure.
 std::vector<std::string> map_ranks(std::string_view order, const std::vector<topology::Host>& hosts,
                                    int ranks);
 
-/// This program's own file, to start ranks of itself.
+/// The path of this program's own file, to start ranks of itself.
 std::string own_program();
 
 }  // namespace tombolo::tools

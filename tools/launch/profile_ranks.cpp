@@ -22,7 +22,7 @@ namespace {
 
 using planner::Profile;
 
-// A measurement may take this long in addition to its budget, for a model that fills the memory.
+// How long a measurement may take in addition to its budget, for a model that fills the memory.
 constexpr auto kPatience = std::chrono::minutes(10);
 constexpr double kMostDifference = 1.25;
 
@@ -80,7 +80,7 @@ DeviceTimes parse_times(const std::string& text, int rank) {
 }
 
 /// The name of this rank's device in the cluster file; `local` is the rank's number on its host. Detection
-/// lists GPUs only; on a host without a list of devices a rank computes on a core.
+/// only lists GPUs; on a host without a list of devices a rank computes on a core.
 std::string device_name(const topology::Host& host, std::size_t local) {
   if (local >= host.devices.size()) return "cpu";
   const topology::Device& device = host.devices[local];

@@ -16,15 +16,15 @@ std::vector<std::string> block(const std::vector<topology::Host>& hosts, int ran
   int count = static_cast<int>(hosts.size());
   std::vector<std::string> order;
   for (int h = 0; h < count; ++h) {
-    // With more ranks than devices each host gets an equal run, and the first hosts one more where that does
-    // not divide.
+    // With more ranks than devices each host gets an equal run, and the first hosts one more where the number
+    // is not divisible.
     int here = ranks <= devices ? devices_of(hosts[h]) : ranks / count + (h < ranks % count ? 1 : 0);
     for (int i = 0; i < here && static_cast<int>(order.size()) < ranks; ++i) order.push_back(hosts[h].name);
   }
   return order;
 }
 
-// One device of each cluster in turn: a0 b0 a1 b1.
+// Takes one device of each cluster in turn: a0 b0 a1 b1.
 std::vector<std::string> interleaved(const std::vector<topology::Host>& hosts, int ranks) {
   std::vector<std::string> clusters;
   for (const auto& host : hosts) {

@@ -15,7 +15,8 @@
 namespace tombolo::tools {
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;  // a rank that prints no line end must not fill our memory
+// a rank that prints no line end must not exhaust this process's memory
+constexpr std::size_t kLongestLine = 64 * 1024;
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -47,7 +48,7 @@ void LineStream::read(const OnLine& on_line) {
 }
 
 void LineStream::drain(const Deadline& deadline, const OnLine& on_line) {
-  // A pipe holds 64 KiB: what was in it at the deadline is read in four turns.
+  // A pipe holds 64 KiB, so what it held at the deadline is read in four turns.
   for (int late = 0; open() && late < 4; late += deadline.passed() ? 1 : 0) {
     pollfd ready{pipe_.get(), POLLIN, 0};
     if (::poll(&ready, 1, deadline.poll_milliseconds()) <= 0) break;
@@ -64,7 +65,7 @@ void LineStream::flush(const OnLine& on_line) {
 void RankProcess::start(const RankCommand& command) {
   Pipe out = make_pipe();
   Pipe err = make_pipe();
-  Pipe refused = make_pipe();  // closed by exec; else carries the errno
+  Pipe refused = make_pipe();  // exec closes it; where exec fails it carries the errno
   const std::vector<char*> argv = pointers_to(command.arguments);
   const std::vector<char*> envp = pointers_to(command.environment);
 
@@ -112,7 +113,7 @@ void RankProcess::signal(int number_of_signal) const noexcept {
 
 void RankProcess::kill_and_wait() noexcept {
   if (!running) return;
-  // Before waiting, which frees the number of the group for others.
+  // This comes before waiting, because that frees the number of the group for others.
   ::kill(-pid, SIGKILL);
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

@@ -1,4 +1,4 @@
-// One rank of a launch: its process, and its output cut into lines.
+// One rank of a launch: its process, and its output divided into lines.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace tombolo::tools {
 
-/// The read end of a pipe, cut into lines.
+/// The read end of a pipe, whose bytes are divided into lines.
 class LineStream {
  public:
   using OnLine = std::function<void(std::string_view line)>;
@@ -24,13 +24,12 @@ class LineStream {
   explicit LineStream(Descriptor pipe) : pipe_(std::move(pipe)) {}
 
   bool open() const noexcept { return static_cast<bool>(pipe_); }
-  /// For poll(2).
+  /// The descriptor for poll(2).
   int handle() const noexcept { return pipe_.get(); }
-  /// Reads once, and hands out the lines that are complete, without their ends. Closes at the end of the
-  /// file.
+  /// Reads once, and passes on the lines that are complete, without their ends. Closes the pipe at its end.
   void read(const OnLine& on_line);
-  /// Reads until the end of the file or until `deadline`, at which it still takes what the pipe holds; then
-  /// hands out an unfinished line too.
+  /// Reads until the end of the file or until `deadline`, at which it still reads what the pipe holds; then
+  /// it passes on an unfinished line too.
   void drain(const Deadline& deadline, const OnLine& on_line);
 
  private:

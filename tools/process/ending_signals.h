@@ -7,22 +7,22 @@
 
 namespace tombolo::tools {
 
-/// While it lives, the three signals are blocked for the calling thread and are read from a descriptor
-/// instead. They must be blocked in the other threads of the process too, since a signal goes to any thread
+/// While an object lives, the three signals are blocked for the calling thread and are read from a descriptor
+/// instead. They must be blocked in the other threads of the process too, because a signal goes to any thread
 /// that does not block it.
 class EndingSignals {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no descriptor.
   EndingSignals();
   ~EndingSignals();
   EndingSignals(const EndingSignals&) = delete;
   EndingSignals& operator=(const EndingSignals&) = delete;
 
-  /// Readable when a signal has come.
+  /// A descriptor that is readable when a signal has come.
   int handle() const noexcept { return handle_.get(); }
   /// The number of the next signal, or 0.
   int next() const noexcept;
-  /// The thread's signal mask before, for children.
+  /// The thread's earlier signal mask, for children.
   const sigset_t& before() const noexcept { return before_; }
 
  private:
@@ -30,16 +30,17 @@ class EndingSignals {
   Descriptor handle_;
 };
 
-/// Ignores SIGPIPE in this process while it lives. When the reader of our output ends (`tombolo run ... |
-/// head`), write(2) must return an error; the signal would end this process, and all ranks with it.
+/// Ignores SIGPIPE in this process while an object lives. When the reader of our output ends (`tombolo run
+/// ... | head`), write(2) must return an error, because the signal would end this process and all ranks with
+/// it.
 class IgnoredPipeSignal {
  public:
   IgnoredPipeSignal() noexcept;
   ~IgnoredPipeSignal() { restore(); }
   IgnoredPipeSignal(const IgnoredPipeSignal&) = delete;
   IgnoredPipeSignal& operator=(const IgnoredPipeSignal&) = delete;
-  /// Restores the previous handler. To be called in a child before exec, which would otherwise inherit the
-  /// ignoring.
+  /// Restores the previous handler. To be called in a child before exec, because the new program would
+  /// otherwise ignore the signal too.
   void restore() const noexcept;
 
  private:

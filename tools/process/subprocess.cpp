@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kExecFailed = 127;  // the exit code that shells use
 
-// Reads once and appends; false at the end of the file.
+// Reads once and appends what came; false at the end of the file.
 bool drain(int fd, std::string& into) {
   std::array<char, 4096> buffer;
   ssize_t got = ::read(fd, buffer.data(), buffer.size());

@@ -1,4 +1,4 @@
-// Runs small programs to their end. tools/process/ owns these and the other process primitives that the
+// Runs small programs to their end. tools/process/ owns this and the other process primitives that the
 // launcher and the emulation share.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace tombolo::tools {
 struct Pipe {
   Descriptor read, write;
 };
-/// Both ends close-on-exec. Throws kSystem.
+/// Makes a pipe of which both ends are close-on-exec. Throws kSystem.
 Pipe make_pipe();
 
 /// The path of a program: `name` itself when it has a '/', else found in PATH or in the sbin folders, which
@@ -35,9 +35,9 @@ struct Finished {
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input, Duration deadline,
                      const std::function<int()>& in_child = {});
 
-/// To be called in a forked child: asks the kernel to send `signal_number` to it when its parent ends; ends
-/// the child when `parent` has ended already. Must be repeated after a change of user namespace, which clears
-/// it.
+/// To be called in a forked child: asks the kernel to send `signal_number` to it when its parent ends, and
+/// ends the child when `parent` has ended already. A change of user namespace clears this, so it must be
+/// repeated after one.
 void die_with_parent(pid_t parent, int signal_number) noexcept;
 
 /// The exit code for a status of wait(2): 128 + N for signal N.

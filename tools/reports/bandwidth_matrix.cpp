@@ -19,7 +19,7 @@ const topology::Nic* find_nic(const topology::ClusterFile& cluster, const std::s
   return at == found->nics.end() ? nullptr : &*at;
 }
 
-// One table is made for each kind and fabric; best kind first.
+// There is one table for each kind and fabric, the best kind first.
 using Group = std::pair<topology::NicKind, std::string>;
 
 std::string label(const std::string& host, const std::string& nic) {

@@ -8,7 +8,7 @@
 namespace tombolo::tools {
 
 /// A matrix of attained bandwidth (rows send, columns receive) and the range of latencies, per kind and
-/// fabric, best kind first. Ends with a line end; empty without links. Pure.
+/// fabric, the best kind first. Ends with a line end; empty without links. Pure.
 std::string bandwidth_matrix(const topology::ClusterFile& cluster);
 
 }  // namespace tombolo::tools

@@ -35,7 +35,7 @@ std::string error_text(double predicted, double measured) {
   return percent == 0 ? "0 %" : fmt::format("{:+d} %", percent);
 }
 
-/// Seconds of a stage: the mean over its replicas.
+/// The seconds of a stage: the mean over its replicas.
 RankSeconds of_stage(const Plan& plan, int stage, const std::vector<RankSeconds>& ranks) {
   RankSeconds sum;
   double count = 0;
@@ -73,7 +73,7 @@ std::vector<Compared> comparisons(const Plan& plan, const MeasuredRun& run, cons
   return lines;
 }
 
-/// Bytes per step of one link.
+/// The bytes per step of one link.
 struct ComparedLink {
   planner::LinkBytes link;
   double predicted = 0, measured = 0;
@@ -111,7 +111,7 @@ std::string correction_text(const planner::Correction& one) {
                      where, one.forward, one.backward, one.update);
 }
 
-/// One line per device, and one on sending where the profile states its cost.
+/// One line per device, and one about sending where the profile states its cost.
 std::vector<std::string> correction_lines(const Calibration& calibration) {
   std::vector<std::string> lines;
   for (const auto& one : calibration.corrections) lines.push_back(correction_text(one));

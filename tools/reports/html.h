@@ -1,6 +1,6 @@
 // Building blocks of the HTML pages, which need no other file and no network.
 //
-// tools/reports/ owns how plans, simulations, probes and calibrations are shown: text, JSON and pages.
+// tools/reports/ owns how plans, simulations, probes and calibrations are presented: as text, JSON and pages.
 #pragma once
 
 #include <string>
@@ -17,9 +17,9 @@ std::string html_section(const std::string& title, const std::string& body);
 /// A figure in large type, with its meaning below.
 std::string html_tile(const std::string& value, const std::string& text);
 std::string html_note(const std::string& text);
-/// Colours (variables of the style sheet, without the dashes) and what they stand for.
+/// A legend of colours (variables of the style sheet, without the dashes) with their meanings.
 std::string html_legend(const std::vector<std::pair<std::string, std::string>>& entries);
-/// Cells are texts, not HTML. Columns from number `numbers` on are right-aligned.
+/// A table whose cells are texts, not HTML. Columns from number `numbers` on are right-aligned.
 std::string html_table(const std::vector<std::string>& head,
                        const std::vector<std::vector<std::string>>& rows, std::size_t numbers);
 

@@ -19,21 +19,21 @@ using planner::Plan;
 using planner::RankMemory;
 using planner::Simulation;
 
-constexpr std::size_t kMostLanes = 64;
+constexpr std::size_t kMostRankRows = 64;
 constexpr double kMemoryWidth = 900, kMemoryLeft = 190, kMemoryRight = 150, kMemoryTop = 6, kMemoryBar = 15,
-                 kMemoryLane = 24;
+                 kMemoryRow = 24;
 
-/// Ranks that the drawings show: one of each stage of each replica, or where these are too many those of the
-/// first replica.
+/// The ranks that the drawings show: one of each stage of each replica, or where these are too many those of
+/// the first replica.
 std::vector<std::size_t> shown_ranks(const Plan& plan) {
   std::vector<std::size_t> ranks = first_ranks(plan);
-  if (ranks.size() > kMostLanes)
+  if (ranks.size() > kMostRankRows)
     std::erase_if(ranks, [&](std::size_t rank) { return plan.ranks[rank].replica != 0; });
-  if (ranks.size() > kMostLanes) ranks.resize(kMostLanes);
+  if (ranks.size() > kMostRankRows) ranks.resize(kMostRankRows);
   return ranks;
 }
 
-double memory_of_device(const topology::ClusterFile& cluster, const planner::RankPlace& place) {
+double memory_of_device(const topology::ClusterFile& cluster, const planner::RankPlacement& place) {
   const auto* host = cluster.find_host(place.host);
   if (host == nullptr || static_cast<std::size_t>(place.device) >= host->devices.size()) return 0;
   return host->devices[static_cast<std::size_t>(place.device)].memory_bytes;
@@ -44,18 +44,18 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
   double top = 0;
   for (const std::size_t rank : ranks)
     top = std::max(top, static_cast<double>(plan.prediction.memory[rank].total));
-  // Where bars would be too short beside a device's whole memory, its size is only written.
+  // Where bars would be too short next to a device's whole memory, its size is only written.
   double limit = 0;
   for (const std::size_t rank : ranks) limit = std::max(limit, memory_of_device(cluster, plan.ranks[rank]));
   const bool limits = limit > 0 && limit < 4 * top;
   const double whole = limits ? std::max(top, limit) : top;
   const double scale = (kMemoryWidth - kMemoryLeft - kMemoryRight) / whole;
-  Svg svg(kMemoryWidth, kMemoryTop + kMemoryLane * static_cast<double>(ranks.size()) + 6,
+  Svg svg(kMemoryWidth, kMemoryTop + kMemoryRow * static_cast<double>(ranks.size()) + 6,
           "Memory of each rank");
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const auto& place = plan.ranks[ranks[i]];
     const RankMemory& memory = plan.prediction.memory[ranks[i]];
-    const double y = kMemoryTop + kMemoryLane * static_cast<double>(i);
+    const double y = kMemoryTop + kMemoryRow * static_cast<double>(i);
     svg.text(kMemoryLeft - 12, y + 12, group_name(plan, ranks[i]), "name end");
     const std::array<std::pair<const char*, std::uint64_t>, 5> parts{{{"parameters", memory.parameters},
                                                                       {"gradients", memory.gradients},
@@ -100,12 +100,12 @@ std::string stages_html(const Plan& plan, const topology::ClusterFile& cluster) 
                       std::to_string(plan.layers_at(stage, replica)), std::to_string(tensor),
                       std::to_string(pipeline.rows), std::to_string(pipeline.micro_batch)});
     }
-    if (plan.uniform() && plan.ranks.size() > kMostLanes) break;
+    if (plan.uniform() && plan.ranks.size() > kMostRankRows) break;
   }
   std::string out = html_table(
       {"Replica", "Stage", "Hosts", "Cluster", "Layers", "Tensor ranks", "Rows per step", "Micro-batch"},
       rows, 4);
-  if (plan.uniform() && plan.ranks.size() > kMostLanes)
+  if (plan.uniform() && plan.ranks.size() > kMostRankRows)
     out += html_note(fmt::format("The first of {} replicas, which are all alike.", plan.data_size()));
   return out;
 }
@@ -115,11 +115,11 @@ std::string links_html(const topology::ClusterFile& cluster, const Simulation& s
   auto sorted = simulation.links;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
-  constexpr std::size_t kMostRows = 200;
+  constexpr std::size_t kMostLinkRows = 200;
   const topology::LinkTable attained_by(cluster);
   std::vector<std::vector<std::string>> rows;
   for (const auto& link : sorted) {
-    if (rows.size() == kMostRows) break;
+    if (rows.size() == kMostLinkRows) break;
     std::string kind = "-", share = "-";
     if (const auto* host = cluster.find_host(link.from_host))
       for (const auto& nic : host->nics)
@@ -131,8 +131,8 @@ std::string links_html(const topology::ClusterFile& cluster, const Simulation& s
                     short_bytes(link.bytes), share});
   }
   std::string out = html_table({"From", "To", "Kind", "Bytes per step", "Busy"}, rows, 3);
-  if (sorted.size() > kMostRows)
-    out += html_note(fmt::format("The {} busiest of {}.", kMostRows, sorted.size()));
+  if (sorted.size() > kMostLinkRows)
+    out += html_note(fmt::format("The {} busiest of {}.", kMostLinkRows, sorted.size()));
   if (simulation.shared.empty()) return out;
   rows.clear();
   for (const auto& shared : simulation.shared)

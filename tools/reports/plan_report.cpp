@@ -24,7 +24,7 @@ std::string kind_of_group(const Plan& plan, const char* kind, int rank) {
   return "-";
 }
 
-/// "9 (0-8)": the number of layers and which; with several model chunks, those of each.
+/// The number of layers, and which: "9 (0-8)"; with several model chunks, those of each.
 std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
   std::vector<std::string> chunks;
   for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
@@ -35,7 +35,7 @@ std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
   return fmt::format("{}", fmt::join(chunks, " + "));
 }
 
-/// Replicas that are alike share one row per stage; others have rows of their own.
+/// A table of the stages. Replicas that are alike share one row per stage; others have rows of their own.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
   const bool alike = plan.uniform();
   Table table({alike ? "stage" : "replica.stage", "layers", "cluster", "gradients over", "pipeline over",
@@ -64,7 +64,8 @@ std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) 
   return table.text(terminal_width());
 }
 
-/// "micro-batches of 2 rows (4 per replica)"; where replicas differ, those of each.
+/// The micro-batches in words: "micro-batches of 2 rows (4 per replica)"; where replicas differ, those of
+/// each.
 std::string batches_text(const Plan& plan) {
   const auto& first = plan.pipelines.front();
   if (std::ranges::all_of(plan.pipelines, [&](const auto& one) {

@@ -9,11 +9,11 @@
 
 namespace tombolo::tools {
 
-/// Stages, predictions, memory, traffic per link, and why. `simulation` is of this plan.
+/// Describes stages, predictions, memory, traffic per link, and the reasons. `simulation` is of this plan.
 std::string describe_plan(const planner::Plan& plan, const topology::ClusterFile& cluster,
                           const planner::Simulation& simulation);
 
-/// Step time, bubble, utilisation by rank, timeline, traffic per link.
+/// Describes step time, bubble, utilisation by rank, timeline, traffic per link.
 std::string describe_simulation(const planner::Plan& plan, const topology::ClusterFile& cluster,
                                 const planner::Simulation& simulation);
 

@@ -10,8 +10,8 @@
 namespace tombolo::tools {
 
 /// A line per island with its clusters, then `differences` (probe::compare_islands); then a line per load
-/// between clusters, as "A to B: alone 1 Gbit/s, 4 pairs at once 1 Gbit/s in all: shared", and per port that
-/// NICs share. Empty without any.
+/// between clusters, as "A to B: alone 1 Gbit/s, 4 pairs at once 1 Gbit/s in all: shared", and one per port
+/// that NICs share. Empty where there are none of these.
 std::string describe_structure(const topology::ClusterFile& cluster, const probe::ProbedLinks& measured,
                                const std::vector<std::string>& differences);
 

@@ -1,5 +1,5 @@
 // Small pieces of SVG and HTML text. Colours are classes and variables of the page's style sheet (style.h),
-// so that one drawing reads well in light and in dark.
+// so that a drawing is readable both in light and in dark mode.
 #pragma once
 
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace tombolo::tools {
 
-/// For text and attribute values: & < > " ', and control characters that neither HTML nor XML can hold.
+/// Escapes a text for text and attribute values: & < > " ', and control characters that neither HTML nor XML
+/// can hold.
 std::string escape(std::string_view text);
 
 /// Evenly spaced "nice" values (1, 2 or 5 times a power of ten) from 0 to at least `top`; about `count` of
 /// them.
 std::vector<double> ticks(double top, int count);
 
-/// "1.2 k", "350", "2.1 M": three significant digits at most.
+/// A number with at most three significant digits: "1.2 k", "350", "2.1 M".
 std::string short_number(double value);
 /// Bytes in powers of ten: "1.6 MB".
 std::string short_bytes(double bytes);
@@ -29,10 +30,10 @@ class Svg {
   Svg(double width, double height, std::string_view label);
 
   void line(double x1, double y1, double x2, double y2, std::string_view style_class);
-  /// `tip` appears under the pointer; may be empty.
+  /// Adds a rectangle. `tip` appears when the pointer is over it; may be empty.
   void rectangle(double x, double y, double width, double height, std::string_view style_class,
                  std::string_view tip = {}, double radius = 0);
-  /// `style_class` may hold several; "end" and "middle" set the anchor.
+  /// Adds a text. `style_class` may hold several classes; "end" and "middle" set the anchor.
   void text(double x, double y, std::string_view content, std::string_view style_class);
   void circle(double x, double y, double radius, std::string_view style_class, std::string_view tip = {});
   void polyline(const std::vector<std::pair<double, double>>& points, std::string_view style_class);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kTimelineWidth = 900, kTimelineLeft = 190, kTimelineRight = 20, kTimelineTop = 6,
                  kTimelineBar = 15, kTimelineThin = 9, kTimelineGap = 9;
-constexpr double kTimelineLane = kTimelineBar + 2 + kTimelineThin + kTimelineGap;
+constexpr double kTimelineRow = kTimelineBar + 2 + kTimelineThin + kTimelineGap;
 
 std::string span_class(const std::string& name) {
   if (name == "forward" || name == "backward" || name == "optimizer" || name == "all-reduce")
@@ -34,8 +34,8 @@ std::vector<std::size_t> first_ranks(const planner::Plan& plan) {
 }
 
 std::string group_name(const planner::Plan& plan, std::size_t rank) {
-  const planner::RankPlace& place = plan.ranks[rank];
-  const auto shares = [&](const planner::RankPlace& other) {
+  const planner::RankPlacement& place = plan.ranks[rank];
+  const auto shares = [&](const planner::RankPlacement& other) {
     return other.stage == place.stage && other.replica == place.replica;
   };
   const auto count = static_cast<std::size_t>(std::ranges::count_if(plan.ranks, shares));
@@ -49,9 +49,9 @@ std::string group_name(const planner::Plan& plan, std::size_t rank) {
 
 std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size_t>& ranks,
                           const std::vector<planner::Span>& spans, double seconds, const std::string& label) {
-  std::vector<int> lane_of(plan.ranks.size(), -1);
-  for (std::size_t lane = 0; lane < ranks.size(); ++lane) lane_of[ranks[lane]] = static_cast<int>(lane);
-  double bottom = kTimelineTop + static_cast<double>(ranks.size()) * kTimelineLane;
+  std::vector<int> row_of(plan.ranks.size(), -1);
+  for (std::size_t row = 0; row < ranks.size(); ++row) row_of[ranks[row]] = static_cast<int>(row);
+  double bottom = kTimelineTop + static_cast<double>(ranks.size()) * kTimelineRow;
   Svg svg(kTimelineWidth, bottom + 26, label);
   auto marks = ticks(seconds * 1e3, 8);
   double scale = (kTimelineWidth - kTimelineLeft - kTimelineRight) / marks.back();
@@ -62,19 +62,19 @@ std::string draw_timeline(const planner::Plan& plan, const std::vector<std::size
     svg.text(x, bottom + 16, last ? short_number(mark) + " ms" : short_number(mark),
              last ? "tick end" : "tick middle");
   }
-  for (std::size_t lane = 0; lane < ranks.size(); ++lane) {
-    const auto& place = plan.ranks[ranks[lane]];
-    double y = kTimelineTop + static_cast<double>(lane) * kTimelineLane;
-    svg.text(kTimelineLeft - 12, y + 11, group_name(plan, ranks[lane]), "name end");
+  for (std::size_t row = 0; row < ranks.size(); ++row) {
+    const auto& place = plan.ranks[ranks[row]];
+    double y = kTimelineTop + static_cast<double>(row) * kTimelineRow;
+    svg.text(kTimelineLeft - 12, y + 11, group_name(plan, ranks[row]), "name end");
     svg.text(kTimelineLeft - 12, y + 25, fmt::format("stage {}, replica {}", place.stage, place.replica),
              "tick end");
   }
   for (const auto& span : spans) {
-    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= lane_of.size()) continue;
-    const int lane = lane_of[static_cast<std::size_t>(span.rank)];
-    if (lane < 0) continue;
+    if (span.rank < 0 || static_cast<std::size_t>(span.rank) >= row_of.size()) continue;
+    const int row = row_of[static_cast<std::size_t>(span.rank)];
+    if (row < 0) continue;
     bool transfer = is_transfer(span);
-    double y = kTimelineTop + lane * kTimelineLane + (transfer ? kTimelineBar + 2 : 0);
+    double y = kTimelineTop + row * kTimelineRow + (transfer ? kTimelineBar + 2 : 0);
     double begin = kTimelineLeft + span.begin_seconds * 1e3 * scale;
     double width = std::max((span.end_seconds - span.begin_seconds) * 1e3 * scale - 0.6, 0.6);
     std::string batch = span.micro_batch >= 0 ? fmt::format(" of micro-batch {}", span.micro_batch) : "";

@@ -8,13 +8,13 @@
 
 namespace tombolo::tools {
 
-/// True for a transfer over the network, false for computing.
+/// Whether a span is a transfer over the network, not computing.
 bool is_transfer(const planner::Span& span) noexcept;
 
 /// The first rank of each tensor-parallel group; only these have spans.
 std::vector<std::size_t> first_ranks(const planner::Plan& plan);
 
-/// "rank 3 on a1"; where `rank` is the first of a tensor-parallel group "ranks 4-7 on a1".
+/// A name such as "rank 3 on a1", or "ranks 4-7 on a1" where `rank` is the first of a tensor-parallel group.
 std::string group_name(const planner::Plan& plan, std::size_t rank);
 
 /// Draws one step on a scale of `seconds`, with a row of computing and a row of network for each of `ranks`.

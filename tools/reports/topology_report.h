@@ -1,5 +1,5 @@
-// What tombolo topo shows of a machine, of its reach and of a fleet, as tables and as JSON. Pure, but for the
-// width of the terminal.
+// The output of tombolo topo about a machine, its reach and a fleet, as tables and as JSON. Pure, except that
+// it asks for the width of the terminal.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tombolo::tools {
 
-/// One pair of NICs of two hosts, and whether they can be expected to reach each other.
+/// One pair of NICs of two hosts, and whether they are expected to reach each other.
 struct NicPair {
   const topology::Nic* here;
   const topology::Host* host;
@@ -26,12 +26,12 @@ struct NicPair {
 std::vector<NicPair> reach_pairs(const topology::Machine& machine, const topology::ClusterFile& others);
 std::string reach_table(const std::vector<NicPair>& pairs);
 
-/// NICs, GPUs and the distances between them.
+/// Tables of NICs, GPUs and the distances between them.
 std::string topology_tables(const topology::Machine& machine);
-/// `pairs`: null where they were not asked for.
+/// The machine as JSON. `pairs` is null where they were not asked for.
 std::string topology_json(const topology::Machine& machine, const std::vector<NicPair>* pairs);
 
-/// The clusters of a file, and the attained rate between their NICs.
+/// Tables of the clusters of a file, and of the attained rates between their NICs.
 std::string fleet_tables(const topology::ClusterFile& file);
 
 }  // namespace tombolo::tools

@@ -11,7 +11,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// A text in double quotes; a new line in it stays one.
+/// The text as a string of the language; a new line in it stays one.
 std::string dot_text(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -82,7 +82,7 @@ class Picture {
   explicit Picture(const Machine& machine) : machine_(machine) {}
 
   std::string draw() {
-    // NICs that are neither hardware nor used would only crowd the picture.
+    // NICs that are neither hardware nor used would only clutter the picture.
     forest_ = pci_forest(machine_, [](const Nic& nic) { return nic.usable || !nic.pci_path.empty(); });
     line("graph machine {");
     line(

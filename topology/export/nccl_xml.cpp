@@ -10,12 +10,13 @@
 namespace tombolo::topology {
 namespace {
 
-constexpr std::string_view kSwitchClass = "0x068000";  // a bridge of no other kind: how NVSwitches show up
+// a bridge of the kind "other", which is how NVSwitches show up
+constexpr std::string_view kSwitchClass = "0x068000";
 constexpr std::string_view kUnseenPeer =
     "fffffff:ffff:ff";                      // what NCCL writes for a switch that a guest does not see
-constexpr std::size_t kLongestValue = 254;  // of NCCL's reader
+constexpr std::size_t kLongestValue = 254;  // the longest attribute value that NCCL's reader takes
 
-/// NCCL's reader knows no escapes, and stops at quotes and angle brackets.
+/// Removes what NCCL's reader cannot take: it knows no escapes, and stops at quotes and angle brackets.
 std::string plain(std::string text) {
   for (char& c : text) {
     const bool safe = c >= ' ' && c < 0x7f && c != '"' && c != '\'' && c != '<' && c != '>' && c != '&';
@@ -24,7 +25,7 @@ std::string plain(std::string text) {
   return text.substr(0, kLongestValue);
 }
 
-/// An element under construction.
+/// An XML element that is being built.
 struct Element {
   std::string name;
   std::vector<std::pair<std::string, std::string>> attributes;
@@ -37,7 +38,7 @@ struct Element {
     if (!value.empty()) set(std::move(key), value);
   }
   void write(std::string& out, std::size_t depth) const {
-    // One blank before an attribute, none before the end: its reader is that strict.
+    // NCCL's reader requires exactly one blank before an attribute, and none before the end.
     out.append(2 * depth, ' ').append("<").append(name);
     for (const auto& [key, value] : attributes) out += fmt::format(" {}=\"{}\"", key, value);
     if (inner.empty()) {
@@ -73,7 +74,7 @@ Element gpu_element(const Machine& machine, std::size_t index) {
   return element;
 }
 
-/// All NICs of one function are ports of one "nic".
+/// The element of one PCI function: all NICs of a function are ports of one "nic".
 Element nic_element(const Machine& machine, const std::vector<std::size_t>& nics) {
   Element element{"nic", {}, {}};
   for (std::size_t index : nics) {
@@ -100,7 +101,7 @@ Element function_element(const Machine& machine, const std::string& address, con
   element.set_known("device", facts.device);
   element.set_known("subsystem_vendor", facts.subsystem_vendor);
   element.set_known("subsystem_device", facts.subsystem_device);
-  const PciLink link = pci_link(function);  // NCCL takes empty and 0 for unknown
+  const PciLink link = pci_link(function);  // NCCL takes an empty text and 0 for unknown
   element.set("link_speed", link.speed);
   element.set("link_width", std::to_string(link.width));
   for (std::size_t gpu : function.gpus) element.inner.push_back(gpu_element(machine, gpu));
@@ -110,7 +111,7 @@ Element function_element(const Machine& machine, const std::string& address, con
   return element;
 }
 
-/// The family as the CPUID instruction's fields add up in NCCL; the kernel adds AMD's differently.
+/// The family as NCCL adds up the CPUID instruction's fields; the kernel adds AMD's differently.
 int family_for_nccl(int family) {
   constexpr int kExtended = 15;
   return family > kExtended ? kExtended + ((family - kExtended) << 4) : family;

@@ -7,16 +7,16 @@ namespace {
 
 using FunctionsByPath = std::map<std::string, const PciFunction*>;
 
-/// The number of "16.0 GT/s PCIe".
+/// The number in "16.0 GT/s PCIe".
 double transfers_of(const std::string& text) {
   double speed = 0;
   std::from_chars(text.data(), text.data() + text.size(), speed);
   return speed;
 }
 
-/// The node of a device, made where it is new; null where the device has no PCI function here.
+/// Finds the node of a device, or makes it; null where the device has no PCI function here.
 PciNode* node_of(PciForest& forest, const FunctionsByPath& functions, const std::string& path) {
-  std::vector<const PciFunction*> steps;  // the device first
+  std::vector<const PciFunction*> steps;  // from the device upward
   for (auto found = functions.find(path); found != functions.end();
        found = functions.find(found->first.substr(0, found->first.rfind('/')))) {
     steps.push_back(found->second);

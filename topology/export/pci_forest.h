@@ -12,7 +12,7 @@
 
 namespace tombolo::topology {
 
-/// A PCI function with what is below it. Pointers are into the Machine that it was made from.
+/// A PCI function with what is below it. The pointers point into the Machine from which it was made.
 struct PciNode {
   const PciFunction* facts = nullptr;
   const PciFunction* port_above = nullptr;  ///< the port above it; null below a host bridge
@@ -21,8 +21,8 @@ struct PciNode {
 };
 
 struct PciForest {
-  /// By NUMA node (-1: unknown), then by address. Only the upstream port of a switch is a node, as in NCCL's
-  /// own view: of every two steps from a device upward one is taken.
+  /// The root functions by NUMA node (-1: unknown), then by address. Only the upstream port of a switch is a
+  /// node, as in NCCL's own view, so that every second step from a device upward is left out.
   std::map<int, std::map<std::string, PciNode>> roots;
   std::vector<std::size_t> gpus, nics;  ///< those without a PCI function here
 };

@@ -63,7 +63,7 @@ Json to_json(const Machine& machine) {
   }
   for (const Nic& nic : machine.nics) {
     Json one = nic_json(nic);
-    // A cluster file leaves out defaults; a list of facts states them too.
+    // A cluster file leaves out defaults, but a list of facts states them too.
     one["role"] = nic_role_name(nic.role);
     one["state"] = nic_state_name(nic.state);
     one["usable"] = nic.usable;

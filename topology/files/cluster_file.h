@@ -1,4 +1,4 @@
-// The cluster file: the hosts with their NICs and devices, how they are connected, and what each link
+// The cluster file: the hosts with their NICs and devices, how they are connected, and what rate each link
 // attains. Every other room reads it. docs/cluster-file.md documents its JSON format. The folder files/ owns
 // the files that people and programs write about clusters: cluster file, fleet file, library.
 #pragma once
@@ -34,9 +34,9 @@ struct Link {
   bool measured = false;
 };
 
-/// What any two NICs on a fabric attain, one direction, where no link says otherwise; never more than either
-/// NIC's nominal rate. An entry with clusters holds from NICs of the one to NICs of the other only, and goes
-/// before an entry without.
+/// The rate that any two NICs on a fabric attain, one direction, where no link says otherwise; never more
+/// than either NIC's nominal rate. An entry with clusters holds only from NICs of the first to NICs of the
+/// second, and takes precedence over an entry without.
 struct FabricDefault {
   std::string fabric;                    ///< empty = the one that all plain Ethernet shares
   std::string from_cluster, to_cluster;  ///< both or neither
@@ -50,19 +50,19 @@ struct NicName {
   friend bool operator==(const NicName&, const NicName&) = default;
 };
 
-/// What transfers from any of `from` to any of `to` attain all together, one direction: an uplink, or a port
-/// that several NICs are behind.
+/// The rate that all transfers from any of `from` to any of `to` attain together, one direction: an uplink,
+/// or a port behind several NICs.
 struct SharedLink {
   std::string name;  ///< unique; shown to the user
   std::vector<NicName> from, to;
   double bytes_per_second = 0;
 
-  /// Whether a transfer from the one NIC to the other crosses it; none does inside a host.
+  /// Whether a transfer from the first NIC to the second crosses it; transfers inside a host cross none.
   bool carries(std::string_view from_host, std::string_view from_nic, std::string_view to_host,
                std::string_view to_nic) const noexcept;
 };
 
-/// Hosts that really share one machine's processors (an emulation): `cores` cores serve all devices of
+/// Hosts that in fact share one machine's processors (an emulation): `cores` cores serve all devices of
 /// `hosts`, and a device alone attains at most one core's speed.
 struct SharedProcessor {
   std::vector<std::string> hosts;
@@ -80,19 +80,21 @@ struct ClusterFile {
   std::vector<FabricDefault> fabrics;
   std::vector<SharedLink> shared_links;
   std::optional<SharedProcessor> shared_processor;
-  /// Pairs of fabrics between which nothing passes although both are of one kind.
+  /// Pairs of fabrics of one kind that cannot reach each other.
   std::vector<std::pair<std::string, std::string>> unreachable;
   /// "rdma": a connection inside a cluster that would fall back to TCP is an error (as TOMBOLO_REQUIRE).
   std::string require;
 
   /// Throws kInvalidUsage naming file, line and field: unknown or missing fields, duplicate hosts or NICs,
-  /// links to NICs that do not exist, values out of range or at odds with each other, a version this build
-  /// does not read. A device with a "count" comes back as that many.
+  /// links to NICs that do not exist, values that are out of range or contradict each other, a version that
+  /// this build does not read. A device with a "count" becomes that many devices.
   static ClusterFile load(const std::string& path);
   static ClusterFile parse(const JsonDocument& document);
   Json to_json() const;
+  /// Writes the file; a reader never sees half of it. Throws kSystem.
   void save(const std::string& path) const;
 
+  /// The host of that name, owned by this object; null where there is none.
   const Host* find_host(std::string_view name) const noexcept;
   /// Cluster names in order of first appearance.
   std::vector<std::string> clusters() const;
@@ -106,6 +108,7 @@ extern const Parameter kHostParameter;
 /// The cluster file of TOMBOLO_CLUSTER, or nothing where it is unset.
 std::optional<ClusterFile> cluster_file_from_environment();
 
+/// The environment parameters of this room.
 const std::vector<const Parameter*>& topology_parameters();
 
 }  // namespace tombolo::topology

@@ -13,8 +13,8 @@
 namespace tombolo::topology {
 namespace {
 
-// The fastest NIC of a fabric inside one cluster, bytes per second; nothing where some NIC's rate is not
-// known.
+// The fastest NIC of a fabric inside one cluster, bytes per second; nothing where the rate of some NIC is
+// unknown.
 using Fastest = std::optional<double>;
 using Members = std::map<std::string, std::map<std::string, Fastest, std::less<>>, std::less<>>;
 
@@ -81,7 +81,7 @@ FabricDefault fabric_of(const JsonCursor& cursor, const Members& members,
       if (fastest) fastest = inside ? std::optional(std::max(*fastest, *inside)) : std::nullopt;
     }
   }
-  // A rate in bits and an attained speed in bytes are easily mistaken for each other.
+  // A rate in bits is easily written where an attained speed in bytes is meant.
   if (fastest && entry.bytes_per_second > *fastest) {
     cursor.field("bytes_per_second")
         .reject(

@@ -8,7 +8,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// "host/nic"; a NIC's name may itself hold a slash ("mlx5_0/1"), a host's may not.
+/// Splits "host/nic". A NIC's name may itself contain a slash ("mlx5_0/1"), a host's may not.
 std::pair<std::string, std::string> end_of(const JsonCursor& cursor, const NicsByHost& names) {
   std::string text = cursor.text();
   auto slash = text.find('/');

@@ -25,7 +25,7 @@ std::string address_of(const JsonCursor& cursor) {
   std::string bare = text.substr(0, text.find('%'));  // "fe80::1%eth0"
   unsigned char parsed[sizeof(in6_addr)];
   bool is_v4 = bare == text && ::inet_pton(AF_INET, text.c_str(), parsed) == 1;
-  // An embedded NUL would hide what follows it from inet_pton.
+  // An embedded NUL would hide the text behind it from inet_pton.
   bool whole = text.find('\0') == std::string::npos;
   if (!whole || (!is_v4 && ::inet_pton(AF_INET6, bare.c_str(), parsed) != 1)) {
     cursor.reject(fmt::format("expected an IPv4 or IPv6 address without prefix length, found \"{}\"",
@@ -209,7 +209,8 @@ std::pair<std::string, std::string> unreachable_of(const JsonCursor& cursor,
 ClusterFile ClusterFile::parse(const JsonDocument& document) {
   JsonCursor root = document.root();
   auto version =
-      root.field("tombolo_cluster");  // first: a newer file may hold fields that this build does not know
+      // comes first, because a newer file may hold fields that this build does not know
+      root.field("tombolo_cluster");
   if (auto found = version.integer(1, std::numeric_limits<int>::max()); found != kVersion) {
     version.reject(
         fmt::format("this build reads version {} of the cluster file, found version {}", kVersion, found));

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMaximumGbps = 1e6;  // a petabit per second; keeps bit/s exact in 64 bits
 constexpr double kMaximumBytesPerSecond = kMaximumGbps * 1e9 / 8;
 constexpr double kMaximumLatency = 3600;  // seconds
-// A hundred times what any device has today.
+// The limit is a hundred times what any device has today.
 constexpr double kMaximumFlops = 1e18;
 constexpr double kMaximumMemory = 1e15;
 constexpr double kMaximumMemorySpeed = 1e15;

@@ -11,18 +11,20 @@
 
 namespace tombolo::topology {
 
-/// A name that can be part of "host/nic" in a link, and of a log line: no blanks, no control characters.
+/// Reads a name that can be part of "host/nic" in a link, and of a log line: it has no blanks and no control
+/// characters.
 std::string name_of(const JsonCursor& cursor, bool slash_allowed);
-/// Bytes per second, attained between two ends.
+/// Reads the bytes per second that are attained between two ends.
 double bandwidth_of(const JsonCursor& cursor);
-/// A device's FLOP/s, bytes of memory, and bytes per second from it.
+/// Each of these three reads one figure of a device: FLOP/s, bytes of memory, bytes per second from its
+/// memory.
 double flops_of(const JsonCursor& cursor);
 double memory_of(const JsonCursor& cursor);
 double memory_speed_of(const JsonCursor& cursor);
-/// Seconds, one way.
+/// Reads a latency in seconds, one way.
 double latency_of(const JsonCursor& cursor);
 NicKind kind_of(const JsonCursor& cursor);
-/// A rate that is written in Gbit/s, as bits per second.
+/// Reads a rate that is written in Gbit/s; returns bits per second.
 std::uint64_t rate_of(const JsonCursor& cursor);
 
 /// The end of a message about a name that is not known: "; did you mean ...?" or "; known: ...".

@@ -19,11 +19,11 @@ constexpr int kFleetVersion = 1;
 constexpr std::int64_t kHostsOfCluster = 1 << 16;
 constexpr std::int64_t kNicsOfEntry = 64;
 constexpr std::int64_t kDevicesOfEntry = 1024;
-// Limits of the whole fleet: a typing error must not fill the memory.
+// Limits of the whole fleet, so that a typing error cannot exhaust the memory.
 constexpr std::int64_t kNicsOfFleet = 1 << 17;
 constexpr std::int64_t kDevicesOfFleet = 1 << 18;
 
-/// What one pair of NICs attains: as the file gives it, or the usual share of a rate.
+/// The speed of one pair of NICs: as the file gives it, or the usual share of a nominal rate.
 struct Speed {
   double bytes_per_second = 0;
   double latency_seconds = 0;
@@ -120,7 +120,7 @@ std::string_view short_kind(NicKind kind) {
   return "eth";
 }
 
-/// `preferred`: the kind of the cluster's fabric.
+/// Adds the NICs of one entry. `preferred` is the kind of the cluster's fabric.
 void add_nics(const JsonCursor& cursor, const Library& library, std::optional<NicKind> preferred,
               std::vector<Nic>& nics) {
   cursor.only({"name", "count", "kind", "rate_gbps", "rdma_device"});
@@ -164,7 +164,7 @@ void add_nics(const JsonCursor& cursor, const Library& library, std::optional<Ni
   }
 }
 
-/// The elements of a list, or one object by itself.
+/// The elements of a list, or the one object that stands in place of a list.
 std::vector<JsonCursor> one_or_more(const JsonCursor& cursor) {
   return cursor.is_object() ? std::vector{cursor} : cursor.elements();
 }
@@ -279,7 +279,7 @@ Between between_of(const JsonCursor& cursor, const std::vector<Cluster>& cluster
   return between;
 }
 
-/// Makes both directions of each entry, unless another entry gives the opposite one.
+/// Makes both directions of each entry, unless another entry states the opposite one.
 std::vector<Between> all_between(const JsonCursor& root, const std::vector<Cluster>& clusters,
                                  const Indices& indices, const Library& library) {
   std::vector<Between> all;
@@ -302,7 +302,7 @@ std::vector<Between> all_between(const JsonCursor& root, const std::vector<Clust
   return all;
 }
 
-/// Every cluster must be reached from the first, whatever the kinds.
+/// Throws unless every cluster can be reached from the first, by any kinds of NIC.
 void check_joined(const JsonCursor& root, const std::vector<Cluster>& clusters,
                   const std::vector<Between>& betweens) {
   Joined any(clusters.size());
@@ -318,7 +318,7 @@ void check_joined(const JsonCursor& root, const std::vector<Cluster>& clusters,
   }
 }
 
-/// Counts before anything is made, so that a large product is refused and not allocated.
+/// Counts before anything is allocated, so that a large product of counts is refused.
 void check_size(const JsonCursor& at, const Cluster& cluster, std::int64_t& nics, std::int64_t& devices) {
   const auto hosts = static_cast<std::int64_t>(cluster.hosts.size());
   nics += hosts * static_cast<std::int64_t>(cluster.nics.size());

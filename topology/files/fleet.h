@@ -8,10 +8,10 @@
 
 namespace tombolo::topology {
 
-/// Hosts are named by their cluster and a number, NICs by their kind and a number; nothing has an address,
-/// and what links and devices attain is the library's usual share of their nominal rates unless the fleet
-/// file says it. Throws kInvalidUsage naming file, line and field: unknown names, values out of range or at
-/// odds with each other, clusters that nothing joins.
+/// Names hosts by their cluster and a number, and NICs by their kind and a number. Nothing has an address,
+/// and links and devices attain the library's usual share of their nominal rates unless the fleet file says
+/// otherwise. Throws kInvalidUsage naming file, line and field: unknown names, values that are out of range
+/// or contradict each other, clusters that nothing joins.
 ClusterFile expand_fleet(const JsonDocument& document, const Library& library);
 
 }  // namespace tombolo::topology

@@ -19,7 +19,7 @@ namespace tombolo::topology {
 /// TOMBOLO_LIBRARY: folder of the library's files.
 extern const Parameter kLibraryParameter;
 
-/// A common GPU, accelerator or CPU (of a CPU one socket).
+/// A common GPU, accelerator or CPU. For a CPU the figures are those of one socket.
 struct LibraryDevice {
   JsonCursor at;  ///< where the entry stands
   std::string name;

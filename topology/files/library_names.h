@@ -1,4 +1,4 @@
-// Names of the entries of a library file: found however they are spelt, never two alike.
+// Names of the entries of a library file. They are found in any spelling, and no two entries share one.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class LibraryNames {
 
   /// Index of the entry, in the order of adding.
   std::optional<std::size_t> find(std::string_view name) const;
-  /// The name or alias most like it, where one is near.
+  /// The name or alias that resembles it most; nothing where none does.
   std::optional<std::string> nearest(std::string_view name) const;
 
  private:
@@ -39,7 +39,7 @@ class LibraryNames {
 /// was installed or built. Throws kInvalidUsage naming the paths that were tried.
 std::string library_file(std::string_view name);
 
-/// A file's root, its version checked and the text of "note" read over. Throws kInvalidUsage.
+/// Returns a file's root after it has checked the version and the text of "note". Throws kInvalidUsage.
 JsonCursor library_root(const JsonDocument& document);
 
 }  // namespace tombolo::topology

@@ -5,8 +5,8 @@
 namespace tombolo::topology {
 namespace {
 
-// Bits of a 64-bit key for a cluster: no cluster file below the largest size that is read can hold more
-// clusters.
+// How many bits of a 64-bit key number a cluster. A cluster file of the largest size that is read cannot hold
+// more clusters.
 constexpr std::uint64_t kClusterBits = 22;
 constexpr std::uint32_t kAnyCluster = (1U << kClusterBits) - 1;
 
@@ -59,7 +59,7 @@ void LinkTable::add_links() {
     const auto from_host = host_index(link.from_host), to_host = host_index(link.to_host);
     const auto from_nic = from_host ? nic_index(*from_host, link.from_nic) : std::nullopt;
     const auto to_nic = to_host ? nic_index(*to_host, link.to_nic) : std::nullopt;
-    if (!from_nic || !to_nic) continue;  // a ClusterFile made in memory is not checked
+    if (!from_nic || !to_nic) continue;  // a ClusterFile that was made in memory is not checked
     const std::size_t from = flat(*from_host, *from_nic), to = flat(*to_host, *to_nic);
     links_[pair_key(from, to)] = &link;
     if (from_host == to_host) continue;
@@ -128,7 +128,7 @@ std::optional<int> LinkTable::host_index(std::string_view name) const {
 }
 
 std::optional<int> LinkTable::nic_index(int host, std::string_view name) const {
-  // A host has a handful.
+  // A host has only a handful of NICs, so a linear search is enough.
   const auto& nics = cluster_.hosts[static_cast<std::size_t>(host)].nics;
   for (std::size_t n = 0; n < nics.size(); ++n)
     if (nics[n].name == name) return static_cast<int>(n);

@@ -1,4 +1,4 @@
-// What a pair of NICs attains: a link of its own if there is one, else its fabric's default.
+// The rate of a pair of NICs: that of its own link if there is one, else its fabric's default.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ struct Attained {
   bool measured = false;  ///< by the probe; false: declared, or a fabric's default
 };
 
-/// Answers in constant time. Refers to the cluster file, which must outlive it unchanged. Thread-safe.
+/// Answers in constant time. Refers to the cluster file, which must outlive this and not change. Thread-safe.
 class LinkTable {
  public:
   explicit LinkTable(const ClusterFile& cluster);
 
-  /// By index into ClusterFile::hosts and Host::nics. Nothing where neither a link nor a default of the
-  /// fabric that both NICs are on says it; between NICs of one host only a link does.
+  /// Looks up by index into ClusterFile::hosts and Host::nics. Nothing where neither a link nor a default of
+  /// the fabric of both NICs states the rate; between NICs of one host only a link can.
   std::optional<Attained> find(int from_host, int from_nic, int to_host, int to_nic) const;
-  /// By name; nothing also where the cluster file has no such host or NIC.
+  /// Looks up by name; nothing also where the cluster file has no such host or NIC.
   std::optional<Attained> find(std::string_view from_host, std::string_view from_nic,
                                std::string_view to_host, std::string_view to_nic) const;
 

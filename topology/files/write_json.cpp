@@ -5,7 +5,7 @@
 
 namespace tombolo::topology {
 
-// What is unknown, empty or as by default is left out, so that the file stays readable.
+// Values that are unknown, empty or equal to the default are left out, so that the file stays readable.
 
 Json nic_json(const Nic& nic) {
   Json json{{"name", nic.name}, {"kind", nic_kind_name(nic.kind)}};
@@ -48,7 +48,7 @@ Json device_json(const Device& device) {
 
 namespace {
 
-/// Whether one entry with a count can describe both.
+/// Whether one entry with a count can describe both devices.
 bool same(const Device& a, const Device& b) {
   return a.pci_path.empty() && a == b;
 }

@@ -8,7 +8,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// Whether the matrix has a row for a NIC.
+/// Whether the NIC is hardware, and so has a row in the matrix.
 bool is_hardware(const Nic& nic) {
   return !nic.pci_path.empty() && nic.role != NicRole::kVlan && nic.role != NicRole::kContainerBridge;
 }
@@ -42,17 +42,18 @@ std::optional<Distance> distance(const DeviceLocation& a, const DeviceLocation& 
     const bool one_node = known ? *a.numa_node == *b.numa_node : numa_nodes <= 1;
     return one_node ? Distance::kNode : Distance::kSys;
   }
-  // The devices themselves are no bridges: two functions of one card share all bridges above them.
+  // The devices themselves are not bridges: two functions of one NIC share all bridges above them.
   const auto least = std::min(left.size(), right.size()) - 1;
   std::size_t shared = 0;
   while (shared < least && left[shared] == right[shared]) ++shared;
   if (shared == 0) {
-    // Both hang on the host bridge itself: as functions of one slot (a guest's, or built in), or apart.
+    // Both are attached to the host bridge itself: as functions of one slot (a guest's, or built in), or of
+    // different ones.
     const bool one_slot = left[0].substr(0, left[0].rfind('.')) == right[0].substr(0, right[0].rfind('.'));
     return one_slot && left.size() == 1 && right.size() == 1 ? Distance::kPix : Distance::kPhb;
   }
-  // A switch is one bridge upward and one downward per device: below the shared bridge each side has at most
-  // the latter where there is one switch.
+  // A switch adds one bridge upward and one downward per device. So where there is only one switch, each side
+  // has at most the latter below the shared bridge.
   const auto below_left = left.size() - 1 - shared, below_right = right.size() - 1 - shared;
   return below_left <= 1 && below_right <= 1 ? Distance::kPix : Distance::kPxb;
 }
@@ -96,7 +97,7 @@ DistanceMatrix distance_matrix(const Machine& machine) {
           continue;
         }
       }
-      // Two ports of one PCI function are not one device, but nothing is between them.
+      // Two ports of one PCI function are different devices, but nothing lies between them.
       auto found = distance(row.location, column.location, machine.numa_nodes);
       cells.emplace_back(found ? distance_name(*found) : "-");
     }

@@ -1,6 +1,6 @@
-// How far two devices of one machine are from each other, in the words of `nvidia-smi topo -m`. The folder
-// judge/ owns conclusions from what system/ read: which NICs are used, distances inside a machine, which NICs
-// can reach each other. Its files are pure.
+// How far two devices of one machine are from each other, in the terms of `nvidia-smi topo -m`. The folder
+// judge/ owns conclusions from what system/ has read: which NICs are used, distances inside a machine, which
+// NICs can reach each other. Its files are pure.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace tombolo::topology {
 
-/// Nearest first.
+/// Distances, the nearest first.
 enum class Distance {
   kSelf,  ///< "X": the same device
   kPix,   ///< at most one PCIe switch between them
@@ -24,20 +24,21 @@ enum class Distance {
 /// "X", "PIX", "PXB", "PHB", "NODE", "SYS".
 std::string_view distance_name(Distance distance) noexcept;
 
-/// Where a device is: its folder in /sys, and its NUMA node.
+/// The location of a device: its folder in /sys, and its NUMA node.
 struct DeviceLocation {
   std::string pci_path;
   std::optional<int> numa_node;
 };
 
-/// Nothing where a device has no PCI path. Two host bridges of which a node is unknown count as kSys, or as
-/// kNode on a machine of one NUMA node. Pure.
+/// The distance between two devices; nothing where one has no PCI path. Two host bridges, of which a node is
+/// unknown, count as kSys, or as kNode on a machine with one NUMA node. Pure.
 std::optional<Distance> distance(const DeviceLocation& a, const DeviceLocation& b, int numa_nodes);
 
-/// NVLinks between two GPUs: the direct ones, and through switches as many as both GPUs have to switches.
+/// The number of NVLinks between two GPUs: the direct ones, and through switches as many as both GPUs have to
+/// switches.
 int nvlinks_between(const Gpu& a, const Gpu& b);
 
-/// All GPUs, then all NICs that are hardware (VLANs and bridges upon them are left out).
+/// The distances between all GPUs and all NICs that are hardware (not VLANs or bridges), GPUs first.
 struct DistanceMatrix {
   struct Device {
     std::string label;  ///< "GPU0", "ib0"
@@ -48,6 +49,7 @@ struct DistanceMatrix {
   std::vector<Device> devices;
   std::vector<std::vector<std::string>> cells;  ///< "X", "PIX", "NV18", ...; "-" where a location is unknown
 };
+/// The matrix of a machine; the devices are in the order of its lists.
 DistanceMatrix distance_matrix(const Machine& machine);
 
 }  // namespace tombolo::topology

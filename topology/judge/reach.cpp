@@ -18,7 +18,7 @@ bool is_local(const std::string& address) {
          address.starts_with("127.") || address == "::1";
 }
 
-/// The prefix among `prefixes` that an address lies in; the longest.
+/// The longest prefix among `prefixes` in which an address lies.
 std::optional<std::string> covering(const std::vector<std::string>& prefixes, const std::string& address) {
   std::optional<std::string> best;
   auto length = [](const std::string& prefix) { return std::atoi(prefix.c_str() + prefix.find('/') + 1); };
@@ -47,7 +47,7 @@ Reach one_way(const Nic& from, const Nic& to, const std::string& address) {
   return {Chance::kNo, fmt::format("{} has no route to {} of {}", from.name, address, to.name)};
 }
 
-/// By IP in both directions. The best address family decides, and within a family the worse direction.
+/// Judges by IP in both directions. The best address family decides, and within a family the worse direction.
 Reach by_ip(const Nic& from, const Nic& to) {
   const auto here = global_addresses(from), there = global_addresses(to);
   if (here.empty() || there.empty()) {

@@ -9,7 +9,7 @@
 
 namespace tombolo::topology {
 
-/// Best first.
+/// How likely it is, the best first.
 enum class Chance {
   kYes,      ///< one network by all that is known
   kLikely,   ///< a router has a route, or both networks have a number that is a common default
@@ -24,8 +24,8 @@ struct Reach {
   std::string why;  ///< to be shown: "both in 10.2.0.0/24"
 };
 
-/// `rdma`: judges RDMA between NICs of one kind (InfiniBand by the subnets' prefixes, RoCE and iWARP by
-/// version and IP); else judges IP. Firewalls, switches and policy routes are not known here: `tombolo probe`
+/// If `rdma`, judges RDMA between NICs of one kind (InfiniBand by the subnets' prefixes, RoCE and iWARP by
+/// version and IP); else judges IP. Firewalls, switches and policy routes are not considered: `tombolo probe`
 /// and `tombolo doctor` try the connection itself.
 Reach judge_reach(const Nic& from, const Nic& to, bool rdma);
 

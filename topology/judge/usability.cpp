@@ -18,7 +18,7 @@ bool is_link_local(const std::string& address) {
   return address.find('%') != std::string::npos || address.starts_with("169.254.");
 }
 
-/// The physical interface that a bridge or bond lies on, if any.
+/// The physical interface below a bridge or bond; null where there is none.
 const Interface* physical_member(const Interface& interface, const std::vector<Interface>& all) {
   for (const auto& name : interface.members) {
     const Interface* member = find_interface(all, name);
@@ -29,13 +29,13 @@ const Interface* physical_member(const Interface& interface, const std::vector<I
   return nullptr;
 }
 
-/// A VRF groups interfaces for routing; each still carries its own traffic.
+/// Whether it is a VRF, which groups interfaces for routing while each still carries its own traffic.
 bool is_vrf(const Interface* interface) {
   return interface != nullptr && interface->what == "VRF";
 }
 
-/// A synthetic NIC of Hyper-V, or virtio's failover: the function below it carries its bytes when it is
-/// there.
+/// Whether it is a synthetic NIC of Hyper-V or virtio's failover, whose bytes the function below it carries
+/// when that is present.
 bool is_synthetic(const Interface* interface) {
   return interface != nullptr && interface->nic.role == NicRole::kPhysical;
 }
@@ -122,8 +122,8 @@ Verdict judge_interface(const Interface& interface, const std::vector<Interface>
   return {true, offer_text(nic) + more};
 }
 
-/// What an interface lies on: a VLAN's lower one, a bridge's or bond's member, the function below a synthetic
-/// NIC.
+/// The hardware below an interface: below a VLAN its lower interface, below a bridge or bond its member,
+/// below a synthetic NIC the function.
 const Interface* hardware_below(const Interface& interface, const std::vector<Interface>& all) {
   const NicRole role = interface.nic.role;
   if (role == NicRole::kContainerBridge) return physical_member(interface, all);
@@ -133,8 +133,9 @@ const Interface* hardware_below(const Interface& interface, const std::vector<In
   return nullptr;
 }
 
-/// VLANs and bridges do not tell a speed of their own on every kernel, and have no PCI function or NUMA node:
-/// they get those of the hardware below. A VLAN may lie on a bond, hence two rounds.
+/// Gives VLANs and bridges the speed, PCI function and NUMA node of the hardware below: on some kernels they
+/// have no speed of their own, and they never have the others. A VLAN may lie on a bond, so there are two
+/// rounds.
 void inherit(std::vector<Interface>& all) {
   for (int round = 0; round < 2; ++round) {
     for (auto& interface : all) {
@@ -150,8 +151,8 @@ void inherit(std::vector<Interface>& all) {
   }
 }
 
-/// Where no NIC is usable, takes veths and tunnels (a container, an emulated host); where there are none,
-/// loopback.
+/// Where no NIC is usable, makes veths and tunnels usable (in a container, or on an emulated host); where
+/// there are none either, loopback.
 void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
   if (std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.usable; })) return;
   auto try_roles = [&](auto fits, std::string_view why) {
@@ -179,8 +180,9 @@ void promote(std::vector<Nic>& nics, const std::vector<Interface>& interfaces) {
   }
 }
 
-/// A RoCE or iWARP NIC is an Ethernet NIC too. Beside a plain one it is taken to be on a network of its own,
-/// as in training clusters. Where the host has no plain one, it is on the fabric that all hosts share.
+/// A RoCE or iWARP NIC is an Ethernet NIC as well. Where the host also has a plain one, the RDMA NIC is
+/// assumed to be on a network of its own, as in training clusters. Where it has none, the RDMA NIC is on the
+/// fabric that all hosts share.
 void share_fabric_of_sole_nics(std::vector<Nic>& nics) {
   bool plain =
       std::any_of(nics.begin(), nics.end(), [](const Nic& nic) { return nic.usable && nic.fabric.empty(); });

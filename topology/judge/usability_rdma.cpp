@@ -10,7 +10,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// The GIDs of the port that belong to the interface; all where the kernel does not tell whose they are.
+/// The GIDs of the port that belong to the interface; all GIDs where the kernel does not say whose they are.
 std::vector<Gid> gids_of(const RdmaPort& port, const std::string& interface) {
   std::vector<Gid> own;
   for (const Gid& gid : port.nic.gids) {
@@ -21,7 +21,7 @@ std::vector<Gid> gids_of(const RdmaPort& port, const std::string& interface) {
   return own;
 }
 
-/// "10.2.0.10" of "0000:0000:0000:0000:0000:ffff:0a02:000a".
+/// Converts "0000:0000:0000:0000:0000:ffff:0a02:000a" to "10.2.0.10".
 std::optional<std::string> v4_of_gid(const std::string& gid) {
   constexpr std::string_view kMapped = "0000:0000:0000:0000:0000:ffff:";
   if (!gid.starts_with(kMapped) || gid.size() != kMapped.size() + 9) return std::nullopt;
@@ -44,7 +44,7 @@ void join_port(Nic& nic, const RdmaPort& on, bool addresses_known) {
     if (port.kind != NicKind::kRoce) break;
     nic.roce_v1 |= gid.type != "RoCE v2";
     nic.roce_v2 |= gid.type == "RoCE v2";
-    // A recording without /proc/net still has the addresses in the GIDs.
+    // A recording without /proc/net still has the addresses, in the GIDs.
     if (auto address = v4_of_gid(gid.value);
         address && !addresses_known &&
         std::find(nic.addresses.begin(), nic.addresses.end(), *address) == nic.addresses.end()) {
@@ -52,9 +52,9 @@ void join_port(Nic& nic, const RdmaPort& on, bool addresses_known) {
     }
   }
   nic.fabric = port.fabric;
-  // RoCE v1 passes no router: its network is the whole fabric.
+  // RoCE v1 passes no router, so its fabric is one network.
   if (nic.roce_v1 && !nic.roce_v2 && !nic.networks.empty()) nic.fabric += "-" + nic.networks.front();
-  // A bond's rate is that of its members together, its port's that of one.
+  // A bond's rate is the sum of its members' rates; its port reports that of one.
   const bool faster_bond = nic.role == NicRole::kBond && nic.rate_bits_per_second > port.rate_bits_per_second;
   if (port.rate_bits_per_second != 0 && !faster_bond) nic.rate_bits_per_second = port.rate_bits_per_second;
   if (nic.pci_path.empty()) nic.pci_path = port.pci_path;
@@ -62,7 +62,7 @@ void join_port(Nic& nic, const RdmaPort& on, bool addresses_known) {
   if (!nic.numa_node) nic.numa_node = port.numa_node;
 }
 
-/// The port does not work, but the interface on it does. The RDMA device's name is kept.
+/// Used where the port does not work but the interface on it does. The RDMA device's name is kept.
 void fall_back_to_tcp(Nic& nic, const RdmaPort& port, const Interface& interface) {
   nic.kind = NicKind::kTcp;
   nic.roce_v1 = nic.roce_v2 = false;
@@ -76,9 +76,9 @@ void fall_back_to_tcp(Nic& nic, const RdmaPort& port, const Interface& interface
                             port.problem);
 }
 
-/// Decides for a NIC with a usable kind of RDMA port. `interface` is the one on the port, if it is here.
+/// Decides for a NIC whose port has a usable kind of RDMA. `interface` is the one on the port, or null.
 void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
-  // What keeps InfiniBand's own port down keeps IP on it down too, whatever its interface says.
+  // What keeps InfiniBand's own port down also keeps IP on it down, whatever its interface says.
   const bool carries_ip = port.nic.kind != NicKind::kInfiniBand || port.nic.state == NicState::kUp;
   if (!port.problem.empty() && interface != nullptr && nic.usable && carries_ip)
     return fall_back_to_tcp(nic, port, *interface);
@@ -94,7 +94,7 @@ void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
     if (interface != nullptr && !interface->what.empty()) more = ", " + interface->what;
   }
   if (nic.kind == NicKind::kInfiniBand) {
-    // InfiniBand carries RDMA whatever its IP interface does.
+    // InfiniBand carries RDMA whatever state its IP interface is in.
     nic.usable = true;
     nic.state = port.nic.state;
     if (interface == nullptr) more += ", without an IP interface";
@@ -105,7 +105,7 @@ void judge_port(Nic& nic, const RdmaPort& port, const Interface* interface) {
                      : fmt::format("its interface {} is not in this network namespace", port.interface);
     return;
   } else if (!nic.usable) {
-    return;  // RoCE and iWARP need the address, so the interface's verdict stands
+    return;  // RoCE and iWARP need an address, so the interface's verdict stands
   }
   if (nic.role == NicRole::kBond) more += fmt::format(", bond of {}", fmt::join(interface->members, " and "));
   if (nic.role == NicRole::kVlan) more += fmt::format(", VLAN on {}", interface->lower);
@@ -172,12 +172,12 @@ void add_port(std::vector<Nic>& nics, RdmaPort port, const std::vector<Interface
   if (!here || !nic->rdma_device.empty()) {
     nics.push_back(port.nic);
     judge_port(nics.back(), port, nullptr);
-    // Two devices below one bond that is not their card's own.
+    // This case is two devices below a bond that is not their NIC's own.
     if (here && supported && nics.back().kind != NicKind::kInfiniBand && port.problem.empty())
       nics.back().reason = fmt::format("its interface {} has an RDMA device already", main);
     return;
   }
-  if (!supported) {  // the interface stays TCP
+  if (!supported) {  // the interface still carries TCP
     nic->reason += fmt::format(" ({} is {})", port.nic.rdma_device, port.problem);
     return;
   }

@@ -22,7 +22,8 @@ void name_by_nvml(std::vector<Gpu>& gpus, bool bus_hidden) {
                               [&](const Gpu& gpu) { return address_of(gpu) == known.pci_address; });
     if (found == gpus.end()) {
       if (!bus_hidden)
-        continue;  // NVML knows a GPU that the tree lacks: the tree is a recording, or the GPU was unplugged
+        // NVML knows a GPU that the tree lacks, because the tree is a recording or the GPU was unplugged
+        continue;
       Gpu gpu;
       gpu.kind = DeviceKind::kGpu;
       found = gpus.insert(gpus.end(), std::move(gpu));

@@ -9,7 +9,7 @@
 
 namespace tombolo::topology {
 
-/// NVLinks from a GPU to one other end.
+/// The NVLinks from a GPU to one other end.
 struct NvLinks {
   std::string
       peer;  ///< PCI address of the GPU or switch, "0000:1b:00.0"; empty where a guest does not see it
@@ -22,9 +22,9 @@ struct Gpu : Device {
   std::vector<NvLinks> nvlinks;
 };
 
-/// Every NVIDIA GPU on the PCI bus, in the order of its address. Name and memory come from NVML where `live`
-/// and it can be loaded; else the name is the PCI device number and the memory unknown. In a container that
-/// hides the PCI bus, NVML's own list is taken.
+/// Reads every NVIDIA GPU on the PCI bus, in the order of addresses. Name and memory come from NVML where
+/// `live` is set and it can be loaded; else the name is the PCI device number and the memory is unknown. In a
+/// container that hides the PCI bus, NVML's own list is used.
 std::vector<Gpu> read_gpus(const SysTree& tree, bool live);
 
 }  // namespace tombolo::topology

@@ -54,7 +54,7 @@ struct CloudNic {
   std::string_view driver, what;
 };
 
-// NICs that a hypervisor makes up: Ethernet to the guest, whatever carries it.
+// NICs that a hypervisor presents: the guest sees Ethernet, whatever carries it.
 constexpr std::array<CloudNic, 7> kCloudNics{{{"virtio_net", "virtio NIC of a virtual machine"},
                                               {"ena", "AWS ENA"},
                                               {"gve", "Google gVNIC"},
@@ -63,7 +63,7 @@ constexpr std::array<CloudNic, 7> kCloudNics{{{"virtio_net", "virtio NIC of a vi
                                               {"vmxnet3", "VMware vmxnet3"},
                                               {"vif", "Xen NIC"}}};
 
-/// Tunnels that show only in the hardware type.
+/// Whether the hardware type is that of a tunnel, which no other mark shows.
 bool is_tunnel_type(std::int64_t type) {
   constexpr std::array<std::int64_t, 6> kTypes{ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT,
                                                ARPHRD_IPGRE,  ARPHRD_IP6GRE,  ARPHRD_NONE};
@@ -89,7 +89,7 @@ std::vector<std::string> lower_names(const SysTree& tree, const std::string& fol
   return all;
 }
 
-/// "pf0vf3" or "c1pf0sf88" of a representor; an uplink is "p0".
+/// Whether it is the name of a representor, such as "pf0vf3" or "c1pf0sf88"; an uplink is "p0".
 bool is_representor_name(std::string_view name) {
   auto digits = [&](std::string_view before) {
     if (!name.starts_with(before)) return false;
@@ -102,7 +102,7 @@ bool is_representor_name(std::string_view name) {
   return digits("pf") && (digits("vf") || digits("sf")) && name.empty();
 }
 
-/// IP over InfiniBand's hardware address: four bytes, then the port's GID.
+/// Takes the subnet prefix from IP over InfiniBand's hardware address: four bytes, then the port's GID.
 std::string prefix_of_ipoib(const std::string& hardware_address) {
   constexpr std::size_t kGidAt = 3 * 4, kLength = 3 * 20 - 1;
   if (hardware_address.size() != kLength) return {};
@@ -114,7 +114,7 @@ std::string prefix_of_ipoib(const std::string& hardware_address) {
   return prefix;
 }
 
-/// What kind of thing it is, by the marks that the kernel leaves in /sys.
+/// Finds out what the interface is, by the marks that the kernel leaves in /sys.
 void read_role(const SysTree& tree, const std::string& folder, Interface& interface) {
   std::int64_t type = tree.integer(folder + "/type").value_or(ARPHRD_ETHER);
   std::string device_type = tree.uevent(folder + "/uevent", "DEVTYPE");
@@ -181,7 +181,7 @@ void read_state(const SysTree& tree, const std::string& folder, Interface& inter
   }
 }
 
-/// veth claims 10 Gbit/s and TUN 10 Mbit/s: only what lies on hardware has a speed.
+/// Only what lies on hardware has a speed: veth claims 10 Gbit/s and TUN 10 Mbit/s.
 bool has_own_speed(NicRole role) {
   return role == NicRole::kPhysical || role == NicRole::kVirtualFunction || role == NicRole::kBond ||
          role == NicRole::kVlan;
@@ -206,7 +206,7 @@ Interface read_interface_from_sys(const SysTree& tree, const std::string& name) 
   nic.driver = pci.driver;
   nic.numa_node = pci.numa_node;
   nic.pci_path = pci.path;
-  constexpr std::int64_t kLargestSpeed = 100'000'000;  // 100 Tbit/s in Mbit/s; more is garbage
+  constexpr std::int64_t kLargestSpeed = 100'000'000;  // 100 Tbit/s in Mbit/s; a larger value is garbage
   if (auto speed = tree.integer(folder + "/speed");
       has_own_speed(nic.role) && speed && *speed > 0 && *speed <= kLargestSpeed) {
     nic.rate_bits_per_second = static_cast<std::uint64_t>(*speed) * 1'000'000;
@@ -222,7 +222,7 @@ std::vector<Interface> read_interfaces(const SysTree& tree, bool live) {
   auto ip_facts = read_ip_facts(tree, &addresses_known);
   if (!live) {
     for (const auto& name : tree.names("/sys/class/net")) {
-      // "bonding_masters" is a file among the links.
+      // The folder also holds the file "bonding_masters".
       if (tree.names("/sys/class/net/" + name).empty()) continue;
       Interface interface = read_interface_from_sys(tree, name);
       interface.addresses_known = addresses_known;
@@ -236,11 +236,11 @@ std::vector<Interface> read_interfaces(const SysTree& tree, bool live) {
   KernelInterfaces kernel;
   for (const auto& [name, index] : kernel.list()) {
     Interface interface = read_interface_from_sys(tree, name);
-    // In a network namespace /sys may still show its parent's interfaces, of which one may have the same
-    // name.
+    // In a network namespace /sys may still show the interfaces of another one, which may have the same
+    // names.
     if (interface.index == index && kernel.has_hardware_address(name, interface.hardware_address)) {
       kernel.read_state(interface);
-      // The driver's own name is surer than the marks in /sys.
+      // The driver's own name is more reliable than the marks in /sys.
       if (interface.nic.role == NicRole::kVirtual) apply(interface, kSoftwareDrivers, kernel.driver(name));
     } else {
       interface = Interface{};

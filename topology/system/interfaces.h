@@ -22,15 +22,16 @@ struct Interface {
   std::string infiniband_prefix;     ///< of IP over InfiniBand: "fe80:0000:0000:0000"
   bool enabled = false;              ///< switched on by the administrator
   bool wireless = false;
-  bool representor = false;  ///< the end of another function at the card's switch, on the host that owns it
-  bool addresses_known = false;  ///< a recorded tree need not tell them
+  /// stands for another function at the NIC's switch, on the host that owns the switch
+  bool representor = false;
+  bool addresses_known = false;  ///< false where a recorded tree does not tell them
 };
 
-/// Every interface, in the order of their names. `live`: those of this process's network namespace, with
-/// addresses; the tree may show another namespace's.
+/// Reads every interface, in the order of their names. If `live`, those of this process's network namespace
+/// with their addresses, because the tree may show those of another namespace.
 std::vector<Interface> read_interfaces(const SysTree& tree, bool live);
 
-/// What /sys/class/net/<name> says. Part of read_interfaces, for tests.
+/// Reads /sys/class/net/<name>. It is a part of read_interfaces and declared for tests.
 Interface read_interface_from_sys(const SysTree& tree, const std::string& name);
 
 }  // namespace tombolo::topology

@@ -30,7 +30,7 @@ bool ask(int socket, const std::string& name, unsigned long request, ifreq& answ
 
 /// Mbit/s by ETHTOOL_GLINKSETTINGS; 0 where unknown.
 std::uint32_t link_speed(int socket, const std::string& name) {
-  // The kernel returns the length of the answer's masks (negated) on the first call and expects it on the
+  // The kernel returns the (negated) length of the answer's masks on the first call, and expects it on the
   // second.
   constexpr std::size_t kMaskWords = 3 * 127;
   alignas(ethtool_link_settings) std::array<std::byte, sizeof(ethtool_link_settings) + 4 * kMaskWords> room{};
@@ -54,7 +54,7 @@ std::string text_of(const sockaddr* address, const std::string& interface) {
   }
   const auto* in6 = reinterpret_cast<const sockaddr_in6*>(address);
   ::inet_ntop(AF_INET6, &in6->sin6_addr, text.data(), text.size());
-  // A link-local address means nothing without its interface.
+  // A link-local address is only valid together with its interface.
   return IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ? std::string(text.data()) + "%" + interface : text.data();
 }
 
@@ -99,7 +99,7 @@ KernelInterfaces::~KernelInterfaces() {
 bool KernelInterfaces::has_hardware_address(const std::string& name, const std::string& address) const {
   ifreq request{};
   if (!ask(socket_, name, SIOCGIFHWADDR, request)) return false;
-  // The ioctl gives at most 14 bytes, InfiniBand has 20; a TUN interface has none.
+  // The ioctl gives at most 14 bytes; InfiniBand's address has 20, and a TUN interface has none.
   std::size_t length = 0;
   if (request.ifr_hwaddr.sa_family == ARPHRD_ETHER || request.ifr_hwaddr.sa_family == ARPHRD_LOOPBACK)
     length = 6;

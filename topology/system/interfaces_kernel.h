@@ -11,8 +11,8 @@
 
 namespace tombolo::topology {
 
-/// A snapshot of the interfaces of this process's network namespace. Throws kSystem only when there is no
-/// socket to ask with.
+/// A snapshot of the interfaces of this process's network namespace. Throws kSystem only when no socket can
+/// be opened for the queries.
 class KernelInterfaces {
  public:
   KernelInterfaces();
@@ -24,13 +24,14 @@ class KernelInterfaces {
   const std::vector<std::pair<std::string, int>>& list() const noexcept { return list_; }
   /// Whether `address`, as /sys writes it, is this interface's.
   bool has_hardware_address(const std::string& name, const std::string& address) const;
-  /// IPv4 first, then global IPv6, then link-local IPv6 with its scope ("fe80::1%eth0").
+  /// The interface's addresses: IPv4 first, then global IPv6, then link-local IPv6 with its scope
+  /// ("fe80::1%eth0").
   std::vector<std::string> addresses(const std::string& name) const;
-  /// The driver's name for itself; empty where it gives none.
+  /// The name that the driver gives for itself; empty where it gives none.
   std::string driver(const std::string& name) const;
   /// Fills in whether it is enabled and up, and its MTU.
   void read_state(Interface& interface) const;
-  /// Fills in what the kernel tells without /sys: state, MTU, rate, driver, and the role of a loopback or a
+  /// Fills in what the kernel reports without /sys: state, MTU, rate, driver, and the role of a loopback or a
   /// point-to-point interface.
   void read_all(Interface& interface) const;
 

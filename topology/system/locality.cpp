@@ -42,13 +42,14 @@ struct Hwloc {
 }  // namespace
 
 std::optional<Locality> read_locality(std::string* problem) {
-  // One at a time: loading a topology reaches libudev, which sets up its tables without a lock.
+  // Only one thread at a time loads a topology, because hwloc calls libudev, which sets up its tables without
+  // a lock.
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   auto library = DynamicLibrary::open({"libhwloc.so.15"}, problem);
   if (!library) return std::nullopt;
   Hwloc hwloc{*std::move(library)};
-  // The objects' layout is fixed within a major version.
+  // hwloc's structures keep their layout within a major version.
   if (!hwloc.find_all() || (hwloc.version() >> 16) != (HWLOC_API_VERSION >> 16)) {
     if (problem != nullptr) *problem = hwloc.library.name() + " is not of hwloc's version 2";
     return std::nullopt;

@@ -10,8 +10,8 @@
 namespace tombolo::topology {
 namespace {
 
-// NVML's binary interface, which is stable within a suffix (_v2, _v3). Its header belongs to the CUDA
-// toolkit, which machines without a compiler do not have.
+// NVML's binary interface, declared here because its header belongs to the CUDA toolkit, which machines
+// without a compiler do not have. It is stable within a suffix (_v2, _v3).
 using Handle = void*;
 struct Memory {
   unsigned long long total, free, used;
@@ -22,9 +22,10 @@ struct PciInfo {
   std::array<char, 32> bus_id;
 };
 constexpr int kSuccess = 0;
-constexpr unsigned kMostNvlinks = 36;  // more than any GPU has; the first that does not exist ends the loop
-constexpr unsigned kLinkActive = 1;    // nvmlEnableState_t
-constexpr unsigned kRemoteIsGpu = 0;   // nvmlIntNvLinkDeviceType_t
+// more than any GPU has; the first link that does not exist ends the loop
+constexpr unsigned kMostNvlinks = 36;
+constexpr unsigned kLinkActive = 1;   // nvmlEnableState_t
+constexpr unsigned kRemoteIsGpu = 0;  // nvmlIntNvLinkDeviceType_t
 
 struct Nvml {
   DynamicLibrary library;
@@ -35,7 +36,7 @@ struct Nvml {
   int (*name)(Handle, char*, unsigned) = nullptr;
   int (*memory)(Handle, Memory*) = nullptr;
   int (*pci)(Handle, PciInfo*) = nullptr;
-  // Optional: older libraries lack some.
+  // These are optional, because older libraries lack some.
   int (*capability)(Handle, int*, int*) = nullptr;
   int (*link_state)(Handle, unsigned, unsigned*) = nullptr;
   int (*link_peer)(Handle, unsigned, PciInfo*) = nullptr;
@@ -70,7 +71,7 @@ std::vector<NvLinks> links_of(const Nvml& nvml, Handle handle) {
     unsigned type = kRemoteIsGpu;
     if (nvml.link_peer_type != nullptr && nvml.link_peer_type(handle, link, &type) != kSuccess)
       type = kRemoteIsGpu;
-    // A guest does not see the switches: an other end without an address is a switch.
+    // A guest does not see the switches, so a remote end without an address is a switch.
     std::string address = pci_address_from_nvml(text_of(peer.bus_id));
     if (!is_pci_address(address)) address.clear();
     const bool to_switch = type != kRemoteIsGpu || address.empty();

@@ -17,10 +17,10 @@ struct NvmlGpu {
   std::vector<NvLinks> nvlinks;  ///< active ones, by their other end
 };
 
-/// Empty where NVML is absent or the driver does not answer.
+/// Asks NVML for all GPUs; empty where NVML is absent or the driver does not answer.
 std::vector<NvmlGpu> read_nvml();
 
-/// NVML writes "00000000:1B:00.0" where /sys writes "0000:1b:00.0".
+/// Converts NVML's "00000000:1B:00.0" to /sys's "0000:1b:00.0".
 std::string pci_address_from_nvml(const std::string& bus_id);
 
 }  // namespace tombolo::topology

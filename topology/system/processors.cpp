@@ -7,7 +7,7 @@
 namespace tombolo::topology {
 namespace {
 
-/// The value of "model name\t: Intel" in /proc/cpuinfo; empty where it is absent.
+/// The value of "model name\t: Intel" in /proc/cpuinfo, for the key "model name"; empty where it is absent.
 std::string value_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
@@ -27,7 +27,7 @@ int number_of(const std::string& text) {
   return status == std::errc{} && value >= 0 && value < 4096 ? value : 0;
 }
 
-/// Whether the text is a mask as the kernel writes it, which is safe to pass on.
+/// Whether the text is a mask as the kernel writes it, and so safe to pass on.
 bool is_mask(const std::string& text) {
   return !text.empty() && text.size() < 4096 && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isxdigit(c) != 0 || c == ',';
@@ -53,7 +53,7 @@ std::vector<NumaNode> read_numa_nodes(const SysTree& tree) {
 }
 
 Processor read_processor(const SysTree& tree) {
-  // All processors are alike: the first page, which has the first of them, is enough.
+  // All processors are alike, so the first page of the file, which has the first of them, is enough.
   const std::string lines = tree.text("/proc/cpuinfo").value_or("");
   Processor processor;
   processor.vendor = value_of(lines, "vendor_id");

@@ -14,14 +14,14 @@ struct NumaNode {
       cpu_mask;  ///< "00000000,0000ffff" as /sys writes it, most significant word first; empty where unknown
 };
 
-/// Empty or 0 where /proc/cpuinfo does not tell.
+/// The processor; fields are empty or 0 where /proc/cpuinfo does not state them.
 struct Processor {
   std::string arch;    ///< "x86_64", "arm64", "ppc64"
   std::string vendor;  ///< "GenuineIntel"; x86 only
   int family = 0, model = 0;
 };
 
-/// In the order of their numbers.
+/// Reads the NUMA nodes, in the order of their numbers.
 std::vector<NumaNode> read_numa_nodes(const SysTree& tree);
 Processor read_processor(const SysTree& tree);
 

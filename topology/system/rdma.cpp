@@ -19,7 +19,7 @@ std::string after_colon(const std::string& text) {
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-/// "200 Gb/sec (4X HDR)" and "2.5 Gb/sec (1X SDR)" in bit/s; 0 where it is not such a text.
+/// Converts "200 Gb/sec (4X HDR)" and "2.5 Gb/sec (1X SDR)" to bit/s; 0 for any other text.
 std::uint64_t rate_of(const std::string& text) {
   double gigabits = 0;
   auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), gigabits);
@@ -31,12 +31,12 @@ std::uint64_t rate_of(const std::string& text) {
 
 constexpr std::string_view kIwarpNode = "RNIC";
 
-/// A GID in the kernel's form that is not an empty slot of the table.
+/// Whether it is a GID in the kernel's form, and not an empty slot of the table.
 bool is_real_gid(const std::string& text, bool iwarp) {
   std::array<unsigned char, 16> bytes{};
   if (text.size() != 39 || ::inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return false;
-  // An unused slot is all zero, or only the subnet's prefix; iWARP's is a hardware address and zeros after
-  // it.
+  // An unused slot is all zero, or has only the subnet's prefix. iWARP's GID is a hardware address and zeros
+  // after it.
   return std::any_of(bytes.begin() + (iwarp ? 0 : 8), bytes.end(),
                      [](unsigned char byte) { return byte != 0; });
 }
@@ -52,14 +52,14 @@ std::vector<Gid> read_gids(const SysTree& tree, const std::string& folder, bool 
     if (!is_real_gid(gid.value, iwarp)) continue;
     gid.type = tree.text(folder + "/gid_attrs/types/" + name).value_or("");
     if (gid.type != "RoCE v2")
-      gid.type = "IB/RoCE v1";  // kernels before 4.5 have no types and know only this one
+      gid.type = "IB/RoCE v1";  // kernels before 4.5 have no types, and know only this one
     all.push_back(std::move(gid));
   }
   std::sort(all.begin(), all.end(), [](const Gid& a, const Gid& b) { return a.index < b.index; });
   return all;
 }
 
-/// RoCE tells for each GID whose address it is. Reading an unused entry fails.
+/// The interface of each GID, which only RoCE ports tell. Reading an unused entry fails.
 std::map<int, std::string> read_interfaces_of_gids(const SysTree& tree, const std::string& folder,
                                                    const std::vector<Gid>& gids) {
   std::map<int, std::string> all;
@@ -70,7 +70,8 @@ std::map<int, std::string> read_interfaces_of_gids(const SysTree& tree, const st
   return all;
 }
 
-/// iWARP's GID begins with the hardware address of its interface: "0007:4312:3456:..." of 00:07:43:12:34:56.
+/// Finds the interface by its hardware address, with which iWARP's GID begins: "0007:4312:3456:..." for
+/// 00:07:43:12:34:56.
 std::string interface_of_hardware_address(const SysTree& tree, const std::string& gid) {
   std::string address;
   for (char c : gid.substr(0, 14)) {
@@ -84,7 +85,7 @@ std::string interface_of_hardware_address(const SysTree& tree, const std::string
   return {};
 }
 
-/// The network interface on the port: RoCE says so itself, IPoIB is found below the same PCI function.
+/// The network interface on the port: RoCE states it, IPoIB's is found below the same PCI function.
 std::string interface_of(const SysTree& tree, const std::string& device, const std::string& folder,
                          const RdmaPort& port) {
   // The first GIDs are the port's own, whatever VLANs lie on it.
@@ -108,8 +109,7 @@ std::string interface_of(const SysTree& tree, const std::string& device, const s
   return {};
 }
 
-/// Drivers of devices whose reliable connections are not those of InfiniBand and RoCE, whatever their ports
-/// say.
+/// Names devices whose reliable connections are not those of InfiniBand and RoCE, whatever their ports say.
 std::string_view foreign_device(std::string_view driver) {
   if (driver == "efa") return "AWS's EFA, which has no reliable connections as InfiniBand and RoCE have them";
   if (driver == "usnic_verbs" || driver == "enic") return "Cisco's usNIC, which carries datagrams only";
@@ -136,7 +136,7 @@ bool classify(const SysTree& tree, const std::string& device, const std::string&
     return false;
   }
   if (link_layer == "InfiniBand" &&
-      port.nic.driver != "mana") {  // MANA's early ports claimed to be InfiniBand, without GIDs
+      port.nic.driver != "mana") {  // MANA's early ports claim to be InfiniBand, but have no GIDs
     port.nic.kind = NicKind::kInfiniBand;
     return true;
   }
@@ -170,8 +170,8 @@ void read_state(const SysTree& tree, const std::string& folder, RdmaPort& port) 
   }
 }
 
-/// Decides the RoCE versions. A port without an address has no connections: that of a device which carries
-/// raw packets only, or one whose GIDs belong to another network namespace.
+/// Decides the RoCE versions. A port without a GID can have no connections: it belongs to a device that
+/// carries only raw packets, or its GIDs belong to another network namespace.
 void judge_gids(RdmaPort& port) {
   for (const Gid& gid : port.nic.gids) {
     if (port.nic.kind != NicKind::kRoce) break;
@@ -186,8 +186,9 @@ void judge_gids(RdmaPort& port) {
   }
 }
 
-/// The subnet prefix tells InfiniBand subnets apart; RoCE v2 and iWARP are routed, so all of a kind are taken
-/// to be one fabric unless a cluster file says otherwise (docs/topology.md).
+/// Names the fabric. InfiniBand's subnets are told apart by their prefix. RoCE v2 and iWARP are routed, so
+/// all NICs of such a kind are assumed to be on one fabric unless a cluster file says otherwise
+/// (docs/topology.md).
 std::string fabric_of(const Nic& nic) {
   if (nic.kind == NicKind::kInfiniBand) {
     return nic.gids.empty() ? "infiniband" : fmt::format("infiniband-{}", subnet_prefix(nic));

@@ -15,14 +15,14 @@ namespace tombolo::topology {
 struct RdmaPort {
   Nic nic;
   std::string interface;  ///< the network interface on the same port; empty where there is none
-  /// The interface whose address a GID is, by the GID's index: a RoCE port's VLANs have GIDs of their own.
+  /// For each GID by index, the interface whose address it is: a RoCE port's VLANs have GIDs of their own.
   std::map<int, std::string> interface_of_gid;
   std::string physical_function;  ///< of a virtual function, where it is seen: its PCI address
   std::string problem;            ///< why it cannot be used, with what to do; empty where it can
 };
 
-/// Every port of every device in /sys/class/infiniband. `live`: also asks libibverbs whether user space can
-/// open them, and for what /sys does not tell.
+/// Reads every port of every device in /sys/class/infiniband. If `live`, it also asks libibverbs whether user
+/// space can open them, and for what /sys does not state.
 std::vector<RdmaPort> read_rdma_ports(const SysTree& tree, bool live);
 
 }  // namespace tombolo::topology

@@ -41,8 +41,8 @@ std::optional<std::uint32_t> hex_of(std::string_view text) {
   return value;
 }
 
-/// /proc/net/route prints the network's bytes as one number of this machine, "0002000A" where it is
-/// little-endian.
+/// Parses a network of /proc/net/route, which prints its bytes as one number of this machine: "0002000A"
+/// where it is little-endian.
 std::optional<Bytes> v4_of(std::string_view text) {
   auto number = hex_of(text);
   if (!number || text.size() != 8) return std::nullopt;
@@ -52,7 +52,7 @@ std::optional<Bytes> v4_of(std::string_view text) {
   return bytes;
 }
 
-/// 32 digits, as in /proc/net/if_inet6.
+/// Parses 32 digits, as in /proc/net/if_inet6.
 std::optional<Bytes> v6_of(std::string_view text) {
   if (text.size() != 32) return std::nullopt;
   Bytes bytes;
@@ -84,7 +84,7 @@ std::string ip_text(const Bytes& bytes) {
   return text.data();
 }
 
-/// Link-local, multicast and loopback ranges say nothing of what an interface reaches.
+/// False for link-local, multicast and loopback ranges, which say nothing about what an interface reaches.
 bool is_plain(const Bytes& bytes) {
   const auto& value = bytes.value;
   if (bytes.bits == 32) return value[0] < 224 && value[0] != 127 && !(value[0] == 169 && value[1] == 254);
@@ -98,12 +98,12 @@ void add_once(std::vector<std::string>& all, std::string text) {
 
 void add_route(IpFacts& facts, const Bytes& destination, int length, bool gateway) {
   if (!is_plain(destination)) return;
-  // A route to one host without a router is the host's own address, or a neighbour.
+  // A route to a single host without a router leads to the host's own address, or to a neighbour.
   if (!gateway && (length == destination.bits || length == 0)) return;
   add_once(gateway ? facts.routes : facts.networks, fmt::format("{}/{}", ip_text(destination), length));
 }
 
-/// Iface Destination Gateway Flags RefCnt Use Metric Mask ...
+/// The columns are: Iface Destination Gateway Flags RefCnt Use Metric Mask ...
 void read_v4_routes(const SysTree& tree, std::map<std::string, IpFacts>& all) {
   for (const std::string& line : tree.lines("/proc/net/route")) {
     auto words = words_of(line);
@@ -118,7 +118,7 @@ void read_v4_routes(const SysTree& tree, std::map<std::string, IpFacts>& all) {
   }
 }
 
-/// destination length source length next-hop metric references use flags device
+/// The columns are: destination length source length next-hop metric references use flags device
 void read_v6_routes(const SysTree& tree, std::map<std::string, IpFacts>& all) {
   for (const std::string& line : tree.lines("/proc/net/ipv6_route")) {
     auto words = words_of(line);
@@ -133,8 +133,8 @@ void read_v6_routes(const SysTree& tree, std::map<std::string, IpFacts>& all) {
   }
 }
 
-/// This host's own IPv4 addresses: in the tree of prefixes an address stands on the line before "/32 host
-/// LOCAL".
+/// This host's own IPv4 addresses. In the kernel's tree of prefixes an address stands on the line before "/32
+/// host LOCAL".
 std::vector<std::string> local_v4(const SysTree& tree) {
   std::vector<std::string> all;
   std::string before;
@@ -147,7 +147,7 @@ std::vector<std::string> local_v4(const SysTree& tree) {
   return all;
 }
 
-/// The interface among whose prefixes the longest has the address in it.
+/// The interface with the longest prefix that contains the address.
 std::string owner_among(const std::string& address, const std::map<std::string, IpFacts>& all,
                         std::vector<std::string> IpFacts::*prefixes) {
   std::string owner;
@@ -165,7 +165,7 @@ std::string owner_among(const std::string& address, const std::map<std::string, 
   return owner;
 }
 
-/// The interface in whose network an address lies. Clouds assign addresses without a network; those belong to
+/// The interface in whose network an address lies. Clouds assign addresses without a network; these belong to
 /// the default route's interface.
 std::string owner_of(const std::string& address, const std::map<std::string, IpFacts>& all) {
   std::string owner = owner_among(address, all, &IpFacts::networks);
@@ -198,7 +198,7 @@ std::map<std::string, IpFacts> read_ip_facts(const SysTree& tree, bool* addresse
     if (!owner.empty()) add_once(all[owner].addresses, address);
   }
   read_v6_routes(tree, all);
-  // address index prefix-length scope flags device
+  // The columns are: address index prefix-length scope flags device
   for (const std::string& line : tree.lines("/proc/net/if_inet6")) {
     auto words = words_of(line);
     if (words.size() < 6) continue;

@@ -19,11 +19,11 @@ struct IpFacts {
   std::vector<std::string> addresses;  ///< without prefix length
 };
 
-/// Facts by interface. Of IPv4's routing tables only the main one is read. `*addresses_known`: whether the
-/// tree has addresses (for a live machine the kernel is asked instead).
+/// Reads the facts of each interface. Of IPv4's routing tables only the main one is read. `*addresses_known`
+/// says whether the tree has addresses (for a live machine the kernel is asked instead).
 std::map<std::string, IpFacts> read_ip_facts(const SysTree& tree, bool* addresses_known);
 
-/// Whether an address ("10.2.0.10") lies in a prefix ("10.2.0.0/24"); false for texts of another shape.
+/// Whether an address ("10.2.0.10") lies in a prefix ("10.2.0.0/24"); false for texts of another form.
 bool is_within(std::string_view address, std::string_view prefix) noexcept;
 
 }  // namespace tombolo::topology

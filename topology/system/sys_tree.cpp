@@ -17,13 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A guest sees a virtual function without its physical one: then the driver or the device's number tells.
+/// Whether it is a virtual function. A guest sees one without its physical function, and must decide by the
+/// driver or the device's number.
 bool is_virtual_function(const SysTree& tree, const std::string& path, std::string_view driver) {
   constexpr std::array<std::string_view, 6> kDrivers{"iavf",  "i40evf",  "ixgbevf",
                                                      "igbvf", "cxgb4vf", "fm10kvf"};
   if (std::find(kDrivers.begin(), kDrivers.end(), driver) != kDrivers.end()) return true;
   constexpr std::int64_t kMellanox = 0x15b3;
-  // ConnectX-2 and 3, then 4, 4 Lx, 5, 5 Ex, 6, and all later ones.
+  // The numbers are those of ConnectX-2 and 3, then 4, 4 Lx, 5, 5 Ex, 6, and all later ones.
   constexpr std::array<std::int64_t, 8> kDevices{0x1002, 0x1004, 0x1014, 0x1016,
                                                  0x1018, 0x101a, 0x101c, 0x101e};
   auto device = tree.integer(path + "/device");
@@ -80,7 +81,7 @@ std::optional<std::string> SysTree::read(std::string_view path, std::size_t most
       do {
         got = ::read(fd, page.data(), std::min(page.size(), most - text.size()));
         if (got > 0) text.append(page.data(), static_cast<std::size_t>(got));
-      } while (got > 0 && most > page.size() && text.size() < most);  // one read gives a whole file of /sys
+      } while (got > 0 && most > page.size() && text.size() < most);  // one read returns a whole file of /sys
     }
     ::close(fd);
     if (got < 0 && text.empty()) return std::nullopt;
@@ -167,7 +168,7 @@ std::string SysTree::real_path(std::string_view path) const {
 
 bool is_pci_address(std::string_view name) {
   constexpr std::string_view kShape = "xxxx:xx:xx.x";
-  // A domain above 0xffff has more digits (VMD).
+  // A domain above 0xffff (VMD) has more digits.
   if (name.size() < kShape.size()) return false;
   std::string_view tail = name.substr(name.size() - kShape.size());
   for (std::size_t i = 0; i < kShape.size(); ++i) {
@@ -180,7 +181,7 @@ bool is_pci_address(std::string_view name) {
 PciFacts read_pci_facts(const SysTree& tree, const std::string& device) {
   PciFacts facts;
   facts.driver = tree.link_name(device + "/driver");
-  // Upwards to the PCI function: a virtio NIC is a child of one, most others are one.
+  // Goes up to the PCI function: a virtio NIC is a child of one, most others are one.
   for (fs::path at = tree.real_path(device); at.has_relative_path(); at = at.parent_path()) {
     std::string path = at.string();
     if (!facts.numa_node) {

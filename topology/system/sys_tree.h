@@ -1,6 +1,6 @@
-// Reads small files below a root: this machine's "/" or a recorded tree, which may hold anything. The folder
-// system/ owns what this machine's kernel and libraries tell (/sys, /proc, netlink, libibverbs, NVML, hwloc),
-// without judging it.
+// Reads small files below a root: this machine's "/", or a recorded tree, which may contain anything. The
+// folder system/ owns what this machine's kernel and libraries report (/sys, /proc, netlink, libibverbs,
+// NVML, hwloc), without judging it.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ class SysTree {
   /// A folder, or a recorded tree in one file (TreeFile, whose errors are thrown here).
   explicit SysTree(const std::filesystem::path& root);
 
+  /// Whether there is a file or a folder.
   bool exists(std::string_view path) const;
   /// Names in a folder, sorted; empty where there is none.
   std::vector<std::string> names(std::string_view path) const;
@@ -30,11 +31,11 @@ class SysTree {
   std::optional<std::string> text(std::string_view path) const;
   /// The lines of a longer file (/proc/net/route), each with control characters as '?'; the first MiB.
   std::vector<std::string> lines(std::string_view path) const;
-  /// The text as a whole number, decimal or 0x hexadecimal.
+  /// The text as an integer, decimal or 0x hexadecimal.
   std::optional<std::int64_t> integer(std::string_view path) const;
   /// The value of KEY=value in a uevent file; empty where it is absent.
   std::string uevent(std::string_view path, std::string_view key) const;
-  /// The last part of what a symbolic link names; empty where it is none.
+  /// The last component of the path to which a symbolic link points; empty where it is no link.
   std::string link_name(std::string_view path) const;
   /// The path with all links followed, as on a real machine ("/sys/devices/..."); empty where it leads out of
   /// the root or nowhere.
@@ -47,7 +48,7 @@ class SysTree {
   std::shared_ptr<const TreeFile> file_;  ///< null where the root is a folder
 };
 
-/// "0000:18:00.0"; a domain may have more digits than four.
+/// Whether it is an address such as "0000:18:00.0"; a domain may have more than four digits.
 bool is_pci_address(std::string_view name);
 
 /// Facts about a PCI device that every kind of device shares. `device` is a folder of /sys/class/... that

@@ -10,7 +10,7 @@ namespace tombolo::topology {
 namespace {
 
 constexpr std::size_t kLargestTree = 16U << 20;
-constexpr int kMostHops = 40;  // as the kernel's
+constexpr int kMostHops = 40;  // the kernel's limit
 
 std::string_view trimmed(std::string_view text) {
   auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// The parts between slashes; empty ones and "." are nothing.
+/// The parts between slashes, without empty ones and ".".
 std::vector<std::string> parts_of(std::string_view path) {
   std::vector<std::string> parts;
   while (!path.empty()) {
@@ -36,7 +36,7 @@ std::string joined(const std::vector<std::string>& parts, std::size_t count) {
   return path;
 }
 
-/// "\n" and "\\" in a file's text.
+/// Resolves the escapes of a new line and of a backslash in a file's text.
 std::string unescaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,4 @@
-// A recorded /sys as one text file, which a bug report can carry, and which tests read in place of a machine.
+// A recorded /sys as one text file, which fits into a bug report, and which tests read in place of a machine.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ namespace tombolo::topology {
 /// Folders above an entry need not be named. A link may lead nowhere, or in a circle, as on a real machine.
 class TreeFile {
  public:
-  /// Throws kInvalidUsage naming `source` and line: a line of another shape, a path with "..", an entry
-  /// twice, or one below a file or a link.
+  /// Throws kInvalidUsage naming `source` and line: a line of another form, a path with "..", an entry that
+  /// occurs twice, or one below a file or a link.
   static TreeFile parse(std::string_view text, const std::string& source);
   /// Throws kInvalidUsage also where the file cannot be read or has more than 16 MiB.
   static TreeFile load(const std::string& path);
@@ -31,7 +31,7 @@ class TreeFile {
   std::vector<std::string> names(std::string_view path) const;
   /// A file's text; nothing where there is no file.
   std::optional<std::string> text(std::string_view path) const;
-  /// What a symbolic link says; nothing where it is none.
+  /// The target of a symbolic link as it is written; nothing where it is no link.
   std::optional<std::string> link(std::string_view path) const;
   /// The path with all links followed; nothing where it leads nowhere.
   std::optional<std::string> real_path(std::string_view path) const;

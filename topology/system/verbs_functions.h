@@ -11,7 +11,8 @@
 
 namespace tombolo::topology {
 
-/// Names are the library's without "ibv_". All are set once loaded, but for those marked optional.
+/// The functions, by the library's names without "ibv_". All are set once it is loaded, except those marked
+/// optional.
 struct VerbsFunctions {
   explicit VerbsFunctions(DynamicLibrary opened) : library(std::move(opened)) {}
 
@@ -48,7 +49,7 @@ struct VerbsFunctions {
   /// What ibv_query_gid_table() calls; optional.
   ssize_t (*query_gid_table)(ibv_context*, ibv_gid_entry*, std::size_t, std::uint32_t, std::size_t) = nullptr;
 
-  /// Null where the library is absent or lacks a function; `*problem` then says why.
+  /// Loads the library; null where it is absent or lacks a function; `*problem` then says why.
   static std::shared_ptr<const VerbsFunctions> load(std::string* problem);
 };
 

@@ -64,13 +64,13 @@ std::vector<VerbsDevice> VerbsLibrary::devices() const {
       if (functions_->query_port(context, index, &port) != 0) continue;
       VerbsPort facts;
       facts.number = number;
-      // IBV_MTU_256 is 1, and each step doubles.
+      // IBV_MTU_256 is 1, and each following value is twice the size.
       if (port.active_mtu >= IBV_MTU_256 && port.active_mtu <= IBV_MTU_4096)
         facts.mtu = 128 << port.active_mtu;
       for (int gid = 0; gid < std::min(port.gid_tbl_len, 1024); ++gid) {
         ibv_gid value{};
         if (functions_->query_gid(context, index, gid, &value) != 0 || is_empty(value)) continue;
-        // This old call does not tell the type; /sys, which does, was read first.
+        // This old call does not return the type; /sys, which has it, was read first.
         facts.gids.push_back({gid, gid_text(value), "IB/RoCE v1"});
       }
       device.ports.push_back(std::move(facts));

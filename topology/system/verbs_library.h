@@ -26,9 +26,9 @@ struct VerbsFunctions;
 
 class VerbsLibrary {
  public:
-  /// Nothing where the library is absent or lacks a function; `*problem` then says why.
+  /// Loads the library. Nothing where it is absent or lacks a function; `*problem` then says why.
   static std::optional<VerbsLibrary> load(std::string* problem);
-  /// Opens each device briefly.
+  /// Lists the devices; each is opened for a moment.
   std::vector<VerbsDevice> devices() const;
 
  private:

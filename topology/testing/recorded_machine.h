@@ -14,7 +14,7 @@ inline std::string recorded_path(const std::string& name) {
   return std::string(TOMBOLO_SOURCE_DIR "/topology/recorded/") + name + ".tree";
 }
 
-/// "roce-bond" and what detection makes of it.
+/// A recorded machine, such as "roce-bond", and what detection makes of it.
 struct RecordedMachine {
   explicit RecordedMachine(const std::string& name)
       : machine(detect({.root = recorded_path(name), .live = false, .log = {}})) {}
@@ -27,7 +27,7 @@ struct RecordedMachine {
     ADD_FAILURE() << "no NIC " << name;
     return none;
   }
-  /// Names of those that would be used, best first.
+  /// Names of the NICs that would be used, best first.
   std::string used() const {
     std::string names;
     for (const Nic& one : machine.nics)

@@ -37,14 +37,14 @@ class RecordedTree {
     std::filesystem::create_directories(at(path).parent_path());
     std::ofstream(at(path)) << text << "\n";
   }
-  /// A link as /sys has them: relative.
+  /// Makes a relative link, as those in /sys are.
   void link(const std::string& path, const std::string& target) {
     std::filesystem::create_directories(at(path).parent_path());
     std::filesystem::create_directories(at(target));
     std::filesystem::create_symlink(at(target).lexically_relative(at(path).parent_path()), at(path));
   }
 
-  /// A PCI function; returns its folder.
+  /// Makes a PCI function; returns its folder.
   std::string pci(const std::string& address, const std::string& driver, int numa_node = 0) {
     std::string folder_ = "/sys/devices/pci0000:17/" + address;
     file(folder_ + "/numa_node", std::to_string(numa_node));
@@ -53,8 +53,8 @@ class RecordedTree {
     return folder_;
   }
 
-  /// An interface in the way of the kernel: a folder below its device (or below virtual/), linked from
-  /// class/net. Files overwrite the defaults, which are those of a working Ethernet port.
+  /// Makes an interface as the kernel does: a folder below its device (or below virtual/), linked from
+  /// class/net. `files` overwrite the defaults, which are those of a working Ethernet port.
   std::string interface(const std::string& name, const std::string& device,
                         std::map<std::string, std::string> files = {}) {
     std::string base = (device.empty() ? "/sys/devices/virtual" : device) + "/net/" + name;
@@ -71,7 +71,8 @@ class RecordedTree {
     return base;
   }
 
-  /// An RDMA port; `files` overwrite the defaults, which are those of an active 200 Gbit/s InfiniBand port.
+  /// Makes an RDMA port; `files` overwrite the defaults, which are those of an active 200 Gbit/s InfiniBand
+  /// port.
   std::string rdma(const std::string& name, const std::string& device, int port,
                    std::map<std::string, std::string> files = {}) {
     std::string base = device + "/infiniband/" + name;

@@ -1,4 +1,4 @@
-// Memory of a stage: one allocation per purpose, divided into tensors when the stage is made.
+// The memory of a stage: one allocation per purpose, divided into tensors when the stage is made.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class Arena {
   std::size_t size_ = 0;
 };
 
-/// Hands out consecutive pieces of an arena. With a null base it only counts, so that the same code first
-/// computes the size and then lays out the pieces.
+/// Hands out consecutive pieces of an arena. With a null base it only counts, so that the same code computes
+/// the size first and then lays out the pieces.
 class Carver {
  public:
   explicit Carver(float* base) noexcept : base_(base) {}

@@ -10,8 +10,8 @@ namespace {
 
 using compute::multiply;
 
-// Queries are taken in blocks, each against the keys up to its own end: the smaller the block, the less of
-// the masked half is computed, but the worse the products run.
+// How many queries are taken at a time, against the keys up to the block's own end: with a smaller block less
+// of the masked half is computed, but the products are slower.
 constexpr std::size_t kBlock = 32;
 
 /// One head of one row: where its queries, keys and values begin.
@@ -72,7 +72,7 @@ void attention_backward(float* qkv_gradient, float* scratch, const float* gradie
       for (std::size_t first = last_block;; first -= kBlock) {
         const std::size_t block = std::min(kBlock, tokens - first);
         const std::size_t seen = first + block;
-        // The sum that the blocks before have left there.
+        // This is the sum that the blocks before have left there.
         const compute::Epilogue added_value{.matrix = first == last_block ? nullptr : value_gradient,
                                             .matrix_stride = stride};
         const compute::Epilogue added_key{.matrix = first == last_block ? nullptr : key_gradient,

@@ -20,7 +20,7 @@ struct AttentionShape {
   std::size_t scratch() const noexcept;
 };
 
-/// qkv: rows x T x 3 width (queries, keys, values side by side); out: rows x T x width.
+/// qkv is rows x T x 3 width (queries, keys, values side by side); out is rows x T x width.
 void attention(float* out, float* probabilities, const float* qkv, const AttentionShape& shape,
                const Kernels& kernels) noexcept;
 

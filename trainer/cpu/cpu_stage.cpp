@@ -25,7 +25,7 @@ cpu::AttentionShape attention_shape(const StageOptions& options) {
   return shape;
 }
 
-/// What forward keeps of one micro-batch for backward.
+/// What the forward pass keeps of one micro-batch for the backward pass.
 struct MicroBatchActivations {
   MicroBatchActivations(Carver& carver, const StageOptions& options, const StageParameters& parameters,
                         const cpu::AttentionShape& shape) {
@@ -170,7 +170,7 @@ class CpuStage final : public StageCompute {
   std::size_t boundary() const noexcept { return tokens() * width(); }
   float* tensor(const Arena& arena, Tensor which) const { return arena.data() + layout_.find(which).offset; }
 
-  /// Final norm and output projection; with targets, scores become the loss's gradient.
+  /// Computes the final norm and the output projection; with targets, the scores become the loss's gradient.
   double head(const MicroBatchActivations& kept, const float* stream, std::span<const std::int32_t> targets) {
     const auto vocabulary = static_cast<std::size_t>(options_.shape.vocabulary);
     kernels_.norm(kept.normal, kept.mean, kept.inverse, stream, tensor(parameters_, Tensor::kFinalNormWeight),

@@ -1,5 +1,5 @@
-// trainer/cpu/ owns the CPU back end: one pipeline stage in fp32, with kernels for every instruction set that
-// this machine may have.
+// trainer/cpu/ owns the CPU back end: the computation of one pipeline stage in fp32, with kernels for every
+// instruction set that a machine may have.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace tombolo::trainer {
 
-/// Throws kInvalidUsage for shapes out of range, kSystem when memory does not suffice (naming how much).
+/// Makes a stage. Throws kInvalidUsage for shapes out of range, and kSystem when memory does not suffice
+/// (naming how much).
 std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options);
 
 }  // namespace tombolo::trainer

@@ -1,5 +1,5 @@
-// The element-wise kernels, compiled once per instruction set; the machine decides at run time which are
-// used. Matrices are row-major. No kernel allocates.
+// The element-wise kernels, compiled once per instruction set; which are used is decided at run time.
+// Matrices are row-major. No kernel allocates.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct Kernels {
                          const std::int32_t* tokens, std::size_t count, std::size_t context,
                          std::size_t width);
 
-  /// Epsilon 1e-5. mean and inverse deviation: one per row, kept for backward.
+  /// Layer norm with epsilon 1e-5. `mean` and `inverse` (the inverse deviation) have one value per row and
+  /// are kept for the backward pass.
   void (*norm)(float* out, float* mean, float* inverse, const float* x, const float* weight,
                const float* bias, std::size_t rows, std::size_t width);
   /// x_gradient += ..., weight_gradient += ..., bias_gradient += ...
@@ -34,14 +35,14 @@ struct Kernels {
                         const float* gradient, const float* x, const float* mean, const float* inverse,
                         const float* weight, std::size_t rows, std::size_t width);
 
-  /// GPT-2's tanh form.
+  /// GELU in GPT-2's tanh form.
   void (*gelu)(float* out, const float* x, std::size_t count);
   /// gradient *= gelu'(x); bias_gradient += sum of that over rows
   void (*gelu_backward)(float* gradient, const float* x, float* bias_gradient, std::size_t rows,
                         std::size_t width);
 
-  /// In place, for query rows [first, first + rows) of a row's attention: row q becomes softmax of its first
-  /// q + 1 entries, and 0 up to `width`. `stride` floats from row to row.
+  /// Works in place, on query rows [first, first + rows) of a row's attention: row q becomes the softmax of
+  /// its first q + 1 entries, and 0 up to `width`. `stride` is in floats, from row to row.
   void (*causal_softmax)(float* scores, std::size_t first, std::size_t rows, std::size_t width,
                          std::size_t stride);
   /// gradient = p (gradient - sum(p gradient)) scale, over `width` entries per row; p has its own stride.

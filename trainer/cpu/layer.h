@@ -18,7 +18,8 @@ struct LayerTensors {
       *norm2_weight, *norm2_bias, *mlp_weight, *mlp_bias, *mlp_projection_weight, *mlp_projection_bias;
 };
 
-/// What forward leaves for backward. N = rows x context; matrices are N x width unless said otherwise.
+/// What the forward pass leaves for the backward pass. N = rows x context; matrices are N x width unless said
+/// otherwise.
 struct LayerActivations {
   LayerActivations(Carver& carver, const AttentionShape& shape);
   float *normal1, *mean1, *inverse1;
@@ -29,7 +30,7 @@ struct LayerActivations {
   float* out;
 };
 
-/// Shared by all layers and micro-batches.
+/// Scratch memory that all layers and micro-batches share.
 struct LayerScratch {
   LayerScratch(Carver& carver, const AttentionShape& shape);
   float* wide;    ///< N x 4 width

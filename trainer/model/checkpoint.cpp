@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "checkpoints are littl
 
 using Header = std::array<std::int32_t, 256>;
 
-/// Closes on destruction.
+/// An open file, closed on destruction.
 class File {
  public:
   File(const std::string& path, int flags, mode_t mode = 0)
@@ -36,7 +36,7 @@ class File {
   int descriptor_;
 };
 
-/// False at the end of the file.
+/// Reads `bytes` bytes at `position`; false at the end of the file.
 bool read_at(const File& file, const std::string& path, void* into, std::size_t bytes, std::size_t position) {
   auto* out = static_cast<char*>(into);
   while (bytes > 0) {

@@ -1,5 +1,5 @@
-// llm.c's checkpoint format, version 3 (fp32): a header of 256 int32, then every tensor for all layers. Host
-// byte order, which is little-endian on every machine this runs on.
+// llm.c's checkpoint format, version 3 (fp32): a header of 256 int32, then every tensor for all layers. The
+// bytes are in host order, which is little-endian on every machine on which this runs.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ inline constexpr std::int32_t kCheckpointMagic = 20240326;
 inline constexpr std::int32_t kCheckpointVersion = 3;
 inline constexpr std::size_t kCheckpointHeaderBytes = 256 * sizeof(std::int32_t);
 
-/// The shape that the header states. Throws kInvalidUsage: cannot be opened, too short, wrong magic, another
-/// version (naming what that is), numbers out of range, or a size that does not fit the shape.
+/// The shape that the header states. Throws kInvalidUsage when the file cannot be opened, is too short, has
+/// the wrong magic, is of another version (naming it), has numbers out of range, or a size that does not
+/// match the shape.
 Shape read_checkpoint_shape(const std::string& path);
 
-/// Fills a stage's arena (parameters.size() floats). Throws as read_checkpoint_shape, and kSystem on a failed
-/// read.
+/// Fills a stage's arena (parameters.size() floats). Throws as read_checkpoint_shape() does, and kSystem on a
+/// failed read.
 void read_checkpoint(const std::string& path, const StageParameters& parameters, std::span<float> arena);
 
 /// Writes all parameters (in checkpoint order) via a temporary file and rename. Throws kSystem; leaves no

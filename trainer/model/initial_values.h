@@ -1,4 +1,4 @@
-// The values that a model starts training with.
+// The values with which a model starts training.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace tombolo::trainer {
 
-/// GPT-2's initial values: weights normal(0, 0.02), residual projections normal(0, 0.02 / sqrt(2 L)), biases
-/// 0, norms 1. Each value depends on seed and position alone, so that every parallel configuration starts
-/// alike.
+/// Sets GPT-2's initial values: weights normal(0, 0.02), residual projections normal(0, 0.02 / sqrt(2 L)),
+/// biases 0, norms 1. Each value depends only on seed and position, so that every parallel configuration
+/// starts alike.
 void initialize(const Shape& shape, std::uint64_t seed, const StageParameters& parameters,
                 std::span<float> arena);
 

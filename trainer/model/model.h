@@ -1,4 +1,4 @@
-// The bundled model: GPT-2's architecture, and the tensors it is made of in llm.c's names and order.
+// The bundled model: GPT-2's architecture, and its tensors in llm.c's names and order.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,13 @@ struct Shape {
 
 /// The planner's description of the same model.
 planner::Model to_planner_model(const Shape& shape);
-/// The shape of a planner's model; the vocabulary padded to a multiple of 128. Throws kUnsupported naming
-/// what the bundled trainer lacks: it is GPT-2's architecture in fp32.
+/// The shape of a planner's model, with the vocabulary padded to a multiple of 128. Throws kUnsupported
+/// naming what the bundled trainer lacks: it has only GPT-2's architecture in fp32.
 Shape to_shape(const planner::Model& model);
-/// Rows of the token embedding for a vocabulary of this size.
+/// The number of rows of the token embedding for a vocabulary of this size.
 int padded_vocabulary(int vocabulary) noexcept;
 
-/// In the order of a checkpoint file.
+/// The kinds of tensors, in the order of a checkpoint file.
 enum class Tensor {
   kTokenEmbedding,
   kPositionEmbedding,
@@ -62,14 +62,15 @@ struct TensorInfo {
   bool per_layer;
   bool matrix;  ///< only matrices decay
 };
+/// The facts about a kind of tensor.
 const TensorInfo& tensor_info(Tensor tensor) noexcept;
 
-/// Elements of one layer's tensor (or of the tensor, where there is one for the whole model).
+/// The number of elements of one layer's tensor (or of the tensor, where there is one for the whole model).
 std::size_t tensor_elements(const Shape& shape, Tensor tensor) noexcept;
 /// Index of its first element among all the model's parameters, in a checkpoint's order; `layer` is ignored
 /// where the tensor is not per layer.
 std::size_t tensor_position(const Shape& shape, Tensor tensor, int layer) noexcept;
-/// All parameters of the model.
+/// The number of all parameters of the model.
 std::size_t parameter_count(const Shape& shape) noexcept;
 
 }  // namespace tombolo::trainer

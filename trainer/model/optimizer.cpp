@@ -35,7 +35,7 @@ AdamWStep adamw_step(const AdamW& options, std::int64_t step, double gradient_no
   const double rate = learning_rate_at(options, step);
   const double count = static_cast<double>(step + 1);
   AdamWStep result{};
-  // The small addend is PyTorch's clip_grad_norm_, so that runs compare.
+  // The small addend is that of PyTorch's clip_grad_norm_, so that runs can be compared.
   result.gradient_scale =
       options.clip > 0 ? static_cast<float>(std::min(1.0, options.clip / (gradient_norm + 1e-6))) : 1.0F;
   result.beta1 = static_cast<float>(options.beta1);

@@ -1,5 +1,5 @@
-// AdamW with decoupled decay on matrices, linear warm-up and clipping by the global norm: the per-step
-// constants. The update of the parameters itself is a kernel of the device.
+// AdamW with decoupled decay on matrices, linear warm-up and clipping by the global norm. This file computes
+// the constants of a step; the update of the parameters itself is a kernel of the device.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@ struct AdamWStep {
   float root_scale;  ///< 1 / sqrt(1 - beta2^t)
 };
 
-/// The rate at `step` (from 0): learning_rate x min(1, (step + 1) / warmup).
+/// The learning rate at `step` (from 0): learning_rate x min(1, (step + 1) / warmup).
 double learning_rate_at(const AdamW& options, std::int64_t step) noexcept;
 
-/// `step` counts from 0; `gradient_norm` is that of the whole model before clipping.
+/// The constants of a step. `step` counts from 0; `gradient_norm` is that of the whole model before clipping.
 AdamWStep adamw_step(const AdamW& options, std::int64_t step, double gradient_norm) noexcept;
 
 }  // namespace tombolo::trainer

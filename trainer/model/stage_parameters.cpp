@@ -7,7 +7,7 @@
 namespace tombolo::trainer {
 namespace {
 
-// 64 bytes: a cache line and the widest vector.
+// The alignment is 64 bytes, which is a cache line and the widest vector.
 constexpr std::size_t kAlignment = 16;
 
 constexpr Tensor kLayerTensors[] = {Tensor::kNorm1Weight,

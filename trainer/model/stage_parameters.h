@@ -1,4 +1,4 @@
-// Where a stage's parameters lie in its arena: one contiguous allocation for all tensors of the stage.
+// The layout of a stage's parameters in its arena, one contiguous allocation for all tensors of the stage.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ class StageParameters {
   int layers() const noexcept { return layers_; }
   /// Throws kInternal where this stage has no such tensor.
   const Slice& find(Tensor tensor, int layer = -1) const;
-  /// Arena offset at which the parameters of a layer (of the model) begin.
+  /// The arena offset at which the parameters of a layer (numbered in the model) begin.
   std::size_t layer_begin(int layer) const;
-  /// True where the embedding is here and on the other end of the pipeline too.
+  /// Whether the embedding is both here and at the other end of the pipeline.
   bool shares_embedding() const noexcept { return first_ != last_; }
-  /// True for the copy that must not be counted in norms nor saved.
+  /// Whether it is the copy, which must be neither counted in norms nor saved.
   bool is_copy(const Slice& slice) const noexcept {
     return slice.tensor == Tensor::kTokenEmbedding && !first_;
   }
@@ -49,15 +49,15 @@ class StageParameters {
   bool first_, last_;
 };
 
-/// [begin, end) of a stage's arena, reduced in one piece.
+/// A range [begin, end) of a stage's arena that is reduced in one piece.
 struct Bucket {
   std::size_t begin = 0, end = 0;
   bool operator==(const Bucket&) const = default;
 };
 
-/// Cuts the arena at the borders of layers, from the end; neighbours are merged until a bucket holds at least
-/// `smallest_bytes`. The buckets are in the order in which the backward pass completes them, and cover the
-/// arena.
+/// Cuts the arena at the borders of layers, beginning at its end; neighbours are merged until a bucket holds
+/// at least `smallest_bytes`. The buckets are in the order in which the backward pass completes them, and
+/// cover the arena.
 std::vector<Bucket> gradient_buckets(const StageParameters& parameters, std::size_t smallest_bytes);
 
 }  // namespace tombolo::trainer

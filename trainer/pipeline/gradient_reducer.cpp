@@ -7,7 +7,7 @@ using collectives::ReduceOp;
 
 namespace {
 
-/// Unwinds the helper thread when the object is destroyed in the middle of a step.
+/// Thrown to end the helper thread when the object is destroyed in the middle of a step.
 struct Stopped {};
 
 }  // namespace
@@ -119,7 +119,7 @@ void GradientReducer::reduce(const Bucket& bucket) {
     tied_->progress();
 }
 
-// Each end sends its own sum over the replicas and adds the other's: the same two numbers in both places, so
+// Each end sends its own sum over the replicas and adds the other's: both add the same two numbers, so that
 // the copies stay equal to the bit. The last stage's half travels while the first stage still computes.
 void GradientReducer::start_exchange() {
   const int peer = 1 - tied_->rank();

@@ -1,5 +1,5 @@
-// Sums gradients over the replicas, in a thread of its own, while the backward pass still computes the rest;
-// and keeps the two copies of the tied embedding equal.
+// Sums gradients over the replicas, in a thread of its own, while the backward pass still computes the rest.
+// It also keeps the two copies of the tied embedding equal.
 #pragma once
 
 #include <condition_variable>
@@ -19,9 +19,9 @@ namespace tombolo::trainer {
 /// The public members are called by the thread that computes.
 class GradientReducer {
  public:
-  /// `data`: this stage's ranks, one per replica; null with one replica. `tied`: the first and the last stage
-  /// of this replica; null where this stage shares nothing. Both are used by the helper thread only and
-  /// outlive the object. Without either no thread is started.
+  /// `data` joins this stage's ranks, one per replica; null with one replica. `tied` joins the first and the
+  /// last stage of this replica; null where this stage shares nothing. Only the helper thread uses both, and
+  /// they must outlive the object. Where both are null no thread is started.
   GradientReducer(collectives::Communicator* data, collectives::Communicator* tied, StageCompute& compute,
                   std::size_t bucket_bytes, Timeline& timeline);
   /// Aborts the operations under way and joins the thread.
@@ -29,7 +29,7 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Gradients from this arena offset on are complete and may be reduced.
+  /// Says that the gradients from this arena offset on are complete and may be reduced.
   void gradients_final(std::size_t from);
   /// Returns when every gradient and `sums` (added over the replicas) are reduced. Rethrows what the helper
   /// thread caught.
@@ -41,7 +41,7 @@ class GradientReducer {
   void reduce(const Bucket& bucket);
   void start_exchange();
   void finish_exchange();
-  /// False when the object is being destroyed.
+  /// Waits for the condition; false when the object is being destroyed.
   template <typename Condition>
   bool wait_for(Condition condition);
 

@@ -81,7 +81,7 @@ ParallelConfig parallel_config_of(const planner::Plan& plan) {
   parallel.replicas = plan.data_size();
   parallel.global_batch = plan.job.global_batch;
   parallel.micro_batch = plan.job.micro_batch;
-  for (const planner::RankPlace& rank : plan.ranks)
+  for (const planner::RankPlacement& rank : plan.ranks)
     parallel.coordinates.push_back({rank.stage, rank.replica});
   return parallel;
 }

@@ -1,5 +1,5 @@
-// The parallel configuration of a job: its pipeline stages, its data-parallel replicas, and which rank is
-// which.
+// The parallel configuration of a job: its pipeline stages, its data-parallel replicas, and the ranks that
+// take them.
 #pragma once
 
 #include <vector>
@@ -9,13 +9,13 @@
 
 namespace tombolo::trainer {
 
-/// Which part of the model a rank holds, and which part of the batch it computes.
+/// The part of the model that a rank holds, and the part of the batch that it computes.
 struct RankCoordinates {
   int stage = 0;
   int replica = 0;
 };
 
-/// How a job is spread over ranks. Every (stage, replica) belongs to exactly one rank.
+/// How a job is divided among ranks. Every (stage, replica) belongs to exactly one rank.
 struct ParallelConfig {
   std::vector<planner::Stage> stages;
   int replicas = 1;
@@ -29,16 +29,17 @@ struct ParallelConfig {
   int micro_batches() const noexcept { return global_batch / replicas / micro_batch; }
   /// Throws kInternal when no rank has these coordinates (check() excludes that).
   int rank_at(int stage, int replica) const;
-  /// Throws kInvalidUsage: layers missing or in two stages, coordinates missing or given twice, a batch that
-  /// does not divide.
+  /// Throws kInvalidUsage when layers are missing or in two stages, coordinates are missing or given twice,
+  /// or the batch is not divisible.
   void check(const Shape& shape) const;
 };
 
-/// Layers as evenly as they go (the first stages take the remainder); rank = stage x data + replica.
-/// micro_batch 0: a replica's rows divided by the number of stages; all its rows where that does not divide.
+/// Divides layers as evenly as possible (the first stages take the remainder); rank = stage x data + replica.
+/// A micro_batch of 0 stands for a replica's rows divided by the number of stages, or all its rows where that
+/// is not a whole number.
 ParallelConfig even_parallel_config(const Shape& shape, int pipeline, int data, int global_batch,
                                     int micro_batch);
-/// Throws kUnsupported for a plan that the trainer cannot run.
+/// The configuration of a plan. Throws kUnsupported for a plan that the trainer cannot run.
 ParallelConfig parallel_config_of(const planner::Plan& plan);
 
 }  // namespace tombolo::trainer

@@ -175,8 +175,8 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   }
   transfers_->end_step();
 
-  // Over the replicas: the loss, and whether any rank wants to stop. Then over the stages: the same two, and
-  // the norm, which is equal on all replicas.
+  // The loss, and whether any rank wants to stop, are summed over the replicas. Then the same two and the
+  // norm, which is equal on all replicas, are summed over the stages.
   double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
   reducer_->finish(std::span(sums).first(2));
   {

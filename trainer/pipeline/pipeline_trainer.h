@@ -1,8 +1,8 @@
 // One rank's part of a training step: it runs the 1F1B schedule, the transfers between stages, the reduction
 // over replicas and the optimizer.
 //
-// trainer/pipeline/ owns what ties the ranks of a job together: who holds what, what travels between them,
-// and when.
+// trainer/pipeline/ owns what joins the ranks of a job: which part each holds, what is sent between them, and
+// when.
 #pragma once
 
 #include <memory>
@@ -42,7 +42,7 @@ struct StepReport {
   bool interrupted = false;      ///< some rank asked to stop; the update was made
 };
 
-/// One thread at a time.
+/// Used by one thread at a time.
 class PipelineTrainer {
  public:
   /// Collective. `world` has parallel.ranks() members and outlives the object; null stands for a single rank
@@ -50,12 +50,12 @@ class PipelineTrainer {
   /// checkpoint of another shape.
   PipelineTrainer(const Job& job, collectives::Communicator* world, Timeline& timeline);
 
-  /// Collective: one optimizer step. Every rank gets the same report but for `seconds`. `stop`: this rank
-  /// asks all to stop. Throws what a communicator throws, and kInvalidUsage when the loss is no longer a
-  /// number.
+  /// Collective: makes one optimizer step. Every rank gets the same report except for `seconds`. With `stop`
+  /// this rank asks all to stop. Throws what a communicator throws, and kInvalidUsage when the loss is no
+  /// longer a number.
   StepReport step(int step, bool stop);
 
-  /// Collective: all parameters in a checkpoint's order on rank 0; elsewhere empty.
+  /// Collective: returns all parameters in a checkpoint's order on rank 0; elsewhere nothing.
   std::vector<float> gather();
 
   StageCompute& compute() noexcept { return *compute_; }
@@ -78,7 +78,7 @@ class PipelineTrainer {
   std::vector<planner::Operation> schedule_;
   TextFile text_;
   std::unique_ptr<StageCompute> compute_;
-  // The helper thread uses data_ and tied_, so it is declared after them: it ends before they do.
+  // The helper thread uses data_ and tied_. It is declared after them, so that it ends before they do.
   std::unique_ptr<collectives::Communicator> pipeline_, data_, tied_;
   std::unique_ptr<PipelineTransfers> transfers_;
   std::unique_ptr<GradientReducer> reducer_;

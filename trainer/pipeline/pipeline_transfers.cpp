@@ -51,7 +51,8 @@ void PipelineTransfers::begin_step() {
 
 bool PipelineTransfers::post_gradient(bool wait) {
   if (!has_next() || next_gradient_ == micro_batches_) return false;
-  // The micro-batch that used the buffer before must have ended its backward pass and sent the result.
+  // The micro-batch that used the buffer before must have ended its backward pass, and its result must have
+  // been sent.
   const int previous = next_gradient_ - StageCompute::kGradientBuffers;
   if (previous >= backwards_) return false;
   if (previous >= 0 && at(gradients_out_, previous)) {

@@ -27,9 +27,9 @@ class PipelineTransfers {
   void after_forward(int micro_batch);
   void before_backward(int micro_batch);
   void after_backward(int micro_batch);
-  /// Returns when all that was sent has left its buffers.
+  /// Returns when everything that was sent has left its buffers.
   void end_step();
-  /// Keeps transfers going.
+  /// Makes progress on the transfers; to be called between computations.
   void progress();
 
  private:
@@ -46,7 +46,7 @@ class PipelineTransfers {
   int micro_batches_;
   int in_flight_;
   Timeline& timeline_;
-  // Transfers under way, by micro-batch of the current step.
+  // The transfers under way, by micro-batch of the current step.
   Pending inputs_, outputs_, gradients_in_, gradients_out_;
   int next_gradient_ = 0;  ///< the micro-batch whose gradient's receive is posted next
   int backwards_ = 0;      ///< backward passes completed in this step

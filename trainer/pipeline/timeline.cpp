@@ -46,7 +46,7 @@ void Timeline::end_step() {
   step.sending = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process_began_;
   for (const Activity computing : {Activity::kForward, Activity::kBackward, Activity::kUpdate})
     step.sending -= step.processor[static_cast<std::size_t>(computing)];
-  // The kernel reads the two clocks at slightly different times, so that the difference may come out below 0.
+  // The kernel reads the two clocks at slightly different times, so the difference may be below 0.
   step.sending = std::max(0.0, step.sending);
 }
 

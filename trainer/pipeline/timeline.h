@@ -1,4 +1,4 @@
-// What each rank did when: bars for a Chrome trace, and the seconds that each kind of activity took.
+// Records what each rank did when: bars for a Chrome trace, and the seconds that each kind of activity took.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 
 namespace tombolo::trainer {
 
-/// What a bar is counted as.
+/// The activity under which a bar's time is counted.
 enum class Activity {
   kForward,
   kBackward,
-  kUpdate,  ///< all that the optimizer does: clearing gradients, their norm, the parameters
-  kWait,    ///< the computing thread stands still for another rank
+  kUpdate,  ///< everything that the optimizer does: clearing gradients, their norm, the parameters
+  kWait,    ///< the computing thread waits for another rank
   kReduce,  ///< the helper thread reduces gradients
 };
 /// Seconds by activity.
@@ -26,33 +26,36 @@ using ActivitySeconds = std::array<double, 5>;
 struct StepSeconds {
   ActivitySeconds elapsed{};
   ActivitySeconds processor{};  ///< the part of `elapsed` in which the thread had a core
-  double sending = 0;           ///< processor time of the whole process that went into no pass and no update
+  /// processor time of the whole process that was spent neither in passes nor in the update
+  double sending = 0;
 };
 
 /// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
 /// thread; the rest only while no other thread is in add().
 class Timeline {
  public:
-  /// `start` is zero on the time axis.
+  /// `start` is the zero of the time axis.
   explicit Timeline(TimePoint start) : start_(start) {}
 
-  /// Bars are kept for steps in [first, first + count); times are added up for all.
+  /// Keeps the bars of steps in [first, first + count); times are added up for all steps.
   void keep(int first, int count) noexcept;
-  /// Times are kept for each step too.
+  /// Keeps times for each step as well.
   void keep_steps() noexcept { keeps_steps_ = true; }
   /// To be called before a step's first bar; steps come in order.
   void set_step(int step) noexcept;
-  /// `name` has static lifetime; `processor`: seconds that the thread ran meanwhile.
+  /// Adds a bar. `name` must have static lifetime; `processor` is the seconds for which the thread ran
+  /// meanwhile.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
            double processor);
-  /// Counts as sending the processor time that the process used since set_step() outside passes and updates.
+  /// Counts as sending the processor time that the process has used outside passes and updates since
+  /// set_step().
   void end_step();
 
-  /// Sum over all steps.
+  /// The sum over all steps.
   double seconds(Activity activity) const noexcept;
   /// One entry per step, from step 0 on; empty unless keep_steps() was called before the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
-  /// Chrome trace events: one process per rank, one thread that computes and one that reduces.
+  /// Chrome trace events, with one process per rank, one thread that computes and one that reduces.
   Json events(int rank, const std::string& label) const;
 
  private:
@@ -73,10 +76,10 @@ class Timeline {
   double process_began_ = 0;  ///< processor time of the process when the step began
 };
 
-/// Seconds that the calling thread has had a core.
+/// The seconds for which the calling thread has had a core.
 double thread_processor_seconds() noexcept;
 
-/// Adds a bar from construction to destruction.
+/// Adds a bar that lasts from its construction to its destruction.
 class Timed {
  public:
   Timed(Timeline& timeline, std::string_view name, Activity activity, int micro_batch = -1)

@@ -11,7 +11,7 @@ std::int64_t nanoseconds(TimePoint time) {
   return time.time_since_epoch().count();
 }
 
-/// Rank 0's side: answers each of `rank`'s questions with the nanoseconds since `zero`.
+/// Rank 0's side: answers each of `rank`'s requests with the nanoseconds since `zero`.
 void answer(collectives::Communicator& world, int rank, TimePoint zero) {
   for (int question = 0; question < kQuestions; ++question) {
     std::int64_t value = 0;

@@ -50,7 +50,7 @@ std::string generate(const Shape& shape, std::span<const float> parameters, cons
   for (int count = 0; count < options.bytes; ++count) {
     if (stop_requested && stop_requested()) break;
     const std::size_t seen = std::min(text.size(), context);
-    // What follows the last byte does not matter: attention looks back only.
+    // What follows the last byte does not matter, because attention only looks back.
     std::ranges::fill(window, 0);
     for (std::size_t index = 0; index < seen; ++index)
       window[index] = static_cast<unsigned char>(text[text.size() - seen + index]);

@@ -1,4 +1,4 @@
-// Text from a trained model, byte by byte.
+// Generates text from a trained model, byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct GenerateOptions {
   int threads = 1;
 };
 
-/// `parameters`: the whole model in a checkpoint's order. The same arguments give the same text. Asks
-/// `stop_requested`, where there is one, before every byte, and returns what it has when that says so. Throws
+/// `parameters` is the whole model in a checkpoint's order. The same arguments give the same text. Calls
+/// `stop_requested`, if given, before every byte, and returns the text so far when that returns true. Throws
 /// kInvalidUsage on an empty prompt or a temperature below 0.
 std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
                      const std::function<bool()>& stop_requested = {});

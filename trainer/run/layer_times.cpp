@@ -17,13 +17,13 @@ namespace {
 constexpr int kTimedInFlight = 2;
 constexpr int kMicroBatchesPerStep = 4;
 
-/// Seconds of every part of every pass, and of every step's update.
+/// The seconds of every part in every pass, and of every step's update.
 struct Samples {
   std::vector<double> layer_forward, layer_backward, embedding_forward, embedding_backward, head_forward,
       head_backward, update;
 };
 
-/// Differences of two times may come out below 0.
+/// The median, but not below 0: the difference of two times may be negative.
 double median_above_zero(const std::vector<double>& values) {
   return std::max(0.0, median(values));
 }
@@ -40,7 +40,7 @@ StageOptions timed_stage(const LayerTimesOptions& options) {
   return stage;
 }
 
-/// A whole model that trains on random tokens and takes the time between its layers.
+/// A whole model that trains on random tokens, and reads the clock between its layers.
 class TimedModel {
  public:
   TimedModel(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock)
@@ -52,9 +52,9 @@ class TimedModel {
       token = static_cast<std::int32_t>(random() % static_cast<unsigned>(options.shape.vocabulary));
   }
 
-  /// False where the deadline cut the step short.
+  /// Runs a step; false where the deadline cut it short.
   bool step(Samples& samples, const std::optional<Deadline>& deadline) {
-    // The 1F1B order of the first of two stages: two micro-batches are in flight.
+    // This is the 1F1B order of the first of two stages, in which two micro-batches are in flight.
     forward(0, samples);
     for (int micro_batch = 0; micro_batch < kMicroBatchesPerStep; ++micro_batch) {
       if (deadline && deadline->passed()) return false;
@@ -107,7 +107,7 @@ class TimedModel {
   std::int64_t steps_ = 0;
 };
 
-/// Bytes of activations of one micro-batch on a stage of `layers` layers, its input included.
+/// The bytes of activations of one micro-batch on a stage of `layers` layers, its input included.
 std::size_t activation_bytes(StageOptions options, int layers, bool last) {
   options.shape.layers = layers + 1 + (last ? 0 : 1);
   options.first_layer = 1;
@@ -117,8 +117,8 @@ std::size_t activation_bytes(StageOptions options, int layers, bool last) {
   return make_cpu_stage(options)->memory().activations;
 }
 
-/// Divides the update's time among the parts by their number of parameters: the update is bound by memory,
-/// through which parameters, gradients and moments stream once.
+/// Divides the update's time among the parts by their number of parameters, because the update is limited by
+/// memory, through which parameters, gradients and moments pass once.
 void share_update(double seconds, const StageParameters& layout, LayerTimes& times) {
   double layer = 0, embedding = 0, norm = 0, token_embedding = 0;
   for (const Slice& slice : layout.slices()) {
@@ -140,7 +140,7 @@ void share_update(double seconds, const StageParameters& layout, LayerTimes& tim
 LayerTimes time_stage(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock) {
   TimedModel model(stage, options, clock);
   Samples samples;
-  model.step(samples, std::nullopt);  // pages and caches
+  model.step(samples, std::nullopt);  // warms up pages and caches
   samples = {};
   if (options.ready) options.ready();
   const Deadline deadline = Deadline::after(options.budget, clock);

@@ -1,5 +1,5 @@
-// How long the parts of a model take on this rank, by the trainer's own kernels: what the planner needs in
-// place of an estimate by FLOPs.
+// Measures how long the parts of a model take on this rank with the trainer's own kernels. The planner uses
+// these times in place of an estimate by FLOPs.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tombolo::trainer {
 
-/// Times of one micro-batch, on one rank that has its core to itself.
+/// The times of one micro-batch, on one rank with a core of its own.
 struct PartTimes {
   double forward = 0, backward = 0;  ///< seconds
   double update = 0;                 ///< seconds per step: clearing gradients, their norm, AdamW
@@ -28,19 +28,21 @@ struct LayerTimes {
 struct LayerTimesOptions {
   Shape shape;  ///< its number of layers does not matter
   int rows = 1;
-  /// Steps are run for about this long, and at least one after the warm-up.
+  /// How long steps are run, approximately; at least one is run after the warm-up.
   Duration budget = std::chrono::seconds(1);
-  int threads = 1;              ///< for matrix products
-  std::function<void()> ready;  ///< called once warm, so that several ranks can begin together; may be empty
+  int threads = 1;  ///< for matrix products
+  /// called after the warm-up, so that several ranks can begin together; may be empty
+  std::function<void()> ready;
 };
 
-/// Runs training steps of a model of three layers on random tokens, two micro-batches in flight so that
-/// caches hold what they hold in a pipeline, and takes the median of every part. Throws kInvalidUsage for a
+/// Runs training steps of a model of three layers on random tokens and takes the median of every part. Two
+/// micro-batches are in flight, so that caches hold what they hold in a pipeline. Throws kInvalidUsage for a
 /// shape out of range, kSystem where memory does not suffice.
 LayerTimes time_layers(const LayerTimesOptions& options);
 
-/// The part of it that takes times, by any clock and of any stage that holds a whole model of kTimedLayers
-/// layers with two micro-batches in flight; no `kept_bytes`. Tests give it a stage whose times are known.
+/// The part of time_layers() that measures, by any clock and on any stage that holds a whole model of
+/// kTimedLayers layers with two micro-batches in flight; it leaves out `kept_bytes`. Tests give it a stage
+/// whose times are known.
 LayerTimes time_stage(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock);
 inline constexpr int kTimedLayers = 3;
 

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<std::string> planned_hosts(const planner::Plan& plan) {
   std::vector<std::string> hosts;
-  for (const planner::RankPlace& place : plan.ranks) hosts.push_back(place.host);
+  for (const planner::RankPlacement& place : plan.ranks) hosts.push_back(place.host);
   return hosts;
 }
 

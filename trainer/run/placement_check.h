@@ -10,11 +10,11 @@
 
 namespace tombolo::trainer {
 
-/// Compares every rank's host and the engine's routing with the plan. Returns a warning where the ranks all
-/// run on one host that the plan does not name: there placement decides nothing; empty where all is as
-/// planned, or where the numbers of ranks differ (which the trainer rejects). Throws kInvalidUsage naming
-/// the first misplaced rank, its planned and its real host, and what to do; likewise for the routing.
-/// `plan_name` is the plan's path, for the messages. Pure.
+/// Compares every rank's host, and the engine's routing, with the plan. Returns a warning where all ranks run
+/// on one host that the plan does not name, because placement then has no effect. Returns an empty text where
+/// everything is as planned, or where the numbers of ranks differ (which the trainer rejects). Throws
+/// kInvalidUsage naming the first misplaced rank, its planned and its real host, and what to do; likewise for
+/// the routing. `plan_name` is the plan's path, for the messages. Pure.
 std::string check_placement(const planner::Plan& plan, std::string_view plan_name,
                             const std::vector<collectives::Member>& members, collectives::Routing routing);
 

@@ -1,4 +1,4 @@
-// resolve(): makes one job of options, plan and checkpoint.
+// resolve(): makes one job from options, plan and checkpoint.
 #include "base/error.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/run/train.h"
@@ -6,7 +6,8 @@
 namespace tombolo::trainer {
 namespace {
 
-/// The value that `decider` sets, which a given option must equal; without one, the option or its default.
+/// The value that `decider` sets, with which a given option must agree; where it sets none, the option or its
+/// default.
 int agreed_value(std::string_view what, std::optional<int> option, std::optional<int> decided,
                  std::string_view decider, int default_value) {
   if (!decided) return option.value_or(default_value);

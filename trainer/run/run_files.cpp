@@ -42,14 +42,14 @@ Json merge_traffic(const std::vector<std::string>& texts) {
   return merged;
 }
 
-/// Collective: on rank 0 the texts of all ranks, by rank; empty elsewhere.
+/// Collective: returns the texts of all ranks, by rank, on rank 0; nothing elsewhere.
 std::vector<std::string> texts_of_all(collectives::Communicator* world, const std::string& own) {
   if (world == nullptr) return {own};
   return collectives::gather_texts(*world, own, collectives::GatherTo::kRankZero);
 }
 
-/// Collective: on rank 0 the traffic of all ranks, without what was sent before the first step; empty
-/// elsewhere.
+/// Collective: returns the traffic of all ranks, without what was sent before the first step, on rank 0;
+/// nothing elsewhere.
 Json traffic_of_all(const RunFacts& facts) {
   std::vector<collectives::LinkTraffic> links = facts.trainer.traffic();
   for (collectives::LinkTraffic& link : links)
@@ -74,7 +74,7 @@ double over_passes(const Timeline& timeline) {
          timeline.seconds(Activity::kUpdate);
 }
 
-/// This rank's medians over the steps after the warm-up.
+/// The medians of this rank's times over the steps after the warm-up.
 planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   const auto& steps = facts.timeline.steps();
   const auto of = [&](const auto& seconds_of) {
@@ -96,7 +96,7 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   rank.seconds = {elapsed(Activity::kForward), elapsed(Activity::kBackward), elapsed(Activity::kUpdate)};
   rank.wait = elapsed(Activity::kWait);
   rank.reduce = elapsed(Activity::kReduce);
-  // Only one of the threads that share a matrix product is timed; the time of the others would count as
+  // Only one of the threads that share a matrix product is timed, so the time of the others would count as
   // sending.
   if (facts.trainer.threads() > 1) return rank;
   rank.processor.emplace();
@@ -141,7 +141,7 @@ void write_timeline(const std::string& path, const RunFacts& facts) {
 }
 
 void write_measured(const std::string& path, const RunFacts& facts) {
-  const Json traffic = traffic_of_all(facts);  // before the texts below, which are sent too
+  const Json traffic = traffic_of_all(facts);  // comes before the texts below, which are sent too
   planner::MeasuredRun own;
   own.step_seconds = facts.step_seconds;
   own.warm_up = planner::MeasuredRun::warm_up_of(static_cast<int>(own.step_seconds.size()));

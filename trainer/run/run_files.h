@@ -1,4 +1,4 @@
-// The files that a training run leaves about itself: bytes per link, timeline, what was measured.
+// The files that a training run writes about itself: bytes per link, timeline, and measured times.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace tombolo::trainer {
 
-/// What the files are made of; every member is borrowed.
+/// The facts from which the files are made; every member is borrowed.
 struct RunFacts {
   collectives::Communicator* world;  ///< null = a single rank
   const PipelineTrainer& trainer;
@@ -19,13 +19,13 @@ struct RunFacts {
   const std::vector<double>& step_seconds;              ///< by step, on this rank
 };
 
-// Each is collective; rank 0 writes. Throws kSystem.
+// Each of these functions is collective, and rank 0 writes the file. They throw kSystem.
 
-/// Payload bytes by pair of NICs, over all steps.
+/// Writes the payload bytes by pair of NICs, over all steps.
 void write_traffic(const std::string& path, const RunFacts& facts);
-/// Chrome trace events.
+/// Writes Chrome trace events.
 void write_timeline(const std::string& path, const RunFacts& facts);
-/// planner::MeasuredRun; the timeline must have kept its steps, and at least one.
+/// Writes a planner::MeasuredRun. The timeline must have kept its steps, and at least one.
 void write_measured(const std::string& path, const RunFacts& facts);
 
 }  // namespace tombolo::trainer

@@ -14,7 +14,7 @@
 namespace tombolo::trainer {
 namespace {
 
-/// JSON lines; does nothing without a path.
+/// Writes one JSON line per step; does nothing without a path.
 class StepLog {
  public:
   explicit StepLog(const std::string& path) : path_(path) {
@@ -45,7 +45,7 @@ class StepLog {
   std::FILE* file_ = nullptr;
 };
 
-/// Found out now rather than after an hour of training.
+/// Checks that a file can be written there, rather than finding out after an hour of training.
 void check_folder(const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path parent = std::filesystem::absolute(path).parent_path();
@@ -91,8 +91,8 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
   const bool sampling = options.sample.bytes > 0 && !result.interrupted;
   std::vector<float> all;
   if (!options.save.empty() || sampling) all = trainer.gather();
-  // No rank leaves while another still sends. Only rank 0 does what follows, and it may take longer than the
-  // deadline of a collective: that is why the barrier stands before it.
+  // No rank may leave while another still sends. What follows is done by rank 0 alone and may take longer
+  // than the deadline of a collective, so the barrier comes before it.
   if (world != nullptr) world->barrier();
   if (rank_zero && !options.save.empty()) write_checkpoint(options.save, job.shape, all);
   if (rank_zero && sampling) {

@@ -16,7 +16,8 @@
 
 namespace tombolo::trainer {
 
-/// What is not given comes from the checkpoint, then from the plan, then from the defaults stated here.
+/// The options. What is not given comes from the checkpoint, then from the plan, then from the defaults
+/// stated here.
 struct TrainOptions {
   std::string data;
   std::string init = "random:1337";
@@ -48,27 +49,28 @@ struct TrainOptions {
   GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
 };
 
-/// Called on rank 0 only, except stop_requested.
+/// Functions that the run calls, on rank 0 only except stop_requested.
 struct TrainHooks {
-  std::function<void(const Job&, const StageMemory&)> started;
-  std::function<void(const StepReport&)> stepped;
-  std::function<bool()> stop_requested;  ///< on every rank, between steps
+  std::function<void(const Job&, const StageMemory&)> started;  ///< once, before the first step
+  std::function<void(const StepReport&)> stepped;               ///< after every step
+  std::function<bool()> stop_requested;                         ///< on every rank, between steps
 };
 
 struct TrainResult {
   bool interrupted = false;
-  int steps = 0;  ///< made
-  /// On rank 0 where a sample is wanted and no interrupt came: what generate() takes. The caller leaves the
-  /// communicator first, so that no rank waits for the text.
+  int steps = 0;  ///< steps that were made
+  /// On rank 0, where a sample is wanted and no interrupt came: the arguments for generate(). The caller
+  /// leaves the communicator first, so that no rank waits for the text.
   Shape shape;
   std::vector<float> parameters;
 };
 
-/// Fills in every choice that the options leave open. Throws kInvalidUsage where options contradict each
-/// other, the plan or the checkpoint.
+/// Makes every choice that the options leave open. Throws kInvalidUsage where options contradict each other,
+/// the plan or the checkpoint.
 Job resolve(const TrainOptions& options);
 
-/// Collective over `world`; null = a single rank without sockets. Throws tombolo::Error.
+/// Runs the training. Collective over `world`; null means a single rank without sockets. Throws
+/// tombolo::Error.
 TrainResult train(const TrainOptions& options, collectives::Communicator* world, const TrainHooks& hooks);
 
 }  // namespace tombolo::trainer

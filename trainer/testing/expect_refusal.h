@@ -11,7 +11,7 @@
 
 namespace tombolo::trainer::test {
 
-/// `action` must throw an error of `cause` whose text holds all of `words`.
+/// Expects that `action` throws an error of `cause` whose text contains all of `words`.
 inline void expect_refusal(const std::function<void()>& action, std::initializer_list<const char*> words,
                            Cause cause = Cause::kInvalidUsage) {
   try {

@@ -19,10 +19,10 @@ using std::chrono::seconds;
 // kMostPatience.
 constexpr Duration kHelloTime = seconds(10);
 constexpr Duration kMostPatience = seconds(600);
-// Each unfinished handshake costs a descriptor. Beyond so many the oldest is dropped, one without a hello
-// before one with it. An honest peer tries again.
+// Each unfinished handshake costs a descriptor. When there are more than this, the oldest is dropped, those
+// without a hello before those with one. An honest peer tries again.
 constexpr std::size_t kMostHalfOpen = 256;
-// Out of descriptors, accepting is tried again after this.
+// How long accepting pauses when the process is out of descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -119,7 +119,7 @@ void Acceptor::take_new(std::size_t offer) {
       if (error == EINTR || error == ECONNABORTED) continue;
       if (error == EAGAIN || error == EWOULDBLOCK) return;
       if (error != accept_error_) {
-        // Once, not at every attempt: out of descriptors stays so for a while.
+        // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
         accept_error_ = error;
         local_->log.warning("accept on NIC {} ({}) failed: {} (errno {})", endpoint_.offers[offer].nic,
                             endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
@@ -176,7 +176,7 @@ std::vector<std::byte> Acceptor::HalfOpen::binding() const {
   return {value.begin(), value.end()};
 }
 
-/// Tells the peer, and drops it.
+/// Tells the peer why, and drops it.
 bool Acceptor::refuse(HalfOpen& half, HandshakeStatus status, std::string_view why) {
   Reply reply;
   reply.status = status;

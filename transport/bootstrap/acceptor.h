@@ -23,7 +23,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// One per router; shared by its listeners and its connections, and kept by them, since a connection whose
+/// One per router, shared with its listeners and connections, which keep it alive because a connection whose
 /// streams broke is found again through it. Every listener and connection that waits for a stream calls
 /// progress(), which moves all handshakes; the background thread does so too. Thread-safe.
 class Acceptor {
@@ -34,21 +34,23 @@ class Acceptor {
   const std::shared_ptr<const Local>& local() const noexcept { return local_; }
   /// This process's endpoint, with the ports; its `listener` is 0.
   const Endpoint& endpoint() const noexcept { return endpoint_; }
-  /// The port on the NIC with that address; 0 = none.
+  /// The port on the NIC with that address; 0 where there is none.
   std::uint16_t port_of(const std::string& address) const noexcept;
 
-  /// Streams of new connections for that listener go to `inbox`, as long as somebody else holds it.
+  /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner
+  /// holds it.
   std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
-  /// Streams that rejoin that connection go to `inbox`, as long as somebody else holds it.
+  /// Streams that rejoin that connection go to `inbox`, as long as another owner holds it.
   void open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox);
-  /// A peer that got no goodbye, since a frame was cut short, asks whether the connection is still there. For
-  /// the idle timeout after this call the background thread answers, once it is woken.
+  /// A peer may miss the goodbye where a frame was cut short, and then asks whether the connection still
+  /// exists. For the idle timeout after this call the background thread answers such questions, once it is
+  /// woken.
   void close_connection(const Nonce& connection) noexcept;
 
   /// Moves connections whose owners make no calls.
   BackgroundProgress& background_progress() noexcept { return background_progress_; }
 
-  /// Where closed connections leave their sockets.
+  /// Keeps the sockets of closed connections until their last bytes have arrived.
   ClosingSockets& closing_sockets() noexcept { return closing_sockets_; }
 
   void progress();
@@ -56,7 +58,7 @@ class Acceptor {
   int wait_handle() const noexcept { return epoll_.get(); }
 
  private:
-  /// A stream whose handshake is not over.
+  /// A stream whose handshake has not ended.
   struct HalfOpen {
     enum class State { kFirst, kSecuring, kHello, kReply, kFinish };
     Descriptor socket;
@@ -70,7 +72,7 @@ class Acceptor {
     std::vector<std::byte> hello_bytes, reply_bytes;
     Hello hello;
     StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
-    /// What only the two ends of its TLS session know; nothing without TLS.
+    /// The value that only the two ends of its TLS session know; empty without TLS.
     std::vector<std::byte> binding() const;
   };
 
@@ -78,7 +80,7 @@ class Acceptor {
   void make_room();
   void resume_accepting();
   void expire();
-  /// True while the handshake goes on; false once it is over, well or not.
+  /// Moves a handshake. True while it goes on; false once it has succeeded or failed.
   bool advance(HalfOpen& half);
   bool secure(HalfOpen& half);
   bool advance_hello(HalfOpen& half);
@@ -95,7 +97,7 @@ class Acceptor {
   std::vector<Descriptor> sockets_;  // by offer
   Descriptor epoll_;
 
-  std::mutex mutex_;                             // for all that follows
+  std::mutex mutex_;                             // protects all members below
   std::map<std::uint64_t, HalfOpen> half_open_;  // by age
   std::uint64_t next_key_;
   std::uint32_t next_listener_ = 1;
@@ -103,20 +105,20 @@ class Acceptor {
   std::map<Nonce, std::weak_ptr<Inbox>> connections_;
   TimePoint asked_until_{};  // peers of closed connections may ask until then
   int accept_error_ = 0;     // the last one that was logged
-  /// Out of descriptors: until then nothing is accepted, since a listening socket with a waiting connection
-  /// stays readable.
+  /// When the process is out of descriptors, nothing is accepted until then, because a listening socket with
+  /// a waiting connection stays readable and would keep the loop busy.
   TimePoint paused_until_{};
   ClosingSockets closing_sockets_{local_->idle_timeout};
   BackgroundProgress background_progress_{[this] {
     progress();
     return closing_sockets_.progress() || may_be_asked();
-  }};  // ends first
+  }};  // declared last, so that it ends first
 };
 
-/// How long an honest peer is waited for that has said hello.
+/// How long the acceptor waits for an honest peer that has said hello.
 Duration patience_of(const Hello& hello);
 
-/// The route of a connection whose first stream, or control channel, that is.
+/// The route of a connection, by its first stream or its control channel.
 Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream);
 
 }  // namespace tombolo::transport::bootstrap

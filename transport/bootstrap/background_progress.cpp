@@ -24,7 +24,7 @@ void BackgroundProgress::add(Progressable* one) {
     if (progressables_.size() == 1) changed_.notify_all();
     return;
   }
-  // Signals are for the program's own threads.
+  // The thread takes no signals: they are meant for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -32,13 +32,14 @@ void BackgroundProgress::add(Progressable* one) {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), "tombolo-bg");
   } catch (const std::system_error&) {
-    // Connections then move only inside their owners' calls.
+    // Without the thread, connections move only inside their owners' calls.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void BackgroundProgress::wake() {
-  const std::lock_guard lock(mutex_);  // else the thread might have looked already, and not be asleep yet
+  // Without the lock the thread might just have checked for work and not be asleep yet, and miss the notice.
+  const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }
 

@@ -15,7 +15,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// What can be moved by the background thread.
+/// Something that the background thread can move.
 class Progressable {
  public:
   /// Called by the background thread. Returns after how long it wants to be called again.
@@ -25,8 +25,8 @@ class Progressable {
   ~Progressable() = default;
 };
 
-/// Sleeps while there is nothing to progress; else calls each as often as it asks for, and twice a second
-/// where none asks for more. Thread-safe.
+/// Sleeps while there is nothing to progress; else calls each object as often as it asks for, and at least
+/// twice a second. Thread-safe.
 class BackgroundProgress {
  public:
   /// What progress_in_background() returns where there is nothing to do, and where there may be soon.
@@ -40,11 +40,11 @@ class BackgroundProgress {
   BackgroundProgress(const BackgroundProgress&) = delete;
   BackgroundProgress& operator=(const BackgroundProgress&) = delete;
 
-  /// Starts the thread with the first. A process out of threads goes without one.
+  /// Starts the thread with the first object. Where the process cannot start another thread, it does without.
   void add(Progressable* one);
   /// Begins a round, since `each_round` has something to do.
   void wake();
-  /// Afterwards it is called no more; waits for a call that is under way.
+  /// Removes the object. When this returns it is called no more; it waits for a call that is under way.
   void remove(Progressable* one);
 
  private:

@@ -6,7 +6,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// So many idle timeouts: a live peer that takes nothing may compute for long.
+// After this many idle timeouts a peer that takes nothing is given up; a live one may compute for long.
 constexpr int kStalledFactor = 10;
 
 }  // namespace

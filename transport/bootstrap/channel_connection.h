@@ -25,8 +25,8 @@ class ChannelConnection : public HostMemoryConnection {
   int socket() const noexcept { return channel_.socket.get(); }
   TimePoint now() const noexcept { return channel_.clock->now(); }
 
-  /// A request that is not in its window yet. Null where there is no room now. After an error there is always
-  /// one, and it fails when it is tested.
+  /// Takes a request, which the caller then puts into its window. Null where there is no room now. After an
+  /// error there is always one, and it fails when it is tested.
   PostedRequest* new_send(std::span<const std::byte> data) noexcept {
     if (!error_ && outgoing_.full()) return nullptr;
     if (outgoing_.empty()) moved_ = true;  // stalled() counts the time without progress from here
@@ -36,7 +36,7 @@ class ChannelConnection : public HostMemoryConnection {
     if (!error_ && incoming_.full()) return nullptr;
     return receives_.take(buffer.data(), buffer.size());
   }
-  /// The end of test(), after progress.
+  /// The result of test() for this request, after the connection was progressed.
   Outcome outcome_of(PostedRequest& request, std::size_t& bytes) noexcept {
     return hand_back(request, error_.has_value(), sends_, receives_, bytes);
   }
@@ -71,18 +71,20 @@ class ChannelConnection : public HostMemoryConnection {
   /// Why the connection is to fail; empty while the peer takes what is sent.
   std::string stalled() noexcept;
 
-  /// Only the first call counts.
+  /// Sets the connection's error. Only the first call counts.
   void set_error(Cause cause, std::string_view what) noexcept;
 
-  /// Called by append_wait_handles(): the next round of progress is the one that ends the sleep.
+  /// Called by append_wait_handles() to note that the owner will sleep: the next round of progress ends that
+  /// sleep.
   void fall_asleep() const noexcept;
-  /// True once after fall_asleep().
+  /// Whether the owner has slept since the last call: true once after fall_asleep().
   bool wake_up() noexcept {
     const bool slept = sleeps_;
     sleeps_ = false;
     return slept;
   }
-  /// A control channel can always be written: where there is to be another look at once, that ends the sleep.
+  /// What to poll on the control channel. It can always be written, so polling for that ends the sleep at
+  /// once where there is to be another look.
   pollfd channel_handle(bool look_again) const noexcept {
     return {socket(), static_cast<short>(look_again ? POLLIN | POLLOUT : POLLIN), 0};
   }

@@ -7,7 +7,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// A path that takes longer is taken for dead, so that time is left to try another way.
+// A path on which the test takes longer is taken for dead, so that time is left to try another way.
 constexpr Duration kTestTime = std::chrono::seconds(10);
 
 }  // namespace

@@ -1,6 +1,6 @@
-// How the two ends of a control channel come to a connection whose messages go another way: they exchange
-// messages, test whether bytes get through that way, and tell each other. Where something fails, the other
-// end is told the reason, and the router turns to the next way.
+// How the two ends of a control channel set up a connection whose bytes take another way: they exchange
+// messages, test whether bytes get through that way, and tell each other the result. Where something fails,
+// the other end is told the reason, and the router tries the next way.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// How long a test may take. Its descriptor ends a sleep when the time is over.
+/// Limits how long a test may take: its descriptor ends a sleep when the time is over.
 class TestTimer {
  public:
-  /// Throws kSystem.
+  /// Throws kSystem where the kernel gives no timer.
   explicit TestTimer(const Clock* clock);
   void begin(const Deadline& whole);
   bool passed() const noexcept { return clock_->now() >= until_; }
@@ -34,8 +34,7 @@ class TestTimer {
   Descriptor timer_;
 };
 
-/// The two ends agreed over one pair of NICs, and messages may go over another: from here on the route says
-/// so.
+/// Corrects the route where the control channel goes over one pair of NICs and the messages over another.
 void note_first_nic_pair(ControlChannel& channel);
 
 /// `Message` is what a backend's ends tell each other: of Message::kBytes bytes and a Message::Kind, among
@@ -50,7 +49,7 @@ class ChannelSetUp : public Connecting {
  protected:
   using Kind = typename Message::Kind;
 
-  /// `means`: what is to be agreed on, for messages.
+  /// `means` says in error messages what the two ends were to agree on.
   ChannelSetUp(ControlChannel channel, std::string_view carrier, std::string_view means)
       : channel_(std::move(channel)),
         description_(describe(carrier, channel_.route, channel_.peer_name)),
@@ -58,17 +57,17 @@ class ChannelSetUp : public Connecting {
         due_(channel_.connecting ? Kind::kAnswer : Kind::kOffer),
         timer_(channel_.clock) {}
 
-  /// Takes a message of the kind that was due; gives the kind that is due next. What it throws the peer is
-  /// told.
+  /// Takes a message of the kind that was due; returns the kind that is due next. The peer is told the text
+  /// of what this throws.
   virtual Kind hear(const Message& message) = 0;
-  /// Takes the peer's kProved, for backends whose kProved holds more than that.
+  /// Takes the peer's kProved, in backends whose kProved carries more than the fact.
   virtual void hear_proof(const Message&) {}
-  /// Called again and again once begin_test() was; calls prove() once the test has passed. A backend whose
-  /// test takes no time calls prove() without begin_test().
+  /// Called repeatedly after begin_test(); it calls prove() once the test has passed. A backend whose test
+  /// takes no time calls prove() without begin_test().
   virtual void watch_test() {}
-  /// What the test waits for; true where there is something to look at already.
+  /// Appends what the test waits for; returns true where there is something to look at already.
   virtual bool append_test_handles(std::vector<pollfd>&) const { return false; }
-  /// Once the test has passed for both ends.
+  /// Makes the connection. Called once the test has passed for both ends.
   virtual std::unique_ptr<Connection> make() = 0;
 
   void say(const Message& message) { writer_.set(message.encode()); }
@@ -81,7 +80,7 @@ class ChannelSetUp : public Connecting {
     testing_ = true;
     timer_.begin(channel_.deadline);
   }
-  /// The test has passed here. `message` tells the peer.
+  /// To be called when the test has passed at this end; tells the peer by `message`.
   void prove(const Message& message) {
     proved_ = true;
     say(message);
@@ -95,7 +94,7 @@ class ChannelSetUp : public Connecting {
 
  private:
   int socket() const noexcept { return channel_.socket.get(); }
-  /// True once all is written.
+  /// Writes what is left of the message; true once all is written.
   bool write() {
     const Step step = writer_.write(socket());
     if (step == Step::kError) fail(Cause::kRemote, "{}: the control channel broke", description_);

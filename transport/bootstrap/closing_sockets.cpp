@@ -15,9 +15,9 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// Each costs a descriptor.
+// How many sockets are kept; each costs a descriptor.
 constexpr std::size_t kMost = 256;
-// An acknowledgement raises no event, so look again soon.
+// An acknowledgement raises no event, so the sockets are checked at this short interval.
 constexpr auto kLookEvery = std::chrono::milliseconds(1);
 
 bool would_block() noexcept {
@@ -42,7 +42,8 @@ ClosingSockets::~ClosingSockets() {
   }
 }
 
-/// False once the peer's kernel has acknowledged all, this end's end included, or takes nothing any more.
+/// Returns false once the peer's kernel has acknowledged everything, including the end of the stream, or
+/// takes nothing any more.
 bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   const int socket = one.socket.get();
   if (!one.rest.empty()) {
@@ -51,7 +52,7 @@ bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
     if (sent > 0) one.rest.erase(one.rest.begin(), one.rest.begin() + sent);
     if (one.rest.empty()) shutdown(socket, SHUT_WR);
   }
-  // Nothing reads what comes now, so it is dropped.
+  // Bytes that come now have no reader, so they are dropped.
   std::array<std::byte, 16 * 1024> dropped;
   ssize_t got = 0;
   do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
@@ -83,7 +84,7 @@ void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_word
   }
 }
 
-/// The oldest goes, if it has had its time.
+/// Closes the oldest socket if it has been kept long enough.
 void ClosingSockets::make_room() noexcept {
   if (clock_->now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
 }

@@ -11,9 +11,9 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Closing a socket that holds unread bytes, or that gets some later, resets it, and a reset discards what
-/// the peer's kernel has not acknowledged yet: all that it has no room for, where the peer posts its receives
-/// late. So closed connections leave their sockets here. Thread-safe.
+/// Closing a socket that holds unread bytes, or that gets some later, resets it. A reset discards what the
+/// peer's kernel has not acknowledged yet, such as bytes for which it has no room while the peer posts its
+/// receives late. So closed connections leave their sockets here. Thread-safe.
 class ClosingSockets {
  public:
   /// A socket is kept at least for so long, unless the peer's kernel has all. After that this end's kernel
@@ -24,15 +24,15 @@ class ClosingSockets {
 
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
   explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady());
-  /// Waits for those that are left, as long as they move; bounded by `longest`.
+  /// Waits for the sockets that are left, as long as their peers take bytes; at most `longest`.
   ~ClosingSockets();
   ClosingSockets(const ClosingSockets&) = delete;
   ClosingSockets& operator=(const ClosingSockets&) = delete;
 
-  /// Takes over a socket to which nothing is written any more but `last_words` (copied), once there is room.
-  /// While there are very many, the oldest is closed early, or the call waits.
+  /// Takes over a socket to which nothing more is written but `last_words`. These are copied and written once
+  /// there is room. While there are very many sockets, the oldest is closed early, or the call waits.
   void add(Descriptor socket, std::span<const std::byte> last_words = {}) noexcept;
-  /// Moves all, closes those that are done. True while some are left.
+  /// Moves all sockets and closes those that are done. True while some are left.
   bool progress() noexcept;
 
  private:

@@ -6,7 +6,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-/// Dials the control channel, and has a backend make the connection of it.
+/// Dials the control channel, and has a backend make the connection over it.
 class ChannelConnecting final : public Connecting {
  public:
   ChannelConnecting(std::shared_ptr<Acceptor> acceptor, Way way, ControlChannelBackend& backend)

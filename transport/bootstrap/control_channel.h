@@ -1,5 +1,5 @@
-// The out-of-band stream on which the two ends of a connection agree how another way carries its bytes:
-// shared memory, RDMA, UCX.
+// The authenticated stream beside a connection, on which its two ends agree how another transport carries the
+// bytes: shared memory, RDMA, UCX.
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@ class Meters;
 
 namespace bootstrap {
 
-/// One end of it, and what the connection is made with. It stays open for the connection's life, so that each
-/// end learns at once when the other is gone, whatever carries the bytes.
+/// One end of the control channel, and what the connection is made with. The channel stays open for the
+/// connection's life, so that each end learns at once when the other has gone, whatever carries the bytes.
 struct ControlChannel {
-  Descriptor socket;        ///< non-blocking, authenticated; nothing but the backend's own words follow on it
+  Descriptor socket;        ///< non-blocking, authenticated; only the backend's own messages follow on it
   bool connecting = false;  ///< this end asked for the connection
   Offer from;               ///< this end's NIC as chosen (connecting end), or the one the stream came in on
   Offer to;                 ///< the peer's NIC as chosen; connecting end only
@@ -37,14 +37,14 @@ struct ControlChannel {
   Log log;
 };
 
-/// A backend whose bytes go another way than the stream that the handshake ran on.
+/// A backend whose bytes do not go over the stream on which the handshake ran.
 class ControlChannelBackend : public Backend {
  public:
   std::unique_ptr<Connecting> connect(std::shared_ptr<Acceptor> acceptor, Way way) final;
   std::unique_ptr<Connecting> accept(std::shared_ptr<Acceptor> acceptor, AuthenticatedStream stream) final;
 
-  /// Each end calls it with its end of the channel. What it returns throws where the two cannot agree or
-  /// bytes do not get through.
+  /// Each end calls it with its end of the channel. The returned object's poll() throws where the two cannot
+  /// agree or bytes do not get through.
   virtual std::unique_ptr<Connecting> set_up(ControlChannel channel) = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// Between two attempts: the peer may just be starting.
+// The pause between two attempts: the peer may just be starting.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -24,7 +24,7 @@ void Dial::give_up(Cause cause, std::string_view why) const {
 
 void Dial::retry(std::string why) {
   last_trouble_ = std::move(why);
-  // No answer and no route do not count.
+  // An attempt without an answer or without a route is not counted as turned away.
   turned_away_ = state_ != State::kConnecting || refused_;
   // The peer may have accepted this stream: the next one needs a higher epoch.
   if (state_ == State::kFinish || state_ == State::kVerdict) ++greeting_.epoch;
@@ -46,9 +46,9 @@ void Dial::greet(Hello hello, std::size_t streams) {
   streams_ = streams;
 }
 
-/// The two ends' settings differ, or another program answers. For a further stream of an existing connection,
-/// whose ends had the same settings, this is damage on the way or an attack, and no reason to end the
-/// connection.
+/// Fails because the two ends' settings differ, or because another program answers. A further stream of an
+/// existing connection only fails its attempt: its ends had equal settings before, so this is damage on the
+/// way or an attack, and no reason to end the connection.
 void Dial::differ(std::string why, Cause cause) {
   if (greeting_.purpose == Purpose::kJoin) give_up(cause, why);
   retry(std::move(why));

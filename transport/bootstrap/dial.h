@@ -1,4 +1,5 @@
-// Opens one authenticated stream: connects, proves to hold the secret, and retries what may yet succeed.
+// Opens one authenticated stream: connects, proves that this end holds the secret, and retries what may still
+// succeed.
 #pragma once
 
 #include <poll.h>
@@ -14,7 +15,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// The two ends of a stream.
+/// Where one stream goes: from which NIC of this end, to which address of the peer.
 struct Target {
   std::string nic, local_address;  ///< of this end
   std::string peer_nic;            ///< may be empty
@@ -39,33 +40,34 @@ class Dial {
     kVerdict,
     kReady
   };
-  /// Moves as far as it can without blocking, up to kConnected until greet() was called. Throws for what
-  /// cannot succeed later: another secret, another version, no Tombolo at all, no such carrier.
+  /// Moves as far as it can without blocking; before greet() it gets no further than kConnected. Throws for
+  /// what cannot succeed later: another secret, another version, a program that is not Tombolo, a carrier
+  /// that the peer does not have.
   State poll();
-  /// Says hello on a connected stream, for a carrier that this process can use. `hello` is without nonce; its
-  /// host and nic are filled in. `streams` as for Backend::prepare_stream().
+  /// Says hello on a connected stream, for a carrier that this process can use. `hello` needs no nonce; its
+  /// host and NIC are filled in here. `streams` as for Backend::prepare_stream().
   void greet(Hello hello, std::size_t streams);
 
-  /// An attempt that the peer's kernel does not answer for so long is begun again.
+  /// Begins an attempt again when the peer's kernel has not answered it for so long.
   void limit_attempts(Duration longest) noexcept { longest_attempt_ = longest; }
 
   State state() const noexcept { return state_; }
   int socket() const noexcept { return socket_.get(); }
   Descriptor take_socket() noexcept { return std::move(socket_); }
-  /// Null for a plain stream.
+  /// The stream's TLS session; null for a plain stream.
   std::unique_ptr<TlsStream> take_tls() noexcept { return std::move(tls_); }
   /// What the peer said of itself, once ready.
   const Reply& reply() const noexcept { return reply_; }
   /// The epoch in the hello that the peer accepted.
   std::uint32_t epoch() const noexcept { return greeting_.epoch; }
-  /// The peer's kernel refused the last attempt: no socket listens there.
+  /// Whether the peer's kernel refused the last attempt, because no socket listens there.
   bool refused() const noexcept { return refused_; }
-  /// The last attempt was accepted or refused, and then ended by the other side.
+  /// Whether the other side ended the last attempt on purpose: it refused it, or accepted and then closed it.
   bool turned_away() const noexcept { return turned_away_; }
   /// Why the last attempt failed; empty for none yet.
   const std::string& last_trouble() const noexcept { return last_trouble_; }
 
-  /// Appends what to poll(2) for; returns for how long at most.
+  /// Appends what to poll(2) for; returns the longest time to sleep.
   Duration append_wait_handles(std::vector<pollfd>& handles, TimePoint now) const;
 
  private:

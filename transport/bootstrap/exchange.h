@@ -10,7 +10,8 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Fills up to a wanted size; keeps what came so far. Never reads beyond, since payload may follow.
+/// Reads until a wanted number of bytes is there; keeps what has come so far. Never reads further, because
+/// payload may follow.
 class MessageReader {
  public:
   /// kEnded: the peer closed first. kError: errno is in error().

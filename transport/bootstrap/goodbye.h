@@ -20,13 +20,14 @@ enum class GoodbyeReason : std::uint8_t {
   kFailed = 4,     ///< another failure of the end that says this
 };
 
-/// What the other end's error says of it: "the peer closed it: ...". `size` and `capacity` of kTooLarge, of
-/// the message and of its receive; `error` of kFailed, may be empty.
+/// The text of the other end's error: "the peer closed it: ...". For kTooLarge, `size` is that of the
+/// message and `capacity` that of its receive. For kFailed, `error` is the failure's text, which may be
+/// empty.
 std::string peer_closed(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0,
                         std::string_view error = {});
 
-/// The last message on a control channel. By its counts the other end knows what is still to come, and what
-/// of its own has arrived.
+/// The last message on a control channel. Its counts tell the other end how many messages are still to come,
+/// and how many of its own have arrived.
 struct Goodbye {
   static constexpr std::size_t kBytes = 256;
 

@@ -39,7 +39,7 @@ Mac read_mac(std::span<const std::byte> bytes) {
   return mac;
 }
 
-/// Over distinct prefixes, so that one end's MAC can never serve as the other's.
+/// The MACs of the two ends cover distinct prefixes, so that one can never serve as the other.
 Mac mac_of(const Secret& secret, std::string_view who, std::span<const std::byte> hello,
            std::span<const std::byte> reply, std::span<const std::byte> binding) {
   ByteWriter message;

@@ -51,7 +51,7 @@ struct Preamble {
   static constexpr std::size_t kBytes = 8;
   std::uint16_t version = kProtocolVersion;
   std::uint16_t size = 0;  ///< of the whole message
-  /// Nothing where the magic is wrong.
+  /// Reads a preamble; nothing where the magic is wrong.
   static std::optional<Preamble> decode(std::span<const std::byte, kBytes> bytes) noexcept;
 };
 

@@ -25,12 +25,12 @@ struct AuthenticatedStream {
   std::unique_ptr<TlsStream> tls;  ///< null: plain
 };
 
-/// Thread-safe.
+/// The streams that wait for one listener or connection. Thread-safe.
 class Inbox {
  public:
   void put(AuthenticatedStream stream);
   std::optional<AuthenticatedStream> take();
-  /// Cheap: whether take() would give something.
+  /// Whether no stream waits. Cheap enough for every turn of progress.
   bool empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
   /// Readable while something waits. Made at the first call, since most inboxes are never waited for.
   /// Negative where the process is out of descriptors.

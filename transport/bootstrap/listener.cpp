@@ -9,7 +9,8 @@ AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> accepto
 
 void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) const {
   handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
-  // Another thread's listener may have moved this one's handshakes.
+  // A descriptor of its own is needed, because another thread's listener may have moved this one's
+  // handshakes.
   if (int handle = inbox_->wait_handle(); handle >= 0) handles.push_back({handle, POLLIN, 0});
   for (const SetUp& one : set_ups_) one.connecting->append_wait_handles(handles);
 }
@@ -42,7 +43,7 @@ std::unique_ptr<Connection> AuthenticatingListener::next_ready() {
       connection = one->connecting->poll();
       over = connection != nullptr;
     } catch (const Error& error) {
-      // The connecting end turns to another way and says why, if it still has time.
+      // The connecting end tries another way and says why, if it still has time.
       if (error.cause() == Cause::kTimeout)
         local.log.warning("dropped a connection from {}: {}", one->peer, error.what());
       else

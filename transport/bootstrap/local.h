@@ -14,7 +14,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Immutable once made; shared by what a router made, which may outlive it.
+/// Immutable once made. It is shared by everything that a router has made, which may outlive the router.
 struct Local {
   std::string host;
   std::uint32_t cluster = 0;  ///< Endpoint::cluster_id
@@ -27,18 +27,19 @@ struct Local {
   Log log;
   const Clock* clock = nullptr;
 
-  /// Null where this process cannot use that carrier.
+  /// The backend of that carrier; null where this process cannot use it.
   Backend* backend_of(Carrier carrier) const noexcept {
     for (const auto& backend : backends)
       if (backend->carrier() == carrier) return backend.get();
     return nullptr;
   }
   TlsUse tls_use() const noexcept { return tls ? tls->options().use : TlsUse::kOff; }
-  /// True where a connection with a process of that cluster is encrypted.
+  /// Whether a connection with a process of that cluster must be encrypted.
   bool wants_tls(Carrier carrier, std::uint32_t peer_cluster) const noexcept {
     return tls && carrier == Carrier::kTcp && (tls_use() == TlsUse::kOn || peer_cluster != cluster);
   }
-  /// False where what leaves the cluster has to be encrypted, and that carrier cannot.
+  /// Whether the carrier may be used: not where what leaves the cluster must be encrypted and it cannot do
+  /// that.
   bool may_carry(Carrier carrier, std::uint32_t peer_cluster) const noexcept {
     return !tls || carrier == Carrier::kTcp || carrier == Carrier::kShm || peer_cluster == cluster;
   }

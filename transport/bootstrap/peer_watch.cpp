@@ -9,7 +9,7 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// So long the bytes are read that a peer had sent before it went.
+// For how long bytes are still read that a peer had sent before it went.
 constexpr Duration kDrainTime = std::chrono::seconds(2);
 
 }  // namespace
@@ -46,7 +46,7 @@ void PeerWatch::prolong() noexcept {
 
 void PeerWatch::say(const Goodbye& goodbye) noexcept {
   const auto bytes = goodbye.encode();
-  // The control channel is empty but for this: it fits.
+  // Nothing else waits to be sent on the control channel, so the goodbye fits.
   [[maybe_unused]] const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -19,12 +19,12 @@ class PeerWatch {
  public:
   PeerWatch(int socket, const Clock* clock) noexcept : socket_(socket), clock_(clock) {}
 
-  /// Reads what has come, which takes a system call. Empty, or what of it makes no sense.
+  /// Reads what has come, which takes a system call. Returns what is wrong with it, or an empty text.
   std::string look() noexcept;
-  /// The peer is gone; what it sent before may still be on its way to here.
+  /// Whether the peer is gone. What it sent before may still be on its way.
   bool closing() const noexcept { return goodbye_.has_value() || ended_; }
   const std::optional<Goodbye>& goodbye() const noexcept { return goodbye_; }
-  /// Once closing(): the error that its end makes here.
+  /// The error that the peer's end causes here. Only once closing().
   std::string ending() const;
 
   /// Whether to wait for more of what the peer had sent: for two seconds from its end on, or from prolong().
@@ -33,7 +33,8 @@ class PeerWatch {
   void give_up() noexcept { until_ = TimePoint{}; }  ///< nothing more can arrive
 
   void say(const Goodbye& goodbye) noexcept;
-  /// Ends the channel for both. That also wakes a thread that polls: an ended channel is always ready.
+  /// Ends the channel for both ends. That also wakes a thread that polls, because an ended channel is always
+  /// ready.
   void shut() noexcept;
 
  private:

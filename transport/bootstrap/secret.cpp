@@ -1,6 +1,6 @@
-// SHA-256 is libcrypto's; HMAC (RFC 2104) is laid over it here, because libcrypto's own HMAC goes through
+// SHA-256 comes from libcrypto, but HMAC (RFC 2104) is built on it here: libcrypto's own HMAC goes through
 // its provider machinery, which reads the system's openssl.cnf and pins the library that contains it in
-// memory: the NCCL plugin is unloaded with dlclose.
+// memory, while the NCCL plugin must be unloaded by dlclose.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "transport/bootstrap/secret.h"
 

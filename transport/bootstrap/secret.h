@@ -1,5 +1,5 @@
-// The shared secret that authenticates connections. It travels in the bootstrap: the engine's store, or
-// NCCL's handle.
+// The shared secret that authenticates connections. It reaches the ranks in the bootstrap: through the
+// engine's store, or in NCCL's handle.
 #pragma once
 
 #include <array>
@@ -14,9 +14,11 @@ class Secret {
  public:
   static constexpr std::size_t kBytes = 16;
 
+  /// Makes a secret from the kernel's generator. Throws kSystem.
   static Secret random();
   /// Makes a secret from any text (TOMBOLO_SECRET), by hashing.
   static Secret from_text(std::string_view text);
+  /// Makes a secret from the bytes() of another.
   static Secret from_bytes(std::span<const std::byte, kBytes> bytes);
   std::span<const std::byte, kBytes> bytes() const noexcept { return bytes_; }
 
@@ -29,7 +31,7 @@ void random_bytes(std::span<std::byte> bytes);
 
 /// HMAC-SHA256 under the secret.
 std::array<std::byte, 32> authenticate(const Secret& secret, std::span<const std::byte> message);
-/// Compares in constant time, so that the time tells nothing of where they differ.
+/// Compares in constant time, so that the time reveals nothing of where they differ.
 bool equal(std::span<const std::byte> left, std::span<const std::byte> right) noexcept;
 
 }  // namespace tombolo::transport

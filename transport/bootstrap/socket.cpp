@@ -143,7 +143,8 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
   auto from = SocketAddress::parse(local, 0);
   Descriptor socket(::socket(peer.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) fail_errno(errno, fmt::format("open a socket on NIC {} for {}", nic, to_text(peer)));
-  // The port is then chosen at connect, per destination: thousands of connections do not exhaust the range.
+  // The port is then chosen at connect, per destination, so that thousands of connections do not exhaust the
+  // range.
   set_option(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "set IP_BIND_ADDRESS_NO_PORT");
   if (bind(socket.get(), from.get(), from.length) != 0) {
     fail_errno(errno,
@@ -152,7 +153,8 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
   if (connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS && errno != EINTR &&
       errno != ECONNREFUSED && errno != ECONNRESET && errno != ETIMEDOUT && errno != EAGAIN) {
     int reason = errno;
-    // "Unreachable" may be a route or a neighbour that is not there yet, so that is left to the deadline.
+    // "Unreachable" may mean a route or a neighbour that does not exist yet, so such an attempt may be
+    // repeated until the deadline.
     if (reason != ENETUNREACH && reason != EHOSTUNREACH) {
       fail_errno(reason, fmt::format("connect from NIC {} ({}) to {}", nic, local, to_text(peer)));
     }

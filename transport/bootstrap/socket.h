@@ -18,7 +18,7 @@ struct SocketAddress {
 
   const sockaddr* get() const noexcept { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const noexcept { return storage.ss_family; }
-  /// Numeric IPv4 or IPv6. Throws kInvalidUsage.
+  /// Parses numeric IPv4 or IPv6. Throws kInvalidUsage.
   static SocketAddress parse(const std::string& address, std::uint16_t port);
 };
 
@@ -31,8 +31,8 @@ std::string peer_text(int socket);
 /// The other end's address with another port; nothing where the socket has no other end (any more).
 std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noexcept;
 
-/// The local address from which the kernel would send to `peer`: nothing is sent to find out. Nothing where
-/// there is no route.
+/// The local address from which the kernel would send to `peer`, found without sending anything. Nothing
+/// where there is no route.
 std::optional<SocketAddress> source_towards(const SocketAddress& peer) noexcept;
 
 /// Whether two addresses are of one host; their ports do not count.
@@ -46,35 +46,35 @@ bool is_self_connected(int socket);
 /// address.
 Descriptor listen_on(const std::string& nic, const std::string& address, std::uint16_t& port);
 
-/// Starts connecting from `local` (any port) to `peer`. Throws kSystem for what cannot succeed later; what
-/// may (a refusal) is reported through the socket.
+/// Starts connecting from `local` (any port) to `peer`. Throws kSystem for what cannot succeed later. What
+/// may succeed later, such as a refusal, is reported through the socket.
 Descriptor start_connect(const std::string& nic, const std::string& local, const SocketAddress& peer);
 
-/// Options of a connected stream: no delay; a vanished host noticed within `idle_timeout`.
+/// Sets the options of a connected stream: no delay; a vanished host is noticed within `idle_timeout`.
 void set_stream_options(int socket, Duration idle_timeout);
 
-/// At most so many bytes wait unsent in the kernel, so that a choice between streams is made late.
+/// Limits the bytes that wait unsent in the kernel, so that the choice between streams is made late.
 void limit_unsent(int socket, int bytes);
 
-/// A kernel answers each small segment at once with an acknowledgement of its own, which costs 2 us on
-/// loopback, unless data soon goes the other way; and NCCL's connections carry data one way only. This makes
-/// it answer every other one, until an acknowledgement was delayed in vain (tcp(7), TCP_QUICKACK).
+/// Makes the kernel acknowledge every other small segment. By default it answers each one at once, which
+/// costs 2 us on loopback, unless data soon goes the other way; and NCCL's connections carry data one way
+/// only. The setting lasts until an acknowledgement was delayed in vain (tcp(7), TCP_QUICKACK).
 void acknowledge_in_pairs(int socket) noexcept;
 
-/// SO_ERROR, cleared by reading.
+/// The error that SO_ERROR holds; reading clears it.
 int pending_error(int socket) noexcept;
 
 /// Round trip time that the kernel measured; zero where unknown.
 Duration round_trip_time(int socket) noexcept;
 
-/// What a host sends to its own address never leaves it.
+/// Whether both ends are on one host: what a host sends to its own address never leaves it.
 bool ends_on_one_host(int socket) noexcept;
 
-/// Bytes that wait in the kernel, sent or not; it grants twice that for its own needs.
+/// Limits the bytes that wait in the kernel, sent or not. (The kernel doubles the value for its own needs.)
 void limit_send_buffer(int socket, int bytes);
 
-/// The shortest round trip that the kernel has seen, which tells of the path and not of how busy its ends
-/// are; zero where both ends are one host, or where unknown.
+/// The shortest round trip that the kernel has seen: it depends on the path and not on how busy the ends are.
+/// Zero where both ends are on one host, or where it is unknown.
 Duration path_length(int socket) noexcept;
 
 /// For how long the other host has left packets unanswered; zero while it answers (also with a closed

@@ -2,7 +2,7 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// How far something went that must not block.
+/// How far an operation got that must not block.
 enum class Step { kDone, kAgain, kEnded, kError };
 
 }  // namespace tombolo::transport::bootstrap

@@ -1,4 +1,4 @@
-// What the two halves of a connection write a stream's bytes to and read them from: a socket, plain or with a
+// How the two halves of a connection read and write the bytes of a stream: over a plain socket, or through a
 // TLS session on it.
 #pragma once
 
@@ -20,8 +20,8 @@ struct StreamIo {
   int socket;
   TlsStream* tls;  ///< null: plain
 
-  /// As sendmsg(2). With TLS, bytes that were taken may still be on their way to the socket: pending(). For
-  /// few bytes in one piece a kernel has less to do than for a list of pieces.
+  /// Writes as sendmsg(2) does. With TLS, bytes that were taken may still wait for room in the socket: see
+  /// pending(). Few bytes in one piece go out by send(2), which costs the kernel less than a list of pieces.
   ssize_t write(std::span<iovec> parts) const noexcept {
     if (tls != nullptr) [[unlikely]]
       return tls->write(parts);
@@ -40,7 +40,7 @@ struct StreamIo {
     message.msg_iovlen = parts.size();
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  /// As recvmsg(2). Fewer bytes than wanted: there are no more now, unless buffered().
+  /// Reads as recvmsg(2) does. Fewer bytes than wanted mean that there are no more now, unless buffered().
   ssize_t read(std::span<iovec> parts) const noexcept {
     if (tls != nullptr) [[unlikely]]
       return tls->read(parts);
@@ -51,7 +51,7 @@ struct StreamIo {
     return recvmsg(socket, &message, MSG_DONTWAIT);
   }
   bool pending() const noexcept { return tls != nullptr && tls->pending(); }
-  /// Something may be read though the socket is empty.
+  /// Whether something can be read although the socket is empty.
   bool buffered() const noexcept { return tls != nullptr && tls->buffered(); }
 };
 

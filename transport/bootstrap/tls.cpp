@@ -72,13 +72,13 @@ void check_times(const char* parameter, const std::string& file, const X509* cer
     fail(Cause::kInvalidUsage, "{}='{}': the certificate is not valid yet", parameter, file);
 }
 
-/// OpenSSL leaves every thread that uses it a function to call at the thread's end: the library that contains
-/// both must be in memory then, also after dlclose. OpenSSL would see to that only where it has something to
-/// do at exit.
+/// OpenSSL registers a function that every thread that used it calls when it ends. The library that contains
+/// both must still be in memory then, also after dlclose. OpenSSL itself ensures that only where it has
+/// something to do at exit.
 void stay_in_memory() noexcept {
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&stay_in_memory), &self) == 0) return;
-  // Where it is a program's, which stays anyway, this finds nothing.
+  // Where OpenSSL belongs to the program itself, which is never unloaded, this finds nothing.
   [[maybe_unused]] const void* never_closed = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
@@ -86,7 +86,8 @@ void stay_in_memory() noexcept {
 
 Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hint)
     : options_(options), secret_(secret), secret_hint_(std::move(secret_hint)) {
-  // Not by the system's openssl.cnf, and nothing at exit: other threads may still be at work then.
+  // The system's openssl.cnf is not read, and nothing happens at exit, because other threads may still be at
+  // work then.
   static std::once_flag once;
   std::call_once(once, [] {
     stay_in_memory();
@@ -102,10 +103,10 @@ Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hin
   SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(context_, has_aes() ? kWithAes : kWithoutAes);
   SSL_CTX_set1_groups_list(context_, "X25519:P-256");
-  // A broken stream gets a fresh session: nothing is kept for resumption.
+  // A broken stream gets a fresh session, so nothing is kept for resumption.
   SSL_CTX_set_options(context_, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(context_, 0);
-  // Asked for where peers are verified, though the only sessions are those of use_secret().
+  // OpenSSL asks for this where peers are verified, though the only sessions are those of use_secret().
   SSL_CTX_set_session_id_context(context_, kTlsSessions.data(), kTlsSessions.size());
   SSL_CTX_set_session_cache_mode(context_, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -153,7 +154,7 @@ void Tls::use_files() {
     }
     fail(Cause::kInvalidUsage, "{}='{}': no PEM private key: {}", kKey, options_.key, reason);
   }
-  // A certificate that one's own authority did not sign will not please the peers either.
+  // Peers will not accept a certificate that this end's own authority did not sign.
   X509_STORE_CTX* check = X509_STORE_CTX_new();
   STACK_OF(X509)* chain = nullptr;
   SSL_CTX_get0_chain_certs(context_, &chain);

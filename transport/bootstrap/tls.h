@@ -1,11 +1,11 @@
 // TLS 1.3 for TCP streams, by OpenSSL: what all streams of a router share.
 //
-// TLS comes first, and our own handshake (handshake.h) runs inside: a listener on the way sees neither host
+// TLS comes first, and our own handshake (handshake.h) runs inside it: an eavesdropper sees neither host
 // names nor NICs nor which streams belong together, and a peer without the key gets none of our messages. The
 // accepting end tells the two apart by the first byte: 0x16 begins a TLS handshake, 'T' ours. Where the two
 // ends' settings differ, each says so without TLS, in a message without names. The MACs of our handshake
-// cover a value that only the two ends of this very TLS session know, so that nobody can sit in between, even
-// with a certificate.
+// cover a value that only the two ends of this TLS session know, so that a man in the middle is noticed even
+// if he has a certificate.
 //
 // Without certificates each session has a key of its own, derived from the shared secret (HKDF) and a random
 // number that travels as the key's identity; ephemeral Diffie-Hellman comes on top, so that a secret that
@@ -32,11 +32,11 @@ class TlsStream;
 /// The first byte of a TLS handshake, and of a TLS alert.
 inline constexpr std::byte kTlsHandshakeByte{0x16}, kTlsAlertByte{0x15};
 
-/// OpenSSL's mark of sessions that belong together.
+/// The session id context, by which OpenSSL marks sessions that belong together.
 inline constexpr std::array<unsigned char, 3> kTlsSessions{'T', 'm', 'b'};
 
-/// Immutable once made; any thread. The first one in a process keeps the library that holds it in memory for
-/// good: OpenSSL cannot be unloaded.
+/// Immutable once made; used from any thread. The first one in a process keeps the library that holds it in
+/// memory for good, because OpenSSL cannot be unloaded.
 class Tls : public std::enable_shared_from_this<Tls> {
  public:
   /// Reads the files. Throws kInvalidUsage naming the file and what is wrong with it.

@@ -13,14 +13,15 @@ enum class TlsUse : std::uint8_t { kOff, kBetweenClusters, kOn };
 /// "off", "between-clusters", "on": as TOMBOLO_TLS says it.
 std::string_view name_of(TlsUse use) noexcept;
 
-/// TLS 1.3. Both ends prove themselves by the shared secret; or, with files, by certificates (and the
-/// secret).
+/// Options of TLS 1.3. Both ends prove themselves by the shared secret; where files are given, by
+/// certificates as well.
 struct TlsOptions {
   TlsUse use = TlsUse::kOff;
-  /// PEM files: this process's certificate (with the chain up to the authority), its key, and the authority
-  /// that signed everybody's. All or none.
+  /// Paths of PEM files: this process's certificate (with the chain up to the authority), its key, and the
+  /// authority that signed all certificates of the job. Either all three are given or none.
   std::string certificate = {}, key = {}, authority = {};
-  /// From TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE, TOMBOLO_TLS_KEY and TOMBOLO_TLS_AUTHORITY.
+  /// The options that these variables set: TOMBOLO_TLS, TOMBOLO_TLS_CERTIFICATE, TOMBOLO_TLS_KEY and
+  /// TOMBOLO_TLS_AUTHORITY.
   static TlsOptions from_environment();
 };
 

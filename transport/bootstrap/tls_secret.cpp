@@ -28,7 +28,7 @@ bool derive(const Secret& secret, std::span<const unsigned char> identity, Key& 
   EVP_KDF_free(kdf);
   if (context == nullptr) return false;
   char digest[] = "SHA256";
-  // The library takes pointers to what it only reads.
+  // libcrypto's parameters take non-const pointers to what it only reads.
   auto* material = const_cast<std::byte*>(secret.bytes().data());
   auto* salt = const_cast<unsigned char*>(identity.data());
   auto* purpose = const_cast<char*>(kPurpose.data());
@@ -43,7 +43,7 @@ bool derive(const Secret& secret, std::span<const unsigned char> identity, Key& 
   return derived;
 }
 
-/// A session that the two ends are to begin from; null where that cannot be made.
+/// The session from which the two ends begin; null where that cannot be made.
 SSL_SESSION* session_for(SSL* ssl, const Secret& secret, std::span<const unsigned char> identity) noexcept {
   // The key goes with a digest, SHA-256, which all suites in use share; the suite itself is negotiated.
   constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};

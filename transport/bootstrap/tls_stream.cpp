@@ -20,7 +20,8 @@ void name_key(std::array<unsigned char, 32>& identity);  // tls_secret.cpp
 
 namespace {
 
-// With one AES-GCM key at most 2^24.5 full records are sealed (RFC 8446, 5.5); half of that, then the next.
+// With one AES-GCM key at most 2^24.5 full records may be sealed (RFC 8446, 5.5). The key is changed after
+// half of that.
 constexpr std::uint64_t kRecordsPerKey = 11'000'000;
 
 int alert_of(unsigned long code) noexcept {
@@ -35,7 +36,7 @@ TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const 
     : tls_(std::move(tls)),
       socket_(socket),
       connecting_(connecting),
-      // Not touched before they are needed: an idle stream's cost no memory.
+      // The buffers are not touched before they are needed, so that an idle stream's cost no memory.
       out_(std::make_unique_for_overwrite<std::byte[]>(kOut + kReserve)),
       in_(std::make_unique_for_overwrite<std::byte[]>(kIn)),
       gathered_(std::make_unique_for_overwrite<std::byte[]>(kRecord)),
@@ -89,7 +90,7 @@ int TlsStream::get(bio_st* bio, char* data, int size) {
       do got = recv(self.socket_, self.in_.get(), kIn, MSG_DONTWAIT);
       while (got < 0 && errno == EINTR);
     }
-    // Fewer bytes than there was room for: the next call would find none.
+    // The socket gave fewer bytes than there was room for, so the next call would find none.
     self.may_receive_ = got == static_cast<ssize_t>(kIn);
     if (got == 0) {
       self.ended_ = true;
@@ -239,7 +240,7 @@ int TlsStream::fail_for_good(const char* doing) noexcept {
       explain(ERR_peek_error());
     if (!settings_differ_) trouble_ = fmt::format("{} a TLS record: {}", doing, trouble_);
   } catch (const std::bad_alloc&) {
-    // The errno says enough.
+    // The caller gets the errno, which says enough.
   }
   ERR_clear_error();
   errno = failed_;
@@ -272,12 +273,12 @@ ssize_t TlsStream::write(std::span<const iovec> parts) noexcept {
   };
   skip_ended();
   while (part != parts.end()) {
-    // A key update comes on top of a record.
+    // A record may be preceded by a key update, for which there must be room too.
     if (kOut - out_end_ < kRecord + 2 * kOverhead) {
       if (flush() != 0) break;
       out_begin_ = out_end_ = 0;
     }
-    // A whole record from one place, or one that is put together from several.
+    // A record is sealed from one place where all of it lies there; otherwise it is put together first.
     const std::byte* record = gathered_.get();
     std::size_t size = 0;
     if (part->iov_len - at >= kRecord) {
@@ -330,11 +331,12 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
         errno = EAGAIN;
         return -1;
       }
-      // The end without a close_notify is one too: what ends a connection in order is our own goodbye.
+      // A stream that ends without a close_notify has ended too: our own goodbye is what ends a connection in
+      // order.
       buffered_ = true;
       const bool over = why == SSL_ERROR_ZERO_RETURN || (ended_ && socket_error_ == 0);
       if (!over) fail_for_good("read");
-      if (total != 0) return static_cast<ssize_t>(total);  // the rest is told by the next call
+      if (total != 0) return static_cast<ssize_t>(total);  // the next call reports the end or the error
       if (!over) errno = failed_;
       return over ? 0 : -1;
     }

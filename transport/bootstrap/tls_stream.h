@@ -1,4 +1,4 @@
-// One TCP stream's TLS session: takes plain bytes and writes records to the socket, and the other way round.
+// One TCP stream's TLS session: takes plain bytes and writes records to the socket, and the reverse.
 #pragma once
 
 #include <sys/types.h>
@@ -39,19 +39,19 @@ class TlsStream {
   Step handshake();
   /// What went wrong, with what to do; empty for nothing.
   const std::string& trouble() const noexcept { return trouble_; }
-  /// Trying again would not help: the two ends' keys, certificates or settings differ.
+  /// Whether trying again would not help, because the two ends' keys, certificates or settings differ.
   bool settings_differ() const noexcept { return settings_differ_; }
-  /// Known to the two ends of this session alone (RFC 9266). After the handshake.
+  /// A value that only the two ends of this session know (RFC 9266). Only after the handshake.
   std::array<std::byte, 32> binding() const;
-  /// "TLS_AES_128_GCM_SHA256". After the handshake.
+  /// The cipher suite, as "TLS_AES_128_GCM_SHA256". Only after the handshake.
   std::string cipher() const;
 
-  /// As sendmsg(2): how many bytes were taken, or -1 and errno. What was taken and the socket had no room for
-  /// is kept here: pending().
+  /// Writes as sendmsg(2) does: returns how many bytes were taken, or -1 with errno. Bytes that were taken
+  /// and for which the socket had no room are kept here: see pending().
   ssize_t write(std::span<const iovec> parts) noexcept;
-  /// Writes what is pending. 0 once nothing is; else -1 and errno, EAGAIN among them.
+  /// Writes what is pending. Returns 0 once nothing is; else -1 with errno, which may be EAGAIN.
   int flush() noexcept;
-  /// Bytes for the socket are left over.
+  /// Whether bytes for the socket are left over.
   bool pending() const noexcept { return out_begin_ != out_end_; }
   std::span<const std::byte> unwritten() const noexcept {
     return {out_.get() + out_begin_, out_end_ - out_begin_};
@@ -60,18 +60,19 @@ class TlsStream {
   std::uint64_t produced() const noexcept { return written_ + (out_end_ - out_begin_); }
   std::uint64_t written() const noexcept { return written_; }
 
-  /// As recvmsg(2): fills the parts as far as bytes are there. Short only where the socket has no more, or
-  /// where the session is over. 0: the peer's end. -1: errno, kAltered among them.
+  /// Reads as recvmsg(2) does: fills the parts as far as there are bytes. Returns fewer only where the socket
+  /// has no more, or where the session has ended. 0: the peer ended the stream. -1: errno, which may be
+  /// kAltered.
   ssize_t read(std::span<const iovec> parts) noexcept;
-  /// Something may be read, whatever the socket says: the last read did not come to an end, or met one that
-  /// it has not told yet.
+  /// Whether something can be read without new bytes on the socket: the last read stopped before all was
+  /// read, or met an end or an error that it has not reported yet.
   bool buffered() const noexcept { return buffered_; }
 
   /// Sends these last bytes (a frame), and that nothing follows; what the socket does not take at once is
   /// pending.
   void close(std::span<const std::byte> last) noexcept;
 
-  /// For tests: fresh keys after so many records of this end.
+  /// Sets after how many records of this end fresh keys are made. For tests.
   void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
   std::uint64_t key_updates() const noexcept { return key_updates_; }
 
@@ -79,7 +80,7 @@ class TlsStream {
   friend class Tls;
   // Payload bytes per record, as TLS allows at most, and what a record adds to them at most.
   static constexpr std::size_t kRecord = 16 * 1024, kOverhead = 256;
-  // As many records leave with one call as a plain stream's writes carry at once.
+  // A call writes as many records as a plain stream's write carries at once.
   static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
   // Room that only close() uses, so that a goodbye follows whatever is pending.
   static constexpr std::size_t kReserve = 1024;

@@ -26,16 +26,16 @@ struct Way {
   std::vector<std::pair<Offer, Offer>> nic_pairs = {};
 };
 
-/// The end of a stream between two of the way's NICs.
+/// The target of a stream between two of the way's NICs.
 std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const Offer& to);
 
 /// What a new connection says of itself on each of its streams.
 Hello hello_of(const Way& way);
 
-/// The streams that a connection begins with: dialed at the same time, towards one target.
+/// Dials the streams with which a connection begins, all at the same time and towards one target.
 class Dialing {
  public:
-  /// `hello`: of the connection; each stream gets its number.
+  /// `hello` is the connection's; each stream gets its own number in it.
   Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared_ptr<const Target> target,
           const Hello& hello, std::size_t streams);
 

@@ -15,7 +15,7 @@
 namespace tombolo::transport::memory {
 namespace {
 
-/// A first-in first-out queue of posted requests; never holds more than the pool gives out.
+/// A first-in first-out queue of posted requests; it never holds more than the pool gives out.
 class Queue {
  public:
   bool empty() const noexcept { return begin_ == end_; }
@@ -28,7 +28,7 @@ class Queue {
   std::size_t begin_ = 0, end_ = 0;
 };
 
-/// What the shared state knows about one end.
+/// What the state that both ends share holds of one end.
 struct End {
   RequestPool sends{true}, receives{false};
   Queue posted_sends, posted_receives;
@@ -128,7 +128,7 @@ class PairConnection final : public HostMemoryConnection {
     [[maybe_unused]] auto written = ::write(end.event.get(), &one, sizeof one);
   }
 
-  /// Updates the counters; true if anything was completed since the last call.
+  /// Updates the counters; true if anything has completed since the last call.
   bool look() noexcept {
     if (!peer_.open && mine_.error == nullptr) {
       mine_.error = std::make_unique<Error>(

@@ -12,7 +12,7 @@ namespace tombolo::transport {
 void read_tcp_info(int socket, StreamMeter& meter) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
-  // An older kernel fills in less, which then stays 0: not known.
+  // An older kernel fills in fewer fields; the others then stay 0, which means "not known".
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   meter.set_retransmitted(info.tcpi_total_retrans);
   meter.round_trip_ns.set(std::uint64_t{info.tcpi_rtt} * 1000);

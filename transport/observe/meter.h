@@ -1,4 +1,4 @@
-// What one connection counts: its own thread writes, any thread reads. No counter needs a locked instruction.
+// What one connection counts. Its own thread writes and any thread reads, without locked instructions.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace tombolo::transport {
 
 class Meters;
 
-/// A number with a single writer: a plain load and store, which readers see whole.
+/// A number with a single writer: a plain load and store, of which readers see no half-written value.
 class Count {
  public:
   void add(std::uint64_t more) noexcept { set(get() + more); }
@@ -38,11 +38,12 @@ struct StreamReading {
   std::uint64_t sent_bytes = 0,
                 received_bytes = 0;  ///< all bytes of the stream, framing and repetitions included
   std::uint64_t sent_chunks = 0, received_chunks = 0;
-  std::uint64_t retransmitted = 0;  ///< segments that its kernel sent again (all incarnations of the stream)
-  std::uint64_t replayed = 0;       ///< chunks that it sent for another stream, or again after it came back
-  std::uint64_t breaks = 0;         ///< times it was lost
-  std::uint64_t rejoins = 0;        ///< times it came back
-  // The kernel's or the card's view as of the last look; 0 = not known.
+  std::uint64_t retransmitted = 0;  ///< segments that its kernel sent again, over all epochs of the stream
+  /// chunks that it sent in place of another stream, or again after it came back
+  std::uint64_t replayed = 0;
+  std::uint64_t breaks = 0;   ///< times it was lost
+  std::uint64_t rejoins = 0;  ///< times it came back
+  // What the kernel or the NIC reported last; 0 = not known.
   std::uint64_t round_trip_ns = 0;     ///< smoothed
   std::uint64_t window_bytes = 0;      ///< congestion window
   std::uint64_t bytes_per_second = 0;  ///< delivery rate
@@ -56,7 +57,8 @@ struct StreamMeter {
   Count round_trip_ns, window_bytes, bytes_per_second, path_mtu;
   Count down;  ///< 1 while it is lost
 
-  /// The kernel counts per socket; a stream that comes back has a new one.
+  /// Takes the count of the current socket. The kernel counts per socket, and a stream that comes back has a
+  /// new one.
   void set_retransmitted(std::uint64_t of_this_socket) noexcept {
     retransmitted_.set(retransmitted_before_ + of_this_socket);
   }
@@ -88,10 +90,10 @@ struct StreamMeter {
   std::uint64_t retransmitted_before_ = 0;
 };
 
-/// Takes the figures that the kernel keeps of a TCP socket. One system call of about a microsecond.
+/// Takes the figures that the kernel keeps of a TCP socket. It costs one system call of about a microsecond.
 void read_tcp_info(int socket, StreamMeter& meter) noexcept;
 
-/// The connection that a meter belongs to. Does not change.
+/// Describes the connection that a meter belongs to. It does not change.
 struct MeterSubject {
   Route route;
   std::uint64_t label = 0;
@@ -119,13 +121,15 @@ class alignas(64) ConnectionMeter {
 
   Count sent_bytes, received_bytes;        ///< payload
   Count sent_messages, received_messages;  ///< completed
-  /// Times that something was pending and nothing moved for longer than kStall, and their length in all.
-  /// A stall counts as sending where a send was pending, else as receiving, which may just be a busy peer.
+  /// How often something was pending and nothing moved for longer than kStall, and how long that was in all.
+  /// A stall counts as sending where a send was pending, else as receiving, which may only mean that the peer
+  /// is busy.
   Count send_stalls, send_stalled_ns, receive_stalls, receive_stalled_ns;
   Count live_streams;     ///< of those that are up
-  Count decided_streams;  ///< as many as the connection wants
+  Count decided_streams;  ///< the number that the connection should have
 
-  /// Another stream; the reference stays valid as long as the meter. Not on the hot path: takes a lock.
+  /// Adds a stream. The reference stays valid as long as the meter. It takes a lock, so it is not for the hot
+  /// path.
   StreamMeter& add_stream(std::string local_nic, std::string peer_nic);
 
   const MeterSubject& subject() const noexcept { return subject_; }
@@ -143,14 +147,14 @@ class alignas(64) ConnectionMeter {
   MeterSubject subject_;
   Tracer* tracer_;
   std::chrono::system_clock::time_point opened_;
-  mutable std::mutex lock_;  // of the list, not of the counters
+  mutable std::mutex lock_;  // protects the list, not the counters
   std::deque<Stream> streams_;
 };
 
 /// Registers a connection's meter for as long as the object lives; the counts stay in the totals afterwards.
 class Metering {
  public:
-  /// `meters` may be null: then nobody but the connection reads.
+  /// `meters` may be null: then only the connection itself reads its counters.
   Metering(std::shared_ptr<Meters> meters, MeterSubject subject);
   ~Metering();
   Metering(const Metering&) = delete;
@@ -164,15 +168,15 @@ class Metering {
   std::shared_ptr<ConnectionMeter> meter_;
 };
 
-/// Nothing moved for so long while something was pending: a stall.
+/// When something is pending and nothing moves for longer than this, that is a stall.
 inline constexpr Duration kStall = std::chrono::milliseconds(100);
 
-/// Finds the stalls of one connection; belongs to its thread.
+/// Finds the stalls of one connection. It belongs to the connection's thread.
 class StallWatch {
  public:
-  /// Nothing moved in a pass. True once when a stall begins.
+  /// To be called when nothing moved in a pass. True once per stall, when it begins.
   bool quiet(ConnectionMeter& meter, TimePoint now, bool sending, bool receiving) noexcept;
-  /// Something moved. Reads the clock only where quiet() came before.
+  /// To be called when something moved. Reads the clock only if quiet() was called before.
   void moved(ConnectionMeter& meter, const Clock& clock) noexcept {
     if (!watching_) return;
     end(meter, clock.now());
@@ -188,7 +192,7 @@ class StallWatch {
   TimePoint since_{}, counted_to_{};
 };
 
-/// When to look at figures that cost a system call: at most four times per second.
+/// Says when figures that cost a system call are due: at most four times per second.
 class RefreshTimer {
  public:
   bool due(TimePoint now) noexcept {

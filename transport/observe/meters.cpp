@@ -14,7 +14,7 @@ TotalsKey key_of(const MeterSubject& subject, const std::string& local_nic, cons
 }  // namespace
 
 const std::shared_ptr<Meters>& Meters::of_process() {
-  // Connections, which may outlive static objects, hold it themselves.
+  // Connections may outlive static objects, so each holds a reference of its own.
   static const auto meters = std::make_shared<Meters>();
   return meters;
 }
@@ -22,7 +22,7 @@ const std::shared_ptr<Meters>& Meters::of_process() {
 std::shared_ptr<ConnectionMeter> Meters::add(MeterSubject subject) {
   std::scoped_lock guard(lock_);
   const std::uint64_t id = next_id_++;
-  // Its key is taken now, so that its sum stays where it is when the connection ends.
+  // The key is fixed now, so that the connection's sums stay under it when it ends.
   const Route& route = subject.route;
   if (closed_.size() < kMostKeys) closed_.try_emplace(key_of(subject, route.local_nic, route.peer_nic));
   auto meter = std::make_shared<ConnectionMeter>(id, std::move(subject), tracer());
@@ -73,7 +73,8 @@ void Meters::sum_up(const ConnectionReading& reading, bool live, std::map<Totals
 
 MetersReading Meters::read() const {
   MetersReading all;
-  // Under the lock no connection goes from the living to the closed: none is missed, none counts twice.
+  // While the lock is held no connection goes from the live to the closed ones, so that none is missed and
+  // none counts twice.
   std::scoped_lock guard(lock_);
   all.totals = closed_;
   for (const auto& [id, meter] : live_) {

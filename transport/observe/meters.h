@@ -25,7 +25,7 @@ struct TotalsKey {
   }
 };
 
-/// No sum ever goes backwards, except for those marked "now".
+/// The sums under one key. They never decrease, except for those marked "now".
 struct Totals {
   // These are summed by the NICs that a connection was routed over.
   std::uint64_t connections = 0;  ///< opened so far
@@ -42,17 +42,17 @@ struct Totals {
 };
 
 struct MetersReading {
-  std::vector<ConnectionReading> connections;  ///< that live
+  std::vector<ConnectionReading> connections;  ///< the live ones
   std::map<TotalsKey, Totals> totals;
 };
 
-/// Threads: any, at the same time. Its lock is taken when a connection comes, goes, or is read.
+/// May be used by any thread at any time. Its lock is taken when a connection begins, ends, or is read.
 class Meters {
  public:
-  /// Sums are kept under at most so many keys; further ones are counted under the peer "other".
+  /// Sums are kept under at most this many keys; further ones are counted under the peer "other".
   static constexpr std::size_t kMostKeys = 4096;
 
-  /// The one that routers use unless given another; it lives as long as the process.
+  /// The meters that routers use unless given others; they live as long as the process.
   static const std::shared_ptr<Meters>& of_process();
 
   MetersReading read() const;

@@ -1,5 +1,5 @@
-// Connections whose messages a Tracer sees. They wrap others, so that without a trace nothing is asked or
-// paid.
+// Connections whose messages a Tracer records. They wrap other connections, so that without a trace nothing
+// is checked or paid for.
 #pragma once
 
 #include <memory>

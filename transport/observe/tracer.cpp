@@ -8,7 +8,7 @@ namespace tombolo::transport {
 
 Tracer::Tracer(std::size_t capacity)
     : capacity_(capacity),
-      // Zero pages of the kernel, not touched before they are used.
+      // calloc gives zero pages of the kernel, which take no memory before they are used.
       slots_(static_cast<Slot*>(std::calloc(capacity, sizeof(Slot)))),
       to_time_of_day_(std::chrono::duration_cast<Duration>(
           std::chrono::system_clock::now().time_since_epoch() - Clock::steady().now().time_since_epoch())) {
@@ -28,7 +28,7 @@ void Tracer::add(const TraceEvent& event) noexcept {
 
 void Tracer::opened(std::uint64_t connection, std::string name) {
   std::scoped_lock guard(lock_);
-  // Connections come and go in a long job; their names are bounded as the events are.
+  // Connections come and go in a long job, so the number of their names is bounded as that of the events is.
   if (lifetimes_.size() < capacity_) lifetimes_[connection] = {std::move(name), Clock::steady().now(), {}};
 }
 

@@ -1,4 +1,5 @@
-// What happened when, for a timeline: connections, messages, stalls, and streams that break and come back.
+// Records what happened when, for a timeline: connections, messages, stalls, and streams that break and
+// rejoin.
 #pragma once
 
 #include <atomic>
@@ -29,7 +30,7 @@ struct TraceEvent {
 /// takes no lock and allocates nothing.
 class Tracer {
  public:
-  /// 64 bytes for each event, of which only used ones become resident.
+  /// Reserves 64 bytes for each event; only those that are used become resident.
   explicit Tracer(std::size_t capacity);
   ~Tracer();
   Tracer(const Tracer&) = delete;
@@ -49,11 +50,11 @@ class Tracer {
   std::vector<TraceEvent> events() const;
   std::map<std::uint64_t, Lifetime> lifetimes() const;
   std::uint64_t dropped() const noexcept;
-  /// Add it to a time of the monotonic clock to get the time of day.
+  /// What to add to a time of the monotonic clock to get the time of day.
   Duration to_time_of_day() const noexcept { return to_time_of_day_; }
 
  private:
-  /// Zero as allocated; `ready` says that the event is whole.
+  /// All bits are zero after allocation; `ready` is set once the event is complete.
   struct Slot {
     std::uint32_t ready;
     TraceEvent event;

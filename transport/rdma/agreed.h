@@ -22,7 +22,7 @@ struct Agreed {
   RdmaOptions options;  ///< resolved: timeout is set
 };
 
-/// Immediate data that no payload has: its count of parts is zero.
+/// Immediate data that no payload has, because its count of parts is zero.
 inline constexpr std::uint32_t kTestMark = 0xffff;
 
 /// All return an errno; 0 for success.

@@ -1,4 +1,4 @@
-// A connection's own memory: what the other end writes into, and the slots of small messages.
+// A connection's own registered memory: what the other end writes into, and the slots of small messages.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostEager = 4096;
 inline constexpr std::size_t kHeaderBytes = 32;
 using Slot = std::array<std::byte, kHeaderBytes + kMostEager>;
 
-/// The other end may write here, and nowhere else but in receives that were told to it.
+/// The memory that the other end may write. Besides it, it may write only into receives of which it was told.
 struct alignas(4096) OpenArea {
   std::array<std::uint64_t, kRequestsPerDirection> totals;  ///< sizes of messages, by sequence number
   std::array<std::uint64_t, kMostQueuePairs> tests;  ///< the tokens of set-up's test writes, by queue pair
@@ -39,7 +39,7 @@ struct Areas {
   ClosedArea closed;
 };
 
-/// Whole pages of its own, zeroed.
+/// Frees the areas, which are mapped as whole pages of their own, zeroed.
 struct UnmapAreas {
   void operator()(Areas* areas) const noexcept { ::munmap(areas, sizeof(Areas)); }
 };

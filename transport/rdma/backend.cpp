@@ -11,7 +11,7 @@
 namespace tombolo::transport::rdma {
 namespace {
 
-// A path that is dead is given up within this, if the idle timeout does not say less.
+// A dead path is given up within this time, or within the idle timeout where that is shorter.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
 
 bool may_carry(const topology::Nic& nic) {

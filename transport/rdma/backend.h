@@ -26,11 +26,11 @@ class RdmaBackend final : public bootstrap::ControlChannelBackend,
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
   std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
 
-  /// Empty where RDMA can go over the NIC.
+  /// Why RDMA cannot go over the NIC; empty where it can.
   std::string why_not(const std::string& nic) const;
   bool any() const noexcept { return !nics_.empty(); }
 
-  /// The port of the NIC that has the address, as it is now. Throws where it cannot be used.
+  /// The port of the NIC that has the address, in its present state. Throws where it cannot be used.
   Port port_at(const std::string& address) const;
 
  private:

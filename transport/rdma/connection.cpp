@@ -42,10 +42,11 @@ RdmaConnection::RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed)
 }
 
 RdmaConnection::~RdmaConnection() {
-  // First: from here on no NIC touches the user's memory.
+  // This comes first: after it no NIC touches the user's memory.
   end_payload();
   if (!error_ && !closing()) {
-    // Small messages count as sent once they are copied: they must have reached the other end's memory.
+    // Small messages count as sent once they are copied, so closing waits until they have reached the other
+    // end's memory.
     const TimePoint until = now() + kFlushTime;
     while (free_slots_.size() < kSlots && now() < until) {
       ibv_wc completion{};
@@ -164,8 +165,8 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
   }
 }
 
-/// A queue pair is of no use any more. Why, the peer may have said over the control channel, or the device by
-/// an event.
+/// A queue pair cannot be used any more. The reason may have been given by the peer over the control channel,
+/// or by the device in an event.
 void RdmaConnection::broken(const ibv_wc& completion) noexcept {
   look_at_devices();
   if (error_) return;
@@ -221,11 +222,11 @@ void RdmaConnection::look_at_channel() noexcept {
   if (const std::string nonsense = peer_.look(); !nonsense.empty()) malformed(nonsense);
 }
 
-/// What the peer sent before its end is still to be delivered.
+/// Closes once everything that the peer sent before its end has been delivered.
 void RdmaConnection::close_when_drained() noexcept {
   const auto& goodbye = peer_.goodbye();
   if (!goodbye) {
-    // A process that died sends no counts: what is in the completion queues is all that there will be.
+    // A process that died sends no counts, so nothing can come but what is in the completion queues.
     while (!error_ && poll_all()) {
     }
   } else if (goodbye->reason == bootstrap::GoodbyeReason::kClosed &&
@@ -234,13 +235,14 @@ void RdmaConnection::close_when_drained() noexcept {
   }
   if (error_) return;
   if (goodbye) finish_received(goodbye->received);
-  // Small messages that wait for a receive can still be had, if nothing else is waited for.
+  // Stays open for small messages that have arrived and lack a receive, while no other operation waits for
+  // the peer.
   if (held_count_ > 0 && outgoing_.empty() && incoming_.empty()) return;
   fail_with(Cause::kRemote, peer_.ending());
 }
 
-/// What the peer has in its receives is done, even where the last acknowledgement got lost with the peer's
-/// queue pairs.
+/// Completes what the peer has in its receives by its own count, even where the last acknowledgement was lost
+/// with the peer's queue pairs.
 void RdmaConnection::finish_received(std::uint64_t end) noexcept {
   if (outgoing_.empty() || outgoing_.oldest() >= std::min(end, next_)) return;
   end_payload();
@@ -272,14 +274,14 @@ void RdmaConnection::fail_with(Cause cause, std::string_view what,
   if (error_) return;
   set_error(cause, what);
   meter_->live_streams.set(0);
-  // This comes before any request is reported as failed, since its buffer is the user's again then.
+  // This comes before any request is reported as failed, because after that its owner may reuse the buffer.
   end_payload();
   if (!closing()) peer_.say(goodbye);
   peer_.shut();
 }
 
-/// Ends every access of the NICs to the user's memory; what is registered for single operations is given
-/// back.
+/// Ends every access of the NICs to the user's memory, and gives back what was registered for single
+/// operations.
 void RdmaConnection::end_payload() noexcept {
   for (std::size_t i = 1; i < agreed_.queue_pairs.size(); ++i) {
     QueuePair& pair = *agreed_.queue_pairs[i];
@@ -289,8 +291,8 @@ void RdmaConnection::end_payload() noexcept {
   for (Incoming& in : receiving_) deregister(in.own);
 }
 
-/// For buffers without registration: one of their own, for this operation. Keeping it for a later one could
-/// reach a buffer that was unmapped meanwhile.
+/// Registers a buffer that the user did not register, for this operation only. A registration that is kept
+/// for later could reach memory that was unmapped meanwhile.
 bool RdmaConnection::register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory,
                                   Access access, Registrations& own) noexcept {
   try {

@@ -1,10 +1,10 @@
 // A connection over queue pairs. Messages up to a few KiB are copied through slots that are always posted;
-// larger ones are written by the NIC straight into the receive, which its owner has told the sender of
+// larger ones are written by the NIC straight into the receive, of which its owner has told the sender
 // before.
 //
 // Nothing here relies on the order in which different queue pairs complete: a large message is whole when
-// each of its parts has been announced by immediate data, on whatever queue pair. And nothing can overflow:
-// see nic_pair.h and Credits.
+// each of its parts has been announced by immediate data, on whatever queue pair. No queue can overflow: see
+// nic_pair.h and Credits.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
  private:
   static constexpr std::size_t kWindow = kRequestsPerDirection;
 
-  /// How many slots of the other end a kind of record may still fill, by the counters that its headers bring.
+  /// How many slots of the other end one kind of record may still fill, by the counters in its headers.
   struct Credits {
     std::uint32_t all = 0;
     std::uint32_t sent = 0;           ///< records sent, modulo 2^32
@@ -46,7 +46,7 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
     std::uint32_t reported_here = 0;  ///< of these, reported to the other end
     std::uint32_t left() const noexcept { return all - (sent - taken); }
     std::uint32_t unreported() const noexcept { return taken_here - reported_here; }
-    /// False where the other end claims what was never sent.
+    /// Takes the other end's counter. False where it claims to have taken records that were never sent.
     bool hear(std::uint32_t now) noexcept {
       if (now - taken > sent - taken) return false;
       taken = now;
@@ -123,8 +123,8 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   std::array<Outgoing, kWindow> sending_{};
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives
-  std::uint64_t next_ = 0;                 // the send that is given to the NIC next
-  std::uint64_t told_ = 0;  // receives before this one were told to the other end, or need not be
+  std::uint64_t next_ = 0;                 // the next send to give to the NIC
+  std::uint64_t told_ = 0;  // receives before this one were told to the other end, or need not be told
   std::size_t next_pair_ = 1;
   std::uint64_t longest_ = 0;  // bytes of one work request
   Credits small_{kEagerSlots}, words_{kControlSlots};

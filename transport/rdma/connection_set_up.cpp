@@ -193,7 +193,7 @@ void ConnectionSetUp::watch_test() {
   for (auto& nic_pair : agreed_.nic_pairs) {
     nic_pair->disarm();
     ibv_wc completion{};
-    // Completions after those of the test belong to the connection.
+    // Completions that follow those of the test belong to the connection.
     while (!over() && ibv_poll_cq(nic_pair->queue(), 1, &completion) > 0) note(completion);
   }
   if (over()) return prove(mine(Kind::kProved));

@@ -1,5 +1,5 @@
-// How two ends come to queue pairs between them: set-up messages over the control channel, then a test write
-// through every pair.
+// How two ends set up queue pairs between them: they exchange set-up messages over the control channel, then
+// each end tests every queue pair by a write.
 #pragma once
 
 #include <functional>

@@ -62,7 +62,7 @@ ibv_port_attr Device::query_port(int port) const {
 }
 
 std::vector<topology::Gid> Device::gids(int port) const {
-  // The kernel takes a buffer of at most 64 KiB; only entries in use are told.
+  // The kernel takes a buffer of at most 64 KiB, and reports only entries in use.
   std::vector<ibv_gid_entry> entries(2000);
   const ssize_t count =
       verbs_->query_gid_table == nullptr
@@ -70,7 +70,8 @@ std::vector<topology::Gid> Device::gids(int port) const {
           : verbs_->query_gid_table(context_, entries.data(), entries.size(), 0, sizeof(ibv_gid_entry));
   std::vector<topology::Gid> all;
   if (count < 0) {
-    // An older library. The table in /sys has a thousand files, and takes many milliseconds.
+    // An older library lacks that function. The table in /sys has a thousand files, and takes many
+    // milliseconds to read.
     for (topology::RdmaPort& one : topology::read_rdma_ports(topology::SysTree("/"), false))
       if (one.nic.rdma_device == name_ && one.nic.rdma_port == port) all = std::move(one.nic.gids);
     return all;
@@ -128,8 +129,8 @@ std::shared_ptr<Device> Devices::open(const std::string& name, const Log& log) {
     std::string problem;
     verbs_ = Verbs::load(&problem);
     if (!verbs_) fail(Cause::kUnsupported, "libibverbs cannot be loaded ({})", problem);
-    // A process that forks would else lose sight of its registered pages, on kernels before 5.12; later ones
-    // need nothing, which the library knows.
+    // On kernels before 5.12 a process that forks would lose its registered pages without this. On later ones
+    // nothing is needed, which the library knows.
     if (verbs_->fork_init != nullptr) verbs_->fork_init();
   }
   auto device = open_[name].lock();
@@ -146,7 +147,7 @@ void Device::look() noexcept {
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR:
-        // Before the acknowledgement: the queue pair is not destroyed until then.
+        // This comes before the acknowledgement, until which the queue pair cannot be destroyed.
         static_cast<QueuePairEvents*>(event.element.qp->qp_context)->fatal = event.event_type;
         break;
       case IBV_EVENT_PORT_ACTIVE:

@@ -18,8 +18,8 @@ namespace tombolo::transport::rdma {
 
 using Verbs = topology::VerbsFunctions;
 
-/// Where the device's asynchronous events about one queue pair are noted: its address is the queue pair's
-/// context.
+/// Where the device's asynchronous events about one queue pair are noted. The queue pair's context is a
+/// pointer to this.
 struct QueuePairEvents {
   std::atomic<int> fatal{-1};  ///< ibv_event_type of the event after which it is of no use; -1 = none
 };
@@ -39,26 +39,27 @@ class Device {
   const std::string& name() const noexcept { return name_; }
   ibv_context* context() const noexcept { return context_; }
   ibv_pd* domain() const noexcept { return domain_; }
-  /// Throws kSystem.
+  /// Asks the device for the port's present state. Throws kSystem where it does not answer.
   ibv_port_attr query_port(int port) const;
 
   /// The entries of the port's GID table that are in use.
   std::vector<topology::Gid> gids(int port) const;
 
-  /// Registers for one operation or for a connection's own use: not shared. Throws kSystem.
+  /// Registers memory for one operation or for a connection's own use; the registration is not shared. Throws
+  /// kSystem.
   ibv_mr* add(std::span<std::byte> range, Access access) const;
   ibv_mr* add_dma_buf(int file, std::uint64_t offset, std::span<std::byte> range) const;
   void remove(ibv_mr* registration) const noexcept;
-  /// What register_memory() holds.
+  /// The shared registrations, which register_memory() uses.
   RegistrationCache& shared() noexcept { return shared_; }
 
-  /// Readable when there is an asynchronous event to take.
+  /// A descriptor that is readable when there is an asynchronous event to take.
   int events() const noexcept { return context_->async_fd; }
-  /// Takes note of asynchronous events without blocking. From any thread.
+  /// Takes and notes asynchronous events without blocking. From any thread.
   void look() noexcept;
   /// The last bad event of this port or of the whole device, as "; ..." for messages; empty for none.
   std::string trouble(int port) const;
-  /// The whole device is lost.
+  /// Whether the whole device is lost.
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 
  private:
@@ -76,7 +77,7 @@ class Device {
 /// The devices of a process, each opened once. Threads: any.
 class Devices {
  public:
-  /// The one that routers use; it lives as long as the process, the devices as long as they are used.
+  /// The table that routers use. It lives as long as the process, and a device as long as it is used.
   static Devices& of_process();
   /// The open device, or a new one. Throws as Device's constructor does, and kUnsupported without libibverbs.
   std::shared_ptr<Device> open(const std::string& name, const Log& log);

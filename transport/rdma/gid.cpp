@@ -13,7 +13,7 @@ namespace {
 
 using Address = std::array<unsigned char, 16>;
 
-/// Of a GID's text, or of an IP address, IPv4 mapped into IPv6 as RoCE does it.
+/// The 16 bytes of a GID's text or of an IP address; IPv4 is mapped into IPv6 as RoCE does it.
 Address address_bytes(const std::string& text) {
   Address bytes{};
   if (inet_pton(AF_INET, text.c_str(), &bytes[12]) == 1) {
@@ -33,7 +33,7 @@ bool is_link_local(const Address& bytes) {
   return bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80;
 }
 
-/// Smaller is better.
+/// Orders GIDs by preference: the smaller rank is better.
 auto rank(const topology::Gid& gid, const Address& own) {
   const Address bytes = address_bytes(gid.value);
   return std::tuple(gid.type != "RoCE v2", bytes != own, !is_mapped(bytes), is_link_local(bytes), gid.index);

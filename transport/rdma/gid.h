@@ -9,10 +9,10 @@
 
 namespace tombolo::transport::rdma {
 
-/// Pure. RoCE v2 before v1, since only v2 crosses routers; then the GID made of `address`, the NIC's own IP
-/// address; then IPv4 before IPv6 before link-local ones; then the lowest index. InfiniBand takes the first.
-/// `wanted` >= 0 is taken as it is (TOMBOLO_RDMA_GID_INDEX). Throws kUnsupported where the table has no such
-/// entry.
+/// Chooses a GID; a pure function. It prefers RoCE v2 to v1, because only v2 crosses routers; then the GID
+/// made of `address`, the NIC's own IP address; then IPv4 to IPv6 to link-local ones; then the lowest index.
+/// On InfiniBand it takes the first. `wanted` >= 0 (TOMBOLO_RDMA_GID_INDEX) is the index to take in any case.
+/// Throws kUnsupported where the table has no such entry.
 const topology::Gid& choose_gid(std::span<const topology::Gid> table, topology::NicKind kind,
                                 const std::string& address, int wanted);
 

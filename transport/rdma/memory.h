@@ -15,7 +15,7 @@ namespace tombolo::transport::rdma {
 /// The registrations of one range, by NIC pair.
 using Registrations = std::array<ibv_mr*, kMostNicPairs>;
 
-/// What register_memory() gives. Keeps the devices open; the registrations end with it.
+/// The registration that register_memory() returns. It keeps the devices open, and ends when it is destroyed.
 class RdmaMemory final : public Memory {
  public:
   /// Registers with each device; throws as Device::add() does. A range of no bytes needs no registration.

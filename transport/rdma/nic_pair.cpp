@@ -12,8 +12,8 @@
 namespace tombolo::transport::rdma {
 namespace {
 
-// A receive is always posted before the other end may send, so the peer is never "not ready"; what little
-// patience there is (7 tries of 10 ms) only keeps a fault from hanging.
+// A receive is always posted before the other end may send, so the peer is never "not ready". These few
+// attempts (7, of 10 ms each) only keep a fault from hanging.
 constexpr std::uint8_t kNotReadyTimer = 20, kNotReadyRetries = 6;
 constexpr std::uint8_t kHops = 64;
 
@@ -53,7 +53,7 @@ NicPair::~NicPair() {
 
 void NicPair::release() noexcept {
   const Verbs& verbs = device().verbs();
-  device().look();  // destroying waits until every event was taken
+  device().look();  // destroying blocks until every event was taken
   for (auto& pair : queue_pairs_) destroy(*pair);
   if (queue_ != nullptr) {
     disarm();

@@ -1,4 +1,4 @@
-// One pair of NICs of a connection: this end's completion queue, queue pairs and registrations there.
+// One pair of NICs of a connection: its completion queue, queue pairs and registrations at this end.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ struct WorkId {
   }
 };
 
-/// Owned by its NIC pair. Destroying the queue pair ends every access of the NIC to what it was given.
+/// Owned by its NIC pair. Once the queue pair is destroyed, the NIC accesses no memory for it any more.
 struct QueuePair {
   ibv_qp* pair = nullptr;  ///< null once destroyed
   QueuePairEvents events;
@@ -48,9 +48,9 @@ struct QueuePair {
   std::size_t nic_pair = 0;
 };
 
-/// Enough for the largest number of work requests that can be under way, so that neither queue can overflow:
-/// the control pair has a slot for every send, and a payload pair gets at most one write with immediate data
-/// per receive that was told to the other end.
+/// Entries of a queue: enough for the largest number of work requests that can be under way, so that no queue
+/// can overflow. The control pair has a slot for every send, and a payload pair gets at most one write with
+/// immediate data per receive that was told to the other end.
 inline constexpr std::uint32_t kControlDepth = kSlots + 2;
 inline constexpr std::uint32_t kPayloadSends = 256;
 inline constexpr std::uint32_t kPayloadReceives = static_cast<std::uint32_t>(kRequestsPerDirection) + 2;
@@ -71,8 +71,8 @@ class NicPair {
   std::uint32_t closed_key() const noexcept { return closed_->lkey; }
   std::span<const std::unique_ptr<QueuePair>> queue_pairs() const noexcept { return queue_pairs_; }
 
-  /// To "ready to send" towards the other end's port and queue pair. Throws kSystem. May take a second where
-  /// the network does not answer who has the peer's address.
+  /// Brings the queue pair to "ready to send" towards the other end's port and queue pair. Throws kSystem. It
+  /// may take a second where nothing answers for the peer's address.
   void connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,
                const RdmaOptions& options);
 
@@ -81,7 +81,7 @@ class NicPair {
   /// The descriptor that becomes readable after arm() once something completes.
   int descriptor() const noexcept { return channel_->fd; }
   void arm() noexcept;
-  /// Forgets what made the descriptor readable.
+  /// Takes the events that made the descriptor readable.
   void disarm() noexcept;
 
  private:

@@ -26,7 +26,7 @@ Request* RdmaConnection::post_receive(std::span<std::byte> buffer, Memory* memor
     fail_too_large(sequence, large_size_, buffer.size());
     return request;
   }
-  // A receive that no large message fits into need not be told to the sender.
+  // The sender need not be told of a receive into which no large message fits.
   if (buffer.size() <= agreed_.eager_bytes) return request;
   if (!register_for(buffer.data(), buffer.size(), in.memory, Access::kByPeer, in.own)) return request;
   in.to_tell = true;
@@ -34,7 +34,7 @@ Request* RdmaConnection::post_receive(std::span<std::byte> buffer, Memory* memor
   return request;
 }
 
-/// Tells the sender of as many receives as fit into one slot, in order.
+/// Tells the sender of receives, in order and as many as fit into one slot.
 bool RdmaConnection::tell_receives() noexcept {
   bool moved = false;
   while (!error_ && !closing() && told_ < incoming_.posted()) {
@@ -117,14 +117,14 @@ void RdmaConnection::small_arrived(std::uint32_t slot, const Header& header) noe
   ++held_count_;
 }
 
-/// Copies from the slot into the receive, which frees the slot.
+/// Copies a small message from its slot into the receive, and frees the slot.
 void RdmaConnection::deliver(std::uint64_t sequence, PostedRequest& request, std::uint32_t slot,
                              std::uint64_t size) noexcept {
   if (size > request.size) return fail_too_large(sequence, size, request.size);
   if (size > 0) std::memcpy(request.data, agreed_.areas->closed.received[slot].data() + kHeaderBytes, size);
   repost(slot);
   ++small_.taken_here;
-  // The sender ignores it where it was told of the receive; nobody will write there any more.
+  // Where the sender was told of this receive it ignores that, so nothing will be written there any more.
   deregister(receiving_[sequence % kWindow].own);
   finish_receive(sequence, request, size);
 }
@@ -132,8 +132,8 @@ void RdmaConnection::deliver(std::uint64_t sequence, PostedRequest& request, std
 void RdmaConnection::receives_told(std::span<const std::byte> payload, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Advert advert = Advert::read(payload.subspan(i * Advert::kBytes).first<Advert::kBytes>());
-    if (advert.sequence < next_) continue;  // its message was small, and is on its way
-    // The other end cannot post further ahead than a window beyond what has been sent.
+    if (advert.sequence < next_) continue;  // its message was small, and takes the slots
+    // The other end can post receives at most a window ahead of what has been sent.
     if (advert.sequence - next_ >= kWindow)
       return malformed(fmt::format("a receive for message {} while {} is next", advert.sequence, next_));
     adverts_[advert.sequence % kWindow] = advert;

@@ -1,4 +1,4 @@
-// What goes through the slots of the control queue pair: small messages, and control records.
+// What goes through the slots of the control queue pair: small messages and control records.
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@ struct Header {
   std::uint64_t sequence = 0, size = 0;
 
   void write(std::span<std::byte, kHeaderBytes> to) const noexcept;
-  /// Nothing where the bytes are no header.
+  /// Reads a header; nothing where the bytes are none.
   static std::optional<Header> read(std::span<const std::byte> from) noexcept;
 };
 
-/// A posted receive, told to the sender: where message `sequence` may be written.
+/// A posted receive of which the sender was told: where message `sequence` may be written.
 struct Advert {
   static constexpr std::size_t kBytes = 24 + 4 * kMostNicPairs;
   std::uint64_t sequence = UINT64_MAX, address = 0, capacity = 0;

@@ -1,4 +1,4 @@
-// Registrations of memory that many connections share.
+// Registrations of memory that several connections share.
 //
 // Pinning is slow, and NCCL registers the same buffer with every connection. Only explicit registrations are
 // kept here, and only while a connection holds them: an owner that registers memory keeps it mapped until it
@@ -24,8 +24,8 @@ class RegistrationCache {
   using Remove = std::function<void(ibv_mr*)>;
   RegistrationCache(Add add, Remove remove) : add_(std::move(add)), remove_(std::move(remove)) {}
 
-  /// A registration that covers the range: one that is held already, or a new one of exactly this range,
-  /// since the other end can reach all of it. From any thread.
+  /// Returns a registration that covers the range: one that is held already, or else a new one. The new one
+  /// is of exactly this range, because the other end can reach all of it. From any thread.
   ibv_mr* acquire(std::span<std::byte> range);
   /// Gives back what acquire() returned for the range.
   void release(ibv_mr* registration);

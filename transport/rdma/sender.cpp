@@ -11,7 +11,7 @@
 namespace tombolo::transport::rdma {
 namespace {
 
-// Below this, parts cost more than a second queue pair or NIC brings.
+// Smaller parts cost more than a second queue pair or NIC gains.
 constexpr std::size_t kSmallestPart = 64 * 1024;
 constexpr std::size_t kPage = 4096;
 
@@ -32,8 +32,8 @@ Request* RdmaConnection::post_send(std::span<const std::byte> data, Memory* memo
   return request;
 }
 
-/// Sends in order: a small message does not overtake a large one, so that no more messages can come before
-/// their receives than there are slots.
+/// Sends in order. No small message overtakes a large one, so that the small messages without a receive never
+/// outnumber the slots.
 bool RdmaConnection::send_all() noexcept {
   bool moved = false;
   while (!error_ && !closing() && next_ < outgoing_.posted()) {
@@ -59,12 +59,13 @@ bool RdmaConnection::send_small(std::uint64_t sequence, PostedRequest& request) 
   return true;
 }
 
-/// True once all of it is given to the NIC.
+/// Gives a large message to the NIC; true once all of it has been given.
 bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) noexcept {
   Outgoing& out = sending_[sequence % kWindow];
   const Advert& advert = adverts_[sequence % kWindow];
   if (advert.sequence != sequence) {
-    // A receive that is too small for any large message was not told: its owner must learn why nothing comes.
+    // The sender was not told of a receive that is too small for any large message. It announces the message,
+    // so that the receive's owner learns why nothing comes.
     if (!out.announced && may_say(false)) {
       Header header;
       header.type = Header::Type::kLarge;
@@ -92,8 +93,8 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
   return true;
 }
 
-/// A part goes over one queue pair: as one work request, or several where the NIC's longest is shorter. Only
-/// the last brings immediate data, and so takes one receive of the other end's.
+/// Sends a part over one queue pair, as one work request, or as several where the NIC's longest is shorter.
+/// Only the last carries immediate data, and so takes one of the other end's posted receives.
 bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out,
                                const Advert& advert) noexcept {
   const std::size_t at = sequence % kWindow;
@@ -166,7 +167,8 @@ void RdmaConnection::piece_done(std::uint32_t at) noexcept {
   finish_send(sequence, *outgoing_.find(sequence));
 }
 
-/// Sends one slot of the control pair. The caller has seen that one is free, and that the other end has room.
+/// Sends one slot of the control pair. The caller has checked that one is free, and that the other end has
+/// room.
 bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload) noexcept {
   const std::uint32_t slot = free_slots_.back();
   Slot& memory = agreed_.areas->closed.sent[slot];
@@ -197,9 +199,9 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   return true;
 }
 
-/// Tells the other end of free slots before it runs out of them. One of its slots is kept for this record
-/// alone, and used only where half of the slots are given back: so the two ends can never both wait for the
-/// other's credit.
+/// Tells the other end of free slots before it runs out of them. One of the other end's slots is kept for
+/// this record alone, and used only where half of the slots are given back, so that the two ends can never
+/// both wait for the other's credit.
 bool RdmaConnection::report() noexcept {
   const bool words_due = words_.unreported() >= kControlSlots / 2;
   const bool small_due = small_.unreported() >= kEagerSlots / 2;

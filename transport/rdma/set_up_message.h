@@ -1,4 +1,4 @@
-// What the two ends tell each other of their ports and queue pairs before bytes go by RDMA.
+// What the two ends tell each other of their ports and queue pairs before payload goes over RDMA.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostQueuePairsPerNicPair = 8;  ///< queue pairs fo
 inline constexpr std::size_t kMostQueuePairs =
     1 + kMostNicPairs * kMostQueuePairsPerNicPair;  ///< the first is for control
 
-/// A port as the other end must know it.
+/// Facts about a port that the other end must know.
 struct PortFacts {
   topology::NicKind kind = topology::NicKind::kRoce;
   bool roce_v2 = false;
@@ -46,7 +46,7 @@ struct QueuePairFacts {
   std::uint32_t first = 0;   ///< packet sequence number that this end sends first, 24 bits
 };
 
-/// All that is said during set-up is one of these, of one size:
+/// Every message of the set-up is one of these, and all have one size:
 ///   connecting -> kOffer     the NIC pairs it wants
 ///   accepting  -> kAnswer    the NIC pairs it keeps, its queue pairs and area
 ///   connecting -> kQueues    its queue pairs and area

@@ -5,7 +5,7 @@ namespace {
 
 constexpr Duration kUnit{4096};
 constexpr int kSmallest = 8, kLargest = 31;
-// The specification lets a device take up to four times the timeout.
+// The specification allows a device up to four times the timeout.
 constexpr int kSlack = 4;
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace tombolo::transport {
 namespace {
 
-/// What the makers share: each sees what those before it made.
+/// What the functions that make backends share: each sees what those before it made.
 struct Making {
   const RouterOptions& options;
   Duration idle_timeout;
@@ -51,11 +51,11 @@ std::shared_ptr<Backend> make_rdma(Making& making) {
   return backend && backend->any() ? backend : nullptr;
 }
 
-/// Where it was asked for, or may be needed. Loaded at once where it was asked for or rdma cannot use all
-/// NICs, else with the first peer that wants it.
+/// Makes the UCX backend where it was asked for, or may be needed. The library is loaded at once where it was
+/// asked for or where rdma cannot use all NICs; else with the first peer that wants it.
 std::shared_ptr<Backend> make_ucx(Making& making) {
   const RouterOptions& options = making.options;
-  // Limits are kept by tcp alone.
+  // Only tcp applies rate limits.
   if (!allowed(options.policy, Carrier::kUcx) || !options.limits.empty()) return nullptr;
   const bool asked = named(options.policy, Carrier::kUcx);
   if (!asked && !ucx::worth_loading(options.host)) return nullptr;
@@ -72,7 +72,7 @@ std::shared_ptr<Backend> make_ucx(Making& making) {
   return nullptr;
 }
 
-/// A carrier's value is its bit in Endpoint::carriers, and finds its backend.
+/// Checks the carriers: a carrier's value is its bit in Endpoint::carriers, and selects its backend.
 void check_carriers(const std::vector<std::shared_ptr<Backend>>& backends) {
   for (std::size_t i = 0; i < backends.size(); ++i) {
     const Carrier carrier = backends[i]->carrier();
@@ -82,7 +82,7 @@ void check_carriers(const std::vector<std::shared_ptr<Backend>>& backends) {
   }
 }
 
-/// One line per transport; rdma comes before ucx, which stands in for it.
+/// The transports, one line each. rdma comes before ucx, which takes the NICs that rdma cannot use.
 constexpr std::shared_ptr<Backend> (*kMakers[])(Making&) = {
     make_tcp,
     make_shm,

@@ -13,12 +13,13 @@ namespace tombolo::transport {
 
 struct Backends {
   std::vector<std::shared_ptr<Backend>> usable;
-  /// By name of each of the host's real RDMA NICs: why neither rdma nor ucx can use it; empty where one can.
+  /// For each of the host's real RDMA NICs, by name: why neither rdma nor ucx can use it; empty where one
+  /// can.
   std::map<std::string, std::string> rdma_problems;
 };
 
-/// Makes those that the options allow. `idle_timeout`: of the options, resolved. Throws kInvalidUsage for
-/// options that are out of range.
+/// Makes the backends that the options allow. `idle_timeout` is that of the options, with its default filled
+/// in. Throws kInvalidUsage for options that are out of range.
 Backends make_backends(const RouterOptions& options, Duration idle_timeout);
 
 }  // namespace tombolo::transport

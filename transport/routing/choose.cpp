@@ -14,8 +14,8 @@ using topology::NicKind;
 
 constexpr std::size_t kMostReasons = 6;
 
-/// Where these carriers can go, choose() decides by rules of their own. Any other can go wherever TCP can,
-/// and is preferred to it.
+/// The carriers for which choose() has rules of their own. Any other carrier can go wherever TCP can, and is
+/// preferred to it.
 constexpr Carrier kWithOwnRules[] = {Carrier::kTcp, Carrier::kShm, Carrier::kRdma, Carrier::kUcx};
 
 bool has_own_rules(Carrier carrier) {
@@ -35,8 +35,8 @@ std::string name_of(const Offer& offer) {
                      topology::nic_kind_name(offer.kind), offer.emulated ? ", emulated" : "");
 }
 
-/// Whether bytes can go over TCP between the two as plain IP interfaces. A NIC whose kind is declared for
-/// emulation is only that kind.
+/// Whether the offer's NIC can carry TCP as a plain IP interface. A NIC whose kind is declared for emulation
+/// is only of that kind.
 bool usable_as_tcp(const Offer& offer) {
   return !offer.emulated || offer.kind == NicKind::kTcp;
 }
@@ -52,7 +52,7 @@ bool declared_unreachable(const Policy& policy, std::uint32_t left, std::uint32_
   });
 }
 
-/// One pair of offers, judged as the way of one carrier.
+/// One pair of offers, judged as a way for one carrier.
 struct Candidate {
   std::size_t local = 0, peer = 0;
   Carrier carrier = Carrier::kTcp;
@@ -63,15 +63,17 @@ struct Candidate {
   bool on_route = true;    // the kernel would send to the peer's address by this NIC
   bool reachable = false;  // bytes could go over TCP between the two, whatever the policy says
   std::string rejected;    // why not; empty = allowed
-  std::string caveat;      // why not as something better
+  std::string caveat;      // why it is not used as something better
 
-  /// Smaller is better. Rates are unknown as 0, which sorts last. A NIC that has no way to the peer's network
-  /// is not the better for being faster.
+  /// The order of preference: smaller is better. Unknown rates are 0, which sorts last. Whether the kernel
+  /// would send by the NIC counts before its rate, because a fast NIC without a way to the peer's network is
+  /// of no use.
   auto rank() const {
     return std::tuple(!same_host, carrier != Carrier::kShm, tier(), static_cast<int>(kind), !on_route,
                       UINT64_MAX - rate, !native, local + peer, local);
   }
-  /// RDMA before plain NICs. On either: carriers without rules of their own, verbs or TCP, and last UCX.
+  /// RDMA NICs come before plain ones. On either, carriers without rules of their own come first, then verbs
+  /// or TCP, and UCX last.
   int tier() const {
     return (topology::is_rdma(kind) ? 0 : 3) + (!has_own_rules(carrier)    ? 0
                                                 : carrier == Carrier::kUcx ? 2
@@ -110,7 +112,7 @@ std::string why_no_ucx(const Endpoint& local, const Endpoint& peer, const Policy
   return {};
 }
 
-/// Those without rules of their own that both ends can use.
+/// The carriers without rules of their own that both ends can use.
 std::vector<Carrier> carriers_without_rules(const Endpoint& local, const Endpoint& peer,
                                             const Policy& policy) {
   std::vector<Carrier> carriers;
@@ -172,8 +174,8 @@ std::string join(const std::vector<std::string>& reasons, std::size_t most) {
   return text;
 }
 
-/// The pair over which the two ends of a way agree: its own where the kernel would take it, else the best
-/// that it would.
+/// The pair for the control channel of a way: its own pair where the kernel would send by it, else the best
+/// pair by which the kernel would.
 const Candidate& channel_pair_of(const Candidate& way, const std::vector<Candidate>& all) {
   const Candidate* best = &way;
   if (way.on_route) return way;
@@ -184,11 +186,12 @@ const Candidate& channel_pair_of(const Candidate& way, const std::vector<Candida
   return *best;
 }
 
-// A TCP pair beside one that is so much faster would bring little, and delay the messages' ends.
+// A TCP pair beside one that is so much faster would add little, and delay the ends of messages.
 constexpr std::uint64_t kSlowestBeside = 10;
 
-/// Other pairs that can carry a connection together with `best`: of its kind, each NIC in one pair. Queue
-/// pairs get equal parts, so their rates must be equal; TCP streams take what each attains.
+/// Other pairs that can carry a connection together with `best`: they are of its kind, and each NIC is in one
+/// pair. Queue pairs get equal parts, so their rates must be equal; TCP streams each take as much as they
+/// attain.
 std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
                                                          const std::vector<const Candidate*>& possible) {
   std::vector<const Candidate*> taken{&best};
@@ -210,7 +213,7 @@ std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
   return more;
 }
 
-/// Why this one, and why not the better ones.
+/// The reason for the choice: why this pair, and why not the better ones.
 std::string reason_for(const Candidate& best, const std::vector<Candidate>& all, const Endpoint& local,
                        const Endpoint& peer, const Situation& where) {
   std::string reason;
@@ -232,8 +235,9 @@ std::string reason_for(const Candidate& best, const std::vector<Candidate>& all,
       if (!candidate.caveat.empty()) better.push_back(explain(candidate, local, peer, candidate.caveat));
       continue;
     }
-    // "Better": of a kind, were it allowed, above the chosen one's; or of that kind and faster. Nobody
-    // expects an RDMA NIC to talk to a plain one, so those pairs only make noise.
+    // "Better" means: of a kind that, if it were allowed, would rank above the chosen one; or of the same
+    // kind and faster. Pairs of an RDMA NIC and a plain one are left out, because no reader expects those two
+    // to talk.
     NicKind could_be = std::max(mine.kind, theirs.kind);
     if (best.same_host || topology::is_rdma(mine.kind) != topology::is_rdma(theirs.kind)) continue;
     bool above = could_be < best.kind || (could_be == best.kind && candidate.rate > best.rate &&
@@ -301,8 +305,8 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
       };
       const bool verbs = rdma_nics && why_no_rdma(mine, theirs, policy).empty();
       if (verbs) add_as_rdma(Carrier::kRdma);
-      // Where verbs work and still bring nothing through, the fabric is dead for UCX too; unasked it is not
-      // tried.
+      // Where verbs work and yet nothing gets through, the fabric is dead for UCX too; so beside working
+      // verbs UCX is tried only if it was asked for.
       if (rdma_nics && no_ucx.empty() && (!verbs || named(policy, Carrier::kUcx))) add_as_rdma(Carrier::kUcx);
       if (candidate.rejected.empty()) {
         for (const Carrier carrier : without_rules) {
@@ -311,7 +315,7 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
         }
       }
       if (candidate.rejected.empty() && !allowed(policy, Carrier::kTcp)) {
-        // What goes over plain NICs is this program's own TCP, unless that is out of the question.
+        // Over plain NICs this program's own TCP is used, unless it is not allowed.
         if (!rdma_nics && no_ucx.empty()) {
           all.push_back(candidate);
           all.back().carrier = Carrier::kUcx;
@@ -339,8 +343,8 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
   std::ranges::sort(possible, {}, [](const Candidate* one) { return one->rank(); });
   std::vector<Choice> choices;
   for (const Candidate* one : possible) {
-    // Another pair of NICs is tried only for another carrier: what TCP cannot reach one way, it will rarely
-    // the other, and the deadline is one for all.
+    // Another pair of NICs is tried only for another carrier: where TCP cannot reach the peer over one pair
+    // it rarely can over another, and all attempts share one deadline.
     if (std::ranges::any_of(choices, [&](const Choice& made) { return made.carrier == one->carrier; }))
       continue;
     Choice choice{one->carrier, one->kind, one->local, one->peer, reason_for(*one, all, local, peer, where),
@@ -352,7 +356,7 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
       choice.channel_local = channel.local;
       choice.channel_peer = channel.peer;
     }
-    // Inside a host all NICs are one memory.
+    // Inside a host all pairs of NICs go through the same memory, so several gain nothing.
     if (rdma_nics || (one->carrier == Carrier::kTcp && !where.same_host)) {
       choice.more = more_of(*one, possible);
       for (const auto& [mine, theirs] : choice.more)

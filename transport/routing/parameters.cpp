@@ -1,4 +1,4 @@
-// Everything of this room that the environment can set.
+// All environment parameters of this room.
 #include <array>
 #include <cstdlib>
 
@@ -181,7 +181,7 @@ TcpOptions TcpOptions::from_environment() {
   }
   options.checksums = kChecksums.choice() == "on";
   options.congestion = kCongestion.text();
-  // Throws now, not when first used.
+  // A wrong value throws here, and not only when it is first used.
   [[maybe_unused]] const tcp::CongestionRules checked(options.congestion, kCongestion.name);
   for (auto& [nic, rate] : rates_by_nic(kPacing)) options.pacing.push_back({std::move(nic), rate});
   return options;

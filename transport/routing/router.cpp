@@ -26,7 +26,8 @@ std::string address_of(const topology::Nic& nic) {
   return {};
 }
 
-/// Equal in all processes that share this host's name and its loopback interface (its network namespace).
+/// A hash that is equal in all processes that share this host's name and its loopback interface (its network
+/// namespace).
 std::uint32_t loopback_fabric(const std::string& host) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -60,8 +61,8 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
     return std::pair(left.kind, right.rate_bits_per_second) <
            std::pair(right.kind, left.rate_bits_per_second);
   });
-  // Processes of one host reach each other over loopback, also where the host has no NIC at all. Hosts that
-  // are themselves loopback addresses (an emulation) keep to those.
+  // Processes of one host reach each other over loopback, even where the host has no NIC at all. Hosts whose
+  // own addresses are loopback addresses (an emulation) use only those.
   if (std::uint32_t fabric = loopback_fabric(host.name); !has_loopback && fabric != 0) {
     offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, {}});
   }
@@ -74,7 +75,7 @@ bool leaves_by(const Offer& local, const Offer& peer) {
   return source && bootstrap::same_address(*source, bootstrap::SocketAddress::parse(local.address, 0));
 }
 
-/// Tries one way after the other, best first, and says why one was left for the next.
+/// Tries one way after the other, best first, and says why it left one for the next.
 class BestConnecting final : public Connecting {
  public:
   BestConnecting(std::shared_ptr<bootstrap::Acceptor> acceptor, std::vector<bootstrap::Way> ways)
@@ -116,7 +117,7 @@ class BestConnecting final : public Connecting {
   }
 
   void turn_to_next(const Error& error, bool start_it = true) {
-    // Where time is up there is none for another try.
+    // Where the deadline has passed there is no time for another attempt.
     if (at_ + 1 == ways_.size() || error.cause() == Cause::kTimeout)
       throw Error(error.cause(), error.what() + tried_);
     bootstrap::Way& next = ways_[++at_];

@@ -42,12 +42,13 @@ struct Policy {
   /// Pairs of fabrics (names) that cannot reach each other.
   std::vector<std::pair<std::string, std::string>> unreachable;
 
-  /// From TOMBOLO_REQUIRE and TOMBOLO_TRANSPORTS.
+  /// The policy that TOMBOLO_REQUIRE and TOMBOLO_TRANSPORTS set. Throws kInvalidUsage for wrong values.
   static Policy from_environment();
 };
 
+/// Whether the policy lets the carrier be used.
 bool allowed(const Policy& policy, Carrier carrier);
-/// True where the policy names the carrier; false where it allows it because it allows all.
+/// Whether the policy names the carrier. False where it only allows the carrier because it allows all.
 bool named(const Policy& policy, Carrier carrier);
 
 /// One way to a peer: what carries the bytes, as which kind, between which NICs (indices into the two offer
@@ -63,7 +64,7 @@ struct Choice {
   std::vector<std::pair<std::size_t, std::size_t>> more = {};
 };
 
-/// Whether the kernel would send to the peer's address by this NIC; null: always.
+/// Tells whether the kernel would send to the peer's address by this NIC; null stands for "always".
 using OnRoute = std::function<bool(const Offer& local, const Offer& peer)>;
 
 /// The best pair of offers of equal fabric for every carrier that both ends can use, best carrier first:
@@ -79,7 +80,7 @@ std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
   Secret secret;
-  /// What to do where the two ends' secrets differ, for messages.
+  /// What error messages recommend where the two ends' secrets differ.
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
   Policy policy;
   TcpOptions tcp;
@@ -93,25 +94,30 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
-  /// Transports beside this build's own (routing/backends.cpp). Each must have a carrier of its own.
+  /// Makers of transports beside this build's own (routing/backends.cpp). Each must have a carrier of its
+  /// own.
   std::vector<BackendMaker> extra_backends = {};
 
-  /// All that transport_parameters() say, and what the cluster file says of fabrics and of RDMA (null:
-  /// nothing). Host, secret and log are the caller's.
+  /// Options from the environment (transport_parameters()) and from what the cluster file says of fabrics and
+  /// of RDMA (null: no file). Host, secret and log are left to the caller.
   static RouterOptions from_environment(const topology::ClusterFile* cluster = nullptr);
 };
 
-/// Makes listeners and connections. Use from one thread; what it makes may move to other threads one by one.
+/// Makes listeners and connections. It is used from one thread; what it makes may move to other threads one
+/// by one.
 class Router {
  public:
+  /// Makes the backends that the options allow. Throws kInvalidUsage for options that are out of range.
   explicit Router(RouterOptions options);
   ~Router();
   Router(const Router&) = delete;
   Router& operator=(const Router&) = delete;
 
+  /// Listens on all NICs that have an address. Throws kSystem naming NIC and address.
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 
  private:
@@ -119,6 +125,7 @@ class Router {
   std::unique_ptr<State> state_;
 };
 
+/// The environment parameters of this room.
 const std::vector<const Parameter*>& transport_parameters();
 
 }  // namespace tombolo::transport

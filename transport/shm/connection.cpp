@@ -12,9 +12,10 @@
 namespace tombolo::transport::shm {
 namespace {
 
-// For larger messages one copy by the kernel costs less than two through the ring.
+// From this size on, one copy by the kernel costs less than two through the ring.
 constexpr std::size_t kFetchFrom = 32 * 1024;
-// The kernel pins pages for a fetch; pieces of this size stay in the cache, and let other work have its turn.
+// The kernel pins pages for a fetch. Pieces of this size stay in the cache, and let other work proceed
+// between them.
 constexpr std::size_t kFetchPiece = 512 * 1024;
 constexpr int kPiecesPerTurn = 4;
 
@@ -31,7 +32,7 @@ Record goodbye_record(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_
 }  // namespace
 
 bool fetchable(std::span<const std::byte> data) noexcept {
-  // One call costs a hundredth of the copy that it decides on.
+  // The test costs one system call, a hundredth of the copy that it decides on.
   std::array<std::byte, 2> got;
   iovec mine{got.data(), got.size()};
   const std::array<iovec, 2> ends{iovec{const_cast<std::byte*>(&data.front()), 1},
@@ -49,7 +50,7 @@ ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
 
 ShmConnection::~ShmConnection() {
   withdraw();
-  // First: what the peer fetches from here on is not what was sent.
+  // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
   out_.writer_closed.store(1, std::memory_order_seq_cst);
   if (!error_) writer_.write(goodbye_record(GoodbyeReason::kClosed), nullptr);
   shutdown(socket(), SHUT_RDWR);
@@ -104,7 +105,7 @@ bool ShmConnection::send_all() noexcept {
   return moved;
 }
 
-/// One record of the message; false where the ring is full.
+/// Writes one record of the message; false where the ring is full.
 bool ShmConnection::send_one(PostedRequest& request) noexcept {
   const std::uint64_t sequence = next_;
   if (agreed_.fetch && next_offset_ == 0 && request.size > kFetchFrom &&
@@ -190,7 +191,7 @@ bool ShmConnection::receive_all() noexcept {
     moved = true;
     if (request.moved == record.total) finish_receive(request);
   }
-  // The peer may sleep for want of room, or until what it sends is fetched.
+  // The peer may be asleep because it lacks room, or until what it sends is fetched.
   if (reader_.made_room() || fetched) wake_peer();
   return moved;
 }
@@ -230,8 +231,8 @@ ShmConnection::Fetched ShmConnection::fetch(const Record& record, PostedRequest&
   const bool complete =
       pieces_ + (shared.written.load(std::memory_order_acquire) - written_) == std::uint64_t{count};
   if (complete || !moved) {
-    // A sender that closed meanwhile may have reused the memory; and a dead one's number may be another
-    // process's. One that took a piece may have died with it.
+    // A sender that closed meanwhile may have reused the memory, and the process number of a dead one may
+    // belong to another process. A peer that took a piece may have died before it copied it.
     look_at_channel();
     if (error_) return Fetched::kNothing;
     if (channel_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
@@ -250,7 +251,7 @@ ShmConnection::Fetched ShmConnection::fetch(const Record& record, PostedRequest&
   return Fetched::kAll;
 }
 
-/// While the peer copies a message of this end, this end has nothing better to do: it copies too.
+/// Helps the peer to copy a message of this end, which otherwise could only wait.
 bool ShmConnection::help_fetching() noexcept {
   Pieces& shared = out_.pieces;
   const std::uint64_t number = shared.message.load(std::memory_order_acquire);
@@ -260,7 +261,8 @@ bool ShmConnection::help_fetching() noexcept {
   for (int turn = 0; turn < kPiecesPerTurn; ++turn) {
     const auto piece = shared.take(number, pieces_of(request.size));
     if (!piece) break;
-    // The peer waits for what was taken, so that this is the taken message's.
+    // The peer waits for pieces that were taken, so this is the address of the message that the piece belongs
+    // to.
     const std::uint64_t address = shared.address.load(std::memory_order_relaxed);
     const std::size_t begin = *piece * kFetchPiece;
     const std::size_t end = std::min(request.size, begin + kFetchPiece);
@@ -294,8 +296,8 @@ void ShmConnection::copy_failed(int error, std::string_view verb, std::size_t by
   }
 }
 
-/// The buffer of a message that is being copied is going to be its owner's again: no piece is taken any more,
-/// and what the peer has taken it finishes, unless it is dead.
+/// Stops the copying of a message whose buffer is about to return to its owner: no further piece is taken,
+/// and this waits until the peer has finished those that it took, unless it is dead.
 void ShmConnection::withdraw() noexcept {
   if (!fetching_) return;
   fetching_ = false;
@@ -314,7 +316,8 @@ void ShmConnection::withdraw() noexcept {
 }
 
 void ShmConnection::wake_peer() noexcept {
-  // Between what was published and the look whether the peer sleeps; the peer looks the other way round.
+  // The fence separates publishing from the check whether the peer sleeps; the peer does the two in the
+  // reverse order, so one of the two notices.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (out_.reader_sleeps.load(std::memory_order_relaxed) == 0 || out_.reader_sleeps.exchange(0) == 0) return;
   const std::byte wake{1};
@@ -331,7 +334,7 @@ void ShmConnection::look_at_channel() noexcept {
     break;
   }
   channel_ended_ = true;
-  // What it wrote before its end is still to be delivered, goodbye included.
+  // What the peer wrote before its end is still delivered, including its goodbye.
   if (!reader_.has_any()) {
     fail_with(Cause::kRemote,
               "the peer vanished: its end was closed without a goodbye (did its process die?)",
@@ -342,12 +345,12 @@ void ShmConnection::look_at_channel() noexcept {
 void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept {
   if (error_) return;
   withdraw();
-  // A peer may fetch its last message and close between two looks: that message has arrived.
+  // A peer may fetch its last message and close between two checks; then that message has arrived.
   if (!outgoing_.empty()) notice_fetched();
   set_error(cause, what);
   out_.writer_closed.store(1, std::memory_order_seq_cst);
   if (reason != GoodbyeReason::kTooLarge) writer_.write(goodbye_record(reason), nullptr);
-  // Also wakes whoever polls: an ended control channel is always ready.
+  // This also wakes a thread that polls, because an ended control channel is always ready.
   shutdown(socket(), SHUT_RDWR);
 }
 
@@ -358,8 +361,8 @@ void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const bool can_receive = reader_.has_any() && !incoming_.empty();
   const bool can_finish = out_.fetched.load(std::memory_order_acquire) > fetched_seen_;
   const bool has_room = next_ < outgoing_.posted() && writer_.has_room_for(kLongestRecord);
-  // What is there already raises no event any more: then the sleep is ended by polling the channel for
-  // writing, which is always possible.
+  // Records that have already come raise no event any more. The channel is then polled for writing, which is
+  // always possible and so ends the sleep.
   const bool look_again = error_ || can_receive || can_finish || has_room;
   handles.push_back(channel_handle(look_again));
 }

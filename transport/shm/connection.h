@@ -1,5 +1,6 @@
-// A connection between two processes of one host: small messages through a ring, large ones copied once, from
-// the sender's memory straight into the receive, by both ends at the same time where both make calls.
+// A connection between two processes of one host. Small messages go through a ring. Large ones are copied
+// once, from the sender's memory straight into the receive; both ends copy at the same time if both make
+// calls.
 #pragma once
 
 #include <array>
@@ -19,8 +20,8 @@ struct Agreed {
   bool fetch = false;  ///< each end may read the other's memory
 };
 
-/// Whether another process could fetch this memory of mine: the kernel refuses what drivers have mapped, as
-/// CUDA does for its pinned host memory.
+/// Whether another process could read this memory of this one: the kernel refuses what drivers have mapped,
+/// such as CUDA's pinned host memory.
 bool fetchable(std::span<const std::byte> data) noexcept;
 
 class ShmConnection final : public bootstrap::ChannelConnection {
@@ -56,9 +57,9 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   Ring& in_;
   mutable RingWriter writer_;
   mutable RingReader reader_;
-  std::uint64_t next_ = 0;                                       // the send that the next record is made of
-  std::size_t next_offset_ = 0;                                  // where in it
-  std::uint64_t fetched_seen_ = 0;                               // of my large messages
+  std::uint64_t next_ = 0;          // the send whose next record is to be written
+  std::size_t next_offset_ = 0;     // where in it
+  std::uint64_t fetched_seen_ = 0;  // of my large messages
   std::array<std::uint64_t, kRequestsPerDirection> to_fetch_{};  // sequence numbers of them, in order
   std::uint64_t to_fetch_end_ = 0;
   std::uint64_t fetched_mine_ = 0;  // of the peer's large messages

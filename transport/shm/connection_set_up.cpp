@@ -53,7 +53,7 @@ ConnectionSetUp::Kind ConnectionSetUp::hear(const SetUpMessage& offer) {
 void ConnectionSetUp::hear_proof(const SetUpMessage& peer) {
   if (channel_.connecting) prove_for(peer);
   agreed_.fetch = can_fetch_ && peer.can_fetch;
-  file_ = Descriptor();  // the mappings keep it
+  file_ = Descriptor();  // the mappings keep the memory
 }
 
 void ConnectionSetUp::prove_for(const SetUpMessage& peer) {

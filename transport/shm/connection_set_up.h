@@ -1,5 +1,5 @@
-// How the two ends of a control channel come to a segment that both have mapped, and find out whether each
-// may read the other's memory.
+// How the two ends of a control channel set up a segment that both have mapped, and find out whether each may
+// read the other's memory.
 #pragma once
 
 #include <memory>

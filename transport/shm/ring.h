@@ -1,5 +1,5 @@
-// Records through a ring in shared memory, one writer and one reader. A record is a header and its payload in
-// whole cache lines; a small message is one line, which then is all that moves between the two cores.
+// A ring of records in shared memory, with one writer and one reader. A record is a header and its payload in
+// whole cache lines; a small message takes one line, so that only one line moves between the two cores.
 #pragma once
 
 #include <algorithm>
@@ -34,13 +34,13 @@ struct Record {
 };
 static_assert(sizeof(Record) == 32);
 inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
-/// Payload that one record takes at most: so that several fit in the ring.
+/// The longest payload of one record; it is limited so that several records fit in the ring.
 inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
 
 inline std::size_t record_bytes(std::size_t payload) noexcept {
   return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;
 }
-/// Never 0, the stamp of a line that was not written yet.
+/// The stamp of a record at that position. It is never 0, which marks a line that was not written yet.
 inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
   return static_cast<std::uint32_t>(position / kLine) | 0x8000'0000U;
 }
@@ -51,11 +51,11 @@ class RingWriter {
  public:
   explicit RingWriter(Ring& ring) noexcept : ring_(&ring) {}
 
-  /// False where there is no room now. `record.length` payload bytes are copied from `payload`.
+  /// Copies `record.length` payload bytes from `payload`. False where there is no room now.
   bool write(Record record, const std::byte* payload) noexcept {
     const std::size_t size = record_bytes(record.length);
     const std::size_t to_end = kRingBytes - at(position_);
-    // A record lies in one piece; and the two lines after it must be free, for their stamps are cleared.
+    // A record lies in one piece. The two lines after it must be free, because their stamps are cleared.
     const std::size_t skipped = size > to_end ? to_end : 0;
     const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // room for the goodbye
     if (!has_room(skipped + size + kCleared + kept)) return false;
@@ -65,7 +65,7 @@ class RingWriter {
     publish(record, payload, size);
     return true;
   }
-  /// Whether a record of so much payload would fit wherever the ring ends.
+  /// Whether a record with that much payload fits, wherever the ring's end lies.
   bool has_room_for(std::size_t payload) noexcept {
     return has_room(2 * record_bytes(payload) + kCleared + kLine);
   }
@@ -89,8 +89,8 @@ class RingWriter {
     std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
         .store(stamp, std::memory_order_release);
     position_ += size;
-    // Nobody waits for this one: a record of one line finds the line after it cleared, which it would else
-    // have to take from the reader's cache before its stamp could be seen.
+    // No reader waits for this clearing, so it can be done now. Without it, a record of one line would have
+    // to fetch the next line from the reader's cache before its own stamp becomes visible.
     if (position_ + kLine >= cleared_) clear(position_ + kLine);
   }
   void clear(std::uint64_t position) noexcept {
@@ -109,8 +109,8 @@ class RingReader {
  public:
   explicit RingReader(Ring& ring) noexcept : ring_(&ring) {}
 
-  /// The next record, if it is there. Its payload is payload(). A record whose length lies outside of the
-  /// ring comes with length kRingBytes, which no true one has.
+  /// The next record, if there is one. Its payload is payload(). A record whose length points outside the
+  /// ring is returned with length kRingBytes, which no valid one has.
   std::optional<Record> peek() noexcept {
     for (;;) {
       std::byte* line = ring_->bytes + position_ % kRingBytes;
@@ -139,7 +139,8 @@ class RingReader {
  private:
   void take(std::size_t bytes) noexcept {
     position_ += bytes;
-    // The line of this counter would go back and forth with every small message.
+    // The counter is published rarely, because its cache line would otherwise move between the cores with
+    // every small message.
     if (position_ - told_ < kRingBytes / 8) return;
     told_ = position_;
     ring_->taken.store(position_, std::memory_order_release);

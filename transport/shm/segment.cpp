@@ -46,7 +46,8 @@ Mapping Mapping::create(Descriptor& file) {
 
 Mapping Mapping::open(std::int64_t process, int descriptor) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, descriptor);
-  // What a peer names could be a device: only a regular file is opened, and only a sealed one is mapped.
+  // The file that a peer names could be a device, so only a regular file is opened, and only a sealed one is
+  // mapped.
   struct stat status {};
   const Descriptor name(::open(path.c_str(), O_PATH | O_CLOEXEC));
   Descriptor file;

@@ -18,15 +18,16 @@ inline constexpr std::size_t kLine = 64;
 /// messages fast.
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 18;
 
-/// The large message that is being copied, piece by piece: the end that is free takes the next. The
+/// The large message that both ends copy piece by piece; whichever end is free takes the next piece. The
 /// reader reads from the writer's memory, the writer writes to the reader's.
 struct Pieces {
-  /// Number of the message, from 1, that the writer may take pieces of too; 0: none.
+  /// Number (from 1) of the message of which the writer may take pieces too; 0: none.
   alignas(kLine) std::atomic<std::uint64_t> message;
   std::atomic<std::uint64_t> address;  ///< of the reader's buffer
-  /// Pieces taken by either, below the message's number modulo 2^32 in the upper half.
+  /// The low half counts the pieces that either end has taken; the upper half holds the message's number
+  /// modulo 2^32.
   alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Pieces that the writer has copied, ever.
+  /// Pieces that the writer has copied since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> written;
 
   /// Takes the next piece of `count`; nothing where none is left, or the message is another by now.
@@ -40,28 +41,28 @@ struct Pieces {
   }
 };
 
-/// One direction. But for the pieces, every field is written by one end and read by the other; each has a
+/// One direction. Except for the pieces, every field is written by one end and read by the other, and has a
 /// cache line of its own.
 struct Ring {
-  /// Bytes that the reader has taken, ever.
+  /// Bytes that the reader has taken since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Large messages whose bytes the reader has fetched from the writer's memory, ever.
+  /// Large messages whose bytes the reader has fetched from the writer's memory, since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> fetched;
   /// The reader sleeps until it is woken through the control channel.
   alignas(kLine) std::atomic<std::uint32_t> reader_sleeps;
-  /// The writer has closed: what it has not sent by the ring is gone.
+  /// The writer has closed: what it did not send through the ring can no longer be fetched.
   alignas(kLine) std::atomic<std::uint32_t> writer_closed;
   Pieces pieces;
   alignas(kLine) std::byte bytes[kRingBytes];
 };
 
 struct Segment {
-  /// Tells this segment from every other.
+  /// Random bytes that tell this segment from every other.
   alignas(kLine) std::array<std::byte, 16> token;
   Ring rings[2];  ///< [0]: written by the connecting end
 };
 
-/// A mapping of a segment. Moves only.
+/// Owns a mapping of a segment. It can be moved but not copied.
 class Mapping {
  public:
   Mapping() = default;
@@ -72,11 +73,11 @@ class Mapping {
   Segment* operator->() const noexcept { return segment_; }
   explicit operator bool() const noexcept { return segment_ != nullptr; }
 
-  /// A new segment of zeros without a name, in a file that cannot shrink under its readers. It vanishes with
-  /// its last user, however that ends. Throws kSystem.
+  /// Makes a new segment of zeros in a file without a name, sealed so that it cannot shrink under its
+  /// readers. It vanishes with its last user, however that process ends. Throws kSystem.
   static Mapping create(Descriptor& file);
-  /// Another process's, by its number there. Throws kUnsupported where this process may not (another user,
-  /// another PID namespace), or where what is there is no such segment.
+  /// Maps the segment of another process, given that process's number for the file. Throws kUnsupported where
+  /// this process may not open it (another user, another PID namespace), or where it is not such a segment.
   static Mapping open(std::int64_t process, int descriptor);
 
  private:

@@ -1,4 +1,4 @@
-// What the two ends tell each other of their shared memory before bytes go that way.
+// What the two ends tell each other of their shared memory before payload goes through it.
 #pragma once
 
 #include <array>
@@ -13,19 +13,19 @@
 
 namespace tombolo::transport::shm {
 
-/// All that is said during set-up is one of these, of one size:
+/// Every message of the set-up is one of these, and all have one size:
 ///   connecting -> kOffer    its segment, and a value in its memory that the peer may try to read
 ///   accepting  -> kProved   it has mapped the segment; whether it could read the value; a value of its own
 ///   connecting -> kProved   whether it could read that
 /// and at any time kRefusal with the reason.
 struct SetUpMessage {
   static constexpr std::size_t kBytes = 256;
-  /// Not on the wire as such: only an offer has a token, and only a refusal is not ok.
+  /// The kind is not sent as such: only an offer has a token, and only a refusal is not ok.
   enum class Kind : std::uint8_t { kOffer = 1, kProved, kAnswer = kProved, kRefusal };
 
   Kind kind = Kind::kProved;
   bool can_fetch = false;        ///< kProved: this end may read the other's memory
-  std::uint32_t descriptor = 0;  ///< kOffer: of the segment's file, in the process that says this
+  std::uint32_t descriptor = 0;  ///< kOffer: of the segment's file, in the sending process
   std::uint64_t process = 0;
   std::uint64_t segment_bytes = sizeof(Segment);
   std::uint64_t address = 0;  ///< of eight bytes that hold `value`

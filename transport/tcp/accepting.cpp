@@ -36,7 +36,7 @@ std::unique_ptr<Connection> TcpAccepting::poll() {
          group_->size(), format_seconds(to_seconds(deadline_.allowed())), peer_host_);
   }
   std::vector<bootstrap::AuthenticatedStream> streams = group_->take();
-  Established made;
+  SetUpResult made;
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.hello = streams[0].hello;
@@ -48,13 +48,13 @@ std::unique_ptr<Connection> TcpAccepting::poll() {
   }
   for (const auto& [nic, rate] : rates) made.bytes_per_second += rate;
   for (bootstrap::AuthenticatedStream& stream : streams)
-    made.streams.push_back(established_stream(*settings_, *acceptor_, std::move(stream)));
+    made.streams.push_back(connected_stream(*settings_, *acceptor_, std::move(stream)));
   return std::make_unique<TcpConnection>(std::move(made));
 }
 
-EstablishedStream established_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
-                                     bootstrap::AuthenticatedStream stream) {
-  EstablishedStream made;
+ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
+                                 bootstrap::AuthenticatedStream stream) {
+  ConnectedStream made;
   const Offer& offer = acceptor.endpoint().offers[stream.offer];
   made.local_nic = offer.nic;
   made.peer_nic = stream.hello.nic;

@@ -14,12 +14,12 @@
 
 namespace tombolo::transport::tcp {
 
-/// The streams of one connection, until all are there. One thread at a time.
+/// Gathers the streams of one connection until all are there. Used by one thread at a time.
 class StreamGroup {
  public:
   explicit StreamGroup(std::size_t streams) : streams_(streams), missing_(streams) {}
 
-  /// Drops and logs a stream whose number does not fit.
+  /// Adds a stream. One whose number does not fit is dropped, which is logged.
   void add(bootstrap::AuthenticatedStream stream, const Log& log);
   bool complete() const noexcept { return missing_ == 0; }
   std::size_t missing() const noexcept { return missing_; }
@@ -33,12 +33,12 @@ class StreamGroup {
 
 class TcpAccepting final : public Connecting {
  public:
-  /// `group` has its first stream.
+  /// `group` already has its first stream.
   TcpAccepting(std::shared_ptr<const TcpSettings> settings, std::shared_ptr<bootstrap::Acceptor> acceptor,
                std::shared_ptr<StreamGroup> group, const bootstrap::Hello& hello);
 
   std::unique_ptr<Connection> poll() override;
-  /// None: the streams come through the listener.
+  /// There is nothing to wait for here, because the streams come through the listener.
   void append_wait_handles(std::vector<pollfd>&) const override {}
 
  private:
@@ -49,9 +49,9 @@ class TcpAccepting final : public Connecting {
   Deadline deadline_;
 };
 
-/// A stream as a connection takes it over. Its target is where the connecting end's process accepts streams
-/// itself.
-EstablishedStream established_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
-                                     bootstrap::AuthenticatedStream stream);
+/// Turns an accepted stream into what a connection takes over. Its target is where the connecting end's
+/// process accepts streams itself.
+ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
+                                 bootstrap::AuthenticatedStream stream);
 
 }  // namespace tombolo::transport::tcp

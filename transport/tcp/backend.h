@@ -1,6 +1,6 @@
-// TCP between any two processes: one or more streams, over one or several pairs of NICs. This folder owns all
-// that is only TCP's: its options, the framing, acknowledgement and replay, repair of broken streams,
-// congestion control, pacing, limits per NIC, and the number of streams.
+// TCP between any two processes: one or more streams, over one or several pairs of NICs. This folder owns
+// everything that only TCP needs: its options, the framing, acknowledgement and replay, repair of broken
+// streams, congestion control, pacing, limits per NIC, and the number of streams.
 #pragma once
 
 #include <map>
@@ -31,7 +31,7 @@ class TcpBackend final : public Backend {
  private:
   std::shared_ptr<const TcpSettings> settings_;
   std::mutex mutex_;
-  /// Connections of which streams are missing, by listener and number. Each group belongs to its listener's
+  /// Connections that still lack streams, by listener and number. Each group belongs to its listener's
   /// thread.
   std::map<std::pair<std::uint32_t, bootstrap::Nonce>, std::weak_ptr<StreamGroup>> groups_;
 };

@@ -16,21 +16,21 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// bbr takes the path's rate from what arrives, not from what is lost: at 20 ms and 0.1 % loss one stream gave
-// 938 of 1000 Mbit/s where cubic gave 30.
+// bbr derives the path's rate from what arrives, not from what is lost: at 20 ms and 0.1 % loss one stream
+// gave 938 of 1000 Mbit/s where cubic gave 30.
 constexpr std::string_view kForLoss = "bbr";
 constexpr std::string_view kAuto = "auto", kSystem = "system";
 constexpr std::string_view kLong = "long", kShort = "short";
-// What TCP_CA_NAME_MAX leaves for the name.
+// TCP_CA_NAME_MAX includes the final zero.
 constexpr std::size_t kLongestName = 15;
 
-// Fewer segments say nothing about losses.
+// With fewer segments than this nothing can be said about losses.
 constexpr std::uint64_t kEnoughSegments = 2000;
-// Losses that cost: of 1 in 10'000 packets, reno attains 1.22 * 1460 B / (round trip * sqrt(1e-4)), which is
-// 1.4 Gbit/s at 1 ms.
+// The share of lost packets from which losses limit the rate: with 1 in 10'000, reno attains 1.22 * 1460 B /
+// (round trip * sqrt(1e-4)), which is 1.4 Gbit/s at 1 ms.
 constexpr double kLossThatCosts = 1e-4;
 constexpr Duration kLossCostsFrom = std::chrono::milliseconds(1);
-// With a round trip that much above the shortest, packets queue, and a loss means congestion.
+// When the round trip exceeds the shortest by this share, packets queue, and a loss means congestion.
 constexpr double kQueueShare = 0.25;
 
 bool valid_name(std::string_view name) {
@@ -111,7 +111,7 @@ void Congestion::begin(int socket, std::string_view nic) const noexcept {
 }
 
 void Congestion::look(int socket, std::string_view nic, Watch& watch) const noexcept {
-  if (watch.settled) return;
+  if (watch.decided) return;
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
@@ -123,7 +123,7 @@ void Congestion::look(int socket, std::string_view nic, Watch& watch) const noex
   watch.sent = info.tcpi_segs_out;
   watch.repeated = info.tcpi_total_retrans;
   if (!loses_without_queue(sample) || rules_.choice(nic, sample.shortest >= kLongPath) != kAuto) return;
-  watch.settled = true;
+  watch.decided = true;
   if (congestion_of(socket) == kForLoss) return;
   set(socket, nic, kForLoss, false);
   if (congestion_of(socket) != kForLoss) return;

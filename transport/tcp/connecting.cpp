@@ -36,13 +36,14 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
   if (!dialing_.poll()) return nullptr;
   dialing_.complete(way_.route);
   std::vector<bootstrap::Dial>& dialed = dialing_.streams();
-  // The handshake's round trips have measured the path; a single one may have met a busy host.
+  // The handshakes' round trips have measured the path. The shortest counts, because a single one may have
+  // met a busy host.
   const auto streams = static_cast<std::size_t>(
       settings_->options.streams > 0
           ? settings_->options.streams
           : streams_to_begin({bootstrap::path_length(dialed[0].socket()), targets_[0]->bytes_per_second,
                               window_of_this_host()}));
-  Established made;
+  SetUpResult made;
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.connecting = true;
@@ -56,8 +57,8 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
     made.streams.push_back({std::move(socket), targets_[0]->nic, stream.reply().nic,
                             settings_->limit_of(targets_[0]->nic), targets_[0], stream.take_tls()});
   }
-  // Those that the path wants besides, and as many over each other pair of NICs; the connection is there
-  // without them.
+  // Further streams: those that the path needs besides, and as many over each other pair of NICs. The
+  // connection works without them.
   for (std::size_t pair = 0; pair < targets_.size(); ++pair) {
     for (std::size_t i = pair == 0 ? dialed.size() : 0; i < streams; ++i)
       if (dialed.size() + made.wanted.size() < kMostStreams) made.wanted.push_back(targets_[pair]);

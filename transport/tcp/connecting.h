@@ -1,4 +1,4 @@
-// The connecting end of a connection over TCP: opens as many streams as the path wants.
+// The connecting end of a connection over TCP: opens as many streams as the path needs.
 #pragma once
 
 #include <memory>

@@ -14,21 +14,21 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// One call moves at most so much each way: about half a millisecond's work on loopback, after which the other
-// direction and other connections get their turn.
+// The most bytes that one call moves each way: about half a millisecond's work on loopback, after which the
+// other direction and other connections proceed.
 constexpr std::size_t kMostPerPass = 2 * kMiB;
-// With several streams, what one stream takes on before it has written it: small, so that a slow stream holds
-// little back, yet one write's worth.
+// With several streams, how much a stream takes on before it has written it. It is small, so that a slow
+// stream holds little back, but enough for one write.
 constexpr std::size_t kBacklogPerStream = 256 * 1024;
-// A connection that only sends looks for the peer's end once in so many tests.
+// A connection that only sends checks once in so many tests whether the peer has closed.
 constexpr unsigned kReadsToSkip = 64;
-// Of small messages, one in so many renews the kernel's habit; see acknowledge_in_pairs().
+// One in so many small reads sets the kernel's acknowledgement mode again; see acknowledge_in_pairs().
 constexpr std::size_t kSmallRead = 32 * 1024;
 constexpr unsigned kSmallReadsPerHabit = 16;
 // While something moves, the clock is read once in so many passes.
 constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 
-// Bytes per second that a path is thought to carry where no NIC says.
+// The rate in bytes per second that is assumed for a path where no NIC tells its rate.
 constexpr double kUnknownRate = 10e9 / 8;
 constexpr double kRoomForRequests = 16.0 * static_cast<double>(kMiB);
 
@@ -43,7 +43,7 @@ SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
 
 }  // namespace
 
-TcpConnection::TcpConnection(Established from)
+TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
       local_(acceptor_->local()),
@@ -59,7 +59,7 @@ TcpConnection::TcpConnection(Established from)
   grow(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    EstablishedStream& given = from.streams[i];
+    ConnectedStream& given = from.streams[i];
     stream.socket = std::move(given.socket);
     stream.tls = std::move(given.tls);
     stream.local_nic = std::move(given.local_nic);
@@ -102,21 +102,21 @@ TcpConnection::~TcpConnection() {
   if (!error_) flush_out();
   acceptor_->close_connection(hello_.connection);
   if (!error_) leave();
-  // The background thread says to the peer what is left to say, and answers it.
+  // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
   const Turn turn(*this);
   ++calls_;
-  // An owner with no request left to test calls only this, again and again: acknowledgements must be read
+  // An owner with no request left to test may call only this, repeatedly, so acknowledgements must be read
   // here too.
   if (!error_ && !sender_.can_post()) advance();
   if (!error_ && !sender_.can_post()) return nullptr;
-  // Only read from; the common request type holds a plain pointer.
+  // The data is only read; the common request type holds a plain pointer.
   PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
   if (request == nullptr) return nullptr;
-  if (error_) return request;  // to fail when tested
+  if (error_) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
   if (!sender_.unwritten()) moved_ = true;  // the time without progress counts from here
   sender_.post(request);
@@ -135,8 +135,8 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
     moved_ = true;
     for (std::size_t i = 0; i < streams_.size(); ++i) count(i);
     check_fault();
-    // What was read ahead may end with acknowledgements or epoch summaries, after which nothing more has to
-    // come.
+    // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
+    // trigger another look at them.
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
       if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
     if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
@@ -163,12 +163,12 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
     } else {
       if (fresh_send_ || sender_.unwritten()) moved = send_all();
       if (!error_) moved |= receive_all();
-      if (!moved) receiver_.idle();  // the acknowledgements that it finds due go out below
+      if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
     }
     if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
       check_idle();
   }
-  // A receive may have been delivered as it was posted, and its sender may wait for the acknowledgement.
+  // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
   if (!error_ && ack_due()) send_all();
   return hand_back(*request, error_.has_value(), sends_, receives_, bytes);
 }
@@ -202,7 +202,7 @@ void TcpConnection::grow(std::size_t streams) {
   const bool first = !epoll_;
   if (first) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) fail_errno(errno, "epoll_create1");
-  // From now on streams share the work, in pieces that do not hold the others up.
+  // From now on the streams share the work, in pieces that are small enough not to hold the others up.
   const std::size_t chunk = settings_->chunk_of(streams);
   sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
   for (std::size_t i = 0; i < streams; ++i) {
@@ -279,9 +279,9 @@ bool TcpConnection::send_all() noexcept {
         continue;
       }
     }
-    // Bytes that a kernel took are no progress yet: the kernel of a peer that reads nothing takes a few more
-    // each time it is asked for room. Progress is what the peer acknowledges, what it sends, and messages
-    // that are done.
+    // Bytes that the kernel took are no progress yet: the kernel of a peer that reads nothing takes a few
+    // more each time it is asked for room. What counts as progress is what the peer acknowledges, what it
+    // sends, and messages that are done.
     const std::uint64_t done = sender_.messages();
     auto result = sender_.flush(i, allowance, receiver_.count(i));
     if (stream.limit && result.written != 0) stream.limit->egress.consume(result.written, now);
@@ -297,19 +297,19 @@ bool TcpConnection::send_all() noexcept {
         stream.peer_half_closed = true;
         continue;
       }
-      // Reads what the peer sent before: its goodbye may be among it.
+      // This reads what the peer sent before, which may include its goodbye.
       if (!error_) lose(i, result.error);
       if (error_) return moved;
     }
-    // What had no room, or no allowance, is written the next time; so are frames without payload.
+    // What had no room, or no allowance, is written next time, and so are frames without payload.
     fresh_send_ |= stream.live && sender_.has_work(i);
   }
   return moved;
 }
 
-/// Called after a write failed: whether all that the peer sent before it closed has come, up to its goodbye.
-/// A peer that closed takes no acknowledgements any more, and what it sent may still wait for receives. It
-/// could send no goodbye on a stream on which its kernel had taken part of a frame only.
+/// Called after a write failed: whether everything that the peer sent before it closed has come, including
+/// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
+/// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
 bool TcpConnection::all_was_said(std::size_t index) noexcept {
   for (std::size_t read = 1; read != 0;) {
     read = receiver_.read(index, SIZE_MAX).read;
@@ -366,7 +366,7 @@ bool TcpConnection::receive_all() noexcept {
   return moved;
 }
 
-/// After something moved on the stream.
+/// Updates the stream's meter after something moved on it.
 void TcpConnection::count(std::size_t index) noexcept {
   stalls_.moved(*meter_, *clock_);
   meter_->sent_bytes.set(sender_.bytes());

@@ -27,8 +27,8 @@
 
 namespace tombolo::transport::tcp {
 
-/// A stream as the handshake hands it over.
-struct EstablishedStream {
+/// A connected stream, as the handshake hands it over.
+struct ConnectedStream {
   Descriptor socket;
   std::string local_nic, peer_nic;
   std::shared_ptr<NicRateLimit> limit;  ///< may be null
@@ -38,24 +38,24 @@ struct EstablishedStream {
   std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
 };
 
-/// What the handshake hands over.
-struct Established {
+/// The result of a connection's set-up: what the connection takes over.
+struct SetUpResult {
   std::shared_ptr<const TcpSettings> settings;
   std::shared_ptr<bootstrap::Acceptor> acceptor;
   bool connecting = false;  ///< this end opens streams; the other waits for them
-  bootstrap::Hello hello;   ///< with which the streams came
+  bootstrap::Hello hello;   ///< the one with which the streams came
   Route route;
   std::string peer_name;        ///< "rank 3"; may be empty
   double bytes_per_second = 0;  ///< that the NICs promise together; 0 = unknown
   /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
-  std::vector<EstablishedStream> streams;
+  std::vector<ConnectedStream> streams;
 };
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
-  explicit TcpConnection(Established established);
-  /// Says goodbye. Waits for a bounded time until the peer's kernel has what was reported as sent.
+  explicit TcpConnection(SetUpResult from);
+  /// Says goodbye. Waits for a bounded time until the peer's kernel has everything that was reported as sent.
   ~TcpConnection() override;
 
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
@@ -89,7 +89,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   };
   bool advance() noexcept;
 
-  // How often a connection is checked on which nothing moves, and one that lacks a stream.
+  // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
@@ -99,30 +99,31 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     bootstrap::StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
     bool live = false;
     bool in = true, out = true;  // readiness, with several streams
-    bool hang_up = false;        // keep reading until the end is seen
+    bool hang_up = false;        // keep reading until the end of the stream is seen
     unsigned small_reads = 0;
-    bool peer_half_closed = false;  // the peer closed its end; what it had sent is not all delivered yet
+    bool peer_half_closed = false;  // the peer closed its end, and not all that it had sent is delivered yet
     std::string local_nic, peer_nic;
     std::shared_ptr<NicRateLimit> limit;
 
     std::uint32_t epoch = 0;
-    /// Chunks received in earlier epochs. Sent to the peer until it shows that it knows.
+    /// Counts of the chunks received in earlier epochs. They are sent to the peer until it shows that it
+    /// knows them.
     struct EpochSummary {
       std::uint32_t first_epoch, last_epoch, count;
     };
     std::vector<EpochSummary> epoch_summaries;
-    // Pairs of NICs (indices into targets_): where it belongs, where it is, and where it is tried next.
+    // Pairs of NICs (indices into targets_): the stream's own, the present one, and the next to try.
     std::size_t home = 0, at = 0, next = 0;
-    std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again
-    TimePoint dial_after{};                 // not before
+    std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again; null while no attempt is under way
+    TimePoint dial_after{};                 // no attempt before this time
     TimePoint dial_since{};                 // when `dial` was begun
-    TimePoint home_since{};                 // at its own NICs
-    unsigned home_breaks = 0;               // times in a row that their path soon fell silent
+    TimePoint home_since{};                 // since when it has been over its own NICs
+    unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
     std::uint32_t next_epoch = 1;
-    unsigned failures = 0;     // in a row
+    unsigned failures = 0;     // attempts in a row that failed
     std::string trouble;       // why it broke last
-    bool ended = false;        // by the peer's kernel, in order
-    bool suspect = false;      // its host answers nothing; made anew beside
+    bool ended = false;        // the peer's kernel ended it in order, without a goodbye
+    bool suspect = false;      // the path answers nothing, so a replacement is opened beside it
     TimePoint silent_since{};  // its kernel has been waiting for an answer since then, or later
     StreamMeter* meter = nullptr;
 
@@ -183,10 +184,10 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
   bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
-  /// Something the peer has to say is needed to go on.
+  /// Whether going on depends on something that the peer has to tell.
   bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
   bool some_live() const noexcept { return live_ != 0; }
-  /// Something is to be done soon that no movement brings about.
+  /// Whether something must be done soon that no arriving bytes would trigger.
   bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }
   bool waits() const noexcept { return receiver_.pending() || sender_.waiting() || sender_.unwritten(); }
 
@@ -212,38 +213,39 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   const Clock* clock_;
 
   std::vector<Stream> streams_;
-  /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if any.
+  /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if
+  /// there is one.
   std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
   std::vector<PathControl> controls_;  // connecting end: by target
   TimePoint last_look_{};
   std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
-  std::size_t turned_away_ = 0;  // attempts in a row that somebody ended on purpose
-  bool acks_in_pairs_ = false;   // on a short path
+  std::size_t turned_away_ = 0;  // attempts in a row that the other side ended on purpose
+  bool acks_in_pairs_ = false;   // whether the kernel is asked to acknowledge in pairs; on a short path only
   std::size_t live_ = 0;
   Descriptor epoll_;  // only with several streams
-  Descriptor timer_;  // for waits that no descriptor ends
+  Descriptor timer_;  // ends sleeps that no other descriptor ends
   Sender sender_;
   Receiver receiver_;
   RequestPool sends_{true}, receives_{false};
   std::optional<Error> error_;
 
   mutable std::atomic<bool> taken_{false};
-  std::uint32_t calls_ = 0;       // of the owner
+  std::uint32_t calls_ = 0;       // calls that the owner has made
   std::uint32_t calls_seen_ = 0;  // as the background thread saw it last
 
   bool announce_due_ = false;
-  bool fresh_send_ = false;  // something may be to be written: posted since the last time, or left over
+  bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
   bool moved_ = true;        // something moved since `last_moved_` was taken
-  bool goodbye_ = false;     // the peer said it on some stream: none is made anew
+  bool goodbye_ = false;     // the peer said goodbye on some stream, so none is opened again
   unsigned skipped_reads_ = 0, passes_ = 0;
   TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{};
   Duration ping_after_{};
-  std::optional<TimePoint> alone_since_;  // no stream is live
+  std::optional<TimePoint> alone_since_;  // since when no stream has been live
   bool dialing_ = false;
   std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};
-  std::string trouble_;    // why the latest to break did
-  std::string last_dial_;  // why it could not be made anew
+  std::string trouble_;    // why the stream that broke last did so
+  std::string last_dial_;  // why it could not be opened again
 
   Metering meter_;
   StallWatch stalls_;

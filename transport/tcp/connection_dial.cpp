@@ -1,4 +1,5 @@
-// The connecting end opens broken and additional streams; the accepting end asks whether the peer lives.
+// Opening streams: the connecting end opens broken and additional ones; the accepting end asks whether the
+// peer lives.
 #include <algorithm>
 
 #include "transport/tcp/connection.h"
@@ -9,21 +10,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// An attempt to open a stream that the peer's kernel does not answer is given up after so long: this kernel
-// would ask again only after 1, 3, 7 s. The handshake, which the peer's process answers, gets longer. Both
-// double with each failure.
+// How long an attempt to open a stream may go unanswered by the peer's kernel before it is given up: this
+// kernel would try again only after 1, 3 and 7 s. The handshake, which the peer's process answers, gets
+// longer. Both times double with each failure.
 constexpr Duration kAttempt = milliseconds(350);
 constexpr Duration kHandshake = seconds(1);
-// The accepting end asks so often whether the peer lives.
+// How often the accepting end asks whether the peer lives.
 constexpr Duration kAskAgain = seconds(1);
-// Between two attempts to open a broken stream. The attempts slow down to kSlowestRedial, since what the
-// stream had under way may be all that the others wait for; those for a stream that never existed slow down
-// to kSlowestFirst.
+// The pause between two attempts to open a broken stream. It grows to at most kSlowestRedial, because all
+// others may wait for what that stream had under way; for a stream that never existed it grows to at most
+// kSlowestFirst.
 constexpr Duration kRedialAfter = milliseconds(20);
 constexpr Duration kSlowestRedial = milliseconds(160);
 constexpr Duration kSlowestFirst = seconds(5);
-// Until a stream is brought back to its own NICs. It doubles each time that their path fell silent soon
-// after, since such a try costs kSilent.
+// How long a stream stays away before it is brought back to its own NICs. It doubles each time that their
+// path fell silent soon after, because such an attempt costs kSilent.
 constexpr Duration kHomeAgain = seconds(1);
 constexpr unsigned kMostDoublings = 5;
 
@@ -41,7 +42,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       try {
         dial(i, now);
       } catch (const Error& error) {
-        // The peer said that it does not have this connection, or another process answered.
+        // The peer said that it does not have this connection, or another process answered on its port.
         const bool gives_up = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(stream, now, error.what());
         if (gives_up) {
@@ -84,7 +85,7 @@ Duration TcpConnection::home_again(const Stream& stream) noexcept {
   return kHomeAgain * (1U << std::min(stream.home_breaks, kMostDoublings));
 }
 
-/// The peer may have accepted it already, so the next one gets a higher epoch.
+/// Drops an attempt. The peer may already have accepted it, so the next one gets a higher epoch.
 void TcpConnection::drop_dial(Stream& stream) noexcept {
   if (!stream.dial) return;
   stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch() + 1);
@@ -101,7 +102,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
   Stream& stream = streams_[index];
   if (!stream.dial) {
     if (now < stream.dial_after) return;
-    // A stream that works over other NICs is tried over its own; a suspect one first over others.
+    // A live stream over other NICs is tried over its own; a suspect one is tried over others first.
     if (stream.live) {
       if (!stream.suspect) {
         stream.next = stream.home;
@@ -111,7 +112,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     }
     stream.dial = std::make_unique<bootstrap::Dial>(local_, targets_[stream.next],
                                                     Deadline::after(idle_timeout_, *clock_));
-    // Longer each time, since the path may have that round trip.
+    // Each attempt gets longer, because the path's round trip may be that long.
     stream.dial->limit_attempts(kAttempt * (1U << std::min(stream.failures, 3U)));
     stream.dial_since = now;
     bootstrap::Hello hello = hello_;
@@ -119,7 +120,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     hello.stream = static_cast<std::uint16_t>(index);
     hello.streams = static_cast<std::uint16_t>(streams_.size());
     hello.epoch = stream.next_epoch;
-    // The port on the NIC by which it leaves.
+    // The port on which this process accepts streams on the NIC by which this one leaves.
     hello.reply_port = acceptor_->port_of(targets_[stream.next]->local_address);
     stream.dial->greet(std::move(hello), streams_.size());
   }

@@ -1,4 +1,4 @@
-// How a connection ends: on purpose, by a failure, for want of an answer.
+// How a connection ends: on purpose, by a failure, or because the peer does not answer.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -12,9 +12,10 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// A live host's process that takes nothing is given up after so many idle timeouts: it may compute for long.
+// After this many idle timeouts a peer is given up whose host is alive but whose process takes nothing; it
+// may compute for long.
 constexpr int kStalledFactor = 10;
-// How long closing waits without progress for a stream that has to carry once more what was reported as sent.
+// How long closing waits without progress for a stream that has to send again what was reported as sent.
 constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
@@ -102,7 +103,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   header.reason = reason;
   header.length = 0;
   say_goodbye(header);
-  // This also wakes a thread that polls: an ended socket is always ready.
+  // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
     if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);

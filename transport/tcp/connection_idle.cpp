@@ -31,7 +31,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   const Turn turn(*this);
   Duration wait = Duration::max();
   TimePoint now = clock_->now();
-  bool asleep = false;  // no descriptor would end the sleep
+  bool asleep = false;  // whether no descriptor would end the sleep
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
@@ -66,7 +66,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   if (error_ || announce_due_) wait = Duration(1);
   if (asleep || waits()) wait = std::min(wait, kCheckEvery);
   if (wait == Duration::max()) return;
-  wait = std::max(wait, Duration(1));  // zero would disarm it
+  wait = std::max(wait, Duration(1));  // zero would disarm the timer
   itimerspec at{};
   at.it_value.tv_sec = static_cast<time_t>(wait / seconds(1));
   at.it_value.tv_nsec = static_cast<long>((wait % seconds(1)).count());
@@ -76,7 +76,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
 
 Duration TcpConnection::progress_in_background() noexcept {
   if (taken_.exchange(true, std::memory_order_acquire))
-    return bootstrap::BackgroundProgress::kSoon;  // its owner is there
+    return bootstrap::BackgroundProgress::kSoon;  // its owner is inside a call
   Duration again = bootstrap::BackgroundProgress::kIdle;
   if (calls_ != calls_seen_) {
     calls_seen_ = calls_;
@@ -91,7 +91,7 @@ Duration TcpConnection::progress_in_background() noexcept {
       pollfd broken{stream.socket.get(), POLLRDHUP, 0};
       wanted = wanted || ::poll(&broken, 1, 0) > 0;
     }
-    // The peer's host does not take the bytes in this kernel: the path may be dead.
+    // The bytes still lie in this kernel because the peer's host does not take them: the path may be dead.
     wanted =
         wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
                      return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();

@@ -1,5 +1,5 @@
-// Streams that break, and how the connection goes on: what was under way goes over the others or over the
-// stream that was opened again, exactly once (wire.h says how).
+// How a connection goes on when streams break: what was under way is sent over the others, or over the stream
+// that was opened again, exactly once (wire.h says how).
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -16,19 +16,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The peer's kernel has left packets unanswered for so long (or four round trips): the path is taken for
-// dead. A kernel asks again after 200 ms at the earliest.
+// When the peer's kernel has left packets unanswered for this long (or for four round trips), the path is
+// taken for dead. A kernel sends a packet again after 200 ms at the earliest.
 constexpr Duration kSilent = milliseconds(400);
-// A kernel sends a packet once more after this at the earliest, and before that silence cannot be told from
-// waiting.
+// A kernel sends a packet again after this at the earliest; before that, silence cannot be told from waiting.
 constexpr Duration kFirstRepeat = milliseconds(200);
-// A connection that waits for its peer tests the path after so long, then after twice as long, and so on.
+// A connection that waits for its peer tests the path after this time, then after twice as long, and so on.
 constexpr Duration kFirstPing = milliseconds(300);
-// A path that falls silent so soon after its streams came home is left for longer each time.
+// A path that falls silent within this time after its streams returned to it is avoided for longer each time.
 constexpr Duration kStaysHome = seconds(10);
-// All streams were ended in order by the peer's kernel, without a goodbye: its process died, or something
-// between the two cut them all. The peer has the first time to show that it lives, and the second where this
-// end cannot ask it.
+// When the peer's kernel has ended all streams in order and without a goodbye, its process has died, or
+// something between the two has cut them all. The peer gets the first of these times to show that it lives,
+// or the second where this end cannot ask it.
 constexpr Duration kEndedGrace = seconds(5);
 constexpr Duration kEndedGraceUnasked = milliseconds(500);
 // After this many attempts in a row that were accepted and then closed we assume a proxy without a backend.
@@ -39,7 +38,7 @@ constexpr std::size_t kTurnedAway = 10;
 void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live) return;
-  // What the peer sent before is still in the kernel, and counts.
+  // What the peer sent before is still in the kernel, and is read first.
   while (error_number != Receiver::kDamaged && error_number != bootstrap::TlsStream::kAltered) {
     auto result = receiver_.read(index, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
@@ -55,8 +54,8 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   --live_;
   stream.dial_after = TimePoint{};
   stream.failures = 0;
-  // Where another path is known to work it is tried before one that fell silent, and before one that the peer
-  // gave up, which may have noticed the silence first.
+  // A path that is known to work is tried before one that fell silent, and before one on which the peer
+  // closed the stream, because the peer may have noticed the silence first.
   std::size_t next = stream.at;
   if (error_number == ETIMEDOUT || error_number == 0) {
     for (const Stream& one : streams_) {
@@ -80,7 +79,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   stream.meter->broke();
   meter_->live_streams.set(live_);
   if (!stream.ended) {
-    // Resets it: a FIN would tell the peer that this process is gone.
+    // The socket is reset, because a FIN would tell the peer that this process has gone.
     const ::linger hard{1, 0};
     setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
   }
@@ -92,7 +91,8 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
                                 : error_number == bootstrap::TlsStream::kAltered && stream.tls
                                     ? stream.tls->trouble() + ": it was altered on its way"
                                     : errno_text(error_number);
-    // The loss of the last stream ends the connection or is repaired, and either is logged then.
+    // The loss of the last stream either ends the connection or is repaired, and either of these is logged
+    // later.
     if (live_ != 0) {
       local_->log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
                        stream.local_nic, stream.peer_nic, trouble_);
@@ -107,7 +107,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
       return;
     }
     alone_since_ = clock_->now();
-    // Attempts that failed while other streams worked say nothing of the peer now.
+    // Attempts that failed while other streams worked say nothing about the peer's state now.
     refusing_ = 0;
     turned_away_ = 0;
   }
@@ -116,9 +116,10 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
 }
 
 void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
-  // A chunk in this epoch shows that the peer knows of all before.
+  // A chunk in this epoch shows that the peer knows the counts of all epochs before.
   if (count != 0) stream.epoch_summaries.clear();
-  // Epochs without chunks make one summary together, however often the stream breaks.
+  // Consecutive epochs without chunks share one summary, so that their number stays bounded however often the
+  // stream breaks.
   if (count == 0 && !stream.epoch_summaries.empty() && stream.epoch_summaries.back().count == 0) {
     stream.epoch_summaries.back().last_epoch = epoch;
   } else {
@@ -129,7 +130,7 @@ void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_
 void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
-  // The peer may have begun epochs that this end did not. Nothing came in them.
+  // The peer may have begun epochs that this end did not; nothing was received in them.
   for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_epoch(stream, skipped, 0);
   stream.epoch = epoch;
   stream.socket = std::move(socket);
@@ -179,7 +180,7 @@ void TcpConnection::take_epoch_summaries() noexcept {
   receiver_.epoch_summaries().clear();
   for (const Receiver::EpochSummary& said : epoch_summaries) {
     if (error_) return;
-    // A stream that this end has not accepted yet: nothing was sent on it.
+    // This end has not accepted that stream yet, so nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
     const Stream& stream = streams_[said.stream];
     if (stream.live && stream.epoch >= said.first_epoch && stream.epoch <= said.last_epoch)
@@ -200,7 +201,7 @@ void TcpConnection::announce() noexcept {
   announce_due_ = false;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    // A chunk in this epoch shows that the peer knows of all before.
+    // A chunk in this epoch shows that the peer knows the counts of all epochs before.
     if (stream.live && receiver_.count(i) != 0) stream.epoch_summaries.clear();
     for (const Stream::EpochSummary& last : stream.epoch_summaries) {
       FrameHeader header;
@@ -214,7 +215,7 @@ void TcpConnection::announce() noexcept {
         header.ack = receiver_.count(j);
         said |= sender_.say(j, header);
       }
-      // Where no stream has room it is tried again; without any stream, once there is one.
+      // Where no stream has room, this is tried again later; without any stream, once there is one.
       announce_due_ |= !said && live_ != 0;
     }
   }
@@ -237,7 +238,7 @@ void TcpConnection::take_arrivals() noexcept {
     if (!arrival) return;
     const std::size_t index = arrival->hello.stream;
     const std::uint32_t epoch = arrival->hello.epoch;
-    // A stream that the peer has replaced by a later one.
+    // The peer has already replaced this stream by a later one.
     if (index < streams_.size() && epoch <= streams_[index].epoch) continue;
     try {
       grow(index + 1);
@@ -247,7 +248,7 @@ void TcpConnection::take_arrivals() noexcept {
     }
     lose(index, 0);
     if (error_) return;
-    auto made = established_stream(*settings_, *acceptor_, std::move(*arrival));
+    auto made = connected_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
     stream.local_nic = std::move(made.local_nic);
     stream.peer_nic = std::move(made.peer_nic);
@@ -266,8 +267,8 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
   std::size_t silent = 0;
   for (Stream& stream : streams_) {
     if (!stream.live) continue;
-    // The kernel counts from the last answer, which was long ago on a stream that was idle; a single packet
-    // lost after that is no silence yet.
+    // The kernel counts from the last answer, which on an idle stream was long ago; one packet that was lost
+    // after that does not make the path silent.
     const Duration unanswered = bootstrap::unanswered_for(stream.socket.get());
     if (unanswered == Duration::zero()) stream.silent_since = now;
     const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket.get()));
@@ -280,7 +281,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     }
     if (!stream.suspect && !away(stream)) drop_dial(stream);
   }
-  // Where all are silent each may still recover, and new ones are tried beside them.
+  // Where all streams are silent each may still recover, so that new ones are tried beside them.
   if (silent == 0 || silent == live_) return;
   for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
     if (streams_[i].live && streams_[i].suspect) lose(i, ETIMEDOUT);

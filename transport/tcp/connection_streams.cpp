@@ -1,5 +1,5 @@
-// Looks at a connection's streams a few times per second: congestion control, pacing, and more streams where
-// the path would carry more.
+// Examines a connection's streams a few times per second: sets congestion control and pacing, and adds
+// streams where the path would carry more.
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,10 +13,11 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// On shorter paths one window is worth 24 Gbit/s and more, so that a stream without window waits for a slow
-// reader.
+// The shortest round trip for which streams are added. On shorter paths one window is enough for 24 Gbit/s
+// and more, so a stream that lacks window waits for a slow reader.
 constexpr Duration kGrowFrom = std::chrono::milliseconds(1);
-// Shares of the time since the last look: with something under way, and for want of window or buffer.
+// Shares of the time since the last look: with something under way, and held back for want of window or
+// buffer.
 constexpr double kBusyShare = 0.5, kHeldShare = 0.5;
 
 }  // namespace
@@ -61,7 +62,7 @@ void TcpConnection::take_look(Stream& stream, Duration time, PathLook& look) noe
   socklen_t size = sizeof info;
   if (getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   Stream::Look& last = stream.last_look;
-  if (info.tcpi_bytes_acked < last.bytes) last = {};  // another socket
+  if (info.tcpi_bytes_acked < last.bytes) last = {};  // the stream has a new socket
   const Stream::Look now{info.tcpi_bytes_acked, info.tcpi_busy_time,
                          info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited, info.tcpi_segs_out,
                          info.tcpi_total_retrans};

@@ -30,9 +30,9 @@ std::uint32_t by_table(std::uint32_t state, const std::byte* data, std::size_t s
 }
 
 #if defined(__x86_64__)
-// The instruction has a latency of three cycles and a throughput of one, so three runs of one block each keep
-// it busy. Their states are joined by moving a state over the zeros that stand for the runs behind it, which
-// is linear: one table per byte of the state.
+// The instruction has a latency of three cycles and a throughput of one, so three independent runs over parts
+// of one block keep it busy. To join two runs, the state of the first is advanced over as many zeros as the
+// second has bytes. That is linear in the state, so one table per byte of the state is enough.
 constexpr std::size_t kRun = 4096;
 
 constexpr std::uint32_t over_zeros(std::uint32_t state, std::size_t bytes) {
@@ -43,7 +43,7 @@ constexpr std::uint32_t over_zeros(std::uint32_t state, std::size_t bytes) {
 using JoinTable = std::array<std::array<std::uint32_t, 256>, 4>;
 
 JoinTable make_join_table() {
-  // Linear in the state: from the images of its 32 bits all others follow.
+  // The operation is linear, so the images of the state's 32 bits give those of all states.
   std::array<std::uint32_t, 32> of_bit{};
   for (unsigned bit = 0; bit < 32; ++bit) of_bit[bit] = over_zeros(std::uint32_t{1} << bit, kRun);
   JoinTable table{};

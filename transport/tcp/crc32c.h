@@ -7,10 +7,10 @@
 
 namespace tombolo::transport::tcp {
 
-/// With the processor's instruction where it has one (some 20 GB/s), else by table.
+/// The CRC-32C of the data: by the processor's instruction where it has one (some 20 GB/s), else by table.
 std::uint32_t crc32c(std::span<const std::byte> data) noexcept;
 
-/// The same by table only: tests check the other against it.
+/// The same by table only; tests compare the two.
 std::uint32_t crc32c_by_table(std::span<const std::byte> data) noexcept;
 
 }  // namespace tombolo::transport::tcp

@@ -10,14 +10,14 @@
 
 namespace tombolo::transport {
 
-/// Limits applied in the transport where the network cannot apply them (emulation without namespaces): bytes
-/// per second through one NIC of this process, each direction on its own.
+/// A limit applied in the transport where the network cannot apply it (emulation without namespaces): bytes
+/// per second through one NIC of this process, for each direction separately.
 struct NicLimit {
   std::string nic;
   double bytes_per_second = 0;
 };
 
-/// Zero stands for the default of the parameter of the same name.
+/// Options of TCP. Zero stands for the default of the environment parameter of the same name.
 struct TcpOptions {
   int streams = 0;  ///< per connection, as the connecting end says; 0 = by the path's round trip time
   std::size_t chunk_bytes = 0;  ///< most payload bytes per chunk; 0 = by the number of streams
@@ -31,14 +31,14 @@ struct TcpOptions {
   bool checksums = false;
   /// Which congestion control streams have: rules as TOMBOLO_TCP_CONGESTION says; empty = auto.
   std::string congestion = {};
-  /// What this process's streams hand to a NIC together, each sending at an even pace.
+  /// The rate in all that this process's streams hand to a NIC, each sending at an even pace.
   struct Pace {
     std::string nic;
     double bytes_per_second = 0;
   };
   std::vector<Pace> pacing = {};
-  /// From TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT, TOMBOLO_TCP_REPLAY,
-  /// TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION and TOMBOLO_TCP_PACING.
+  /// The options that these variables set: TOMBOLO_TCP_STREAMS, TOMBOLO_TCP_CHUNK, TOMBOLO_TCP_IDLE_TIMEOUT,
+  /// TOMBOLO_TCP_REPLAY, TOMBOLO_TCP_CHECKSUMS, TOMBOLO_TCP_CONGESTION and TOMBOLO_TCP_PACING.
   static TcpOptions from_environment();
 };
 

@@ -1,4 +1,4 @@
-// The rate at which this process's streams hand packets to a NIC, spread over all that go by it.
+// Pacing: the rate at which this process's streams hand packets to a NIC, divided among all streams over it.
 #pragma once
 
 #include <algorithm>

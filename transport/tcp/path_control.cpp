@@ -10,19 +10,21 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-constexpr double kWindows = 2;  // of what is under way: a stream's share varies, and so does its window
-// The NICs' rates say nothing of the links behind them, which may be slower, and there 16 streams of bbr gave
-// less than 8. More are added while running.
+// How many times the bytes under way on the path the windows should hold: a stream's share varies, and so
+// does its window.
+constexpr double kWindows = 2;
+// The most streams to begin with. The NICs' rates say nothing of the links behind them, which may be slower,
+// and there 16 streams of bbr gave less than 8. More are added while the connection is in use.
 constexpr int kMostToBegin = 8;
-// How long an attempt at a number of streams is measured: long against the round trip, in which congestion
-// control learns, and against the pauses of a program.
+// How long a number of streams is measured: long compared with the round trip, in which congestion control
+// adapts, and with the pauses of a program.
 constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr int kRoundTrips = 10;
-// Streams that are held back for so much of a period are what limits the rate.
+// Windows limit the rate where they hold the streams back for this share of a period.
 constexpr double kHeldTimeShare = 0.5;
-// TCP's share of a wire is 95 %: with that much there is nothing to gain.
+// TCP's payload is 95 % of a wire's rate; above this share nothing can be gained by more streams.
 constexpr double kNearlyAll = 0.92;
-// What an addition has to bring, to be worth its share of memory and processor.
+// By how much an addition must raise the rate to be worth its memory and processor time.
 constexpr double kWorthIt = 1.05;
 
 std::size_t last_number(const char* path) {
@@ -54,15 +56,15 @@ void PathControl::begin_period() noexcept {
 }
 
 std::size_t PathControl::decide(const PathLook& look) noexcept {
-  if (settled() || look.streams == 0) return 0;
-  // A measurement is of a fixed number of streams that are all there.
+  if (converged() || look.streams == 0) return 0;
+  // A measurement is valid only for a fixed number of streams that are all there.
   if (look.missing != 0 || look.streams != streams_) {
     streams_ = look.streams;
     skip_ = true;
     begin_period();
     return 0;
   }
-  // The program had nothing to send: that says nothing of the path.
+  // The program had nothing to send, so this says nothing about the path.
   if (2 * look.busy < look.streams) return 0;
   time_ += look.time;
   bytes_ += look.bytes;
@@ -84,7 +86,7 @@ std::size_t PathControl::decide(const PathLook& look) noexcept {
   if (before_ > 0) {
     futile_ = rate >= kWorthIt * before_ ? 0 : futile_ + 1;
     before_ = 0;
-    if (settled()) return 0;
+    if (converged()) return 0;
   }
   const bool all = look.bytes_per_second > 0 && rate >= kNearlyAll * look.bytes_per_second;
   if (!held || all || look.streams >= most_) return 0;

@@ -1,5 +1,5 @@
-// How many streams a connection has over a path: decided from the path at first, then from what they attain.
-// Pure functions of measurements.
+// How many streams a connection has over a path: decided from the path's figures at first, then from the
+// rates that the streams attain. Pure functions of measurements.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@ struct PathFigures {
   double bytes_per_second = 0;  ///< that both NICs promise; 0 = unknown
   std::size_t window = 0;       ///< bytes that one stream can have under way; 0 = unknown
 };
-/// Streams to begin with: as many as have windows for twice what is under way on the path, up to eight; on
-/// long paths kStreamsOnLongPaths.
+/// How many streams to begin with: on long paths at least kStreamsOnLongPaths; on all, as many as it takes
+/// for their windows to hold twice what is under way on the path, up to eight.
 int streams_to_begin(const PathFigures& path) noexcept;
 
 /// Bytes that one stream can have under way with a send buffer and a receive buffer that grow to these limits
 /// (the last numbers of tcp_wmem and tcp_rmem): half of a receive buffer is for the kernel's own needs.
 std::size_t window_of(std::size_t send_limit, std::size_t receive_limit) noexcept;
-/// By this host's limits, which the peer's are taken to be like; 0 where they cannot be read.
+/// window_of() by this host's limits, assuming that the peer's are alike; 0 where they cannot be read.
 std::size_t window_of_this_host() noexcept;
 
 /// What the streams of one path did between two looks.
@@ -41,28 +41,29 @@ struct PathLook {
 };
 
 /// Adds streams to one path while they are held back by their windows, or by losses without a queue, and as
-/// long as additions raise the rate. It never removes a stream, so that the number cannot oscillate; after
-/// two additions in a row that brought nothing it stays as it is.
+/// long as additions raise the rate. It never removes a stream, so that the number cannot oscillate; it has
+/// converged after two additions in a row that did not raise the rate.
 class PathControl {
  public:
-  /// Never beyond `most` streams.
+  /// It never goes beyond `most` streams.
   explicit PathControl(std::size_t most = kMostStreams) noexcept : most_(most) {}
 
-  /// How many streams to add now.
+  /// Takes a measurement; returns how many streams to add now.
   std::size_t decide(const PathLook& look) noexcept;
-  bool settled() const noexcept { return futile_ == kMostFutile; }
+  bool converged() const noexcept { return futile_ == kMostFutile; }
 
  private:
   static constexpr unsigned kMostFutile = 2;
   void begin_period() noexcept;
 
   std::size_t most_;
-  // The period under way: it consists of the looks in which streams were busy.
+  // Sums over the present period, which consists of the looks in which streams were busy.
   Duration time_{}, held_time_{}, round_trips_{};
   std::uint64_t bytes_ = 0, sent_ = 0, repeated_ = 0;
   std::size_t streams_ = 0;
-  bool skip_ = true;   // the first period with a new number of streams: they are only getting up to speed
-  double before_ = 0;  // rate without the latest addition; 0 = none is to be judged
+  // the first period after an addition does not count, because the new streams are still speeding up
+  bool skip_ = true;
+  double before_ = 0;  // the rate before the latest addition; 0 = there is none to judge
   unsigned futile_ = 0;
 };
 

@@ -117,7 +117,7 @@ TEST(PathControlOfStreams, StopsForGoodWhereMoreBringNothing) {
       seen.length = seen.round_trip = milliseconds(50);
       streams += control.decide(seen);
     }
-    EXPECT_TRUE(control.settled());
+    EXPECT_TRUE(control.converged());
     EXPECT_EQ(streams, 18U) << "seed " << seed;  // 8, 12, 18
   }
 }

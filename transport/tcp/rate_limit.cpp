@@ -5,11 +5,11 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// Long enough that a loaded machine's scheduling does not eat into the rate, short enough that a short
-// message does not pass for free; at least one full-size write.
+// How much of the rate a burst may use at once: long enough that a loaded machine's scheduling does not
+// reduce the rate, short enough that a short message is limited too, and at least one full-size write.
 constexpr double kBurstNanoseconds = 20e6;
 constexpr double kLeastBurstBytes = 64 * 1024;
-// Less than this is not worth a system call.
+// A smaller share of the burst is not worth a system call.
 constexpr double kQuantumFraction = 0.25;
 
 double nanoseconds(TimePoint at) noexcept {

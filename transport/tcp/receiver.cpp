@@ -13,15 +13,16 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// Takes eight 8 KiB messages with one read; a copy within the second-level cache costs less than a call.
+// The staging buffer takes eight 8 KiB messages with one read; copying them within the second-level cache
+// costs less than more calls.
 constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
-// After a chunk of this size the next one is probably large too: then only its header is read ahead, and its
+// After a chunk of this size the next one is probably large too. Then only its header is read ahead, and its
 // payload goes straight into the receive.
 constexpr std::size_t kLarge = 32 * 1024;
 
-// Acknowledgements that nobody waits for are told when so much has come since the last: well before the
-// sender's replay buffer, which all streams share, and its list of chunks are full. Each stream is
-// acknowledged after its share of these bytes, but not after fewer than the least.
+// Acknowledgements for which the sender does not wait are sent after so many bytes: well before the sender's
+// replay buffer, which all streams share, and its list of chunks are full. Each stream is acknowledged after
+// its share of these bytes, but not after fewer than the least.
 constexpr std::size_t kTellAfterBytes = 192 * 1024, kTellAfterLeast = 64 * 1024;
 constexpr std::size_t kTellAfterChunks = 128;
 // Summaries kept until the connection takes them: an honest peer sends one per stream and epoch.
@@ -81,7 +82,7 @@ bool Receiver::post(PostedRequest* request) noexcept {
   return true;
 }
 
-/// False where the chunk has to wait for its receive, or is faulty.
+/// Starts to place a chunk. False where it has to wait for its receive, or is faulty.
 bool Receiver::begin_chunk(Stream& stream) noexcept {
   const FrameHeader& header = stream.header;
   if (header.sequence >= window_.posted()) {
@@ -142,14 +143,14 @@ void Receiver::end_chunk(Stream& stream) noexcept {
     request->state = PostedRequest::State::kDone;
     ++messages_;
     window_.finish(stream.header.sequence);
-    // Its sender waits until it knows of every chunk, on whatever stream.
+    // The message's sender waits until it knows that every chunk has arrived, on whatever stream.
     if ((header.flags & kUrgentFlag) != 0)
       for (Stream& each : streams_) each.ack_due |= each.untold_chunks != 0;
   }
 }
 
 void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
-  // A frame that was looked at ahead is met here a second time.
+  // A frame that was scanned ahead comes here a second time.
   if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
 }
 
@@ -178,7 +179,7 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
   }
 }
 
-/// Consumes what staging holds, as far as posted receives allow.
+/// Handles the frames that staging holds, as far as posted receives allow.
 void Receiver::consume(Stream& stream) noexcept {
   while (fault_ == Fault::kNone && !stream.damaged) {
     if (stream.request != nullptr) {
@@ -206,7 +207,8 @@ void Receiver::consume(Stream& stream) noexcept {
         take_ack(stream, header->ack);
         stream.header = *header;
         if (!begin_chunk(stream)) {
-          // What waits behind it is already here in part, and nothing may follow for which to look again.
+          // Part of what follows the blocked chunk is in staging already, and no later read may come to scan
+          // it.
           stream.scanned = std::max(stream.scanned, stream.begin + header->length);
           scan(stream);
           break;
@@ -224,9 +226,9 @@ void Receiver::consume(Stream& stream) noexcept {
   stream.capacity = kStaging;
 }
 
-/// Looks for acknowledgements and epoch summaries among the frames behind the one that waits. Behind a
-/// damaged header nothing more can be read, and the receive that the first frame waits for may depend on a
-/// summary there: so the stream is useless at once. Any other fault is found when the frame's turn comes.
+/// Scans the frames behind the one that waits for acknowledgements and epoch summaries. Behind a damaged
+/// header nothing more can be read, and the receive that the first frame waits for may depend on a summary
+/// there; so such a stream is useless at once. Any other fault is found when the frame's turn comes.
 void Receiver::scan(Stream& stream) noexcept {
   while (stream.scanned + kHeaderBytes <= stream.end) {
     const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
@@ -265,7 +267,7 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
     ssize_t got = stream.io.read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // The end is handled when its turn comes. A broken stream is reset and has no orderly end.
+      // The end is handled when its turn comes. A broken stream is reset, so it has no orderly end.
       stream.end_ahead |= got == 0;
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
       return result;

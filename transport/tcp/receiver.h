@@ -17,17 +17,17 @@ class Receiver {
  public:
   Receiver();
 
-  /// Stream `index` (at most one above all before) is read from now on, in its `epoch`.
+  /// From now on stream `index` (at most one above all before) is read, in its `epoch`.
   void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
-  /// The stream broke and is read no more; a part of a chunk does not count. Returns how many whole chunks it
-  /// brought in its epoch.
+  /// The stream broke and is read no more; a partly received chunk does not count. Returns how many whole
+  /// chunks it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
 
-  /// What two kernels buffer at most by default, and a chunk of this build's.
+  /// The bound of reading ahead: what two kernels buffer at most by default, and one chunk of this build's.
   static constexpr std::size_t kMostAhead = 16 * 1024 * 1024;
 
   bool can_post() const noexcept { return !window_.full(); }
-  /// Also delivers what streams hold back until this receive is posted. True if bytes were delivered.
+  /// Posts a receive, and delivers to it what streams have held back. True if bytes were delivered.
   bool post(PostedRequest* request) noexcept;
   /// True while a posted receive is not complete.
   bool pending() const noexcept { return !window_.empty(); }
@@ -39,14 +39,15 @@ class Receiver {
     bool ended = false;    ///< the peer will send no more on this stream
     int error = 0;         ///< errno of a failed read
   };
-  /// Reads one stream until it is drained, waits for a receive to be posted, or `allowance` bytes are gone.
+  /// Reads one stream until it is drained, blocks on a receive that is not posted, or has used up `allowance`
+  /// bytes.
   Result read(std::size_t stream, std::size_t allowance) noexcept;
 
   /// Reads on a stream whose next chunk waits for a receive to be posted, and keeps what comes, up to a
   /// bound: acknowledgements may lie behind that chunk, and the owner may post the receive only after one has
   /// come.
   Result read_ahead(std::size_t stream, std::size_t most = kMostAhead) noexcept;
-  /// True where read_ahead() would read.
+  /// Whether read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
     return stream.blocked && !stream.ended && stream.end < kMostAhead;
@@ -57,34 +58,35 @@ class Receiver {
     return !streams_[stream].blocked && !streams_[stream].ended;
   }
   bool ended(std::size_t stream) const noexcept { return streams_[stream].ended; }
-  /// Reads all that the kernel has behind a chunk that waits for its receive. True where the peer's goodbye
-  /// is among it, or the stream's orderly end: the peer closed after all was sent, which is still to be
-  /// delivered.
+  /// Reads everything that the kernel holds behind a chunk that waits for its receive. True where that
+  /// includes the peer's goodbye or the stream's orderly end: the peer closed after it had sent everything,
+  /// which is still to be delivered.
   bool rest_reaches_the_end(std::size_t stream) noexcept;
   /// The peer said goodbye on the stream.
   bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
 
-  /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while all is well.
+  /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while nothing was.
   enum class Fault { kNone, kMalformed, kTooLarge, kPeerFailed };
   /// The errno of a read whose frame was damaged on the way.
   static constexpr int kDamaged = 74;  // EBADMSG
-  /// A frame on the stream was damaged, which makes the stream useless. Where post() found that out, no
-  /// read() may follow that reports it.
+  /// Whether a frame on the stream was damaged, which makes the stream useless. Where post() found that out,
+  /// no later read() may report it.
   bool damaged(std::size_t stream) const noexcept { return streams_[stream].damaged; }
   Fault fault() const noexcept { return fault_; }
-  /// The header that caused it. For kTooLarge, `capacity` is the receive's size.
+  /// The header that caused the fault. For kTooLarge, `capacity` is the receive's size.
   const FrameHeader& fault_header() const noexcept { return fault_header_; }
   std::size_t fault_capacity() const noexcept { return fault_capacity_; }
 
   /// Whole chunks received on the stream in its epoch.
   std::uint32_t count(std::size_t index) const noexcept { return streams_[index].count; }
-  /// This end has nothing else to do: acknowledgements that the peer does not wait for yet may go out now.
+  /// To be called when this end has nothing else to do: acknowledgements for which the peer does not wait yet
+  /// may go out now.
   void idle() noexcept {
     for (Stream& stream : streams_) stream.ack_due |= stream.untold_bytes >= kTellWhenIdle;
   }
-  /// True where an acknowledgement is due: the peer's sender waits for it, or much has come since the last.
+  /// Whether an acknowledgement is due: the peer's sender waits for it, or much has come since the last.
   bool ack_due(std::size_t index) const noexcept { return streams_[index].ack_due; }
-  /// The acknowledgement was sent.
+  /// To be called when the acknowledgement was sent.
   void told(std::size_t index) noexcept {
     Stream& stream = streams_[index];
     stream.ack_due = false;
@@ -93,7 +95,7 @@ class Receiver {
   /// The latest acknowledgement that came on the stream in its epoch.
   std::uint32_t peer_ack(std::size_t index) const noexcept { return streams_[index].peer_ack; }
 
-  /// The peer's summaries of broken streams, to be taken after each read.
+  /// A summary of a broken stream's epochs, as the peer sent it. The owner takes them after each read.
   struct EpochSummary {
     std::size_t stream = 0;
     std::uint32_t first_epoch = 0, last_epoch = 0;
@@ -106,7 +108,7 @@ class Receiver {
   const PostedRequest* oldest_request() noexcept { return window_.find(window_.oldest()); }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t messages() const noexcept { return messages_; }
-  /// A whole chunk was received on the stream.
+  /// How many whole chunks were received on the stream.
   std::uint64_t chunks(std::size_t index) const noexcept { return streams_[index].chunks; }
 
  private:
@@ -115,15 +117,15 @@ class Receiver {
     std::unique_ptr<std::byte[]> staging;
     std::size_t capacity = 0;
     std::size_t begin = 0, end = 0;  // of what staging holds
-    std::size_t scanned = 0;         // blocked: where the next header lies that was not looked at; else less
+    std::size_t scanned = 0;         // where the next header to scan lies while blocked; else below begin
     FrameHeader header;              // of the chunk under way or held back
     PostedRequest* request = nullptr;
     std::byte* to = nullptr;  // where the chunk's next byte goes
     std::size_t left = 0;     // of the chunk
     bool blocked = false;     // header waits for its receive to be posted
     bool ended = false, goodbye = false;
-    bool end_ahead = false;           // goodbye, or the peer's end in order, was seen behind what waits
-    bool any = false;                 // a chunk came before that was no replay
+    bool end_ahead = false;  // a goodbye, or the peer's orderly end, was seen behind the chunk that waits
+    bool any = false;        // a chunk has come that was no replay
     std::uint64_t last_sequence = 0;  // of the last such chunk
     std::uint64_t last_offset = 0;    // of the last such chunk
     bool last_was_large = false;      // the last chunk
@@ -144,7 +146,7 @@ class Receiver {
   void end_chunk(Stream& stream) noexcept;
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
 
-  // A frame without payload takes both ends as long as a small message.
+  // Sending and handling a frame without payload costs as much as a small message.
   static constexpr std::size_t kTellWhenIdle = 128 * 1024;
 
   void take_frame(Stream& stream, const FrameHeader& header) noexcept;

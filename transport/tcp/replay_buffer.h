@@ -1,4 +1,4 @@
-// Where copies of sent messages lie until the peer has acknowledged them.
+// The replay buffer: keeps copies of sent messages until the peer has acknowledged them.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,9 @@
 
 namespace tombolo::transport::tcp {
 
-/// A ring of bytes, given out and taken back in the same order. Its memory is reserved at the first use and
-/// becomes resident only as far as it was used at once: an empty ring starts over at its beginning, which is
-/// still in the cache. One thread at a time.
+/// A ring of bytes, given out and taken back in the same order. Its memory is reserved at the first use, and
+/// only as much becomes resident as was ever in use at once: when the ring is empty it starts over at its
+/// beginning, which is still in the cache. Used by one thread at a time.
 class ReplayBuffer {
  public:
   /// `capacity` in bytes; 0 = gives out nothing.
@@ -17,15 +17,15 @@ class ReplayBuffer {
   ReplayBuffer(const ReplayBuffer&) = delete;
   ReplayBuffer& operator=(const ReplayBuffer&) = delete;
 
-  /// `bytes` contiguous bytes, or null where there is no room (or no memory) now.
+  /// Returns `bytes` contiguous bytes, or null where there is no room (or no memory) now.
   std::byte* take(std::size_t bytes) noexcept;
-  /// Marks the end of what was taken so far; for give_back_to().
+  /// The end of what was taken so far; for give_back_to().
   std::uint64_t position() const noexcept { return taken_; }
   /// Gives back everything that was taken before `position` was asked for.
   void give_back_to(std::uint64_t position) noexcept { given_back_ = position; }
   std::size_t used() const noexcept { return static_cast<std::size_t>(taken_ - given_back_); }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Before the first use only.
+  /// Allowed only before the first use.
   void set_capacity(std::size_t bytes) noexcept { capacity_ = bytes; }
 
  private:

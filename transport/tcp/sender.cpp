@@ -65,7 +65,7 @@ void Sender::lose(std::size_t index) noexcept {
   if (stream.pending) --unwritten_;
   stream.pending = false;
   stream.io = {-1};
-  // A stream whose earlier epoch is not resolved has taken on no chunk, so that the list of what it lost is
+  // A stream whose earlier epoch is not resolved has taken on no chunk since, so the list of what it lost is
   // still right.
   if (stream.open) return;
   stream.lost.clear();
@@ -78,7 +78,7 @@ void Sender::lose(std::size_t index) noexcept {
       message(segment.sequence).written -= segment.length;
     stream.lost.push_back(*decode(segment.header));
   }
-  // Chunks that were not sent again yet are older than those that the stream took on.
+  // Chunks that were to be sent again and were not yet are older than those that the stream took on.
   again_ -= stream.again.size();
   stream.lost.insert(stream.lost.end(), stream.again.rbegin(), stream.again.rend());
   stream.again.clear();
@@ -100,7 +100,7 @@ bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::ui
   if (arrived > stream.lost.size()) return false;
   for (std::size_t i = 0; i < arrived; ++i) {
     const FrameHeader& chunk = stream.lost[i];
-    // The chunk needs no copy any more; the rest of its message may have been written meanwhile.
+    // This chunk needs no copy any more, but the rest of its message may have been written meanwhile.
     Message& whole = message(chunk.sequence);
     whole.written += chunk.length;
     if (whole.done_when_written() && whole.written == whole.size) complete(whole);
@@ -122,7 +122,7 @@ bool Sender::owes() const noexcept {
   for (const Stream& stream : streams_) {
     if (stream.pending && stream.io.tls->written() < stream.owed) return true;
     if (std::ranges::any_of(stream.lost, done) || std::ranges::any_of(stream.again, done)) return true;
-    // What goes once more counts as unwritten as long as the kernel does not have it.
+    // What is sent again counts as unwritten until the kernel has it.
     for (std::size_t i = stream.written; stream.live && i != stream.end; ++i) {
       const Segment& segment = stream.segments[i % kSegments];
       if (segment.chunk && messages_[segment.sequence % kMessages].request == nullptr) return true;
@@ -161,7 +161,7 @@ bool Sender::acknowledge(std::size_t index, std::uint32_t count) noexcept {
 bool Sender::say(std::size_t index, const FrameHeader& header) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live || stream.end - stream.begin == kSegments) return false;
-  // It goes before frames that are not begun yet: it is small, and the peer waits for it.
+  // It goes before frames that are not begun yet, because it is small and the peer waits for it.
   const std::size_t at = stream.written + (stream.written_of_first != 0 ? 1 : 0);
   for (std::size_t i = stream.end; i > at; --i)
     stream.segments[i % kSegments] = stream.segments[(i - 1) % kSegments];
@@ -181,8 +181,8 @@ void Sender::add_chunk(Stream& stream, FrameHeader header) noexcept {
   segment.sequence = header.sequence;
   segment.length = header.length;
   segment.chunk = true;
-  // Also where a few chunks of one stream, which the peer has not acknowledged yet, hold back all that went
-  // over the others.
+  // The flag is also set when a few chunks of one stream, which the peer has not acknowledged yet, hold back
+  // everything that went over the others.
   if (!whole.done_when_written() || many_unacknowledged()) header.flags |= kUrgentFlag;
   if (options_.checksums) {
     header.flags |= kChecksumFlag;
@@ -242,7 +242,7 @@ void Sender::advance(Stream& stream, std::size_t written) noexcept {
       std::memcpy(whole.copy + (segment.data - whole.data), segment.data, segment.length);
     if (whole.written == whole.size) complete(whole);
   }
-  // Frames without payload wait for nothing.
+  // Frames without payload need no acknowledgement.
   while (stream.begin != stream.written && !stream.segments[stream.begin % kSegments].chunk) ++stream.begin;
 }
 

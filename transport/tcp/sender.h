@@ -1,6 +1,6 @@
-// The sending half of a connection: posted messages are cut in chunks, which the streams pull when they have
-// room, and which are kept until the peer has acknowledged them. Sockets and TLS sessions are the
-// connection's. One thread at a time.
+// The sending half of a connection. It cuts posted messages into chunks, which each stream takes on when it
+// has room, and keeps the chunks until the peer has acknowledged them. Sockets and TLS sessions belong to the
+// connection. Used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace tombolo::transport::tcp {
 struct SenderOptions {
   std::size_t chunk = kLongestChunk;  ///< most payload bytes per chunk
   std::size_t backlog = SIZE_MAX;     ///< bytes that a stream takes on before it has written them
-  /// Messages up to this size are copied, as far as there is room; and up to the second size where no other
-  /// message waits, since nothing then hides the round trip of an acknowledgement.
+  /// Messages up to the first size are copied, as far as there is room. Up to the second size they are copied
+  /// where no other message waits, because nothing then hides the round trip of an acknowledgement.
   std::size_t copy_up_to = 32 * 1024, copy_alone_up_to = 128 * 1024;
   std::size_t replay_bytes = 512 * 1024;  ///< for the copies
   bool checksums = false;
@@ -30,15 +30,16 @@ class Sender {
   explicit Sender(const SenderOptions& options);
 
   bool can_post() const noexcept { return posted_ - oldest_ < kMessages; }
-  /// The request is done once the message was acknowledged; where there is room for a copy, once the kernel
-  /// has it: the copy is made after that, when nobody waits for it.
+  /// Posts a message. Its request is done once the message was acknowledged, or, where there is room for a
+  /// copy, once the kernel has it; the copy is made after that, when no caller waits for it.
   void post(PostedRequest* request) noexcept;
 
-  /// Stream `index` (at most one above all before) carries chunks from now on, in its `epoch`.
+  /// From now on stream `index` (at most one above all before) carries chunks, in its `epoch`.
   void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
-  /// The stream broke and carries no more. What was not acknowledged on it is kept until resolve_epoch().
+  /// The stream broke and carries nothing more. What was not acknowledged on it is kept until
+  /// resolve_epoch().
   void lose(std::size_t index) noexcept;
-  /// The peer took `count` chunks of each of these epochs; the others are sent again, once the stream is
+  /// The peer took `count` chunks in each of these epochs; the others are sent again, once the stream is
   /// joined. False where the count is higher than what was sent.
   bool resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
                      std::uint32_t count) noexcept;
@@ -48,13 +49,13 @@ class Sender {
   /// Puts a frame without payload on the stream, before what it has not begun to write. False where there is
   /// no room.
   bool say(std::size_t index, const FrameHeader& header) noexcept;
-  /// True where flush() would take on another chunk, which then tells of what was received.
+  /// Whether flush() would take on another chunk, whose header then carries the acknowledgement.
   bool takes_more(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
     return can_pull(stream) && has_room(stream) && !stream.pending;
   }
 
-  /// Changes how chunks are cut from now on.
+  /// Changes the sizes by which messages are cut from now on.
   void set_pieces(std::size_t chunk, std::size_t backlog) noexcept {
     options_.chunk = chunk;
     options_.backlog = backlog;
@@ -65,8 +66,9 @@ class Sender {
     bool blocked = false;     ///< the socket has no room
     int error = 0;            ///< errno of a failed write
   };
-  /// Writes to one stream until there is nothing to write, the socket is full, or `allowance` bytes are gone.
-  /// `ack`: chunks received on that stream so far, told along with what is taken on now.
+  /// Writes to one stream until there is nothing to write, the socket is full, or `allowance` bytes are used
+  /// up. `ack` is the count of chunks received on that stream so far; the headers of what is taken on now
+  /// carry it.
   Result flush(std::size_t index, std::size_t allowance, std::uint32_t ack) noexcept;
 
   /// True where the stream has something to write.
@@ -76,23 +78,23 @@ class Sender {
   }
   /// True while bytes of posted messages are not in the kernel.
   bool unwritten() const noexcept { return unwritten_ != 0 || next_ != posted_ || again_ != 0; }
-  /// Messages that the peer has not acknowledged.
+  /// Whether there are messages that the peer has not acknowledged.
   bool unacknowledged() const noexcept { return oldest_ != posted_; }
-  /// True while a request that was not copied waits.
+  /// Whether a request waits whose message was not copied.
   bool waiting() const noexcept { return waiting_ != 0; }
-  /// True where it is time to look for acknowledgements, lest posting stalls.
+  /// Whether acknowledgements should be read now, because posting would stall otherwise.
   bool crowded() const noexcept { return many_unacknowledged() || replay_.used() > replay_.capacity() / 2; }
-  /// Chunks of broken streams of which it is not known yet whether they arrived.
+  /// Whether it is unknown of some chunks of broken streams if they arrived.
   bool unresolved() const noexcept { return unresolved_ != 0; }
 
-  /// True where a message whose request is done has to go once more, or might have to.
+  /// Whether a message whose request is done has to be sent again, or may have to be.
   bool owes() const noexcept;
 
-  /// Messages are copied whatever their size, as far as so many bytes reach: for long paths, where a request
-  /// that waits for its acknowledgement costs a round trip. Before the first is posted.
+  /// Messages of any size are copied, up to so many bytes in all. For long paths, where a request that waits
+  /// for its acknowledgement costs a round trip. Only before the first message is posted.
   void copy_everything(std::size_t replay_bytes) noexcept;
 
-  /// True where the stream has written only a part of a frame, so that nothing but its rest may follow.
+  /// Whether the stream has written only part of a frame, so that only the rest of it may follow.
   bool mid_frame(std::size_t index) const noexcept { return streams_[index].written_of_first != 0; }
 
   /// Sequence number of the oldest unacknowledged message, and its size.
@@ -105,11 +107,11 @@ class Sender {
   std::uint64_t replayed(std::size_t index) const noexcept { return streams_[index].replayed; }
 
  private:
-  // Small messages are acknowledged in batches, so more are under way than requests.
+  // Small messages are acknowledged in batches, so more of them are under way than there are requests.
   static constexpr std::size_t kMessages = 2048;
-  // Chunks of a stream that are under way at once, and room for frames without payload.
+  // The most chunks of a stream that are under way at once, and room for frames without payload.
   static constexpr std::size_t kChunks = 1024, kSegments = 2 * kChunks;
-  // Two iovecs per segment. Beyond 32 messages per call more batching brings nothing measurable.
+  // Segments per write, of two iovecs each. More than 32 messages per call gain nothing measurable.
   static constexpr std::size_t kBatch = 32;
 
   struct Message {
@@ -121,7 +123,7 @@ class Sender {
     std::uint64_t replay_end;  // of what lies in the replay buffer up to this message
     bool finished;
 
-    /// Its request is done once all is written; else once all has arrived.
+    /// Whether its request is done once all is written; otherwise it is done once all has arrived.
     bool done_when_written() const noexcept { return copy != nullptr || size == 0; }
   };
   struct Segment {
@@ -136,19 +138,20 @@ class Sender {
     std::uint32_t epoch = 0;
     bool live = false;
     bool open = false;  // an earlier epoch is not resolved
-    // TLS took bytes that the socket did not take yet, up to its count `owed` of messages that are done.
+    // TLS took bytes that the socket has not taken yet, up to byte `owed`; they belong to messages that are
+    // done.
     bool pending = false;
     std::uint64_t owed = 0;
     std::unique_ptr<Segment[]> segments;
-    // Counts; the ring's index is the count modulo kSegments. Those before `written` wait for their
-    // acknowledgement.
+    // Running counts; an index in the ring is the count modulo kSegments. Segments before `written` wait for
+    // their acknowledgement.
     std::size_t begin = 0, written = 0, end = 0;
     std::size_t queued = 0;            // payload bytes not yet written
     std::size_t written_of_first = 0;  // bytes of the segment at `written`
     std::uint32_t acknowledged = 0;    // chunks of this epoch
     std::uint64_t chunks = 0, replayed = 0;
-    // Chunks to send once more, last first. They go on this very stream: on another, one could lie behind a
-    // newer chunk whose receive the peer posts only after this one is there.
+    // Chunks to send again, last first. They are sent on this very stream: on another, one could lie behind a
+    // newer chunk whose receive the peer posts only after it has received this one.
     std::vector<FrameHeader> again;
     std::vector<FrameHeader> lost;  // chunks of the epoch `lost_epoch`
     std::uint32_t lost_epoch = 0, lost_acknowledged = 0;
@@ -177,7 +180,7 @@ class Sender {
   std::uint64_t oldest_ = 0, posted_ = 0;
   std::uint64_t next_ = 0;       // the message that the next chunk is cut from
   std::size_t next_offset_ = 0;  // offset in that message
-  std::size_t again_ = 0;        // chunks to send once more
+  std::size_t again_ = 0;        // chunks to send again
   std::size_t unwritten_ =
       0;  // segments with payload that streams have taken on; and streams that are pending
   std::size_t waiting_ = 0, unresolved_ = 0;

@@ -14,7 +14,7 @@
 
 namespace tombolo::transport::tcp {
 
-/// Immutable once made; shared by the connections, which may outlive the router.
+/// Immutable once made. The connections share it, and may outlive the router.
 struct TcpSettings {
   /// Throws kInvalidUsage for options that are out of range.
   TcpSettings(const TcpOptions& options, const std::vector<NicLimit>& limits, const Log& log);
@@ -24,17 +24,17 @@ struct TcpSettings {
   std::map<std::string, std::shared_ptr<NicPacing>, std::less<>> pacing;     ///< by NIC name
   Congestion congestion;
 
-  /// Null for a NIC without limit.
+  /// The limit of that NIC; null for a NIC without one.
   std::shared_ptr<NicRateLimit> limit_of(const std::string& nic) const;
-  /// Most payload bytes per chunk of a connection of so many streams.
+  /// The most payload bytes per chunk of a connection with so many streams.
   std::size_t chunk_of(std::size_t streams) const noexcept;
-  /// Limits what waits in the kernel for a stream of a connection of so many; throws kSystem.
+  /// Limits what waits in the kernel for one of a connection's `streams` streams; throws kSystem.
   void limit_buffers(int socket, std::size_t streams) const;
 };
 
-// A path of few milliseconds is filled by one stream, whose one thread and one window cost the least. On a
-// long one a single stream is held back by its window and by every loss: at 100 ms round trip one stream gave
-// 293 Mbit/s and eight gave 2330; at 20 ms and 0.1 % loss 30 and 152.
+// From this round trip on a path is long. A shorter one is filled by one stream, which costs one thread and
+// one window. On a long one a single stream is held back by its window and by every loss: at 100 ms round
+// trip one stream gave 293 Mbit/s and eight gave 2330; at 20 ms and 0.1 % loss 30 and 152.
 inline constexpr Duration kLongPath = std::chrono::milliseconds(5);
 inline constexpr int kStreamsOnLongPaths = 8;
 

@@ -8,9 +8,10 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// u16 mark, u8 type, u8 reason (low half) and flags (high half), u32 length, u64 sequence, u48 total, u48
-// offset, u32 ack, u32 checksum of the payload, u32 checksum of all before; little-endian. The 64 bits that
-// kEpochSummary has in total are the high halves of sequence and total, in this order.
+// The header's layout, little-endian: u16 mark, u8 type, u8 reason (low half) and flags (high half), u32
+// length, u64 sequence, u48 total, u48 offset, u32 ack, u32 checksum of the payload, u32 checksum of all
+// before. The 64 bits that kEpochSummary has in total are the high halves of sequence and total, in this
+// order.
 constexpr std::uint16_t kMark = 0x6d54;  // "Tm"
 constexpr std::size_t kSealed = kHeaderBytes - sizeof(std::uint32_t);
 constexpr std::uint64_t kLowHalf = UINT32_MAX;
@@ -62,7 +63,7 @@ std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from)
         header.length > kLongestChunk) {
       return std::nullopt;
     }
-    // Written so that no sum can overflow.
+    // The comparison is written so that no sum can overflow.
     if (header.offset > header.total || header.length > header.total - header.offset) return std::nullopt;
     if (header.length == 0 && header.total != 0) return std::nullopt;
     return header;

@@ -4,13 +4,13 @@
 // more chunks, each on any stream. A message without bytes is one chunk of length 0.
 //
 // Nothing is lost with a stream: each end counts the whole chunks that it took from a stream since that was
-// (re)joined, its epoch. The count goes back on the same stream: in the header of whatever goes that way, or
-// alone. When a stream breaks, each end tells the other its last count of that epoch (kEpochSummary) over the
-// streams that are left, or over the rejoined one: so many chunks have arrived, and the others are sent again
-// before anything else on the rejoined stream. Until that summary has come, the sender puts no chunk on the
-// stream, so that at most one epoch is unresolved. On one stream (sequence, offset) grow within an epoch, but
-// for what goes again, which is in order too: so the oldest chunk that is missing is never behind one whose
-// receive is not posted yet.
+// (re)joined, which is the stream's epoch. The count goes back on the same stream: in the header of any frame
+// that goes that way, or alone. When a stream breaks, each end tells the other its last count of that epoch
+// (kEpochSummary) over the streams that are left, or over the rejoined one: this many chunks have arrived,
+// and the others are sent again before anything else on the rejoined stream. Until that summary has come, the
+// sender puts no chunk on the stream, so that at most one epoch is unresolved. On one stream (sequence,
+// offset) grow within an epoch, except for chunks that are sent again, which are in order among themselves:
+// so the oldest chunk that is missing is never behind one whose receive is not posted yet.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ enum class FrameType : std::uint8_t {
   kAck = 3,           ///< carries its `ack` only
   kEpochSummary = 4,  ///< of a broken stream: offset = its number, sequence = chunks received in each of the
                       ///< epochs from the high to the low half of total
-  kPing = 5,          ///< asks nothing but that the peer's kernel takes it
+  kPing = 5,          ///< has no content; the sender only needs the acknowledgement of the peer's kernel
 };
 
 /// kTooLarge: the header has the message's sequence and total, and the capacity of its receive as offset.
@@ -63,16 +63,16 @@ struct FrameHeader {
 
 using HeaderBytes = std::array<std::byte, kHeaderBytes>;
 
-/// With the checksum of the header itself, which every header has: what a damaged one says is not to be
-/// believed, its length least of all.
+/// Writes the header with its own checksum, which every header has: nothing that a damaged header says can be
+/// trusted, its length least of all.
 void encode(const FrameHeader& header, std::span<std::byte, kHeaderBytes> to) noexcept;
-/// False where the header is not what its sender wrote.
+/// Whether the header's checksum is right. False where it is not what its sender wrote.
 bool intact(std::span<const std::byte, kHeaderBytes> header) noexcept;
-/// Makes it intact() after a change by hand.
+/// Computes the checksum anew after a change, so that the header is intact(). For tests.
 void seal(std::span<std::byte, kHeaderBytes> header) noexcept;
 
-/// Nothing where the bytes are no header: wrong mark, unknown type, or a chunk that lies outside its message.
-/// Whether they are intact() is another question.
+/// Reads a header. Nothing where the bytes are none: wrong mark, unknown type, or a chunk that lies outside
+/// its message. It does not check whether they are intact().
 std::optional<FrameHeader> decode(std::span<const std::byte, kHeaderBytes> from) noexcept;
 
 }  // namespace tombolo::transport::tcp

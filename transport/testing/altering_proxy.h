@@ -39,7 +39,7 @@ class AlteringProxy {
   AlteringProxy(const AlteringProxy&) = delete;
   AlteringProxy& operator=(const AlteringProxy&) = delete;
 
-  /// The listener's endpoint, as it looks through the proxy.
+  /// The listener's endpoint, with the proxy's address in place of its own.
   Endpoint in_front_of(Endpoint endpoint) const {
     for (Offer& offer : endpoint.offers) offer.port = port_;
     return endpoint;

@@ -67,7 +67,7 @@ TEST_P(Conformance, RequestsMayBeTestedInAnyOrder) {
     sends.push_back(left_.post_send(sent[i]));
     receives.push_back(right_.post_receive(buffers[i]));
   }
-  // Only the newest is tested; all before it must come along.
+  // Only the newest request is tested; that must complete all before it as well.
   std::size_t bytes = 0;
   ASSERT_EQ(finish(right_, receives[19], bytes, &left_), Outcome::kDone);
   for (std::size_t i = 19; i-- > 0;) {
@@ -89,7 +89,7 @@ TEST_P(Conformance, AMessageLargerThanItsReceiveFailsTheConnectionNamingBothSize
   std::string text = right_.error()->what();
   EXPECT_NE(text.find("1000"), std::string::npos) << text;
   EXPECT_NE(text.find("999"), std::string::npos) << text;
-  // Everything after fails too, at both ends; posting still works.
+  // Everything that follows fails too, at both ends, but posting still works.
   for (int i = 0; i < 1000; ++i) {
     Request* late = i % 2 == 0 ? right_.post_receive(buffer) : right_.post_send(buffer);
     ASSERT_NE(late, nullptr);
@@ -129,7 +129,7 @@ TEST_P(Conformance, AFullPoolOfSendsGivesNull) {
   EXPECT_GE(posted, 64u);
 }
 
-// As NCCL does, which asks for a send again and again and has nothing left to test.
+// NCCL does this: it asks for a send repeatedly and has nothing left to test.
 TEST_P(Conformance, PostingAloneGoesOnOnceThePeerHasTakenWhatItHeldBack) {
   constexpr std::size_t kMessages = 5000;
   std::array<std::byte, 8> data{}, buffer{};
@@ -174,10 +174,10 @@ TEST_P(Conformance, ClosingWithRequestsInFlightIsLegal) {
     right_.progress();
   }
   pair_.first.reset();
-  // The buffers are this test's again.
+  // The buffers belong to this test again.
   std::vector<std::byte>().swap(touched);
   std::size_t bytes = 0;
-  // What had moved far enough may be done; nothing hangs, and what nobody will answer fails.
+  // What had moved far enough may be done. Nothing may hang, and what will never be answered fails.
   EXPECT_NE(finish(right_, send, bytes), Outcome::kPending);
   EXPECT_NE(finish(right_, receive, bytes), Outcome::kPending);
   EXPECT_EQ(finish(right_, unanswered, bytes), Outcome::kFailed);

@@ -1,4 +1,4 @@
-// For tests: a peer that holds the secret but is moved by hand, byte for byte.
+// For tests: a peer that holds the secret and whose bytes the test sends by hand.
 #pragma once
 
 #include <gtest/gtest.h>

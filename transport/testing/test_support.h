@@ -110,7 +110,7 @@ struct TestedBackend {
   std::string ucx = {};  ///< UCX's transports; empty: another backend
   TlsUse tls = TlsUse::kOff;
   bool traced = false;
-  /// Of the router of either host, for a backend that the other fields do not describe.
+  /// The options of the router of either host, for a backend that the other fields do not describe.
   RouterOptions (*options)(const std::string& host) = nullptr;
 };
 
@@ -134,7 +134,7 @@ inline RouterOptions ucx_router_options(const std::string& host, const std::stri
   return options;
 }
 
-/// Instead of the bytes of the object, padding included.
+/// Prints a name instead of the bytes of the object, padding included.
 inline void PrintTo(const TestedBackend& backend, std::ostream* stream) {
   *stream << backend.name;
 }
@@ -190,7 +190,7 @@ inline Pair connect_routers(RouterOptions from, RouterOptions to, std::uint64_t 
 }
 
 inline Pair make_connected(const TestedBackend& backend, std::uint64_t label = 0) {
-  // What cannot be tested is skipped, but has to have a pair.
+  // A backend that cannot be tested is skipped, but the test still needs a pair.
   if (backend.memory || !why_not(backend).empty()) return memory::make_pair(label);
   if (backend.rdma_nics > 0) {
     auto both = rdma_router_options(backend.rdma_nics, backend.rdma);
@@ -223,8 +223,8 @@ inline Outcome finish(Connection& connection, Request* request, std::size_t& byt
   return Outcome::kPending;
 }
 
-/// Takes one number: Steele, Lea and Flood's SplitMix64 makes the others, since the unoptimised generator
-/// takes most of a sanitized test's time.
+/// Takes one number from `random` and generates the others from it by Steele, Lea and Flood's SplitMix64,
+/// because the unoptimised generator takes most of a sanitized test's time.
 inline std::vector<std::byte> random_data(std::mt19937_64& random, std::size_t size) {
   std::vector<std::byte> data(size);
   std::byte* to = data.data();

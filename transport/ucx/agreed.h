@@ -15,8 +15,8 @@ struct Agreed {
 
 enum class TagKind : std::uint64_t { kMessage = 0, kCredit = 1, kTest = 2 };
 
-/// Every message has a tag of its own, which only its one receive matches: the N-th of a kind towards the end
-/// that drew the token. A stranger that reaches a worker's port cannot guess it.
+/// Every message has a tag of its own, which only one receive matches: it is made from the kind, the number,
+/// and the token that the receiving end drew. A stranger that reaches a worker's port cannot guess it.
 inline std::uint64_t tag_of(std::uint64_t token, TagKind kind, std::uint64_t number) noexcept {
   return token ^ (static_cast<std::uint64_t>(kind) << 62 | number);
 }

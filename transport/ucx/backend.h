@@ -1,5 +1,6 @@
-// UCX between processes: for fabrics that this program's own RDMA and TCP do not reach, and where the user
-// asks for it. This folder owns libucp: loading it, its contexts, workers, log, and the connections over it.
+// UCX between processes, for fabrics that this program's own RDMA and TCP do not reach, and where the user
+// asks for it. This folder owns libucp: loading it, its contexts, workers and log, and the connections over
+// it.
 #pragma once
 
 #include <map>
@@ -17,20 +18,20 @@
 
 namespace tombolo::transport::ucx {
 
-/// Whether UCX is to be loaded for this host at all, without having been asked for by name: it has an RDMA
-/// NIC that is real.
+/// Whether UCX should be loaded for this host although the user did not ask for it by name: the host has a
+/// real RDMA NIC.
 bool worth_loading(const topology::Host& host);
 
 class UcxBackend final : public bootstrap::ControlChannelBackend,
                          public std::enable_shared_from_this<UcxBackend> {
  public:
-  /// Loads nothing. `without_tcp`: between RDMA NICs UCX may not use its own tcp, since this program's is
-  /// there for that.
+  /// Does not load the library yet. `without_tcp`: between RDMA NICs UCX may not use its own tcp, because
+  /// this program has its own.
   UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Log log);
   Carrier carrier() const noexcept override { return Carrier::kUcx; }
   std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
 
-  /// Loads UCX now. Empty where it can be used.
+  /// Loads UCX now. Returns why it cannot be used; empty where it can.
   std::string why_not();
 
  private:

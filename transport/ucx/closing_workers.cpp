@@ -16,7 +16,7 @@ namespace tombolo::transport::ucx {
 namespace {
 
 constexpr Duration kAtExit = std::chrono::seconds(1);
-// The longest sleep of the thread: deadlines are looked at after it.
+// The longest sleep of the thread, after which it checks the deadlines.
 constexpr int kLongestSleep = 1000;  // ms
 
 bool ended(int channel) {

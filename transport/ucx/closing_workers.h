@@ -13,20 +13,21 @@
 
 namespace tombolo::transport::ucx {
 
-/// What counts as sent may still be queued in UCX, or over TCP in a socket whose end would throw it away. So
-/// the worker of a closed connection stays, moved by a thread that sleeps otherwise, until the peer ends the
-/// control channel: it does so once it has read all. (A flush would wait for the peer's calls.) Threads: any.
+/// What counts as sent may still be queued in UCX, or over TCP in a socket that would discard it when closed.
+/// So the worker of a closed connection stays, and a thread that otherwise sleeps progresses it until the
+/// peer ends the control channel, which it does once it has read everything. (A flush would depend on calls
+/// that the peer makes.) May be used from any thread.
 class ClosingWorkers {
  public:
   static ClosingWorkers& of_process();
   ClosingWorkers() = default;
-  /// Waits a second at most.
+  /// Waits at most a second.
   ~ClosingWorkers();
   ClosingWorkers(const ClosingWorkers&) = delete;
   ClosingWorkers& operator=(const ClosingWorkers&) = delete;
 
-  /// Keeps the worker for `within` at most. It may use none of the user's memory. Throws nothing: without
-  /// memory or a thread the worker ends at once.
+  /// Keeps the worker for at most `within`. The worker may use none of the user's memory. Throws nothing:
+  /// without memory or a thread the worker ends at once.
   void add(Descriptor channel, std::unique_ptr<Worker> worker, Duration within) noexcept;
   std::size_t count();
 

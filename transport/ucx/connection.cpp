@@ -10,9 +10,9 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-// How long messages of a process that died are waited for.
+// How long to wait for messages of a process that died.
 constexpr Duration kDrainTime = std::chrono::seconds(2);
-// How long closing with operations under way waits until what counts as sent has left this process.
+// When operations are under way, how long closing waits until what counts as sent has left this process.
 constexpr Duration kFlushTime = std::chrono::milliseconds(100);
 // UCX may notice a peer's end before the control channel says why.
 constexpr Duration kLinkLag = std::chrono::milliseconds(200);
@@ -49,15 +49,15 @@ UcxConnection::~UcxConnection() {
     const bool sound = trouble_.status == UCS_OK && agreed_.worker->trouble() == UCS_OK;
     const bool mid_air = any_under_way();
     if (sound && mid_air) {
-      // What is cut could take small messages along that count as sent, where they wait behind it. (No flush:
-      // where the peer resets meanwhile, UCX 1.13 over tcp aborts the process in it.)
+      // Cancelling an operation could also discard small messages that count as sent and wait behind it. (A
+      // flush cannot be used: where the peer resets meanwhile, UCX 1.13 over tcp aborts the process in it.)
       const TimePoint until = now() + kFlushTime;
       while (agreed_.worker->progress() && now() < until) {
       }
     }
     peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
     if (sound && !mid_air) {
-      // Each end learns of the other's end.
+      // Each end learns that the other has ended.
       ::shutdown(socket(), SHUT_WR);
       ClosingWorkers::of_process().add(std::move(channel_.socket), std::move(agreed_.worker),
                                        channel_.idle_timeout);
@@ -207,10 +207,10 @@ void UcxConnection::on_credit(void* request, ucs_status_t status, const ucp_tag_
   self.credit_.handle = nullptr;
   self.ucx().request_free(request);
   if (status != UCS_OK) return self.note({status, false, 0, 0});
-  ++self.credits_got_;  // progress() expects the next
+  ++self.credits_got_;  // progress() posts the receive for the next one
 }
 
-/// UCX may call it after the connection is gone; what it uses lives as long as the worker.
+/// UCX may call this after the connection is destroyed, so what it uses lives as long as the worker.
 void UcxConnection::on_credit_sent(void* request, ucs_status_t, void* functions) noexcept {
   static_cast<const UcxFunctions*>(functions)->request_free(request);
 }
@@ -232,7 +232,7 @@ void UcxConnection::received(std::uint64_t sequence, ucs_status_t status, std::s
 }
 
 void UcxConnection::note(Trouble trouble) noexcept {
-  // This end cancelled it.
+  // This end cancelled the operation.
   if (trouble_.status == UCS_OK && trouble.status != UCS_ERR_CANCELED) trouble_ = trouble;
 }
 
@@ -300,22 +300,23 @@ void UcxConnection::look_at_channel() noexcept {
     fail_with(Cause::kRemote, fmt::format("the peer sent {}", nonsense));
 }
 
-/// What the peer sent before its end is still to be delivered.
+/// Closes once everything that the peer sent before its end has been delivered.
 void UcxConnection::close_when_drained() noexcept {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
     if (goodbye->reason == bootstrap::GoodbyeReason::kClosed && more && peer_.patient()) return;
-    // Messages that wait for a receive can still be had, if nothing else is waited for.
+    // Stays open for messages that have arrived and lack a receive, while no other operation waits for the
+    // peer.
     if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
-    // What the peer has in its receives is done, though its completion was lost; once UCX no longer uses the
-    // buffer.
+    // What the peer's count says to be in its receives is done, although its completion was lost; but only
+    // once UCX no longer uses the buffer.
     if (outgoing_.oldest() < delivered) {
       end_operations();
       for (std::uint64_t one = outgoing_.oldest(); one < delivered; ++one) sent(one, UCS_OK);
     }
   } else {
-    // A process that died sends no counts: what is here already is all that there will be.
+    // A process that died sends no counts, so only what is here already can be delivered.
     const TimePoint until = now() + kDrainTime;
     while (agreed_.worker->progress() && now() < until) {
     }
@@ -323,7 +324,7 @@ void UcxConnection::close_when_drained() noexcept {
   fail_with(Cause::kRemote, peer_.ending());
 }
 
-/// Cancels the receives that no message has come for; UCX ends the others with the endpoint.
+/// Cancels the receives for which no message has come; UCX ends the others with the endpoint.
 void UcxConnection::cancel_receives() noexcept {
   for (Operation& one : receiving_)
     if (one.handle != nullptr) agreed_.worker->cancel(one.handle);
@@ -337,7 +338,7 @@ bool UcxConnection::any_under_way() const noexcept {
          std::ranges::any_of(receiving_, under_way);
 }
 
-/// From here on UCX and the NICs leave the user's memory alone.
+/// Ends all operations. After it UCX and the NICs do not touch the user's memory.
 void UcxConnection::end_operations() noexcept {
   agreed_.worker.reset();
 }
@@ -357,7 +358,7 @@ void UcxConnection::fail_with(Cause cause, std::string_view what,
   if (error_) return;
   set_error(cause, what);
   if (!closing()) peer_.say(goodbye);
-  // This comes before any request is reported as failed, since its buffer is the user's again then.
+  // This comes before any request is reported as failed, because after that its owner may reuse the buffer.
   end_operations();
   peer_.shut();
 }

@@ -1,17 +1,16 @@
 // A connection over UCX: tag matching by UCP, straight from the user's buffers into the user's buffers.
 //
-// Why so: of UCP's ways tag matching is the one where a posted receive is known to UCX before its message
-// comes, so that small messages are copied once and large ones (rendezvous) are moved by the NIC or the
-// kernel into place, without a message of ours in between. Active messages would announce a large one and
-// wait for an answer; streams have no messages.
-//  * One worker per connection: it needs no locks, since one thread progresses it. It
-//    costs more memory and files than a shared one would.
-//  * Every message has its own tag (agreed.h), so the N-th goes into the N-th receive.
+// Of UCP's ways, tag matching is the one where UCX knows a posted receive before its message comes, so that
+// small messages are copied once, and large ones (rendezvous) are moved into place by the NIC or the kernel
+// without a message of ours in between. Active messages would announce a large one and wait for an answer;
+// streams have no messages.
+//  * Each connection has a worker of its own. One thread progresses it, so it needs no locks, but it costs
+//    more memory and files than a shared worker would.
+//  * Every message has its own tag (agreed.h), so that the N-th goes into the N-th receive.
 //  * UCX keeps small messages that come before their receive in memory of its own. The receiver grants how
-//  far
-//    the sender may run ahead, by an empty message for every kCreditEvery that it took.
-//  * The control channel tells at once that the peer is gone; its goodbye there says how
-//    many messages it had sent.
+//    far the sender may run ahead, by an empty message for every kCreditEvery messages that it took.
+//  * The control channel shows at once when the peer has gone; its goodbye there says how many messages it
+//    had sent.
 #pragma once
 
 #include <array>
@@ -24,7 +23,7 @@
 
 namespace tombolo::transport::ucx {
 
-/// A sender is at most kMostAhead messages ahead of what the receiver said it took.
+/// A sender is at most kMostAhead messages ahead of what the receiver said that it took.
 inline constexpr std::uint64_t kCreditEvery = 128, kMostAhead = 512;
 
 class UcxConnection final : public bootstrap::ChannelConnection {
@@ -47,10 +46,10 @@ class UcxConnection final : public bootstrap::ChannelConnection {
     UcxConnection* owner = nullptr;
     std::uint64_t sequence = 0;
     void* handle = nullptr;  ///< null: none
-    bool over = false;       ///< its callback came, perhaps before the call that started it returned
+    bool over = false;       ///< its callback was called, perhaps before the call that started it returned
     const UcxMemory* memory = nullptr;
   };
-  /// The first thing that went wrong inside of UCX's callbacks, where nothing may be closed.
+  /// The first failure inside UCX's callbacks, in which nothing may be closed.
   struct Trouble {
     ucs_status_t status = UCS_OK;
     bool sending = false;

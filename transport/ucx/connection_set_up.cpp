@@ -13,7 +13,7 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-// UCX sends the small one eagerly, and the large one by rendezvous wherever it has that.
+// UCX sends the small message eagerly, and the large one by rendezvous wherever it can.
 constexpr std::size_t kTestSizes[] = {16, std::size_t{1} << 20};
 
 std::vector<std::byte> filled_with(std::uint64_t value, std::size_t size) {
@@ -50,8 +50,8 @@ ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, ContextFor c
 
 ConnectionSetUp::~ConnectionSetUp() {
   if (!agreed_.worker || incoming_.empty()) return;  // no test is under way
-  // UCX 1.13 aborts the process where an endpoint is closed while the two ends still look for each other, as
-  // they do on a dead path. What such an attempt has stays, unmoved, as long as the process.
+  // UCX 1.13 aborts the process where an endpoint is closed while the two ends are still connecting, as they
+  // are on a dead path. So the resources of such an attempt stay, unused, as long as the process.
   struct Abandoned {
     std::unique_ptr<Worker> worker;
     std::vector<Test> incoming, outgoing;

@@ -1,4 +1,4 @@
-// How the two ends of a control channel come to a pair of UCX workers that reach each other.
+// How the two ends of a control channel set up a pair of UCX workers that reach each other.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@ class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
   ~ConnectionSetUp() override;
 
  private:
-  /// A message that shows that bytes get through. Small ones and large ones go different ways in UCX.
+  /// A message that shows that bytes get through. A small and a large one are tried, because UCX sends them
+  /// in different ways.
   struct Test {
     std::vector<std::byte> data;
     void* request = nullptr;

@@ -8,7 +8,7 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-/// Whether a list as in UCX_TLS, which may be empty, lets UCX use its own tcp.
+/// Whether a list as in UCX_TLS, which may be empty, allows UCX its own tcp.
 bool lets_tcp(std::string_view transports) {
   const bool named = transports.find("tcp") != transports.npos;
   if (transports.empty() || transports.starts_with('^')) return !named;
@@ -33,8 +33,8 @@ Context::Context(std::shared_ptr<const UcxFunctions> functions, const std::strin
     check(ucx().config_modify(config.get(), "NET_DEVICES", devices.c_str()), "UCX refuses the devices");
   if (!transports.empty())
     check(ucx().config_modify(config.get(), "TLS", transports.c_str()), "UCX refuses the transports");
-  // Over tcp UCX 1.13 aborts the process where the peer dies in the middle of a send without copy. Where it
-  // copies, the send just fails.
+  // Over tcp UCX 1.13 aborts the process where the peer dies in the middle of a zero-copy send. Where it
+  // copies, the send only fails.
   const char* const from_environment = std::getenv("UCX_TLS");
   if (lets_tcp(!transports.empty()           ? transports
                : from_environment != nullptr ? from_environment

@@ -15,7 +15,7 @@ namespace tombolo::transport::ucx {
 /// Threads: any, at the same time.
 class Context {
  public:
-  /// `devices`: as in UCX_NET_DEVICES; `transports`: as in UCX_TLS. What is empty is left to UCX. Throws
+  /// `devices` is as in UCX_NET_DEVICES, `transports` as in UCX_TLS; what is empty is left to UCX. Throws
   /// kUnsupported, naming both.
   Context(std::shared_ptr<const UcxFunctions> functions, const std::string& devices,
           const std::string& transports);
@@ -33,7 +33,7 @@ class Context {
   std::uint64_t memory_types_ = 0;
 };
 
-/// What register_memory() gives. Keeps the context open.
+/// The registration that register_memory() returns. It keeps the context open.
 class UcxMemory final : public Memory {
  public:
   /// Throws kUnsupported for GPU memory where UCX has no support for it, kSystem where it refuses.

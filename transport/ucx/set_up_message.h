@@ -1,4 +1,4 @@
-// What the two ends tell each other of their UCX workers before bytes go that way.
+// What the two ends tell each other of their UCX workers before payload goes over UCX.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace tombolo::transport::ucx {
 inline constexpr std::size_t kMostNicPairs = 4;           ///< pairs of NICs of one connection
 inline constexpr std::size_t kLongestAddress = 4 * 1024;  ///< of a worker
 
-/// All that is said during set-up is one of these, of one size:
+/// Every message of the set-up is one of these, and all have one size:
 ///   connecting -> kOffer    its worker, the NICs of the peer that it would use
 ///   accepting  -> kAnswer   its worker
 ///   both       -> kProved   the other's test messages have arrived
@@ -24,7 +24,7 @@ struct SetUpMessage {
 
   Kind kind = Kind::kOffer;
   bool without_tcp = false;         ///< UCX's own tcp is not to be used
-  std::uint64_t token = 0;          ///< of which the tags of all messages to this end are made
+  std::uint64_t token = 0;          ///< from which the tags of all messages to this end are made
   std::uint64_t proof = 0;          ///< what the other end's test messages must bring
   std::vector<std::byte> address;   ///< of the worker
   std::vector<std::string> wanted;  ///< kOffer: addresses of the peer's NICs, numeric

@@ -67,8 +67,8 @@ std::shared_ptr<const UcxFunctions> UcxFunctions::load(std::string* problem) {
 }
 
 std::shared_ptr<const UcxFunctions> UcxFunctions::load_now(std::string* problem) {
-  // UCX's hook in madvise() takes a lock when the sanitizer has already dismissed the thread. Without its
-  // hooks UCX registers memory anew for each operation instead of remembering what it registered.
+  // UCX's hook in madvise() takes a lock after the sanitizer has already released its state of the thread.
+  // Without its hooks UCX registers memory anew for each operation instead of keeping registrations.
   if (kThreadSanitizer) ::setenv("UCX_MEM_EVENTS", "n", 0);
   const SignalHandlers before;
   auto ucs = DynamicLibrary::open({kUcs}, problem);
@@ -84,7 +84,7 @@ std::shared_ptr<const UcxFunctions> UcxFunctions::load_now(std::string* problem)
     if (problem != nullptr) *problem = std::move(why);
     return nullptr;
   };
-  // The functions by tag with parameters came with 1.9, their memory handles with 1.11.
+  // The tag functions that take parameters came with version 1.9, their memory handles with 1.11.
   if (!find_all(*all)) return refuse(fmt::format("{} is older than UCX 1.11", kUcp));
   unsigned major = 0, minor = 0, release = 0;
   all->get_version(&major, &minor, &release);

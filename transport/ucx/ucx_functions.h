@@ -10,7 +10,7 @@
 
 namespace tombolo::transport::ucx {
 
-/// Names are the library's without "ucp_". All are set once loaded.
+/// The library's functions, by their names without "ucp_". All are set once the library is loaded.
 struct UcxFunctions {
   UcxFunctions(DynamicLibrary libucp, DynamicLibrary libucs)
       : ucp(std::move(libucp)), ucs(std::move(libucs)) {}
@@ -43,10 +43,10 @@ struct UcxFunctions {
   decltype(ucp_request_free)* request_free = nullptr;
   decltype(ucs_status_string)* status_string = nullptr;  ///< of libucs
 
-  /// Once per process; from any thread. Null where a library is absent, too old, or not made for several
-  /// threads; `*problem` then says why. Once loaded UCX stays in the process: its hooks in libc's memory
-  /// functions cannot be taken out again. The first load puts the process's signal handlers back that UCX
-  /// replaces by its own, unless UCX_HANDLE_ERRORS asks for those.
+  /// Loads the libraries once per process; from any thread. Returns null where a library is absent, too old,
+  /// or not built for several threads; `*problem` then says why. Once loaded UCX stays in the process,
+  /// because its hooks in libc's memory functions cannot be removed. The first load restores the process's
+  /// signal handlers, which UCX replaces by its own, unless UCX_HANDLE_ERRORS asks for those.
   static std::shared_ptr<const UcxFunctions> load(std::string* problem);
 
  private:

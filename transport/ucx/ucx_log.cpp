@@ -11,7 +11,7 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-/// Given back at the process's end, or when the plugin is unloaded while UCX stays.
+/// Takes the log handler away at the process's end, or when the plugin is unloaded while UCX stays.
 struct Hook {
   ~Hook() {
     if (pop != nullptr) pop();

@@ -1,4 +1,4 @@
-// What UCX would print to standard output, told to our log.
+// Sends what UCX would print to standard output to our log.
 #pragma once
 
 #include "base/dynamic_library.h"
@@ -6,9 +6,10 @@
 
 namespace tombolo::transport::ucx {
 
-/// From here on UCX's lines go to this log (the last one given counts), its errors as "info", for what they
-/// mean to a connection its error says. Left to UCX where the environment sets UCX_LOG_LEVEL or UCX_LOG_FILE,
-/// and where the library has no such hook. Threads: any.
+/// From here on UCX's lines go to this log (the last one given counts). Its errors are logged as "info",
+/// because the connection's own error says what they mean for it. The lines are left to UCX where the
+/// environment sets UCX_LOG_LEVEL or UCX_LOG_FILE, and where the library has no such hook. May be called from
+/// any thread.
 void take_log_of(const DynamicLibrary& ucs, const Log& log);
 
 }  // namespace tombolo::transport::ucx

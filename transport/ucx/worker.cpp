@@ -9,7 +9,7 @@
 namespace tombolo::transport::ucx {
 namespace {
 
-// One call may leave a transport out, or hold a batch back for the next.
+// Rounds of progress per call, because one round may skip a transport, or leave a batch for the next.
 constexpr int kTurns = 4;
 
 }  // namespace
@@ -29,9 +29,9 @@ Worker::Worker(std::shared_ptr<Context> context) : context_(std::move(context)) 
 
 Worker::~Worker() {
   if (endpoint_ != nullptr) {
-    // Gives up what is under way; a worker that is destroyed with requests aborts the process. So does UCX
-    // 1.13 where it is progressed after this while the peer resets the connection: what the close still waits
-    // for ends with the worker.
+    // Forces the endpoint closed, because UCX aborts the process where a worker with requests is destroyed.
+    // UCX 1.13 also aborts it where the worker is progressed after this while the peer resets the connection;
+    // so what the close still waits for ends with the worker.
     ucp_request_param_t force{};
     force.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     force.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -76,7 +76,7 @@ std::string Worker::lanes() const {
   ucx().ep_print_info(endpoint_, file);
   std::fclose(file);
   const std::unique_ptr<char, decltype(&std::free)> owned(text, std::free);
-  // Lines of the form "# lane[0]:  2:posix/memory.0 md[2] -> ...".
+  // The lines to parse have the form "# lane[0]:  2:posix/memory.0 md[2] -> ...".
   std::istringstream lines(std::string(text, size));
   std::string all;
   for (std::string line; std::getline(lines, line);) {

@@ -10,13 +10,13 @@
 
 namespace tombolo::transport::ucx {
 
-/// Threads: one at a time.
+/// Used by one thread at a time.
 class Worker {
  public:
-  /// Throws kSystem.
+  /// Makes a worker without an endpoint. Throws kSystem where UCX refuses.
   explicit Worker(std::shared_ptr<Context> context);
-  /// Ends every operation, and so every access to memory that was given to one. The peer is not asked.
-  /// Callbacks may come meanwhile, but need not.
+  /// Ends every operation, and so every access to memory that was given to one. The peer is not involved.
+  /// Callbacks may be called meanwhile, but need not be.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -24,28 +24,29 @@ class Worker {
   const UcxFunctions& ucx() const noexcept { return context_->ucx(); }
   const std::shared_ptr<Context>& context() const noexcept { return context_; }
 
-  /// What the peer needs to reach it.
+  /// The address by which the peer reaches this worker.
   std::vector<std::byte> address() const;
-  /// Towards the peer's worker. UCX trusts the address: it must come from an authenticated peer. Throws
-  /// kUnsupported where no way leads there.
+  /// Connects to the peer's worker. UCX trusts the address, so it must come from an authenticated peer.
+  /// Throws kUnsupported where no way leads there.
   void connect(std::span<const std::byte> address);
   ucp_ep_h endpoint() const noexcept { return endpoint_; }
-  /// The lanes that UCX chose, as "rc_mlx5/mlx5_0:1, tcp/eth0"; empty where it does not tell.
+  /// The lanes that UCX chose, as "rc_mlx5/mlx5_0:1, tcp/eth0"; empty where UCX does not report them.
   std::string lanes() const;
 
-  /// UCX's request, nothing, or a status: see ucp_tag_recv_nbx().
+  /// Starts a receive. Returns UCX's request, null, or a status: see ucp_tag_recv_nbx().
   ucs_status_ptr_t receive(std::byte* data, std::size_t size, std::uint64_t tag,
                            const ucp_request_param_t& params) noexcept {
     return ucx().tag_recv_nbx(worker_, data, size, tag, UINT64_MAX, &params);
   }
   void cancel(ucs_status_ptr_t request) noexcept { ucx().request_cancel(worker_, request); }
 
-  /// True if anything moved.
+  /// Progresses UCX; true if anything moved.
   bool progress() noexcept;
-  /// After UCS_OK, what UCX found to be wrong with the peer.
+  /// What UCX found to be wrong with the peer; UCS_OK where nothing was.
   ucs_status_t trouble() const noexcept { return trouble_; }
 
-  /// Readable after arm() once there is something to progress. arm() is false where that is so already.
+  /// A descriptor that is readable, after arm(), once there is something to progress. arm() is false where
+  /// there is already.
   int descriptor() const noexcept { return descriptor_; }
   bool arm() const noexcept;
 

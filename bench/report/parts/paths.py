@@ -17,7 +17,7 @@ WAYS = {"plain TCP": "plain", "plain TCP x8": "plain", "transport 1 MiB": "ours"
 def why_not():
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return "this user may not open /dev/net/tun"
-    # As the emulation makes them: root without a user namespace.
+    # The emulation makes namespaces in the same way: root needs no user namespace.
     flags = ["--net"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--net"]
     try:
         done = subprocess.run(["unshare", *flags, "true"], capture_output=True, timeout=30, check=False)

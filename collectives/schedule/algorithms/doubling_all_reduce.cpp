@@ -16,14 +16,14 @@ Schedule build_doubling_all_reduce(const RankMap& ranks, const Problem& problem,
   const Piece output{Buffer::kOutput, 0};
   int power = 1;
   while (power * 2 <= n) power *= 2;
-  // The first 2 * rest positions pair up beforehand, so that a power of two goes on.
+  // The first 2 * rest positions combine in pairs beforehand, so that a power of two ranks remains.
   const int rest = n - power;
   Piece partial{Buffer::kInput, 0};
   // Each result goes to a new place: the send of the old one need not have ended.
   const auto absorb = [&](int peer, bool peer_first) {
     const Piece arrived = builder.scratch(bytes), result = builder.scratch(bytes);
     builder.receive(peer, arrived, bytes);
-    // By position, on both sides alike: the same operands in the same order give the same bits.
+    // Both sides combine in the order of positions: the same operands in the same order give the same bits.
     if (peer_first) {
       builder.combine(result, arrived, partial, bytes);
     } else {

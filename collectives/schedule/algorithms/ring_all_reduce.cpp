@@ -23,7 +23,8 @@ Schedule build_ring_all_reduce(const RankMap& ranks, const Problem& problem, con
   const std::size_t largest = shard(0).count();
   const std::size_t pieces = pieces_of(largest, element, tuning.segment_bytes);
   const int next = ranks.at(p + 1), previous = ranks.at(p - 1);
-  // In place there is nowhere else to receive to; eight slots keep as many receives posted.
+  // In place, the output still holds the input, so pieces are received into scratch; eight slots keep up to
+  // eight receives posted.
   const std::size_t slot = in_place ? part_of({0, largest}, 0, pieces).count() * element : 0;
   ScratchRing incoming(builder, slot, std::min<std::size_t>(8, pieces * static_cast<std::size_t>(n - 1)));
 

@@ -8,8 +8,8 @@
 namespace tombolo::collectives {
 namespace {
 
-/// Partial sums of other ranks' parts pass through scratch. Groups of so many pieces go around together, so
-/// that scratch stays small.
+/// How many pieces go around the ring together. Partial sums of other ranks' parts pass through scratch,
+/// which groups of this size keep small.
 constexpr std::size_t kPiecesPerGroup = 16;
 
 Schedule build_ring_reduce_scatter(const RankMap& ranks, const Problem& problem, const Tuning& tuning,

@@ -63,8 +63,8 @@ class TwoLevel {
     return part_of(segment, static_cast<std::size_t>(member), members().size());
   }
 
-  /// Afterwards this rank's share of the segment is combined over its cluster; returns where that share lies,
-  /// as if the whole segment lay there.
+  /// Combines this rank's share of the segment over its cluster. Returns a piece behind which the sums lie:
+  /// that of the vector's element i is i elements after it.
   Piece reduce_inside(Interval segment, ScratchRing& slots) {
     const Interval own = share(segment, ranks_.index);
     for (std::size_t distance = 1; distance < members().size(); ++distance) {
@@ -130,7 +130,7 @@ class TwoLevel {
     if (problem_.average) builder_.divide(output(cut.begin), bytes(cut));
   }
 
-  /// Three clusters and more (and one): a ring over the owners of this cut.
+  /// Exchanges among three or more clusters (also correct for one): a ring over the owners of this cut.
   void ring(Interval cut, const std::vector<int>& owners, Piece source, ScratchRing& slots) {
     const int n = static_cast<int>(owners.size()), p = ranks_.cluster;
     const auto shard = [&](int where) {
@@ -180,8 +180,8 @@ class TwoLevel {
 };
 
 bool two_level_all_reduce_applies(const RankMap& ranks, const Problem&, const Tuning&) {
-  // Clusters are declared because what joins them is slower than what is inside. Where it is not, a ring puts
-  // no more than two levels do on any NIC.
+  // Clusters are declared because what joins them is slower than what is inside. Where it is not slower, a
+  // ring puts no more bytes on any NIC than two levels do.
   return ranks.clusters.size() > 1 && !ranks.uniform_links;
 }
 

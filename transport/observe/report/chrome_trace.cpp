@@ -12,7 +12,7 @@
 namespace tombolo::transport::report {
 namespace {
 
-/// Rows of one connection: itself, then sends, then receives.
+/// Rows of one connection: the first for itself, then those of its sends, then those of its receives.
 constexpr std::uint64_t kRowsPerConnection = 2048;
 constexpr std::uint64_t kFirstReceiveRow = 1024;
 
@@ -37,7 +37,8 @@ class Page {
     add(R"({{"ph":"M","name":"thread_sort_index","pid":{0},"tid":{1},"args":{{"sort_index":{1}}}}})",
         process_, row);
   }
-  /// Microseconds, with nanoseconds behind the point: as text, since a double has too few digits for both.
+  /// Microseconds with nanoseconds behind the decimal point. They are written as text, because a double has
+  /// too few digits for both.
   std::string at(TimePoint time) const { return micros(time.time_since_epoch() + offset_); }
   static std::string micros(Duration duration) {
     return fmt::format("{}.{:03}", duration.count() / 1000, duration.count() % 1000);
@@ -52,7 +53,7 @@ class Page {
   Duration offset_;
 };
 
-/// Messages that overlap go to different rows: each to the first that is free.
+/// Puts messages that overlap into different rows: each into the first that is free.
 class Rows {
  public:
   std::uint64_t row_for(TimePoint from, TimePoint to) {

@@ -8,9 +8,9 @@
 
 namespace tombolo::transport::report {
 
-/// One row per connection for its lifetime, stalls and streams' ends; and below it rows for its sends and its
-/// receives, as many as were in flight at once. Times are of the day, so that the files of several hosts fit
-/// together as well as their clocks do.
+/// Gives each connection one row for its lifetime, stalls, and streams that break and rejoin, and below it
+/// rows for its sends and its receives, as many as were in flight at once. Times are times of day, so that
+/// the files of several hosts line up as well as their clocks do.
 std::string to_chrome_trace(const Tracer& tracer, const Reporter& reporter);
 
 }  // namespace tombolo::transport::report

@@ -56,7 +56,8 @@ constexpr Family kFamilies[] = {
      &Totals::longest_round_trip_ns, true},
 };
 
-/// A label's value between quotes. Names may come from peers: what is no UTF-8 would spoil the whole page.
+/// Quotes a label's value. Names may come from peers, and text that is not UTF-8 would make the whole page
+/// invalid.
 std::string label(std::string_view value) {
   std::string text;
   for (char character : printable(value)) {
@@ -153,7 +154,7 @@ Json to_json(const MetersReading& reading, const Reporter& reporter) {
     Json one{
         {"transport", key.transport}, {"nic", key.local_nic}, {"peer_nic", key.peer_nic}, {"peer", key.peer}};
     for (const Family& family : kFamilies) {
-      // Under the name of the series, less what all of them begin and counters end with.
+      // The JSON name is the series' name without the prefix that all share and the suffix of counters.
       std::string_view name = family.name.substr(std::string_view("tombolo_").size());
       if (name.ends_with("_total")) name.remove_suffix(std::string_view("_total").size());
       const std::uint64_t value = sums.*family.value;

@@ -9,7 +9,7 @@
 
 namespace tombolo::transport::report {
 
-/// Whose meters they are.
+/// Names the process whose meters are reported.
 struct Reporter {
   std::string host;
   std::int64_t process = 0;
@@ -21,7 +21,7 @@ inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; 
 /// with the peers' NICs and not with connections.
 std::string to_prometheus(const MetersReading& reading, const Reporter& reporter);
 
-/// The sums of to_prometheus(), and every living connection with its streams.
+/// The sums of to_prometheus(), and every live connection with its streams.
 nlohmann::json to_json(const MetersReading& reading, const Reporter& reporter);
 
 }  // namespace tombolo::transport::report

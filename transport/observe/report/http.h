@@ -1,4 +1,4 @@
-// As much of HTTP/1.1 as answering a scrape takes. Pure functions; the bytes come from strangers.
+// The part of HTTP/1.1 that is needed to answer a scrape. Pure functions; the bytes come from strangers.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct HttpParse {
 /// Parses what has come so far. Header fields are skipped: none of them changes the answer.
 HttpParse parse_http_request(std::string_view bytes);
 
-/// A whole response, after which the connection is closed.
+/// A whole response. The connection is closed after it.
 std::string http_response(int status, std::string_view type, std::string_view body, bool head_only = false);
 
 }  // namespace tombolo::transport::report

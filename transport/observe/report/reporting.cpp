@@ -53,7 +53,7 @@ class Reporting {
     std::scoped_lock guard(lock_);
     if (started_) return;
     const std::string file = kMetricsFile.text(), trace = kTrace.text(), listen = kMetrics.text();
-    // Whatever is wrong with the values shows before anything runs.
+    // Wrong values are found here, before anything runs.
     ServerOptions options{Meters::of_process(), {host, getpid()}, listen, {}, std::chrono::seconds(10), log};
     if (!listen.empty()) parse_address(listen, kMetrics.name);
     if (!file.empty()) options.file = expand_pattern(file, host, kMetricsFile.name);
@@ -91,7 +91,7 @@ class Reporting {
   void write_trace() noexcept {
     if (tracer_ == nullptr) return;
     try {
-      // Beside it first, so that nobody finds half a trace.
+      // The trace is written to another file first and then renamed, so that no reader finds half of it.
       const std::string beside = fmt::format("{}.{}", trace_path_, owner_);
       std::ofstream out(beside);
       out << to_chrome_trace(*tracer_, reporter_);

@@ -1,4 +1,7 @@
-// What the environment wants reported of this process: one endpoint, one file of meters, one trace.
+// This folder makes what is counted and traced readable from outside the process: as Prometheus series and
+// JSON (exposition.h) over HTTP (server.h, http.h), in files, and as a timeline (chrome_trace.h).
+//
+// This file starts what the environment asks for: one endpoint, one file of meters, one trace.
 #pragma once
 
 #include <string>
@@ -10,19 +13,20 @@
 
 namespace tombolo::transport::report {
 
-/// Starts what TOMBOLO_METRICS, TOMBOLO_METRICS_FILE and TOMBOLO_TRACE ask for, the first time; files are
-/// written when the process ends (or the library is unloaded). A value that makes no sense throws
-/// kInvalidUsage; what the system refuses is a warning, since a job must not end for want of a port. `host`
-/// is the name to report as. Threads: any.
+/// Starts what TOMBOLO_METRICS, TOMBOLO_METRICS_FILE and TOMBOLO_TRACE ask for; only the first call does
+/// anything. The files are written when the process ends or the library is unloaded. A malformed value throws
+/// kInvalidUsage; what the system refuses is a warning, because a job must not end for want of a port. `host`
+/// is the name to report as. May be called from any thread.
 void start(const std::string& host, const Log& log);
 
-/// Null unless TOMBOLO_TRACE is set, and before start().
+/// The process's tracer; null unless TOMBOLO_TRACE is set, and before start().
 Tracer* tracer() noexcept;
 
-/// The port that the endpoint got; 0 without one.
+/// The port on which the endpoint listens; 0 without an endpoint.
 std::uint16_t port() noexcept;
 
-/// %h becomes the host, %p the process, %% a percent sign. Throws kInvalidUsage for others, naming `what`.
+/// Replaces %h by the host, %p by the process id and %% by a percent sign. Throws kInvalidUsage for any other
+/// letter, naming `what`.
 std::string expand_pattern(std::string_view pattern, const std::string& host, std::string_view what);
 
 const std::vector<const Parameter*>& parameters();

@@ -29,7 +29,8 @@ namespace {
 using asio::ip::tcp;
 using ErrorCode = asio::error_code;
 
-/// A scrape takes milliseconds; a client that needs longer would hold one of few places.
+/// A scrape takes milliseconds. A client that needs longer than this is cut off, because it holds one of few
+/// places.
 constexpr auto kScrapePatience = std::chrono::seconds(10);
 constexpr std::size_t kMostScrapes = 16;
 constexpr auto kScrapeAcceptPause = std::chrono::milliseconds(100);
@@ -45,7 +46,7 @@ std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-/// Everything of the server's thread.
+/// The state of the server's thread; only that thread uses it.
 struct Scrapes {
   const ServerOptions& options;
   std::size_t open = 0;
@@ -103,7 +104,8 @@ class Scrape : public std::enable_shared_from_this<Scrape> {
     return http_response(404, "text/plain", "there are /metrics and /json\n", request.head_only);
   }
 
-  /// Bytes that came and were not read would turn the close into a reset, which may overtake the answer.
+  /// Reads what is left before closing: unread bytes would turn the close into a reset, which may overtake
+  /// the answer.
   void finish() {
     ErrorCode ignored;
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
@@ -208,7 +210,7 @@ struct Server::State {
     acceptor->async_accept([this](ErrorCode error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) {
-        // No descriptors, say; that must not become a busy loop.
+        // Accepting fails when, say, descriptors have run out. Without a pause that would become a busy loop.
         pause.expires_after(kScrapeAcceptPause);
         pause.async_wait([this](ErrorCode stopped) {
           if (!stopped) accept();

@@ -18,11 +18,11 @@ struct Address {
   std::uint16_t first_port = 0, last_port = 0;
 };
 
-/// "9400", "0.0.0.0:9400", "[::]:9400-9407"; the address is 127.0.0.1 where none is given. Throws
+/// Parses "9400", "0.0.0.0:9400" or "[::]:9400-9407"; the address is 127.0.0.1 where none is given. Throws
 /// kInvalidUsage, naming `what`.
 Address parse_address(std::string_view text, std::string_view what);
 
-/// Writes the meters as JSON to the path: never half a file. Throws kSystem.
+/// Writes the meters as JSON to the path. A reader never sees half a file. Throws kSystem.
 void write_meters(const Meters& meters, const Reporter& reporter, const std::string& path);
 
 struct ServerOptions {
@@ -31,7 +31,7 @@ struct ServerOptions {
   std::string listen;  ///< as for parse_address(); empty: no endpoint
   std::string file;    ///< path; empty: none
   Duration every = std::chrono::seconds(10);
-  Log log;  ///< for what the constructor has to say; the thread itself writes to standard error
+  Log log;  ///< for the constructor's messages; the thread itself writes to standard error
 };
 
 /// The thread has every signal blocked, so that it takes none from the program.
