@@ -1,4 +1,4 @@
-#include "transport/tcp/crc32c.h"
+#include "base/crc32c.h"
 
 #include <array>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include <nmmintrin.h>
 #endif
 
-namespace tombolo::transport::tcp {
+namespace tombolo {
 namespace {
 
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // bit-reversed
@@ -101,4 +101,4 @@ std::uint32_t crc32c(std::span<const std::byte> data) noexcept {
   return crc32c_by_table(data);
 }
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo

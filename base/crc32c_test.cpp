@@ -1,4 +1,4 @@
-#include "transport/tcp/crc32c.h"
+#include "base/crc32c.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/randomized_test.h"
 
-namespace tombolo::transport::tcp {
+namespace tombolo {
 namespace {
 
 TEST(Crc32c, GivesThePublishedValues) {
@@ -32,4 +32,4 @@ TEST(Crc32c, IsTheSameByInstructionAndByTableForAnyLengthAndAlignment) {
 }
 
 }  // namespace
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace tombolo::transport::tcp {
+namespace tombolo {
 
 /// With the processor's instruction where it has one (some 20 GB/s), else by table.
 std::uint32_t crc32c(std::span<const std::byte> data) noexcept;
@@ -13,4 +13,4 @@ std::uint32_t crc32c(std::span<const std::byte> data) noexcept;
 /// The same by table only: tests check the other against it.
 std::uint32_t crc32c_by_table(std::span<const std::byte> data) noexcept;
 
-}  // namespace tombolo::transport::tcp
+}  // namespace tombolo
