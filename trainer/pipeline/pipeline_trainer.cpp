@@ -160,7 +160,7 @@ void PipelineTrainer::backward(int micro_batch) {
   transfers_->after_backward(micro_batch);
 }
 
-StepReport PipelineTrainer::step(int step, bool stop) {
+StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
   load_tokens(step);
@@ -177,25 +177,28 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   }
   transfers_->end_step();
 
-  // Over the replicas: the loss, and whether any rank wants to stop. Then over the stages: the same two, and
-  // the norm, which is equal on all replicas.
-  double sums[3] = {compute_->take_loss_sum(), stop ? 1.0 : 0.0, 0.0};
-  reducer_->finish(std::span(sums).first(2));
+  // Over the replicas: the loss, whether any rank wants to stop, and the votes. Then over the stages: the
+  // same, and the norm, which is equal on all replicas.
+  enum Sum { kLoss, kStop, kDurable, kFailed, kNorm, kSums };
+  double sums[kSums] = {compute_->take_loss_sum(), stop ? 1.0 : 0.0, static_cast<double>(votes.durable),
+                        static_cast<double>(votes.failed), 0.0};
+  reducer_->finish(std::span(sums).first(kNorm));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
-    sums[2] = compute_->gradient_square_sum();
+    sums[kNorm] = compute_->gradient_square_sum();
   }
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
-    pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
+    pipeline_->all_reduce(sums, sums, kSums, DataType::kFloat64, ReduceOp::kSum);
   }
 
   StepReport report;
   report.step = step;
   const double tokens = static_cast<double>(job_.parallel.global_batch) * job_.shape.context;
-  report.loss = sums[0] / tokens;
-  report.interrupted = sums[1] > 0;
-  report.gradient_norm = std::sqrt(sums[2]);
+  report.loss = sums[kLoss] / tokens;
+  report.interrupted = sums[kStop] > 0;
+  report.votes = {static_cast<int>(sums[kDurable]), static_cast<int>(sums[kFailed])};
+  report.gradient_norm = std::sqrt(sums[kNorm]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
     fail(Cause::kInvalidUsage,
          "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,

@@ -50,7 +50,8 @@ class Timeline {
 
   /// Sum over all steps.
   double seconds(Activity activity) const noexcept;
-  /// One entry per step, from step 0 on; empty unless keep_steps() was called before the first.
+  /// One entry per step made, which need not begin with step 0; empty unless keep_steps() was called before
+  /// the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces.
   Json events(int rank, const std::string& label) const;
