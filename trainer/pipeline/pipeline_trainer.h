@@ -25,6 +25,7 @@ namespace tombolo::trainer {
 struct Job {
   Shape shape;
   ParallelConfig parallel;
+  std::shared_ptr<const planner::Plan> plan;  ///< that all this comes from; null without one
   AdamW optimizer;
   std::string data;                                             ///< path of the training text
   std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path

@@ -1,9 +1,9 @@
 // The files that a training run leaves about itself: bytes per link, timeline, what was measured.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/pipeline/pipeline_trainer.h"
 #include "trainer/pipeline/timeline.h"
@@ -16,16 +16,18 @@ struct RunFacts {
   const PipelineTrainer& trainer;
   const Timeline& timeline;
   const std::vector<collectives::LinkTraffic>& before;  ///< what was sent before the first step
+  const std::vector<collectives::LinkTraffic>& after;   ///< and after the last
   const std::vector<double>& step_seconds;              ///< by step, on this rank
 };
 
-// Each is collective; rank 0 writes. Throws kSystem.
+// Each is collective, and returns the file's content on rank 0; null elsewhere. Writing is left to the
+// caller: on rank 0 it may take long, or fail, which the other ranks need not wait for.
 
 /// Payload bytes by pair of NICs, over all steps.
-void write_traffic(const std::string& path, const RunFacts& facts);
+Json traffic_file(const RunFacts& facts);
 /// Chrome trace events.
-void write_timeline(const std::string& path, const RunFacts& facts);
+Json timeline_file(const RunFacts& facts);
 /// planner::MeasuredRun; the timeline must have kept its steps, and at least one.
-void write_measured(const std::string& path, const RunFacts& facts);
+Json measured_file(const RunFacts& facts);
 
 }  // namespace tombolo::trainer
