@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
@@ -114,6 +116,20 @@ class ProgressLines {
   double since_ = 0;
 };
 
+/// `print`, until standard output fails: a run outlasts the disk or the pipe that takes its progress.
+template <typename Print>
+auto while_it_can(Print print, Log log) {
+  return [print = std::move(print), log = std::move(log), fine = true](const auto&... facts) mutable {
+    if (!fine) return;
+    try {
+      print(facts...);
+    } catch (const std::system_error& error) {
+      fine = false;
+      log.warning("progress: {}; training goes on without it", error.what());
+    }
+  };
+}
+
 void check_plan(const planner::Plan& plan, const std::string& path, const collectives::Communicator& world,
                 collectives::Routing routing) {
   const std::string warning = trainer::check_placement(plan, path, world.members(), routing);
@@ -138,10 +154,10 @@ int run_train(const trainer::TrainOptions& options) {
   }
   const bool rank_zero = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
-  hooks.started = print_start;
-  hooks.stepped = ProgressLines(options.steps);
-  hooks.stop_requested = [] { return stop_requested.load(); };
   hooks.log = train_log();
+  hooks.started = while_it_can(print_start, hooks.log);
+  hooks.stepped = while_it_can(ProgressLines(options.steps), hooks.log);
+  hooks.stop_requested = [] { return stop_requested.load(); };
   const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
   world.reset();
   for (const std::string& file : result.unwritten)

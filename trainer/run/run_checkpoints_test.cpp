@@ -226,9 +226,11 @@ TEST_F(RunCheckpointsTest, ACertainCheckpointMayBeAskedFor) {
   CheckpointOptions elsewhere;
   elsewhere.resume = checkpoint(9).string();
   EXPECT_EQ(start(elsewhere, 10, End::kFinished, job_.parallel).first_step, 9);
-  for (const auto& [path, words] : {std::pair{options_.folder, "step-STEP-ATTEMPT"},
-                                    std::pair{options_.folder + "/" + folder_name({7, 7}), "no rank sees"}})
+  const auto refused = [&](const std::string& path, const char* words) {
     expect_refusal([&] { start(resuming(path), 12, End::kFinished, job_.parallel); }, {path.c_str(), words});
+  };
+  refused(options_.folder, "step-STEP-ATTEMPT");
+  refused(options_.folder + "/" + folder_name({7, 7}), "no rank sees");
 }
 
 TEST_F(RunCheckpointsTest, AnotherModelsCheckpointsAreRefusedAndLeftAlone) {
