@@ -249,6 +249,15 @@ class Commands(Resuming):
         self.assertEqual([line[0] for line in self.lines("log")], list(range(made + 3)))
         self.assertIn(f"going on from step {made}: run/step-", self.said())
 
+    def test_a_launcher_passes_the_signal_on_and_waits(self):
+        process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--save", "model", "--steps", 1000000,
+                             "--pipeline", "2", ranks=2)
+        wait_until(lambda: self.count("log") >= 5, "5 steps")
+        process.send_signal(signal.SIGUSR1)
+        self.finish(process, 130)
+        self.assertEqual(self.checkpoints(), [self.count("log")])
+        self.assertTrue(os.path.getsize(self.path("model")) > 1024)
+
     def test_steps_are_those_of_the_whole_run(self):
         options = ("--checkpoint", "run", "--every", "4", "--log", "log")
         self.train(*options, "--steps", 8)

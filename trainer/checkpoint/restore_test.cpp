@@ -256,9 +256,11 @@ TEST_F(Restore, ShardsThatDoNotCoverTheModelAreRefusedByName) {
 }
 
 TEST_F(Restore, AFolderThatCannotBeReadIsNamedOnEveryRank) {
+  folder_.write("file", "");
+  EXPECT_TRUE(survey_checkpoints(root() + "/none", marked_shape(), nullptr).empty());
   const auto outcomes = collectives::test::run_ranks("AA", [&](Communicator& world) {
     try {
-      survey_checkpoints(world.rank() == 1 ? root() + "/none" : root(), marked_shape(), &world);
+      survey_checkpoints(world.rank() == 1 ? root() + "/file" : root(), marked_shape(), &world);
     } catch (const Error&) {
       world.finalize();
       throw;

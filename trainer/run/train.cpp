@@ -71,6 +71,9 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
   if (rank_zero && hooks.started) hooks.started(job, trainer.compute().memory());
 
+  if (rank_zero && checkpoints.first_step() > 0 && checkpoints.first_step() >= options.steps)
+    hooks.log.info("all {} steps have been made already", options.steps);
+
   TrainResult result;
   std::vector<double> step_seconds;
   int next_step = checkpoints.first_step();
