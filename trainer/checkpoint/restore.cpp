@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "trainer/checkpoint/patience.h"
 #include "trainer/checkpoint/shard.h"
 #include "trainer/checkpoint/stage_filler.h"
 
@@ -156,13 +157,16 @@ RestoreResult restore_checkpoint(const FoundCheckpoint& found, const std::string
   StageFiller filler(compute);
   RestoreResult result;
   {
-    const std::vector<ShardFile> shards = open_all(found, root);
+    std::vector<ShardFile> shards;
+    work_with_patience(world, [&] { shards = open_all(found, root); });
     const std::vector<ShardHeader> headers = headers_of(shards);
     const std::string missing = filler.missing(headers);
     result.read_directly = on_all(missing.empty(), world);
     if (result.read_directly || world == nullptr) {
       std::string fault = missing;
-      if (fault.empty()) fault = fault_of([&] { read_all(shards, filler); });
+      work_with_patience(world, [&] {
+        if (fault.empty()) fault = fault_of([&] { read_all(shards, filler); });
+      });
       result.faults = faults_of_all(fault, world);
       if (result.faults.empty()) result.data_position = headers.front().data_position;
       return result;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "collectives/engine/gather_texts.h"
+#include "trainer/checkpoint/patience.h"
 #include "trainer/checkpoint/shard.h"
 
 namespace tombolo::trainer {
@@ -155,7 +156,9 @@ std::vector<std::string> texts_of_ranks(const std::string& own, collectives::Com
 std::vector<FoundCheckpoint> survey_checkpoints(const std::string& root, const Shape& shape,
                                                 collectives::Communicator* world,
                                                 std::optional<CheckpointId> only) {
-  std::string own = look(root, shape, only).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string own;
+  work_with_patience(
+      world, [&] { own = look(root, shape, only).dump(-1, ' ', false, Json::error_handler_t::replace); });
   if (own.size() > kMostText)
     own = Json{{"error", fmt::format("checkpoint folder {}: too many checkpoints in it; remove some", root)}}
               .dump(-1, ' ', false, Json::error_handler_t::replace);
