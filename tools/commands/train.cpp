@@ -1,14 +1,20 @@
 // tombolo train: a GPT on the bytes of a file, by one rank or many.
 #include "trainer/run/train.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/log.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "collectives/engine/communicator.h"
 #include "collectives/rendezvous/bootstrap.h"
@@ -26,16 +32,28 @@ constexpr const char* kTrainHelp =
     "laid out by\n"
     "a plan or by --pipeline and --replicas. Every layout sees the same rows in the same step and reports "
     "the same\n"
-    "loss. With a plan, every rank must run on the host that the plan gives it. Checkpoints are llm.c's "
-    "(version 3, fp32).\n"
+    "loss. With a plan, every rank must run on the host that the plan gives it.\n"
+    "\n--init and --save are llm.c's checkpoints (version 3, fp32): the model alone. --checkpoint keeps all "
+    "that\n"
+    "a run needs to go on: every rank writes its part while training continues, into a folder that all share "
+    "or on\n"
+    "its host's own disk. --resume auto, or a checkpoint's folder, goes on from there in any layout, to "
+    "--steps in\n"
+    "all. A checkpoint that cannot be written is a warning; the next one is tried when it is due.\n"
     "\nExamples:\n"
     "  tombolo train --data book.txt --steps 200 --sample 300\n"
     "  tombolo train --data book.txt --init model.bin --save model.bin --log steps.jsonl\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --layers 8 --pipeline 2 --replicas 2\n"
+    "  tombolo train --data book.txt --steps 5000 --checkpoint run1 --every 500 --resume auto\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --plan plan.json --steps 30 --measured run.json\n"
-    "\nExit codes: 0 done, 1 failed, 2 bad options or files, 130 interrupted (after the step under way; "
-    "--save is\n"
-    "still written; while sampling after the byte under way). A second interrupt ends the process at once.";
+    "\nSIGINT, SIGTERM and SIGUSR1 (Slurm: --signal=USR1@120) end the run after the step under way, with a\n"
+    "checkpoint and --save; while sampling after the byte under way. A second SIGINT or SIGTERM ends the "
+    "process\n"
+    "at once.\n"
+    "\nExit codes: 0 done, with a warning where a log, a trace or another file beside the model could not "
+    "be\n"
+    "written; 1 failed, or the last checkpoint could not be written; 2 bad options or files; 130 "
+    "interrupted.";
 
 constexpr int kExitInterrupted = 130;
 
@@ -46,13 +64,28 @@ void on_signal(int) {
   stop_requested = true;
 }
 
-/// The first signal asks for a stop; the second has its default effect.
+/// The first signal asks for a stop; the second has its default effect, but for SIGUSR1: schedulers may send
+/// that one more than once.
 void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGUSR1, &action, nullptr);
+  // A file beyond `ulimit -f` is then a write that fails, like any other.
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);
+}
+
+/// One write per line, so that those of several ranks stay whole.
+Log train_log() {
+  return Log(LogLevel::kInfo, [](LogLevel level, std::string_view text) {
+    const bool plain = level == LogLevel::kInfo;
+    const std::string line = fmt::format("tombolo train: {}{}\n", plain ? "" : "warning: ", printable(text));
+    [[maybe_unused]] const auto wrote = ::write(STDERR_FILENO, line.data(), line.size());
+  });
 }
 
 void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
@@ -83,22 +116,35 @@ class ProgressLines {
   double since_ = 0;
 };
 
-void check_plan(const std::string& path, const collectives::Communicator& world,
+/// `print`, until standard output fails: a run outlasts the disk or the pipe that takes its progress.
+template <typename Print>
+auto while_it_can(Print print, Log log) {
+  return [print = std::move(print), log = std::move(log), fine = true](const auto&... facts) mutable {
+    if (!fine) return;
+    try {
+      print(facts...);
+    } catch (const std::system_error& error) {
+      fine = false;
+      log.warning("progress: {}; training goes on without it", error.what());
+    }
+  };
+}
+
+void check_plan(const planner::Plan& plan, const std::string& path, const collectives::Communicator& world,
                 collectives::Routing routing) {
-  const std::string warning =
-      trainer::check_placement(planner::Plan::load(path), path, world.members(), routing);
+  const std::string warning = trainer::check_placement(plan, path, world.members(), routing);
   if (!warning.empty() && world.rank() == 0) fmt::print(stderr, "tombolo train: warning: {}\n", warning);
 }
 
 int run_train(const trainer::TrainOptions& options) {
   catch_interrupts();
+  const trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
   std::unique_ptr<collectives::Communicator> world;
   if (collectives::Identity::from_environment().size > 1) {
-    trainer::resolve(options);  // refuses bad options before it waits for other ranks
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
     try {
-      if (!options.plan.empty()) check_plan(options.plan, *world, engine.routing);
+      if (job.plan) check_plan(*job.plan, options.plan, *world, engine.routing);
     } catch (const Error&) {
       // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
       // that this rank failed.
@@ -108,11 +154,14 @@ int run_train(const trainer::TrainOptions& options) {
   }
   const bool rank_zero = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
-  hooks.started = print_start;
-  hooks.stepped = ProgressLines(options.steps);
+  hooks.log = train_log();
+  hooks.started = while_it_can(print_start, hooks.log);
+  hooks.stepped = while_it_can(ProgressLines(options.steps), hooks.log);
   hooks.stop_requested = [] { return stop_requested.load(); };
-  const trainer::TrainResult result = trainer::train(options, world.get(), hooks);
+  const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
   world.reset();
+  for (const std::string& file : result.unwritten)
+    hooks.log.warning("trained to the end, but without this file: {}", file);
   if (!result.parameters.empty()) {
     const std::string sample =
         trainer::generate(result.shape, result.parameters, options.sample, hooks.stop_requested);
@@ -123,9 +172,30 @@ int run_train(const trainer::TrainOptions& options) {
       return kExitInterrupted;
     }
   }
+  if (!result.checkpointed) {  // every rank knows it, and one says it
+    if (rank_zero)
+      fmt::print(stderr, "tombolo train: the last state is in no checkpoint: see the warnings above\n");
+    return kExitFailed;
+  }
   if (!result.interrupted) return kExitOk;
   if (rank_zero) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
   return kExitInterrupted;
+}
+
+void add_checkpoint_options(CLI::App& app, trainer::CheckpointOptions& options) {
+  CLI::Option* folder =
+      app.add_option("--checkpoint", options.folder,
+                     "Folder for the run's checkpoints, which hold all that it needs to go on");
+  app.add_option("--every", options.every, "Steps from one checkpoint to the next")
+      ->needs(folder)
+      ->capture_default_str();
+  app.add_option("--keep", options.keep, "Whole checkpoints that are left; older ones are removed")
+      ->needs(folder)
+      ->capture_default_str();
+  app.add_option(
+      "--resume", options.resume,
+      "auto: from the newest whole checkpoint in --checkpoint, or from the start where there is none; "
+      "or a checkpoint's folder");
 }
 
 }  // namespace
@@ -144,7 +214,8 @@ void add_train(CommandLine& tombolo) {
   app.add_option("--context", options->context, "Tokens per row [128]");
   app.add_option("--vocabulary", options->vocabulary, "Tokens; a byte must be below it [256]");
   app.add_option("--batch", options->batch, "Rows per step, over all replicas [8]");
-  app.add_option("--steps", options->steps, "Steps to make")->capture_default_str();
+  app.add_option("--steps", options->steps, "Steps to make in all, those before --resume included")
+      ->capture_default_str();
   app.add_option("--lr", options->optimizer.learning_rate, "AdamW's learning rate")->capture_default_str();
   app.add_option("--warmup", options->optimizer.warmup, "Steps over which the rate rises to --lr")
       ->capture_default_str();
@@ -169,8 +240,12 @@ void add_train(CommandLine& tombolo) {
       "--bucket",
       [options](const std::string& text) { options->bucket_bytes = parse_size(text, "--bucket"); },
       "Gradients are reduced in pieces of at least this size [256K]");
-  app.add_option("--log", options->log, "JSON lines: step, loss, grad_norm, tokens_per_second, step_seconds");
-  app.add_option("--save", options->save, "Checkpoint to write at the end");
+  add_checkpoint_options(app, options->checkpoints);
+  app.add_option(
+      "--log", options->log,
+      "JSON lines: step, loss, grad_norm, tokens_per_second, step_seconds; on --resume those of the "
+      "steps before stay");
+  app.add_option("--save", options->save, "llm.c's checkpoint to write at the end");
   app.add_option("--timeline", options->timeline,
                  "Chrome trace of some steps, with every rank's compute and wait time");
   app.add_option("--timeline-first", options->timeline_first, "First step in the trace")

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -60,6 +61,15 @@ void write_all(const File& file, const std::string& path, const void* from, std:
     next += wrote;
     bytes -= static_cast<std::size_t>(wrote);
   }
+}
+
+/// What was renamed in the folder outlasts a power cut.
+void sync_folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  const File file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // Some network file systems refuse to sync a folder: their names are on the server already.
+  if (file.get() < 0 || (::fsync(file.get()) != 0 && errno != EINVAL))
+    fail_errno(errno, fmt::format("checkpoint {}: syncing its folder {}", path, folder));
 }
 
 Shape read_shape(const File& file, const std::string& path) {
@@ -134,6 +144,7 @@ void write_checkpoint(const std::string& path, const Shape& shape, std::span<con
   try {
     write_all(file, path, header.data(), kCheckpointHeaderBytes);
     write_all(file, path, all.data(), all.size_bytes());
+    if (::fsync(file.get()) != 0) fail_errno(errno, fmt::format("checkpoint {}: syncing", path));
     if (file.close() != 0) fail_errno(errno, fmt::format("checkpoint {}: closing", path));
     if (std::rename(temporary.c_str(), path.c_str()) != 0)
       fail_errno(errno, fmt::format("checkpoint {}: renaming {}", path, temporary));
@@ -141,6 +152,7 @@ void write_checkpoint(const std::string& path, const Shape& shape, std::span<con
     ::unlink(temporary.c_str());
     throw;
   }
+  sync_folder_of(path);
 }
 
 }  // namespace tombolo::trainer

@@ -24,8 +24,8 @@ Shape read_checkpoint_shape(const std::string& path);
 /// failed read.
 void read_checkpoint(const std::string& path, const StageParameters& parameters, std::span<float> arena);
 
-/// Writes all parameters (in checkpoint order) via a temporary file and rename. Throws kSystem; leaves no
-/// temporary file behind.
+/// Writes all parameters (in checkpoint order) via a temporary file and rename; when it returns they would
+/// outlast a power cut. Throws kSystem; leaves no temporary file behind.
 void write_checkpoint(const std::string& path, const Shape& shape, std::span<const float> all);
 
 }  // namespace tombolo::trainer

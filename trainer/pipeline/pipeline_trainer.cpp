@@ -164,7 +164,7 @@ void PipelineTrainer::backward(int micro_batch) {
   transfers_->after_backward(micro_batch);
 }
 
-StepReport PipelineTrainer::step(int step, bool stop) {
+StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
   load_tokens(step);
@@ -181,26 +181,29 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   }
   transfers_->end_step();
 
-  // The loss, and whether any rank wants to stop, are summed over the replicas. Then the same two and the
+  // The loss, whether any rank wants to stop, and the votes are summed over the replicas. Then the same and the
   // norm, which is equal on all replicas, are summed over the stages.
+  enum Sum { kLoss, kStop, kDurable, kFailed, kNorm, kSums };
   const double own_loss = compute_->take_loss_sum();
-  double sums[3] = {own_loss, stop ? 1.0 : 0.0, 0.0};
-  reducer_->finish(std::span(sums).first(2));
+  double sums[kSums] = {own_loss, stop ? 1.0 : 0.0, static_cast<double>(votes.durable),
+                        static_cast<double>(votes.failed), 0.0};
+  reducer_->finish(std::span(sums).first(kNorm));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
-    sums[2] = compute_->gradient_square_sum();
+    sums[kNorm] = compute_->gradient_square_sum();
   }
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
-    pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
+    pipeline_->all_reduce(sums, sums, kSums, DataType::kFloat64, ReduceOp::kSum);
   }
 
   StepReport report;
   report.step = step;
   const double tokens = static_cast<double>(job_.parallel.global_batch) * job_.shape.context;
-  report.loss = sums[0] / tokens;
-  report.interrupted = sums[1] > 0;
-  report.gradient_norm = std::sqrt(sums[2]);
+  report.loss = sums[kLoss] / tokens;
+  report.interrupted = sums[kStop] > 0;
+  report.votes = {static_cast<int>(sums[kDurable]), static_cast<int>(sums[kFailed])};
+  report.gradient_norm = std::sqrt(sums[kNorm]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
     fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
                     *compute_, world_);

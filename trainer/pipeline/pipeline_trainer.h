@@ -11,6 +11,7 @@
 
 #include "collectives/engine/communicator.h"
 #include "planner/model/schedule.h"
+#include "trainer/checkpoint/save_votes.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/model/text_file.h"
 #include "trainer/pipeline/gradient_reducer.h"
@@ -24,6 +25,7 @@ namespace tombolo::trainer {
 struct Job {
   Shape shape;
   ParallelConfig parallel;
+  std::shared_ptr<const planner::Plan> plan;  ///< that all this comes from; null without one
   AdamW optimizer;
   std::string data;                                             ///< path of the training text
   std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
@@ -40,6 +42,7 @@ struct StepReport {
   double seconds = 0;
   double tokens_per_second = 0;  ///< of all replicas
   bool interrupted = false;      ///< some rank asked to stop; the update was made
+  SaveVotes votes;               ///< of all ranks
 };
 
 /// Used by one thread at a time.
@@ -50,10 +53,11 @@ class PipelineTrainer {
   /// checkpoint of another shape.
   PipelineTrainer(const Job& job, collectives::Communicator* world, Timeline& timeline);
 
-  /// Collective: makes one optimizer step. Every rank gets the same report except for `seconds`. With `stop`
-  /// this rank asks all to stop. Throws what a communicator throws, and kInvalidUsage when the loss is no
-  /// longer a number.
-  StepReport step(int step, bool stop);
+  /// Collective: one optimizer step. Every rank gets the same report but for `seconds`. `stop`: this rank
+  /// asks all to stop. `votes`: this rank's, which the report holds added up over all. They travel with the
+  /// loss whether anybody votes or not, so that saving changes no bit of it. Throws what a communicator
+  /// throws, and kInvalidUsage when the loss is no longer a number.
+  StepReport step(int step, bool stop, const SaveVotes& votes = {});
 
   /// Collective: returns all parameters in a checkpoint's order on rank 0; elsewhere nothing.
   std::vector<float> gather();

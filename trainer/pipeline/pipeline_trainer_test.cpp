@@ -250,6 +250,26 @@ TEST_F(PipelineTraining, TheTimelineShowsEveryTransferByPeer) {
   }
 }
 
+TEST_F(PipelineTraining, VotesAreAddedUpOverAllRanksAndChangeNoBit) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
+  std::array<double, 2> losses{};
+  for (const bool voting : {false, true})
+    with_ranks(4, [&](Communicator& world) {
+      Timeline timeline(Clock::steady().now());
+      PipelineTrainer trainer(job, &world, timeline);
+      SaveVotes own;
+      if (voting) (world.rank() == 2 ? own.failed : own.durable) = 1;
+      const StepReport report = trainer.step(0, false, own);
+      EXPECT_EQ(report.votes.durable, voting ? 3 : 0);
+      EXPECT_EQ(report.votes.failed, voting ? 1 : 0);
+      EXPECT_FALSE(report.interrupted);
+      if (world.rank() == 0) losses[voting ? 1 : 0] = report.loss;
+      world.barrier();
+    });
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
   Job job = job_;
   job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);

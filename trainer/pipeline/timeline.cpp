@@ -35,14 +35,14 @@ void Timeline::set_step(int step) noexcept {
   const std::scoped_lock lock(mutex_);
   step_ = step;
   if (!keeps_steps_) return;
-  steps_.resize(static_cast<std::size_t>(step) + 1);
+  steps_.emplace_back();
   process_began_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void Timeline::end_step() {
   const std::scoped_lock lock(mutex_);
   if (!keeps_steps_) return;
-  StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+  StepSeconds& step = steps_.back();
   step.sending = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process_began_;
   for (const Activity computing : {Activity::kForward, Activity::kBackward, Activity::kUpdate})
     step.sending -= step.processor[static_cast<std::size_t>(computing)];
@@ -57,7 +57,7 @@ void Timeline::add(std::string_view name, Activity activity, int micro_batch, Ti
   const auto index = static_cast<std::size_t>(activity);
   seconds_[index] += took;
   if (keeps_steps_) {
-    StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+    StepSeconds& step = steps_.back();
     step.elapsed[index] += took;
     step.processor[index] += processor;
   }

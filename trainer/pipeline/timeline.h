@@ -68,7 +68,8 @@ class Timeline {
   double seconds(Activity activity) const noexcept;
   /// Seconds waited for transfers, by the other rank, over all steps.
   const std::map<int, double>& waits() const noexcept { return waits_; }
-  /// One entry per step, from step 0 on; empty unless keep_steps() was called before the first.
+  /// One entry per step made, which need not begin with step 0; empty unless keep_steps() was called before
+  /// the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces; transfers are
   /// asynchronous events, which viewers show in rows by name ("activation from rank 0").

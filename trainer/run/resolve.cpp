@@ -1,4 +1,6 @@
-// resolve(): makes one job from options, plan and checkpoint.
+// resolve(): makes one job of options, plan and checkpoint.
+#include <memory>
+
 #include "base/error.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/run/train.h"
@@ -22,11 +24,12 @@ Job resolve(const TrainOptions& options) {
   if (options.data.empty()) fail(Cause::kInvalidUsage, "--data names no file");
   if (options.steps < 0) fail(Cause::kInvalidUsage, "--steps {} is below 0", options.steps);
   if (options.threads < 1) fail(Cause::kInvalidUsage, "--threads {} is below 1", options.threads);
-  std::optional<planner::Plan> plan;
+  options.checkpoints.check();
+  std::shared_ptr<const planner::Plan> plan;
   if (!options.plan.empty()) {
     if (options.pipeline || options.replicas || options.micro_batch)
       fail(Cause::kInvalidUsage, "--plan already says what --pipeline, --replicas and --micro-batch would");
-    plan = planner::Plan::load(options.plan);
+    plan = std::make_shared<const planner::Plan>(planner::Plan::load(options.plan));
     try {
       to_shape(plan->job.model);
     } catch (const Error& error) {
@@ -44,6 +47,7 @@ Job resolve(const TrainOptions& options) {
   };
 
   Job job;
+  job.plan = plan;
   job.data = options.data;
   job.init = options.init;
   job.optimizer = options.optimizer;

@@ -47,6 +47,8 @@ TEST_F(Resolve, APlanDecidesModelBatchAndLayout) {
   EXPECT_EQ(job.parallel.micro_batches(), 2);
   EXPECT_EQ(job.parallel.stages[1].layers, 4);
   EXPECT_EQ(job.parallel.rank_at(0, 1), 2);
+  ASSERT_TRUE(job.plan);
+  EXPECT_EQ(job.plan->routing, "per-peer");
 }
 
 TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {

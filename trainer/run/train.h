@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/pipeline/pipeline_trainer.h"
 #include "trainer/run/generate.h"
+#include "trainer/run/run_checkpoints.h"
 
 namespace tombolo::trainer {
 
@@ -32,14 +34,16 @@ struct TrainOptions {
   std::optional<int> replicas;     ///< 1
   std::optional<int> micro_batch;  ///< 0: see even_parallel_config
   AdamW optimizer;
-  int steps = 100;
+  int steps = 100;  ///< in all, those before a resumption included
   int threads = 1;
   compute::Precision precision = compute::Precision::kFloat32;
   std::uint64_t bucket_bytes = 256 * 1024;
 
+  CheckpointOptions checkpoints;
+
   // Files that rank 0 writes; empty = none.
   std::string log;       ///< JSON lines, one per step, flushed
-  std::string save;      ///< checkpoint at the end (also after an interrupt)
+  std::string save;      ///< the model at the end (also after an interrupt), as llm.c has it
   std::string timeline;  ///< Chrome trace events
   int timeline_first = 1;
   int timeline_steps = 2;
@@ -49,28 +53,35 @@ struct TrainOptions {
   GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
 };
 
-/// Functions that the run calls, on rank 0 only except stop_requested.
+/// Called on rank 0 only, except stop_requested and log.
 struct TrainHooks {
-  std::function<void(const Job&, const StageMemory&)> started;  ///< once, before the first step
-  std::function<void(const StepReport&)> stepped;               ///< after every step
-  std::function<bool()> stop_requested;                         ///< on every rank, between steps
+  std::function<void(const Job&, const StageMemory&)> started;
+  std::function<void(const StepReport&)> stepped;
+  std::function<bool()> stop_requested;  ///< on every rank, between steps
+  Log log;
 };
 
 struct TrainResult {
   bool interrupted = false;
-  int steps = 0;  ///< steps that were made
-  /// On rank 0, where a sample is wanted and no interrupt came: the arguments for generate(). The caller
-  /// leaves the communicator first, so that no rank waits for the text.
+  int steps = 0;  ///< made by this start of the run
+  /// False where --checkpoint was given and the last state is in no checkpoint.
+  bool checkpointed = true;
+  /// Files beside the model that could not be written, or not to their end: on rank 0, each with the cause.
+  std::vector<std::string> unwritten;
+  /// On rank 0 where a sample is wanted and no interrupt came: what generate() takes. The caller leaves the
+  /// communicator first, so that no rank waits for the text.
   Shape shape;
   std::vector<float> parameters;
 };
 
-/// Makes every choice that the options leave open. Throws kInvalidUsage where options contradict each other,
-/// the plan or the checkpoint.
+/// Fills in every choice that the options leave open. Throws kInvalidUsage where options contradict each
+/// other, the plan or the checkpoint. Reads the files that they name.
 Job resolve(const TrainOptions& options);
 
-/// Runs the training. Collective over `world`; null means a single rank without sockets. Throws
-/// tombolo::Error.
-TrainResult train(const TrainOptions& options, collectives::Communicator* world, const TrainHooks& hooks);
+/// Collective over `world`; null = a single rank without sockets. `job` is resolve()'s. What is worth most
+/// comes first at the end: the checkpoint, then `save`, then the files about the run, which fail without
+/// ending it. Throws tombolo::Error.
+TrainResult train(const TrainOptions& options, const Job& job, collectives::Communicator* world,
+                  const TrainHooks& hooks);
 
 }  // namespace tombolo::trainer
