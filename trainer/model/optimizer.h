@@ -27,6 +27,7 @@ struct AdamWStep {
   float decay;       ///< 1 - learning rate x weight decay
   float rate;        ///< learning rate / (1 - beta1^t)
   float root_scale;  ///< 1 / sqrt(1 - beta2^t)
+  std::int64_t number;  ///< of the step, from 0: what random rounding depends on
 };
 
 /// The rate at `step` (from 0): learning_rate x min(1, (step + 1) / warmup).
