@@ -357,8 +357,7 @@ void StageOnDevice::refresh_copy(std::size_t begin, std::size_t count) const {
 }
 
 const Mark& StageOnDevice::final_from(std::size_t offset) const {
-  // The earliest block at or before the offset is the last that had to be done... of those that begin there,
-  // the one that begins latest: backward goes from the arena's end to its beginning.
+  // Backward goes from the arena's end to its beginning: what begins at or before the offset is done last.
   for (std::size_t layer = layer_done_.size(); layer-- > 0;)
     if (layout_.layer_begin(options_.first_layer + static_cast<int>(layer)) <= offset)
       return layer_done_[layer];
@@ -648,6 +647,13 @@ std::unique_ptr<StageCompute> make_cuda_stage(std::shared_ptr<Device> device, co
                                               const CudaStageOptions& cuda) {
   check_stage(options);
   return std::make_unique<StageOnDevice>(std::move(device), options, cuda);
+}
+
+StageFactory cuda_stages(std::function<std::shared_ptr<Device>()> open, const CudaStageOptions& cuda) {
+  return [open = std::move(open), cuda](const StageOptions& options) {
+    check_stage(options);
+    return make_cuda_stage(open(), options, cuda);
+  };
 }
 
 }  // namespace tombolo::trainer::cuda

@@ -1,6 +1,7 @@
 // trainer/cuda/ owns the CUDA back end: see device.h. This file: one pipeline stage on a device.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "trainer/cuda/device.h"
@@ -24,5 +25,8 @@ namespace tombolo::trainer::cuda {
 /// Throws kInvalidUsage for shapes out of range, and what the device throws.
 std::unique_ptr<StageCompute> make_cuda_stage(std::shared_ptr<Device> device, const StageOptions& options,
                                               const CudaStageOptions& cuda = {});
+
+/// The back end of devices that `open` opens: one for each stage.
+StageFactory cuda_stages(std::function<std::shared_ptr<Device>()> open, const CudaStageOptions& cuda = {});
 
 }  // namespace tombolo::trainer::cuda

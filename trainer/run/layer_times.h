@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/model.h"
 #include "trainer/model/stage_compute.h"
 
@@ -30,7 +31,8 @@ struct LayerTimesOptions {
   int rows = 1;
   /// Steps are run for about this long, and at least one after the warm-up.
   Duration budget = std::chrono::seconds(1);
-  int threads = 1;              ///< for matrix products
+  int threads = 1;                         ///< for matrix products
+  StageFactory make_stage = cpu_stages();  ///< what computes
   std::function<void()> ready;  ///< called once warm, so that several ranks can begin together; may be empty
 };
 

@@ -62,6 +62,7 @@ class StageOfKnownTimes final : public StageCompute {
 
   const StageParameters& layout() const noexcept override { return held_->layout(); }
   StageMemory memory() const noexcept override { return held_->memory(); }
+  std::string describe() const override { return held_->describe(); }
   void read_state(StageState state, std::size_t offset, std::span<float> to) const override {
     held_->read_state(state, offset, to);
   }
@@ -101,9 +102,9 @@ class StageOfKnownTimes final : public StageCompute {
     }
     take(embedding_backward);
   }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 1; }
-  void update(const AdamWStep&) noexcept override { take(update_time); }
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 1; }
+  void update(const AdamWStep&) override { take(update_time); }
 
  private:
   void take(Duration duration) {

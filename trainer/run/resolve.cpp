@@ -48,6 +48,9 @@ Job resolve(const TrainOptions& options) {
   job.optimizer = options.optimizer;
   job.threads = options.threads;
   job.precision = options.precision;
+  job.moments = options.moments;
+  job.recompute = options.recompute;
+  job.make_stage = options.make_stage;
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;
   shape.layers =

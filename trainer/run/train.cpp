@@ -70,7 +70,7 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
   if (!options.measured.empty()) timeline.keep_steps();
   PipelineTrainer trainer(job, world, timeline);
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
-  if (rank_zero && hooks.started) hooks.started(job, trainer.compute().memory());
+  if (rank_zero && hooks.started) hooks.started(job, trainer.compute());
 
   TrainResult result;
   std::vector<double> step_seconds;

@@ -34,6 +34,9 @@ struct TrainOptions {
   int steps = 100;
   int threads = 1;
   compute::Precision precision = compute::Precision::kFloat32;
+  compute::Precision moments = compute::Precision::kFloat32;
+  planner::Recompute recompute = planner::Recompute::kNone;
+  StageFactory make_stage = cpu_stages();  ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;
 
   // Files that rank 0 writes; empty = none.
@@ -50,7 +53,7 @@ struct TrainOptions {
 
 /// Called on rank 0 only, except stop_requested.
 struct TrainHooks {
-  std::function<void(const Job&, const StageMemory&)> started;
+  std::function<void(const Job&, const StageCompute&)> started;
   std::function<void(const StepReport&)> stepped;
   std::function<bool()> stop_requested;  ///< on every rank, between steps
 };
