@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "trainer/cpu/cpu_stage.h"
+#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -44,6 +46,20 @@ TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
   // At least 8 passes of 3 layers each were made; half of each part's samples took the median or longer.
   const double pass = times.layer.forward + times.layer.backward;
   EXPECT_LT(8 * 2 * pass / 2, whole);
+}
+
+TEST(LayerTimes, AreTakenOnAGpuToo) {
+  LayerTimesOptions options;
+  options.shape = timed_shape(8);
+  options.shape.context = 16;
+  options.budget = Duration(0);
+  options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
+  const LayerTimes times = time_layers(options);
+  EXPECT_GT(times.layer.forward, 0);
+  EXPECT_GT(times.layer.backward, 0);
+  // 16 boundaries; 4 statistics of norms, and one of the softmaxes of each of 2 heads, per token. Every piece
+  // is a multiple of 256 bytes.
+  EXPECT_EQ(times.layer.kept_bytes, 16 * 16 * 8 * sizeof(float) + 5 * 256);
 }
 
 /// A stage whose parts take known times, on a clock of its own; now and then a part is held up.
