@@ -49,7 +49,7 @@ Job resolve(const TrainOptions& options) {
   job.threads = options.threads;
   job.precision = options.precision;
   job.moments = options.moments;
-  job.recompute = options.recompute;
+  job.recompute = options.recompute.value_or(plan ? plan->job.recompute : planner::Recompute::kNone);
   job.make_stage = options.make_stage;
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;

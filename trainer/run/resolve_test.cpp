@@ -49,6 +49,12 @@ TEST_F(Resolve, APlanDecidesModelBatchAndLayout) {
   EXPECT_EQ(job.parallel.rank_at(0, 1), 2);
 }
 
+TEST_F(Resolve, RecomputationIsThePlansUnlessItIsAskedFor) {
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kNone);
+  options_.recompute = planner::Recompute::kFull;
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kFull);
+}
+
 TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
   options_.batch = 12;
   options_.layers = 6;

@@ -35,8 +35,8 @@ struct TrainOptions {
   int threads = 1;
   compute::Precision precision = compute::Precision::kFloat32;
   compute::Precision moments = compute::Precision::kFloat32;
-  planner::Recompute recompute = planner::Recompute::kNone;
-  StageFactory make_stage = cpu_stages();  ///< what computes, on this rank: see choose_back_end()
+  std::optional<planner::Recompute> recompute;  ///< the plan's; kNone
+  StageFactory make_stage = cpu_stages();       ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;
 
   // Files that rank 0 writes; empty = none.
