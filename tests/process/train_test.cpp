@@ -161,6 +161,29 @@ TEST_F(Train, BadFilesAndOptionsAreNamed) {
                  {"contradicts", "model"});
 }
 
+// Whatever this machine has, CUDA shows no GPU here.
+TEST_F(Train, WithoutAGpuCudaIsAnErrorAndAutoTakesTheCpuAndSaysWhy) {
+  const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
+  expect_failure(hidden + train("--steps 1 --device cuda"), 1, {"GPU 0 cannot be used"});
+  expect_failure(hidden + train("--steps 1 --device cuda --gpu 3"), 1, {"GPU 3 cannot be used"});
+  const Finished automatic = shell(hidden + train("--steps 1 --device auto"));
+  EXPECT_EQ(automatic.exit_code, 0) << automatic.output;
+  EXPECT_NE(automatic.output.find("device: CPU. GPU 0 cannot be used"), std::string::npos)
+      << automatic.output;
+  expect_failure(train("--steps 1 --moments bf16"), 1, {"moments in fp32 only"});
+}
+
+TEST_F(Train, RecomputationGivesTheSameBytes) {
+  for (const char* recompute : {"none", "selective", "full"})
+    ASSERT_EQ(shell(train(std::string("--steps 3 --micro-batch 4 --recompute ") + recompute + " --save " +
+                          path(recompute)))
+                  .exit_code,
+              0);
+  EXPECT_EQ(bytes("selective"), bytes("none"));
+  EXPECT_EQ(bytes("full"), bytes("none"));
+  EXPECT_GT(bytes("none").size(), 4096U);
+}
+
 // One plan for two ranks on the hosts of the Holmes setting, as tombolo plan writes it.
 class TrainWithAPlan : public Train {
  protected:

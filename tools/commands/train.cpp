@@ -20,14 +20,16 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
+#include "trainer/run/back_end.h"
 #include "trainer/run/placement_check.h"
 
 namespace tombolo::tools {
 namespace {
 
 constexpr const char* kTrainHelp =
-    "Trains a GPT-2-shaped model (on the CPU) on the raw bytes of a file. Alone it is one process without "
-    "any\n"
+    "Trains a GPT-2-shaped model, on the CPU or on a GPU, on the raw bytes of a file. Alone it is one "
+    "process "
+    "without any\n"
     "sockets; started by tombolo run, torchrun, srun or mpirun it is a pipeline of stages times replicas, "
     "laid out by\n"
     "a plan or by --pipeline and --replicas. Every layout sees the same rows in the same step and reports "
@@ -88,13 +90,24 @@ Log train_log() {
   });
 }
 
-void print_start(const trainer::Job& job, const trainer::StageMemory& memory) {
+struct TrainCommand {
+  trainer::TrainOptions train;
+  trainer::DeviceChoice device = trainer::DeviceChoice::kCpu;
+  std::optional<int> gpu;  ///< the rank's number on its host
+};
+
+void print_start(const trainer::Job& job, const trainer::StageCompute& compute,
+                 trainer::DeviceChoice device) {
+  const trainer::StageMemory memory = compute.memory();
   const auto total = memory.parameters + memory.gradients + memory.optimizer + memory.activations;
   fmt::print("{}: {} parameters; {} stages x {} replicas, batch {}, micro-batch {}; {} on this rank\n",
              job.shape.text(), trainer::parameter_count(job.shape), job.parallel.pipeline(),
              job.parallel.replicas, job.parallel.global_batch, job.parallel.micro_batch, format_size(total));
   constexpr double kProductSeconds = 0.01;
-  fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds, job.precision).text());
+  if (device == trainer::DeviceChoice::kCpu)
+    fmt::print("matrix products: {}\n", compute::measure_products(kProductSeconds, job.precision).text());
+  else
+    fmt::print("{}\n", compute.describe());
   std::fflush(stdout);
 }
 
@@ -136,11 +149,17 @@ void check_plan(const planner::Plan& plan, const std::string& path, const collec
   if (!warning.empty() && world.rank() == 0) fmt::print(stderr, "tombolo train: warning: {}\n", warning);
 }
 
-int run_train(const trainer::TrainOptions& options) {
+int run_train(const TrainCommand& command) {
   catch_interrupts();
+  trainer::TrainOptions options = command.train;
+  const auto identity = collectives::Identity::from_environment();
+  const trainer::BackEnd back_end =
+      trainer::choose_back_end(command.device, command.gpu.value_or(identity.local_rank));
+  options.make_stage = options.sample.make_stage = back_end.make_stage;
+  if (!back_end.note.empty() && identity.rank == 0) fmt::print("{}\n", back_end.note);
   const trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
   std::unique_ptr<collectives::Communicator> world;
-  if (collectives::Identity::from_environment().size > 1) {
+  if (identity.size > 1) {
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
     try {
@@ -155,7 +174,11 @@ int run_train(const trainer::TrainOptions& options) {
   const bool rank_zero = !world || world->rank() == 0;
   trainer::TrainHooks hooks;
   hooks.log = train_log();
-  hooks.started = while_it_can(print_start, hooks.log);
+  hooks.started = while_it_can(
+      [&](const trainer::Job& started, const trainer::StageCompute& compute) {
+        print_start(started, compute, back_end.device);
+      },
+      hooks.log);
   hooks.stepped = while_it_can(ProgressLines(options.steps), hooks.log);
   hooks.stop_requested = [] { return stop_requested.load(); };
   const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
@@ -201,9 +224,10 @@ void add_checkpoint_options(CLI::App& app, trainer::CheckpointOptions& options) 
 }  // namespace
 
 void add_train(CommandLine& tombolo) {
-  auto options = std::make_shared<trainer::TrainOptions>();
+  auto command = std::make_shared<TrainCommand>();
   CLI::App& app = tombolo.add("train", "Train a GPT on the bytes of a file", kTrainHelp,
-                              [options] { return run_train(*options); });
+                              [command] { return run_train(*command); });
+  const std::shared_ptr<trainer::TrainOptions> options(command, &command->train);
   app.add_option("--data", options->data, "Text to train on (any file; its bytes are the tokens)")
       ->required();
   app.add_option("--init", options->init, "random:SEED, or a checkpoint to start from")
@@ -231,11 +255,36 @@ void add_train(CommandLine& tombolo) {
   app.add_option("--threads", options->threads, "Threads per rank for matrix products")
       ->capture_default_str();
   app.add_option_function<std::string>(
-         "--dtype",
-         [options](const std::string& text) { options->precision = *compute::precision_from_name(text); },
-         "What matrix products take: fp32; or bf16, where the processor has AVX512_BF16. All else is fp32 "
-         "[fp32]")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+         "--device",
+         [command](const std::string& text) { command->device = *trainer::device_choice_from_name(text); },
+         "What computes: cpu, cuda (a GPU), or auto: a GPU where one works, else the CPU [cpu]")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+  app.add_option("--gpu", command->gpu,
+                 "Number of the GPU among those that CUDA shows [the rank's number on its host]")
+      ->check(CLI::NonNegativeNumber);
+  const auto add_precision = [&](const char* name, compute::Precision& precision, const char* help) {
+    app.add_option_function<std::string>(
+           name,
+           [command, &precision](const std::string& text) {
+             precision = *compute::precision_from_name(text);
+           },
+           help)
+        ->check(CLI::IsMember({"fp32", "bf16"}));
+  };
+  add_precision(
+      "--dtype", options->precision,
+      "On the CPU what matrix products take: fp32; or bf16, where the processor has AVX512_BF16; all "
+      "else is fp32. On a GPU what activations and products are: fp32 or bf16; sums, gradients of "
+      "parameters and the optimizer's parameters are fp32 [fp32]");
+  add_precision("--moments", options->moments,
+                "In which the optimizer's moments are kept: fp32; or bf16, on a GPU [fp32]");
+  app.add_option_function<std::string>(
+         "--recompute",
+         [options](const std::string& text) { options->recompute = *planner::recompute_from_name(text); },
+         "What backward computes again in place of keeping it: none; selective, the attention's weights; "
+         "full, "
+         "all of a block but its output [none]")
+      ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_option_function<std::string>(
       "--bucket",
       [options](const std::string& text) { options->bucket_bytes = parse_size(text, "--bucket"); },

@@ -29,9 +29,10 @@ cpu::AttentionShape attention_shape(const StageOptions& options) {
 /// What the forward pass keeps of one micro-batch for the backward pass.
 struct MicroBatchActivations {
   MicroBatchActivations(Carver& carver, const StageOptions& options, const StageParameters& parameters,
-                        const cpu::AttentionShape& shape) {
+                        const cpu::AttentionShape& shape, const cpu::LayerActivations& shared) {
     const std::size_t tokens = shape.rows * shape.context;
-    for (int layer = 0; layer < options.layers; ++layer) layers.emplace_back(carver, shape);
+    for (int layer = 0; layer < options.layers; ++layer)
+      layers.emplace_back(carver, shape, options.recompute, shared);
     if (!parameters.last()) return;
     normal = carver.take(tokens * shape.width());
     mean = carver.take(tokens);
@@ -48,8 +49,9 @@ struct Buffers {
           const cpu::AttentionShape& shape)
       : carver(base), scratch(carver, shape) {
     const std::size_t boundary = shape.rows * shape.context * shape.width();
+    const auto shared = cpu::LayerActivations::shared(carver, shape, options.recompute);
     for (int index = 0; index < options.in_flight; ++index)
-      activations.emplace_back(carver, options, parameters, shape);
+      activations.emplace_back(carver, options, parameters, shape, shared);
     for (int index = 0; index <= options.in_flight; ++index) inputs.push_back(carver.take(boundary));
     for (int index = 0; index < StageCompute::kGradientBuffers && options.training; ++index)
       gradients.push_back(carver.take(boundary));
@@ -88,6 +90,7 @@ class StageOnCpu final : public CpuStage {
   StageMemory memory() const noexcept override {
     return {parameters_.bytes(), gradients_.bytes(), moments_.bytes(), activations_.bytes()};
   }
+  std::string describe() const override { return fmt::format("CPU, {} kernels", kernels_.name); }
   std::span<float> parameters() noexcept override { return parameters_.all().first(layout_.size()); }
   std::span<float> gradients() noexcept override {
     return options_.training ? gradients_.all().first(layout_.size()) : std::span<float>{};
@@ -144,6 +147,8 @@ class StageOnCpu final : public CpuStage {
     if (layout_.last()) head_backward(kept, gradient);
     for (std::size_t layer = kept.layers.size(); layer-- > 0;) {
       const float* in = layer > 0 ? kept.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
+      cpu::layer_recompute(kept.layers[layer], in, weights_[layer], shape_, kernels_, multiply_,
+                           options_.recompute);
       cpu::layer_backward(gradient, weight_gradients_[layer], kept.layers[layer], in, weights_[layer],
                           buffers_.scratch, shape_, kernels_, multiply_);
       if (gradients_final)
@@ -164,9 +169,9 @@ class StageOnCpu final : public CpuStage {
     return {of(buffers_.activations, micro_batch).scores + token * vocabulary, vocabulary};
   }
 
-  void clear_gradients() noexcept override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
+  void clear_gradients() override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
 
-  double gradient_square_sum() const noexcept override {
+  double gradient_square_sum() const override {
     double total = 0;
     for (const Slice& slice : layout_.slices())
       if (!layout_.is_copy(slice))
@@ -174,7 +179,7 @@ class StageOnCpu final : public CpuStage {
     return total;
   }
 
-  void update(const AdamWStep& step) noexcept override {
+  void update(const AdamWStep& step) override {
     for (const Slice& slice : layout_.slices())
       kernels_.adamw(parameters_.data() + slice.offset, gradients_.data() + slice.offset,
                      moments_.data() + slice.offset, moments_.data() + layout_.size() + slice.offset,
@@ -242,11 +247,18 @@ class StageOnCpu final : public CpuStage {
 std::unique_ptr<CpuStage> make_cpu_stage(const StageOptions& options) {
   options.shape.check();
   compute::check_precision(options.precision);
+  if (options.moments != compute::Precision::kFloat32)
+    fail(Cause::kUnsupported, "the CPU keeps the optimizer's moments in fp32 only, not in {}",
+         compute::precision_name(options.moments));
   if (options.rows < 1 || options.in_flight < 1 || options.layers < 1 || options.first_layer < 0 ||
       options.first_layer + options.layers > options.shape.layers || options.threads < 1)
     fail(Cause::kInvalidUsage, "stage: {} rows, {} in flight, layers {}+{} of {}, {} threads", options.rows,
          options.in_flight, options.first_layer, options.layers, options.shape.layers, options.threads);
   return std::make_unique<StageOnCpu>(options);
+}
+
+StageFactory cpu_stages() {
+  return [](const StageOptions& options) { return make_cpu_stage(options); };
 }
 
 }  // namespace tombolo::trainer

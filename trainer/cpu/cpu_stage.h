@@ -16,7 +16,11 @@ class CpuStage : public StageCompute {
   virtual std::span<float> gradients() noexcept = 0;
 };
 
-/// Throws kInvalidUsage for shapes out of range, kSystem when memory does not suffice (naming how much).
+/// Throws kInvalidUsage for shapes out of range, kUnsupported for a precision that this processor or the CPU
+/// back end lacks, kSystem when memory does not suffice (naming how much).
 std::unique_ptr<CpuStage> make_cpu_stage(const StageOptions& options);
+
+/// The CPU's back end.
+StageFactory cpu_stages();
 
 }  // namespace tombolo::trainer

@@ -171,6 +171,45 @@ TEST(CpuStage, TwoStagesComputeWhatOneComputes) {
                 whole->gradients()[shared.offset + at], 1e-6);
 }
 
+TEST(CpuStage, RecomputationChangesNoBitAndKeepsLess) {
+  const Shape shape = small_shape(3, 24, 3, 40);
+  const auto tokens = random_tokens(2 * 40, shape.vocabulary, 1);
+  const auto targets = random_tokens(2 * 40, shape.vocabulary, 2);
+  const auto gradients_with = [&](planner::Recompute recompute, std::size_t* activations) {
+    StageOptions options = whole_model(shape, 2);
+    options.in_flight = 2;
+    options.recompute = recompute;
+    auto stage = make_cpu_stage(options);
+    initialize_widely(shape, *stage);
+    // The second micro-batch goes through what is shared before the first one's backward.
+    stage->forward(0, tokens, targets, {});
+    stage->forward(1, targets, tokens, {});
+    stage->backward(0, tokens, {}, {});
+    stage->backward(1, targets, {}, {});
+    *activations = stage->memory().activations;
+    return std::vector<float>(stage->gradients().begin(), stage->gradients().end());
+  };
+  std::size_t none = 0, selective = 0, full = 0;
+  const std::vector<float> expected = gradients_with(planner::Recompute::kNone, &none);
+  EXPECT_EQ(gradients_with(planner::Recompute::kSelective, &selective), expected);
+  EXPECT_EQ(gradients_with(planner::Recompute::kFull, &full), expected);
+  // Of 2 x 3 sets of attention weights one is left.
+  EXPECT_EQ(none - selective, 5 * 2 * 3 * 40 * 40 * sizeof(float));
+  EXPECT_LT(full, selective);
+}
+
+TEST(CpuStage, MomentsInBfloat16AreRefused) {
+  StageOptions options = whole_model(small_shape(), 1);
+  options.moments = compute::Precision::kBfloat16;
+  try {
+    make_cpu_stage(options);
+    FAIL() << "moments in bf16 were accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_NE(std::string(error.what()).find("moments in fp32 only"), std::string::npos);
+  }
+}
+
 TEST(CpuStage, BackwardAnnouncesGradientsFromTheEndOfTheArenaToItsBeginning) {
   const Shape shape = small_shape();
   const auto tokens = random_tokens(9, shape.vocabulary, 1);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "trainer/cuda/operation.h"
 
 namespace tombolo::trainer::cuda {
@@ -22,6 +23,9 @@ enum class Stream {
 };
 inline constexpr int kStreams = 3;
 
+/// A device that has not done what it was told after this long is taken for hung.
+inline constexpr Duration kDeviceDeadline = std::chrono::seconds(60);
+
 struct Event {
   int index = -1;
 };
@@ -30,8 +34,9 @@ struct Graph {
 };
 
 /// What is put on a stream is done later; the host learns by done() and synchronize(). One thread at a time
-/// puts work on one stream; different threads may use different streams. Failures throw Error naming the
-/// operation, its shape, the device and CUDA's error; out of memory says what was asked and what is free.
+/// puts work on one stream; different threads may use different streams, and any thread may call done() and
+/// synchronize(). Failures throw Error naming the operation, its shape, the device and CUDA's error; out of
+/// memory says what was asked and what is free.
 class Device {
  public:
   virtual ~Device() = default;

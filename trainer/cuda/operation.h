@@ -30,6 +30,7 @@ struct Embed {
   Values out, token_embedding, position_embedding;
   const std::int32_t* tokens;
   std::size_t count, context, width;
+  std::size_t vocabulary;  ///< rows of token_embedding
 };
 
 /// token_gradient[tokens[i]] += gradient[i]; position_gradient[i mod context] += gradient[i]. In the order of
@@ -41,10 +42,12 @@ struct EmbedBackward {
   Values gradient;
   const std::int32_t *tokens, *order, *runs;
   std::size_t count, context, width;
+  std::size_t vocabulary;  ///< rows of token_gradient
 };
 
-/// sum = x + residual (where residual is given; else sum is x and not written);
-/// out = (sum - mean) inverse weight + bias, with mean and inverse deviation (epsilon 1e-5) per row.
+/// sum = x + residual, rounded to what is stored (where residual is given; else sum is x and not written);
+/// out = (sum - mean) inverse weight + bias, with mean and inverse deviation (epsilon 1e-5) per row. All that
+/// follows the sum takes the rounded one, so that a norm computed again from `sum` gives the same bits.
 struct Norm {
   Values out, sum, x, residual, weight, bias;
   float *mean, *inverse;  ///< one per row, kept for backward
@@ -59,6 +62,9 @@ struct NormBackward {
   float* scratch;  ///< norm_backward_scratch(width) floats
   std::size_t rows, width;
 };
+/// Rows are summed in at most this many parts before the parts are.
+inline constexpr std::size_t kNormParts = 256;
+/// 2 x kNormParts x width: of each part, the two gradients.
 std::size_t norm_backward_scratch(std::size_t width) noexcept;
 
 enum class Epilogue {
@@ -74,7 +80,7 @@ enum class Epilogue {
 struct Product {
   Values out, a, b;
   bool a_transposed = false, b_transposed = false;
-  bool accumulate = false;  ///< only with kNone and kSumOfA
+  bool accumulate = false;  ///< only with kNone, kBias and kSumOfA
   std::size_t m, n, k;
   Epilogue epilogue = Epilogue::kNone;
   Values vector, auxiliary;  ///< as the epilogue says; auxiliary is m x n
@@ -134,7 +140,8 @@ struct Range {
 
 /// The optimizer's step (see AdamWStep) over the ranges, which are in the device's memory. `step` is in the
 /// device's memory too, so that a graph finds new constants each time. Moments in bf16 are rounded up or down
-/// at random, by a hash of element and step number. `copy` is what products read; null in fp32.
+/// at random, by rounding_bits() of element and step number (rounding.h). `copy` is what products read; null
+/// in fp32.
 struct AdamWUpdate {
   float* parameters;
   Values copy, first_moment, second_moment;
@@ -142,6 +149,7 @@ struct AdamWUpdate {
   const Range* ranges;
   std::size_t range_count;
   std::size_t largest;  ///< the largest range's count
+  std::size_t size;     ///< of the arenas, in floats; the ranges lie inside
   const AdamWStep* step;
   const std::int64_t* step_number;
 };
@@ -164,7 +172,8 @@ struct Access {
   std::size_t bytes;
   bool reads, writes;
 };
-/// Everything that it touches, beside AdamWUpdate's arenas outside its ranges.
+/// Everything that it touches; of embeddings and of AdamWUpdate's arenas all, whichever rows and ranges it
+/// is.
 std::vector<Access> accesses(const Operation& operation);
 
 }  // namespace tombolo::trainer::cuda

@@ -43,6 +43,7 @@ AdamWStep adamw_step(const AdamW& options, std::int64_t step, double gradient_no
   result.epsilon = static_cast<float>(options.epsilon);
   result.decay = static_cast<float>(1.0 - rate * options.weight_decay);
   result.rate = static_cast<float>(rate / (1.0 - std::pow(options.beta1, count)));
+  result.number = step;
   result.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, count)));
   return result;
 }

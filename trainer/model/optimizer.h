@@ -24,9 +24,10 @@ struct AdamW {
 struct AdamWStep {
   float gradient_scale;  ///< s: brings the norm down to clip
   float beta1, beta2, epsilon;
-  float decay;       ///< 1 - learning rate x weight decay
-  float rate;        ///< learning rate / (1 - beta1^t)
-  float root_scale;  ///< 1 / sqrt(1 - beta2^t)
+  float decay;          ///< 1 - learning rate x weight decay
+  float rate;           ///< learning rate / (1 - beta1^t)
+  float root_scale;     ///< 1 / sqrt(1 - beta2^t)
+  std::int64_t number;  ///< of the step, from 0: what random rounding depends on
 };
 
 /// The learning rate at `step` (from 0): learning_rate x min(1, (step + 1) / warmup).

@@ -1,5 +1,5 @@
 // The interface that a device's back end implements: the computation of one pipeline stage. Schedule,
-// transfers, gradient reduction and logs know only this; trainer/cpu/ implements it.
+// transfers, gradient reduction and logs know only this; trainer/cpu/ and trainer/cuda/ implement it.
 //
 // trainer/model/ owns what is the same on every device: the model's shape and tensors, where a stage's
 // parameters lie, checkpoints, the training text and the optimizer's arithmetic.
@@ -9,9 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "compute/precision.h"
+#include "planner/model/job.h"
 #include "trainer/model/model.h"
 #include "trainer/model/optimizer.h"
 #include "trainer/model/stage_parameters.h"
@@ -26,10 +29,19 @@ struct StageOptions {
   int in_flight = 1;      ///< micro-batches whose activations are held at once
   double loss_scale = 1;  ///< multiplies every token's gradient: 1 / (global batch x context)
   int threads = 1;        ///< for matrix products
-  /// The precision of the linear layers' products. Parameters, gradients, moments and everything else are
-  /// fp32.
+  /// On the CPU of the operands of the linear layers' products; on a GPU of activations and of the parameters
+  /// that products read. Gradients of parameters, and the parameters that the optimizer changes, are fp32.
   compute::Precision precision = compute::Precision::kFloat32;
+  /// In which the optimizer's moments are stored.
+  compute::Precision moments = compute::Precision::kFloat32;
+  /// What of a block's activations backward computes again in place of keeping it.
+  planner::Recompute recompute = planner::Recompute::kNone;
   bool training = true;  ///< false: no gradients, no optimizer state, forward only
+  /// False where nobody will call gradients_to_host().
+  bool exchanges_gradients = true;
+  /// True to take times: `progress` is called once after each block, when the device has done it, and every
+  /// member waits for the device. The CPU does so always.
+  bool wait_per_layer = false;
 };
 
 struct StageMemory {
@@ -57,6 +69,8 @@ class StageCompute {
 
   virtual const StageParameters& layout() const noexcept = 0;
   virtual StageMemory memory() const noexcept = 0;
+  /// What computes, and where its memory is planned, a table of what that is taken for: one or more lines.
+  virtual std::string describe() const = 0;
 
   /// Copies out of or into the state, `offset` floats from the start of the arena; waits for the device.
   /// Throws kInternal beyond the arena's end, and for moments of a stage that does not train.
@@ -82,7 +96,9 @@ class StageCompute {
   static constexpr int kGradientBuffers = 3;
 
   /// `tokens` (first stage) and `targets` (last stage) are rows x context. At most in_flight micro-batches
-  /// may wait for backward. Returns once output() is there, on the last stage possibly before that.
+  /// may wait for backward. Returns once output() is there, on the last stage possibly before that. With
+  /// targets a stage that trains may add the output projection's gradient here already, so gradients are
+  /// cleared before the first forward of a step.
   virtual void forward(int micro_batch, std::span<const std::int32_t> tokens,
                        std::span<const std::int32_t> targets, const Progress& progress) = 0;
   /// The sum of the losses (natural logarithm) of the tokens that forward has seen since the last call; 0 on
@@ -96,11 +112,15 @@ class StageCompute {
   /// pass without targets. Waits for the device; valid until the next call.
   virtual std::span<const float> scores(int micro_batch, int row, int position) = 0;
 
-  virtual void clear_gradients() noexcept = 0;
+  virtual void clear_gradients() = 0;
   /// Sum of squares of this stage's gradients, without copies of tensors that another stage owns. Waits for
   /// the device.
-  virtual double gradient_square_sum() const noexcept = 0;
-  virtual void update(const AdamWStep& step) noexcept = 0;
+  virtual double gradient_square_sum() const = 0;
+  virtual void update(const AdamWStep& step) = 0;
 };
+
+/// Makes the stages of a back end. Throws as it does: kInvalidUsage for shapes out of range, kUnsupported for
+/// what the back end cannot do, kSystem where memory does not suffice.
+using StageFactory = std::function<std::unique_ptr<StageCompute>(const StageOptions&)>;
 
 }  // namespace tombolo::trainer

@@ -38,6 +38,7 @@ class GradientsOnly final : public StageCompute {
   void gradients_from_host(const Bucket& /*bucket*/) override {}
 
   StageMemory memory() const noexcept override { return {}; }
+  std::string describe() const override { return "gradients"; }
   void read_state(StageState, std::size_t, std::span<float>) const override {}
   void write_state(StageState, std::size_t, std::span<const float>) override {}
   std::span<std::byte> input(int) noexcept override { return {}; }
@@ -47,9 +48,9 @@ class GradientsOnly final : public StageCompute {
   double take_loss_sum() override { return 0; }
   void backward(int, std::span<const std::int32_t>, const Progress&, const GradientsFinal&) override {}
   std::span<const float> scores(int, int, int) override { return {}; }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 0; }
-  void update(const AdamWStep&) noexcept override {}
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 0; }
+  void update(const AdamWStep&) override {}
 
  private:
   StageParameters layout_;

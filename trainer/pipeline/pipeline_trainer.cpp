@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/checkpoint.h"
 #include "trainer/model/initial_values.h"
 #include "trainer/pipeline/divergence.h"
@@ -47,6 +46,9 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
   options.loss_scale = 1.0 / (static_cast<double>(job.parallel.global_batch) * job.shape.context);
   options.threads = job.threads;
   options.precision = job.precision;
+  options.moments = job.moments;
+  options.recompute = job.recompute;
+  options.exchanges_gradients = job.parallel.replicas > 1 || job.parallel.pipeline() > 1;
   return options;
 }
 
@@ -69,6 +71,19 @@ void fill_parameters(const Job& job, StageCompute& compute) {
          job.init);
   initialize(job.shape, seed, compute.layout(), arena);
   compute.write_state(StageState::kParameters, 0, arena);
+}
+
+/// What stages pass to each other must have one format: bf16 between GPUs that compute in it, else fp32.
+void check_boundaries(Communicator& pipeline, StageCompute& compute) {
+  const double bytes =
+      static_cast<double>(std::max(compute.input(0).size_bytes(), compute.output(0).size_bytes()));
+  double largest_and_smallest[2] = {bytes, -bytes};
+  pipeline.all_reduce(largest_and_smallest, largest_and_smallest, 2, DataType::kFloat64, ReduceOp::kMax);
+  if (largest_and_smallest[0] != -largest_and_smallest[1])
+    fail(Cause::kInvalidUsage,
+         "stages pass boundaries of {:.0f} and of {:.0f} bytes (here {:.0f}): with bf16 all of them must "
+         "compute on GPUs, or all on CPUs",
+         -largest_and_smallest[1], largest_and_smallest[0], bytes);
 }
 
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
@@ -98,11 +113,12 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
                                                   job.parallel.micro_batches())),
       text_(job.data, job.shape.context),
-      compute_(make_cpu_stage(stage_options(job, coordinates_))) {
+      compute_(job.make_stage(stage_options(job, coordinates_))) {
   fill_parameters(job, *compute_);
   const int stages = job.parallel.pipeline();
   if (world_ != nullptr) {
     if (stages > 1) pipeline_ = world_->split(coordinates_.replica, coordinates_.stage);
+    if (pipeline_) check_boundaries(*pipeline_, *compute_);
     if (job.parallel.replicas > 1) data_ = world_->split(coordinates_.stage, coordinates_.replica);
     const bool end = coordinates_.stage == 0 || coordinates_.stage == stages - 1;
     if (stages > 1) tied_ = world_->split(end ? coordinates_.replica : -1, coordinates_.stage);

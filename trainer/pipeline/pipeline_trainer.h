@@ -12,6 +12,7 @@
 #include "collectives/engine/communicator.h"
 #include "planner/model/schedule.h"
 #include "trainer/checkpoint/save_votes.h"
+#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/model/text_file.h"
 #include "trainer/pipeline/gradient_reducer.h"
@@ -21,7 +22,7 @@
 
 namespace tombolo::trainer {
 
-/// What to train and how; equal on every rank.
+/// What to train and how; equal on every rank but for make_stage.
 struct Job {
   Shape shape;
   ParallelConfig parallel;
@@ -30,7 +31,12 @@ struct Job {
   std::string data;                                             ///< path of the training text
   std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
   int threads = 1;                                              ///< for matrix products, per rank
-  compute::Precision precision = compute::Precision::kFloat32;  ///< of matrix products
+  compute::Precision precision = compute::Precision::kFloat32;  ///< see StageOptions
+  compute::Precision moments = compute::Precision::kFloat32;    ///< see StageOptions
+  planner::Recompute recompute = planner::Recompute::kNone;
+  /// What computes, on this rank: the one member that may differ from rank to rank, as long as all pass
+  /// boundaries in one format.
+  StageFactory make_stage = cpu_stages();
   /// Gradients are reduced in pieces of at least this many bytes.
   std::size_t bucket_bytes = 256 * 1024;
 };
@@ -49,8 +55,8 @@ struct StepReport {
 class PipelineTrainer {
  public:
   /// Collective. `world` has parallel.ranks() members and outlives the object; null stands for a single rank
-  /// and no sockets. Throws kInvalidUsage for a job of another number of ranks, unusable data, or a
-  /// checkpoint of another shape.
+  /// and no sockets. Throws kInvalidUsage for a job of another number of ranks, unusable data, a checkpoint
+  /// of another shape, or stages that pass boundaries in different formats; and what make_stage throws.
   PipelineTrainer(const Job& job, collectives::Communicator* world, Timeline& timeline);
 
   /// Collective: one optimizer step. Every rank gets the same report but for `seconds`. `stop`: this rank

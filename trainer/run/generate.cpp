@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/cpu/cpu_stage.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -38,10 +37,12 @@ std::string generate(const Shape& shape, std::span<const float> parameters, cons
   stage.layers = shape.layers;
   stage.threads = options.threads;
   stage.training = false;
-  const auto compute = make_cpu_stage(stage);
+  const auto compute = options.make_stage(stage);
+  std::vector<float> arena(compute->layout().size());
   for (const Slice& slice : compute->layout().slices())
     std::ranges::copy(parameters.subspan(slice.position, slice.elements),
-                      compute->parameters().begin() + static_cast<std::ptrdiff_t>(slice.offset));
+                      arena.begin() + static_cast<std::ptrdiff_t>(slice.offset));
+  compute->write_state(StageState::kParameters, 0, arena);
 
   std::mt19937_64 random(options.seed);
   std::string text = options.prompt;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/model.h"
 
 namespace tombolo::trainer {
@@ -16,6 +17,7 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
   std::string prompt = "\n";  ///< not part of the result; at least one byte
   int threads = 1;
+  StageFactory make_stage = cpu_stages();  ///< what computes
 };
 
 /// `parameters` is the whole model in a checkpoint's order. The same arguments give the same text. Calls

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -45,6 +47,13 @@ TEST(Generate, TheSeedDecidesAndTemperatureSpreads) {
   EXPECT_EQ(generate(model.shape, model.parameters, options), first);
   options.seed = 2;
   EXPECT_NE(generate(model.shape, model.parameters, options), first);
+}
+
+TEST(Generate, AGpuWritesWhatTheCpuWrites) {
+  const Echo model;
+  GenerateOptions options{.bytes = 9, .temperature = 0, .prompt = "a"};
+  options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
+  EXPECT_EQ(generate(model.shape, model.parameters, options), "bbbbbbbbb");
 }
 
 TEST(Generate, AStopIsHeededBeforeEveryByte) {

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "trainer/cpu/cpu_stage.h"
+#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -46,6 +48,20 @@ TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
   EXPECT_LT(8 * 2 * pass / 2, whole);
 }
 
+TEST(LayerTimes, AreTakenOnAGpuToo) {
+  LayerTimesOptions options;
+  options.shape = timed_shape(8);
+  options.shape.context = 16;
+  options.budget = Duration(0);
+  options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
+  const LayerTimes times = time_layers(options);
+  EXPECT_GT(times.layer.forward, 0);
+  EXPECT_GT(times.layer.backward, 0);
+  // 16 boundaries; 4 statistics of norms, and one of the softmaxes of each of 2 heads, per token. Every piece
+  // is a multiple of 256 bytes.
+  EXPECT_EQ(times.layer.kept_bytes, 16 * 16 * 8 * sizeof(float) + 5 * 256);
+}
+
 /// A stage whose parts take known times, on a clock of its own; now and then a part is held up.
 class StageOfKnownTimes final : public StageCompute {
  public:
@@ -62,6 +78,7 @@ class StageOfKnownTimes final : public StageCompute {
 
   const StageParameters& layout() const noexcept override { return held_->layout(); }
   StageMemory memory() const noexcept override { return held_->memory(); }
+  std::string describe() const override { return held_->describe(); }
   void read_state(StageState state, std::size_t offset, std::span<float> to) const override {
     held_->read_state(state, offset, to);
   }
@@ -101,9 +118,9 @@ class StageOfKnownTimes final : public StageCompute {
     }
     take(embedding_backward);
   }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 1; }
-  void update(const AdamWStep&) noexcept override { take(update_time); }
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 1; }
+  void update(const AdamWStep&) override { take(update_time); }
 
  private:
   void take(Duration duration) {

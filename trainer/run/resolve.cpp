@@ -53,6 +53,9 @@ Job resolve(const TrainOptions& options) {
   job.optimizer = options.optimizer;
   job.threads = options.threads;
   job.precision = options.precision;
+  job.moments = options.moments;
+  job.recompute = options.recompute.value_or(plan ? plan->job.recompute : planner::Recompute::kNone);
+  job.make_stage = options.make_stage;
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;
   shape.layers =

@@ -51,6 +51,12 @@ TEST_F(Resolve, APlanDecidesModelBatchAndLayout) {
   EXPECT_EQ(job.plan->routing, "per-peer");
 }
 
+TEST_F(Resolve, RecomputationIsThePlansUnlessItIsAskedFor) {
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kNone);
+  options_.recompute = planner::Recompute::kFull;
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kFull);
+}
+
 TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
   options_.batch = 12;
   options_.layers = 6;

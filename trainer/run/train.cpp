@@ -69,7 +69,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   RunCheckpoints checkpoints(options.checkpoints, job, trainer, world, disk, hooks.log);
   StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), hooks.log);
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
-  if (rank_zero && hooks.started) hooks.started(job, trainer.compute().memory());
+  if (rank_zero && hooks.started) hooks.started(job, trainer.compute());
 
   if (rank_zero && checkpoints.first_step() > 0 && checkpoints.first_step() >= options.steps)
     hooks.log.info("all {} steps have been made already", options.steps);

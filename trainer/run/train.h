@@ -37,6 +37,9 @@ struct TrainOptions {
   int steps = 100;  ///< in all, those before a resumption included
   int threads = 1;
   compute::Precision precision = compute::Precision::kFloat32;
+  compute::Precision moments = compute::Precision::kFloat32;
+  std::optional<planner::Recompute> recompute;  ///< the plan's; kNone
+  StageFactory make_stage = cpu_stages();       ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;
 
   CheckpointOptions checkpoints;
@@ -55,7 +58,7 @@ struct TrainOptions {
 
 /// Called on rank 0 only, except stop_requested and log.
 struct TrainHooks {
-  std::function<void(const Job&, const StageMemory&)> started;
+  std::function<void(const Job&, const StageCompute&)> started;
   std::function<void(const StepReport&)> stepped;
   std::function<bool()> stop_requested;  ///< on every rank, between steps
   Log log;
