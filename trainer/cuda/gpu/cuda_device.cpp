@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "trainer/cuda/attention_parameter.h"
+#include "trainer/cuda/parameters.h"
 #include "trainer/cuda/cuda_library.h"
 #include "trainer/cuda/device.h"
 #include "trainer/cuda/gpu/attention_library.h"
