@@ -41,8 +41,8 @@ void check(const testing::Case& c, const std::function<void(const Operation&)>& 
 }
 
 TEST(CudaKernels, AgreeWithTheReferenceInEveryOrderOfThreads) {
-  const auto cases = testing::operation_cases(testing::Size::kSmall, test_seed(), gpu::own_attention_scratch);
-  for (const testing::Case& c : cases) check(c, emulate);
+  testing::for_operation_cases(testing::Size::kSmall, test_seed(), gpu::own_attention_scratch,
+                               [](const testing::Case& c) { check(c, emulate); });
 }
 
 TEST(CudaKernels, FinishAProductWhoseEpilogueTheLibraryLacks) {
@@ -54,10 +54,10 @@ TEST(CudaKernels, FinishAProductWhoseEpilogueTheLibraryLacks) {
     std::vector<float> scratch(gpu::sum_of_a_scratch(product) / sizeof(float));
     gpu::launch_epilogue(kLauncher, product, scratch.data());
   };
-  for (const testing::Case& c : testing::product_cases(test_seed())) {
+  testing::for_product_cases(test_seed(), [&](const testing::Case& c) {
     const auto product = std::get<Product>(c.at(nullptr));
     if (product.epilogue != Epilogue::kNone && product.m * product.n < 100000) check(c, finish);
-  }
+  });
 }
 
 }  // namespace

@@ -445,34 +445,35 @@ inline Case convert_case(Element to, Element from, std::size_t count, std::size_
 /// How large the cases are: emulated threads are slow, a GPU is not.
 enum class Size { kSmall, kLarge };
 
-/// Every operation but products. `scratch`: the bytes that AttentionBackward of a shape takes.
-inline std::vector<Case> operation_cases(Size size, unsigned seed,
-                                         const std::function<std::size_t(const Attention&)>& scratch) {
-  std::vector<Case> cases;
+/// Every operation but products, one after another, since the large ones are large. `scratch`: the bytes that
+/// AttentionBackward of a shape takes.
+inline void for_operation_cases(Size size, unsigned seed,
+                                const std::function<std::size_t(const Attention&)>& scratch,
+                                const std::function<void(const Case&)>& each) {
   const bool large = size == Size::kLarge;
   for (const Element e : {Element::kFloat32, Element::kBfloat16}) {
-    cases.push_back(embed_case(e, 37, 16, 20, 50, ++seed));
-    cases.push_back(embed_case(e, 40, 32, 768, 90, ++seed));
-    cases.push_back(embed_backward_case(e, 37, 16, 20, 50, ++seed));
-    cases.push_back(embed_backward_case(e, 90, 64, 264, 7, ++seed));
-    cases.push_back(embed_backward_case(e, 10, 16, 8, 300, ++seed));
+    each(embed_case(e, 37, 16, 20, 50, ++seed));
+    each(embed_case(e, 40, 32, 768, 90, ++seed));
+    each(embed_backward_case(e, 37, 16, 20, 50, ++seed));
+    each(embed_backward_case(e, 90, 64, 264, 7, ++seed));
+    each(embed_backward_case(e, 10, 16, 8, 300, ++seed));
     for (const bool residual : {false, true}) {
-      cases.push_back(norm_case(e, 5, 20, residual, ++seed));
-      cases.push_back(norm_case(e, 19, 768, residual, ++seed));
-      cases.push_back(norm_case(e, 3, 1600, residual, ++seed));
-      cases.push_back(norm_case(e, 2, 4099, residual, ++seed));
-      cases.push_back(norm_case(e, 1, 16384, residual, ++seed));
+      each(norm_case(e, 5, 20, residual, ++seed));
+      each(norm_case(e, 19, 768, residual, ++seed));
+      each(norm_case(e, 3, 1600, residual, ++seed));
+      each(norm_case(e, 2, 4099, residual, ++seed));
+      each(norm_case(e, 1, 16384, residual, ++seed));
     }
-    cases.push_back(norm_backward_case(e, 5, 20, ++seed));
-    cases.push_back(norm_backward_case(e, 35, 768, ++seed));
-    cases.push_back(norm_backward_case(e, 9, 1600, ++seed));
-    cases.push_back(norm_backward_case(e, 3, 4099, ++seed));
+    each(norm_backward_case(e, 5, 20, ++seed));
+    each(norm_backward_case(e, 35, 768, ++seed));
+    each(norm_backward_case(e, 9, 1600, ++seed));
+    each(norm_backward_case(e, 3, 4099, ++seed));
     // More rows than parts; where a row takes the whole block these are few.
-    if (large || e == Element::kFloat32) cases.push_back(norm_backward_case(e, 258, 8200, ++seed));
+    if (large || e == Element::kFloat32) each(norm_backward_case(e, 258, 8200, ++seed));
     for (const bool gradient : {false, true}) {
-      cases.push_back(cross_entropy_case(e, 3, 50, 64, gradient, ++seed));
-      cases.push_back(cross_entropy_case(e, 2, 50, 51, gradient, ++seed));
-      cases.push_back(cross_entropy_case(e, 2, 5003, 5120, gradient, ++seed));
+      each(cross_entropy_case(e, 3, 50, 64, gradient, ++seed));
+      each(cross_entropy_case(e, 2, 50, 51, gradient, ++seed));
+      each(cross_entropy_case(e, 2, 5003, 5120, gradient, ++seed));
     }
     struct Heads {
       std::size_t rows, context, heads, head_size;
@@ -490,60 +491,57 @@ inline std::vector<Case> operation_cases(Size size, unsigned seed,
       shapes.push_back({1, 640, 2, 128});
     }
     for (const Heads& s : shapes) {
-      cases.push_back(attention_case(e, s.rows, s.context, s.heads, s.head_size, ++seed));
-      cases.push_back(attention_backward_case(
+      each(attention_case(e, s.rows, s.context, s.heads, s.head_size, ++seed));
+      each(attention_backward_case(
           e, s.rows, s.context, s.heads, s.head_size,
           scratch({{nullptr, e}, {nullptr, e}, nullptr, s.rows, s.context, s.heads, s.head_size}), ++seed));
     }
     const std::vector<Range> ranges{{0, 5000, 1}, {5008, 16, 0}, {5027, 40, 1}, {5080, 1, 0}, {5088, 123, 1}};
-    cases.push_back(adamw_case(e, true, ranges, 5300, ++seed));
-    cases.push_back(adamw_case(e, false, ranges, 5300, ++seed));
+    each(adamw_case(e, true, ranges, 5300, ++seed));
+    each(adamw_case(e, false, ranges, 5300, ++seed));
     for (const Element from : {Element::kFloat32, Element::kBfloat16}) {
-      cases.push_back(convert_case(e, from, 5003, 0, ++seed));
-      cases.push_back(convert_case(e, from, 100, 3, ++seed));
+      each(convert_case(e, from, 5003, 0, ++seed));
+      each(convert_case(e, from, 100, 3, ++seed));
     }
     if (large) {
-      cases.push_back(embed_case(e, 8192, 1024, 768, 50304, ++seed));
-      cases.push_back(embed_backward_case(e, 8192, 1024, 768, 50304, ++seed));
-      cases.push_back(norm_case(e, 8192, 768, true, ++seed));
-      cases.push_back(norm_case(e, 1023, 12288, true, ++seed));
-      cases.push_back(norm_backward_case(e, 8192, 768, ++seed));
-      cases.push_back(norm_backward_case(e, 2047, 1600, ++seed));
-      cases.push_back(cross_entropy_case(e, 257, 50257, 50304, true, ++seed));
-      cases.push_back(convert_case(e, Element::kFloat32, 3000001, 0, ++seed));
+      each(embed_case(e, 8192, 1024, 768, 50304, ++seed));
+      each(embed_backward_case(e, 8192, 1024, 768, 50304, ++seed));
+      each(norm_case(e, 8192, 768, true, ++seed));
+      each(norm_case(e, 1023, 12288, true, ++seed));
+      each(norm_backward_case(e, 8192, 768, ++seed));
+      each(norm_backward_case(e, 2047, 1600, ++seed));
+      each(cross_entropy_case(e, 257, 50257, 50304, true, ++seed));
+      each(convert_case(e, Element::kFloat32, 3000001, 0, ++seed));
     }
   }
   for (const std::size_t count :
        {std::size_t{1}, std::size_t{4099}, large ? std::size_t{5000003} : std::size_t{70000}})
     for (const std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
-      cases.push_back(add_case(count, shift, ++seed));
-      cases.push_back(sum_case(count, true, shift, ++seed));
-      cases.push_back(sum_case(count, false, shift, ++seed));
+      each(add_case(count, shift, ++seed));
+      each(sum_case(count, true, shift, ++seed));
+      each(sum_case(count, false, shift, ++seed));
     }
-  return cases;
 }
 
 /// The products of a stage: forward, the gradient by the input, the gradient by the weight.
-inline std::vector<Case> product_cases(unsigned seed) {
+inline void for_product_cases(unsigned seed, const std::function<void(const Case&)>& each) {
   struct Linear {
     std::size_t tokens, in, out;
   };
-  std::vector<Case> cases;
   for (const Element e : {Element::kFloat32, Element::kBfloat16})
     for (const Linear s :
          {Linear{1, 64, 128}, Linear{48, 64, 96}, Linear{37, 20, 33}, Linear{256, 768, 2304}}) {
       for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kBias, Epilogue::kBiasGelu})
-        cases.push_back(product_case(e, e, s.tokens, s.out, s.in, false, true, false, epilogue, ++seed));
-      cases.push_back(product_case(e, e, s.tokens, s.out, s.in, false, true, true, Epilogue::kBias, ++seed));
-      cases.push_back(product_case(e, e, s.tokens, s.out, s.in, false, true, true, Epilogue::kNone, ++seed));
+        each(product_case(e, e, s.tokens, s.out, s.in, false, true, false, epilogue, ++seed));
+      each(product_case(e, e, s.tokens, s.out, s.in, false, true, true, Epilogue::kBias, ++seed));
+      each(product_case(e, e, s.tokens, s.out, s.in, false, true, true, Epilogue::kNone, ++seed));
       for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kGeluGradient})
-        cases.push_back(product_case(e, e, s.tokens, s.in, s.out, false, false, false, epilogue, ++seed));
+        each(product_case(e, e, s.tokens, s.in, s.out, false, false, false, epilogue, ++seed));
       for (const bool accumulate : {false, true})
         for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kSumOfA})
-          cases.push_back(product_case(e, Element::kFloat32, s.out, s.in, s.tokens, true, false, accumulate,
-                                       epilogue, ++seed));
+          each(product_case(e, Element::kFloat32, s.out, s.in, s.tokens, true, false, accumulate, epilogue,
+                            ++seed));
     }
-  return cases;
 }
 
 /// Where `found` is not what the case allows: a line that says what is wrong and where; empty where all is
