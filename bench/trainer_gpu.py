@@ -20,7 +20,7 @@ import time
 # Rows of a micro-batch are as many as 80 GB hold of either.
 MODELS = {"124M": dict(layers=12, width=768, heads=12, context=1024, vocabulary=50257, batch=64, micro_batch=32),
           "1.5B": dict(layers=48, width=1600, heads=25, context=1024, vocabulary=50257, batch=32, micro_batch=4)}
-# Dense bf16 by NVIDIA's data sheets; trainer/cuda/gpu/data_sheet.cpp names them.
+# Dense bf16 by NVIDIA's data sheets; trainer/cuda/data_sheet.cpp names them.
 PEAKS = {"H100 PCIe": 756e12, "H100 NVL": 835e12, "H100": 989.4e12, "H200": 989.4e12, "B200": 2250e12, "A100": 312e12}
 SKIPPED = 77
 WARM_UP = 4  # steps in which kernels are compiled, loaded and chosen

@@ -14,15 +14,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "trainer/cuda/parameters.h"
 #include "trainer/cuda/cuda_library.h"
+#include "trainer/cuda/data_sheet.h"
 #include "trainer/cuda/device.h"
 #include "trainer/cuda/gpu/attention_library.h"
 #include "trainer/cuda/gpu/cuda_check.h"
-#include "trainer/cuda/gpu/data_sheet.h"
 #include "trainer/cuda/gpu/launches.h"
 #include "trainer/cuda/gpu/products.h"
 #include "trainer/cuda/operation_shape.h"
+#include "trainer/cuda/parameters.h"
 
 namespace tombolo::trainer::cuda::gpu {
 namespace {

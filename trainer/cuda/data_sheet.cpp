@@ -1,6 +1,6 @@
-#include "trainer/cuda/gpu/data_sheet.h"
+#include "trainer/cuda/data_sheet.h"
 
-namespace tombolo::trainer::cuda::gpu {
+namespace tombolo::trainer::cuda {
 namespace {
 
 struct Sheet {
@@ -40,4 +40,4 @@ double data_sheet_peak(std::string_view gpu, Element element) noexcept {
   return 0;
 }
 
-}  // namespace tombolo::trainer::cuda::gpu
+}  // namespace tombolo::trainer::cuda
