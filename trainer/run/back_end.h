@@ -24,8 +24,11 @@ std::optional<DeviceChoice> device_choice_from_name(std::string_view name) noexc
 struct BackEnd {
   DeviceChoice device = DeviceChoice::kCpu;  ///< kCpu or kCuda
   StageFactory make_stage;
-  std::string
-      note;  ///< for people: why an automatic choice fell on what it fell on; empty where none was made
+  /// Says for people why an automatic choice was made as it was; empty where none was made.
+  std::string note;
+  /// The most FLOP/s in products of a precision: of the GPU by its data sheet, of one core as measured now
+  /// (some 10 ms); 0 = unknown.
+  std::function<double(compute::Precision)> peak;
 };
 
 /// `open` opens the GPU; tests give another. Throws what it throws where CUDA was asked for.

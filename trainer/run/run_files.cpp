@@ -1,5 +1,7 @@
 #include "trainer/run/run_files.h"
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -107,6 +109,17 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
 }
 
 }  // namespace
+
+std::vector<LinkWait> gather_waits(const RunFacts& facts) {
+  const int own_rank = facts.world == nullptr ? 0 : facts.world->rank();
+  Json own = Json::array();
+  for (const auto& [peer, seconds] : facts.timeline.waits()) own.push_back({own_rank, peer, seconds});
+  std::vector<LinkWait> waits;
+  for (const std::string& text : texts_of_all(facts.world, own.dump()))
+    for (const Json& wait : Json::parse(text)) waits.push_back({wait[0], wait[1], wait[2]});
+  std::ranges::sort(waits, std::greater<>(), &LinkWait::seconds);
+  return facts.world == nullptr || facts.world->rank() == 0 ? waits : std::vector<LinkWait>{};
+}
 
 Json traffic_file(const RunFacts& facts) {
   Json links = traffic_of_all(facts);

@@ -20,6 +20,14 @@ struct RunFacts {
   const std::vector<double>& step_seconds;              ///< by step, on this rank
 };
 
+/// How long a rank stood still because of transfers from or to another.
+struct LinkWait {
+  int rank = 0, peer = 0;
+  double seconds = 0;
+};
+/// Collective: returns the waits of all ranks on rank 0, the longest first; nothing elsewhere.
+std::vector<LinkWait> gather_waits(const RunFacts& facts);
+
 // Each is collective, and returns the file's content on rank 0; null elsewhere. Writing is left to the
 // caller: on rank 0 it may take long, or fail, which the other ranks need not wait for.
 

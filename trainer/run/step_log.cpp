@@ -48,14 +48,15 @@ StepLog::~StepLog() {
   if (file_ != nullptr) std::fclose(file_);
 }
 
-void StepLog::write(const StepReport& report, double learning_rate) {
+void StepLog::write(const StepReport& report, const StepFigures& figures) {
   if (file_ == nullptr || !fine_) return;
-  const Json line{{"step", report.step},
-                  {"loss", report.loss},
-                  {"grad_norm", report.gradient_norm},
-                  {"tokens_per_second", report.tokens_per_second},
-                  {"step_seconds", report.seconds},
-                  {"learning_rate", learning_rate}};
+  Json line{{"step", report.step},
+            {"loss", report.loss},
+            {"grad_norm", report.gradient_norm},
+            {"tokens_per_second", report.tokens_per_second},
+            {"step_seconds", report.seconds},
+            {"learning_rate", figures.learning_rate}};
+  if (figures.utilisation > 0) line["mfu"] = figures.utilisation;
   if (std::fprintf(file_, "%s\n", line.dump().c_str()) >= 0 && std::fflush(file_) == 0) return;
   fine_ = false;
   log_.warning("log {}: writing step {}: {}; training goes on without the log", path_, report.step,

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "trainer/pipeline/pipeline_trainer.h"
+#include "trainer/report/scalar_log.h"
 
 namespace tombolo::trainer {
 
@@ -22,7 +23,7 @@ class StepLog {
 
   /// Flushed. The first failure is logged as a warning, and nothing is written after it: training is worth
   /// more than its log.
-  void write(const StepReport& report, double learning_rate);
+  void write(const StepReport& report, const StepFigures& figures);
   /// False once a write has failed.
   bool fine() const noexcept { return fine_; }
 

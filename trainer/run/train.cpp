@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "trainer/model/checkpoint.h"
+#include "trainer/report/scalar_log.h"
+#include "trainer/report/utilisation.h"
 #include "trainer/run/common_time_base.h"
 #include "trainer/run/run_checkpoints.h"
 #include "trainer/run/run_files.h"
@@ -68,6 +70,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   FileSystem disk;
   RunCheckpoints checkpoints(options.checkpoints, job, trainer, world, disk, hooks.log);
   StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), hooks.log);
+  ScalarLog scalars(rank_zero ? options.tensorboard : std::string(), hooks.log);
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
   if (rank_zero && hooks.started) hooks.started(job, trainer.compute());
 
@@ -85,7 +88,10 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     step_seconds.push_back(report.seconds);
     result.interrupted = report.interrupted;
     // Before the checkpoint that follows the step: a run that goes on from it keeps the line.
-    log.write(report, learning_rate_at(job.optimizer, report.step));
+    const StepFigures figures{learning_rate_at(job.optimizer, report.step),
+                              utilisation(job.shape, report.tokens_per_second, options.peak)};
+    log.write(report, figures);
+    scalars.write(report, figures);
     checkpoints.after_step(report);
     if (rank_zero && hooks.stepped) hooks.stepped(report);
   }
@@ -95,8 +101,10 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   const bool sampling = options.sample.bytes > 0 && !result.interrupted;
   std::vector<float> all;
   if (!options.save.empty() || sampling) all = trainer.gather();
-  const std::vector<SideFile> files =
-      side_files(options, RunFacts{world, trainer, timeline, before, after, step_seconds});
+  const RunFacts facts{world, trainer, timeline, before, after, step_seconds};
+  const std::vector<SideFile> files = side_files(options, facts);
+  result.waits = gather_waits(facts);
+  for (const double seconds : step_seconds) result.seconds += seconds;
   // No rank leaves while another still sends. Only rank 0 does what follows, and it may take longer than the
   // deadline of a collective: that is why the barrier stands before it.
   if (world != nullptr) world->barrier();
@@ -108,6 +116,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     save_failure = std::current_exception();
   }
   if (!log.fine()) result.unwritten.push_back(fmt::format("{}: it ends early", options.log));
+  if (!scalars.fine()) result.unwritten.push_back(fmt::format("{}: it ends early", options.tensorboard));
   for (const SideFile& file : files) {
     const std::string failure = write_side_file(file);
     if (!failure.empty()) result.unwritten.push_back(failure);

@@ -15,6 +15,7 @@
 #include "trainer/pipeline/pipeline_trainer.h"
 #include "trainer/run/generate.h"
 #include "trainer/run/run_checkpoints.h"
+#include "trainer/run/run_files.h"
 
 namespace tombolo::trainer {
 
@@ -42,12 +43,16 @@ struct TrainOptions {
   StageFactory make_stage = cpu_stages();       ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;
 
+  /// FLOP/s of all devices together, for utilisation; 0 = unknown. See total_peak().
+  double peak = 0;
+
   CheckpointOptions checkpoints;
 
   // Files that rank 0 writes; empty = none.
-  std::string log;       ///< JSON lines, one per step, flushed
-  std::string save;      ///< the model at the end (also after an interrupt), as llm.c has it
-  std::string timeline;  ///< Chrome trace events
+  std::string log;          ///< JSON lines, one per step, flushed
+  std::string tensorboard;  ///< folder of TensorBoard event files
+  std::string save;         ///< the model at the end (also after an interrupt), as llm.c has it
+  std::string timeline;     ///< Chrome trace events
   int timeline_first = 1;
   int timeline_steps = 2;
   std::string traffic;   ///< JSON: bytes per pair of NICs
@@ -69,6 +74,9 @@ struct TrainResult {
   int steps = 0;  ///< made by this start of the run
   /// False where --checkpoint was given and the last state is in no checkpoint.
   bool checkpointed = true;
+  /// Seconds waited for transfers, on rank 0, the longest first.
+  std::vector<LinkWait> waits;
+  double seconds = 0;  ///< of all steps made, on this rank
   /// Files beside the model that could not be written, or not to their end: on rank 0, each with the cause.
   std::vector<std::string> unwritten;
   /// On rank 0 where a sample is wanted and no interrupt came: what generate() takes. The caller leaves the
