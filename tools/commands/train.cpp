@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -20,7 +21,10 @@
 #include "collectives/rendezvous/bootstrap.h"
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
+#include "tools/cli/json_config.h"
+#include "trainer/report/progress.h"
 #include "trainer/run/back_end.h"
+#include "trainer/run/device_peak.h"
 #include "trainer/run/placement_check.h"
 
 namespace tombolo::tools {
@@ -47,6 +51,7 @@ constexpr const char* kTrainHelp =
     "  tombolo train --data book.txt --init model.bin --save model.bin --log steps.jsonl\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --layers 8 --pipeline 2 --replicas 2\n"
     "  tombolo train --data book.txt --steps 5000 --checkpoint run1 --every 500 --resume auto\n"
+    "  tombolo train --config run.json --steps 1000\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --plan plan.json --steps 30 --measured run.json\n"
     "\nSIGINT, SIGTERM and SIGUSR1 (Slurm: --signal=USR1@120) end the run after the step under way, with a\n"
     "checkpoint and --save; while sampling after the byte under way. A second SIGINT or SIGTERM ends the "
@@ -111,23 +116,19 @@ void print_start(const trainer::Job& job, const trainer::StageCompute& compute,
   std::fflush(stdout);
 }
 
-/// One line for the first step, the last, and about one a second in between.
-class ProgressLines {
- public:
-  explicit ProgressLines(int steps) : steps_(steps) {}
-  void operator()(const trainer::StepReport& report) {
-    since_ += report.seconds;
-    if (report.step > 0 && report.step + 1 < steps_ && !report.interrupted && since_ < 1) return;
-    since_ = 0;
-    fmt::print("step {}/{}  loss {:.4f}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s\n", report.step + 1, steps_,
-               report.loss, report.gradient_norm, report.seconds * 1e3, report.tokens_per_second);
-    std::fflush(stdout);
+/// Where the time went that ranks stood still, if it was worth a line.
+void print_waits(const trainer::TrainResult& result) {
+  constexpr double kLeast = 0.02;  // of the run's time
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  for (std::size_t at = 0; at < std::min(result.waits.size(), kMost); ++at) {
+    const trainer::LinkWait& wait = result.waits[at];
+    if (wait.seconds < kLeast * result.seconds) break;
+    text += fmt::format("{} rank {} for rank {}: {:.0f} %", text.empty() ? "" : ",", wait.rank, wait.peer,
+                        100 * wait.seconds / result.seconds);
   }
-
- private:
-  int steps_;
-  double since_ = 0;
-};
+  if (!text.empty()) fmt::print("waited for transfers:{} of the time\n", text);
+}
 
 /// `print`, until standard output fails: a run outlasts the disk or the pipe that takes its progress.
 template <typename Print>
@@ -179,10 +180,22 @@ int run_train(const TrainCommand& command) {
         print_start(started, compute, back_end.device);
       },
       hooks.log);
-  hooks.stepped = while_it_can(ProgressLines(options.steps), hooks.log);
+  options.peak =
+      trainer::total_peak(back_end.peak(job.precision),
+                          back_end.device == trainer::DeviceChoice::kCpu ? job.threads : 0, world.get());
+  hooks.stepped = while_it_can(
+      [progress = trainer::ProgressLines(job.shape, options.steps, options.peak)](
+          const trainer::StepReport& report) mutable {
+        const std::string line = progress.line(report);
+        if (line.empty()) return;
+        fmt::print("{}\n", line);
+        std::fflush(stdout);
+      },
+      hooks.log);
   hooks.stop_requested = [] { return stop_requested.load(); };
   const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
   world.reset();
+  while_it_can(print_waits, hooks.log)(result);
   for (const std::string& file : result.unwritten)
     hooks.log.warning("trained to the end, but without this file: {}", file);
   if (!result.parameters.empty()) {
@@ -228,6 +241,7 @@ void add_train(CommandLine& tombolo) {
   CLI::App& app = tombolo.add("train", "Train a GPT on the bytes of a file", kTrainHelp,
                               [command] { return run_train(*command); });
   const std::shared_ptr<trainer::TrainOptions> options(command, &command->train);
+  add_json_config(app);
   app.add_option("--data", options->data, "Text to train on (any file; its bytes are the tokens)")
       ->required();
   app.add_option("--init", options->init, "random:SEED, or a checkpoint to start from")
@@ -294,6 +308,8 @@ void add_train(CommandLine& tombolo) {
       "--log", options->log,
       "JSON lines: step, loss, grad_norm, tokens_per_second, step_seconds; on --resume those of the "
       "steps before stay");
+  app.add_option("--tensorboard", options->tensorboard,
+                 "Folder for TensorBoard's event files: loss, norm, rate, tokens per second, MFU");
   app.add_option("--save", options->save, "llm.c's checkpoint to write at the end");
   app.add_option("--timeline", options->timeline,
                  "Chrome trace of some steps, with every rank's compute and wait time");
