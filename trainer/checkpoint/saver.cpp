@@ -12,7 +12,7 @@ namespace tombolo::trainer {
 namespace {
 
 /// Between two rounds of votes that are counted for their own sake.
-constexpr Duration kRound = std::chrono::milliseconds(500);
+constexpr Duration kSettleRound = std::chrono::milliseconds(500);
 
 bool ended(const std::future<std::string>& task) {
   return task.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -158,7 +158,7 @@ void CheckpointSaver::wait(Duration limit) {
 
 void settle(CheckpointSaver& saver, collectives::Communicator* world) {
   while (saver.unsettled()) {
-    saver.wait(kRound);
+    saver.wait(kSettleRound);
     const SaveVotes own = saver.votes();
     std::int32_t sums[2] = {own.durable, own.failed};
     if (world != nullptr)

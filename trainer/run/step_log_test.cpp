@@ -32,14 +32,14 @@ TEST(StepLog, OfARunThatGoesOnIsThatOfOneWithoutInterruption) {
   const std::string path = folder.file("log");
   {
     StepLog log(path, 0, Log());
-    for (int step = 0; step < 6; ++step) log.write(report_of(step), 0.1);
+    for (int step = 0; step < 6; ++step) log.write(report_of(step), {0.1, 0});
   }
   const std::string whole = folder.read("log");
   folder.write("log", whole + R"({"step": 6, "lo)");  // killed while it wrote
   {
     StepLog log(path, 4, Log());
     EXPECT_EQ(steps_in(folder.read("log")), "0 1 2 3");
-    for (int step = 4; step < 6; ++step) log.write(report_of(step), 0.1);
+    for (int step = 4; step < 6; ++step) log.write(report_of(step), {0.1, 0});
   }
   EXPECT_EQ(folder.read("log"), whole);
   StepLog fresh(path, 0, Log());
@@ -57,7 +57,7 @@ TEST(StepLog, LinesAreKeptUpToTheFirstThatIsNone) {
 TEST(StepLog, AMissingLogOfARunThatGoesOnBeginsAnew) {
   const TemporaryFolder folder;
   StepLog log(folder.file("log"), 4, Log());
-  log.write(report_of(4), 0.1);
+  log.write(report_of(4), {0.1, 0});
   EXPECT_EQ(steps_in(folder.read("log")), "4");
 }
 
@@ -65,7 +65,7 @@ TEST(StepLog, AFullDiskIsOneWarning) {
   std::string logged;
   StepLog log("/dev/full", 0, Log(LogLevel::kInfo, [&](LogLevel, std::string_view text) { logged += text; }));
   EXPECT_TRUE(log.fine());
-  for (int step = 0; step < 3; ++step) log.write(report_of(step), 0.1);
+  for (int step = 0; step < 3; ++step) log.write(report_of(step), {0.1, 0});
   EXPECT_FALSE(log.fine());
   EXPECT_EQ(logged,
             "log /dev/full: writing step 0: No space left on device; training goes on without the log");
