@@ -112,6 +112,10 @@ void CheckpointSaver::whole_everywhere() {
   if (options_.shard.rank == 0)
     log_.info("checkpoint of step {} is whole: {}/{}", current_.step, options_.root, folder_name(current_));
   options_.whole.push_back(current_);
+  tidy();
+}
+
+void CheckpointSaver::tidy() {
   std::vector<CheckpointId> own, others = std::exchange(options_.leftovers, {});
   while (options_.whole.size() > static_cast<std::size_t>(options_.keep)) {
     const CheckpointId oldest = options_.whole.front();

@@ -55,6 +55,10 @@ class CheckpointSaver {
   /// Returns when this rank's shard is written or has failed.
   void wait();
 
+  /// Removes leftovers, and whole checkpoints beyond those that are kept. Only where the newest is known to
+  /// be good; every checkpoint that becomes whole does the same.
+  void tidy();
+
   /// The step of the newest whole checkpoint that this object has seen made; -1 while there is none.
   std::int64_t whole_step() const noexcept { return whole_step_; }
   /// Whole checkpoints, oldest first.
