@@ -6,13 +6,11 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "trainer/checkpoint/patience.h"
 #include "trainer/checkpoint/write_shard.h"
 
 namespace tombolo::trainer {
 namespace {
-
-/// Between two rounds of votes that are counted for their own sake.
-constexpr Duration kSettleRound = std::chrono::milliseconds(500);
 
 bool ended(const std::future<std::string>& task) {
   return task.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -114,6 +112,10 @@ void CheckpointSaver::whole_everywhere() {
   if (options_.shard.rank == 0)
     log_.info("checkpoint of step {} is whole: {}/{}", current_.step, options_.root, folder_name(current_));
   options_.whole.push_back(current_);
+  tidy();
+}
+
+void CheckpointSaver::tidy() {
   std::vector<CheckpointId> own, others = std::exchange(options_.leftovers, {});
   while (options_.whole.size() > static_cast<std::size_t>(options_.keep)) {
     const CheckpointId oldest = options_.whole.front();
@@ -151,20 +153,19 @@ void CheckpointSaver::finish_background() {
   if (!failure.empty()) log_.warning("a checkpoint that is no longer needed stays: {}", failure);
 }
 
-void CheckpointSaver::wait(Duration limit) {
-  if (state_ == State::kWriting) writing_.wait_for(limit);
+void CheckpointSaver::wait() {
+  if (state_ == State::kWriting) writing_.wait();
   poll();
 }
 
 void settle(CheckpointSaver& saver, collectives::Communicator* world) {
-  while (saver.unsettled()) {
-    saver.wait(kSettleRound);
-    const SaveVotes own = saver.votes();
-    std::int32_t sums[2] = {own.durable, own.failed};
-    if (world != nullptr)
-      world->all_reduce(sums, sums, 2, collectives::DataType::kInt32, collectives::ReduceOp::kSum);
-    saver.count({sums[0], sums[1]});
-  }
+  if (!saver.unsettled()) return;
+  work_with_patience(world, [&] { saver.wait(); });
+  const SaveVotes own = saver.votes();
+  std::int32_t sums[2] = {own.durable, own.failed};
+  if (world != nullptr)
+    world->all_reduce(sums, sums, 2, collectives::DataType::kInt32, collectives::ReduceOp::kSum);
+  saver.count({sums[0], sums[1]});
 }
 
 }  // namespace tombolo::trainer

@@ -52,8 +52,12 @@ class CheckpointSaver {
   /// Takes the votes of all ranks. Once all have voted: a checkpoint that is whole displaces older ones, one
   /// that is not is removed.
   void count(const SaveVotes& all);
-  /// Returns when this rank's shard is written or has failed, or after `limit`.
-  void wait(Duration limit);
+  /// Returns when this rank's shard is written or has failed.
+  void wait();
+
+  /// Removes leftovers, and whole checkpoints beyond those that are kept. Only where the newest is known to
+  /// be good; every checkpoint that becomes whole does the same.
+  void tidy();
 
   /// The step of the newest whole checkpoint that this object has seen made; -1 while there is none.
   std::int64_t whole_step() const noexcept { return whole_step_; }
@@ -82,9 +86,9 @@ class CheckpointSaver {
   std::future<std::string> writing_, removing_;
 };
 
-/// Collective: returns when no checkpoint is unsettled. Does nothing where that is so already, which all
-/// ranks know alike. `world`: null = a single rank. No wait in it depends on the disk for longer than a
-/// moment, so that a slow one does not run into a communicator's deadline.
+/// Collective: waits until the checkpoint that is unsettled is settled. Does nothing where there is none,
+/// which all ranks know alike. `world`: null = a single rank. A slow disk does not run into the
+/// communicator's deadline.
 void settle(CheckpointSaver& saver, collectives::Communicator* world);
 
 }  // namespace tombolo::trainer

@@ -173,6 +173,7 @@ bool RunCheckpoints::restore(FoundCheckpoint& found, const std::string& root) {
     fail(Cause::kInvalidUsage, "the checkpoint of {} is of a later step than this build counts",
          found.text());
   first_step_ = static_cast<int>(found.id.step);
+  restored_ = found.id;
   log_.info("going on from step {}: {}/{}, written by {} ranks, read {} in {:.1f} s", first_step_, root,
             folder_name(found.id), found.ranks,
             result.read_directly ? "by every rank itself" : "over the network",
@@ -232,7 +233,11 @@ void RunCheckpoints::begin(int next_step) {
 }
 
 bool RunCheckpoints::finish(int next_step) {
-  if (!saver_ || next_step == first_step_) return true;
+  if (!saver_) return true;
+  if (next_step == first_step_) {  // a run that had been finished, perhaps not to its last removal
+    if (first_step_ > 0 && !saver_->whole().empty() && saver_->whole().back() == restored_) saver_->tidy();
+    return true;
+  }
   if (begun_ != next_step) {
     settle(*saver_, world_);  // not worth a line: nothing waits for it
     begin(next_step);

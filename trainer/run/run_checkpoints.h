@@ -66,7 +66,8 @@ class RunCheckpoints {
   std::string folder_;
   int every_ = 1;
   int first_step_ = 0;
-  int begun_ = 0;  ///< the step of the checkpoint begun last
+  int begun_ = 0;          ///< the step of the checkpoint begun last
+  CheckpointId restored_;  ///< where first_step_ is not 0
   std::vector<FoundCheckpoint> found_;
   std::unique_ptr<CheckpointSaver> saver_;  ///< null where nothing is saved
 };

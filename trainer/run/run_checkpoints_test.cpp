@@ -201,6 +201,16 @@ TEST_F(RunCheckpointsTest, AShardThatIsMissingFromALaterCheckpointIsNoNewRun) {
                  {"no rank sees shard 1 of 2"});
 }
 
+TEST_F(RunCheckpointsTest, AFinishedRunThatIsStartedAgainTidiesUp) {
+  options_.keep = 3;
+  start(9);
+  std::filesystem::create_directory(std::filesystem::path(options_.folder) / folder_name({7, 7}));
+  options_.keep = 2;
+  EXPECT_EQ(resume(9).losses.size(), 0U);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options_.folder), {}), 2);
+  EXPECT_EQ(resume(10).first_step, 9);
+}
+
 TEST_F(RunCheckpointsTest, ADamagedCheckpointIsNamedAndTheOneBeforeTaken) {
   start(6);
   const auto shard = checkpoint(6) / "shard-0-of-1.tombolo";
