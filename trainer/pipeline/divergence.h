@@ -10,11 +10,17 @@
 
 namespace tombolo::trainer {
 
-/// The first tensor of this stage that holds a value that is not finite, with what it is and how many: the
-/// parameters in forward order, since they spoil everything after them; then, in the order in which backward
-/// makes them, the gradients. "gradient of layer 3's fcw: 17 of 65536 values are not finite". Nothing where
-/// all are. Waits for the device; between backward and update only.
-std::optional<std::string> first_not_finite(StageCompute& compute);
+/// A tensor that holds values that are not finite.
+struct NotFinite {
+  enum class Kind { kParameter, kGradient };
+  Kind kind;
+  std::string text;  ///< "gradient of layer 3's fcw: 17 of 65536 values are not finite"
+};
+
+/// The first tensor of this stage that holds any: the parameters in forward order, because they spoil
+/// everything after them; then, in the order in which backward makes them, the gradients. Nothing where all
+/// values are finite. Waits for the device; between backward and update only.
+std::optional<NotFinite> first_not_finite(StageCompute& compute);
 
 /// What a rank knows about the step after which training cannot go on.
 struct Divergence {
@@ -25,8 +31,9 @@ struct Divergence {
 };
 
 /// Collective over `world` (null: one rank). Throws kInvalidUsage on every rank, naming the step, the rank on
-/// which it began and the tensor: a rank whose own loss is not finite, else the lowest that holds anything
-/// that is not finite. (Gradients have been summed over the replicas by then; losses are each rank's own.)
+/// which it began and the tensor: a rank whose own loss is not finite; else one with such a parameter; else
+/// the last stage with such a gradient, because backward comes from there. (Gradients have been summed over
+/// the replicas by then; losses and parameters are each rank's own.)
 [[noreturn]] void fail_divergence(const Divergence& divergence, StageCompute& compute,
                                   collectives::Communicator* world);
 
