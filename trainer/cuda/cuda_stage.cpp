@@ -268,14 +268,14 @@ void StageOnDevice::prepare_state() {
     for (const Values& moment : {buffers_.first_moment, buffers_.second_moment})
       device_->clear(Stream::kCompute, moment.at, sizes_.arena * element_bytes(sizes_.moments));
     clear_gradients();
+    std::size_t index = 0;
+    for (const Slice& slice : layout_.slices()) {
+      host_.ranges[index++] = {slice.offset, slice.elements, tensor_info(slice.tensor).matrix ? 1.0F : 0.0F};
+      largest_range_ = std::max(largest_range_, slice.elements);
+    }
+    device_->copy(Stream::kCompute, buffers_.ranges, host_.ranges, index * sizeof(Range));
   }
   device_->clear(Stream::kCompute, buffers_.loss, sizeof(double));
-  std::size_t index = 0;
-  for (const Slice& slice : layout_.slices()) {
-    host_.ranges[index++] = {slice.offset, slice.elements, tensor_info(slice.tensor).matrix ? 1.0F : 0.0F};
-    largest_range_ = std::max(largest_range_, slice.elements);
-  }
-  device_->copy(Stream::kCompute, buffers_.ranges, host_.ranges, index * sizeof(Range));
   settle();
 }
 

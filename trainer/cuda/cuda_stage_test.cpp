@@ -17,7 +17,7 @@
 namespace tombolo::trainer::cuda {
 namespace {
 
-constexpr int kStageRows = 2, kMicroBatches = 4, kInFlight = 2;
+constexpr int kBatchRows = 2, kMicroBatches = 4, kInFlight = 2;
 
 Shape tiny_shape() {
   Shape shape;
@@ -30,7 +30,7 @@ Shape tiny_shape() {
   return shape;
 }
 
-constexpr std::size_t kTokens = kStageRows * 9;
+constexpr std::size_t kTokens = kBatchRows * 9;
 
 std::vector<std::int32_t> random_tokens(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
@@ -45,7 +45,7 @@ StageOptions stage_options(int first_layer, int layers) {
   options.shape = tiny_shape();
   options.first_layer = first_layer;
   options.layers = layers;
-  options.rows = kStageRows;
+  options.rows = kBatchRows;
   options.in_flight = kInFlight;
   options.loss_scale = 1.0 / (kMicroBatches * static_cast<double>(kTokens));
   return options;

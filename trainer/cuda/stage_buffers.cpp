@@ -122,29 +122,25 @@ StageSizes::StageSizes(const StageOptions& options, const CudaStageOptions& cuda
 }
 
 DeviceBuffers::DeviceBuffers(PlanCarver carver, const StageSizes& sizes, std::size_t range_count) {
-  const auto moments = [&] {
-    return Values{
-        carver.take<std::byte>(MemoryUse::kOptimizer,
-                               sizes.moments == Element::kBfloat16 ? "moments (bf16)" : "moments (fp32)",
-                               sizes.training ? sizes.arena * element_bytes(sizes.moments) : 0),
-        sizes.moments};
-  };
+  constexpr auto kBuffer = MemoryUse::kBuffers;
   master = carver.take<float>(MemoryUse::kParameters, "parameters (fp32)", sizes.arena);
   if (sizes.element == Element::kBfloat16)
     copy = {carver.take<std::byte>(MemoryUse::kParameters, "parameters (bf16)", sizes.arena * 2),
             Element::kBfloat16};
-  gradients = carver.take<float>(MemoryUse::kGradients, "gradients (fp32)", sizes.training ? sizes.arena : 0);
-  first_moment = moments();
-  second_moment = moments();
-  constexpr auto kBuffer = MemoryUse::kBuffers;
-  ranges = carver.take<Range>(kBuffer, "optimizer's constants", range_count);
-  step = carver.take<StepConstants>(kBuffer, "optimizer's constants", 1);
+  if (sizes.training) {
+    gradients = carver.take<float>(MemoryUse::kGradients, "gradients (fp32)", sizes.arena);
+    const bool small = sizes.moments == Element::kBfloat16;
+    for (Values* moment : {&first_moment, &second_moment})
+      *moment = {carver.take<std::byte>(MemoryUse::kOptimizer, small ? "moments (bf16)" : "moments (fp32)",
+                                        sizes.arena * element_bytes(sizes.moments)),
+                 sizes.moments};
+    ranges = carver.take<Range>(MemoryUse::kOptimizer, "constants", range_count);
+    step = carver.take<StepConstants>(MemoryUse::kOptimizer, "constants", 1);
+    if (small)
+      state = carver.take<float>(kBuffer, "moments on their way", std::min(sizes.arena, kStatePiece) + 16);
+  }
   loss = carver.take<double>(kBuffer, "scratch of sums", 1);
   squares = carver.take<double>(kBuffer, "scratch of sums", 1);
-  const bool converts = sizes.training && sizes.moments == Element::kBfloat16;
-  state = converts
-              ? carver.take<float>(kBuffer, "moments on their way", std::min(sizes.arena, kStatePiece) + 16)
-              : nullptr;
   LayerBuffers shared{};
   if (sizes.recompute == planner::Recompute::kFull)
     shared = layer_buffers(carver, sizes, MemoryUse::kBuffers);

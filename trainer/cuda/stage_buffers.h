@@ -85,14 +85,15 @@ struct StepConstants {
 struct DeviceBuffers {
   DeviceBuffers(PlanCarver carver, const StageSizes& sizes, std::size_t ranges);
 
-  float* master;  ///< parameters in fp32
-  Values copy;    ///< parameters in bf16; null in fp32
-  float* gradients;
+  float* master = nullptr;  ///< parameters in fp32
+  Values copy;              ///< parameters in bf16; null in fp32
+  // Null where the stage does not train.
+  float* gradients = nullptr;
   Values first_moment, second_moment;
-  Range* ranges;
-  StepConstants* step;
-  double *loss, *squares;
-  float* state;  ///< moments in fp32 while they are read or written; null where they are that
+  Range* ranges = nullptr;
+  StepConstants* step = nullptr;
+  float* state = nullptr;  ///< moments in fp32 while they are read or written; null where they are that
+  double *loss = nullptr, *squares = nullptr;
   std::vector<SlotBuffers> slots;
   std::vector<Values> boundary_gradients;
   ScratchBuffers scratch;
