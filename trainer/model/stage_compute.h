@@ -81,7 +81,8 @@ class StageCompute {
   static constexpr int kGradientBuffers = 3;
 
   /// `tokens` (first stage) and `targets` (last stage) are rows x context. At most in_flight micro-batches
-  /// may wait for backward. Returns once output() is there, on the last stage possibly before that.
+  /// may wait for backward; one that is given another forward pass instead, as validation does, is forgotten.
+  /// Returns once output() is there, on the last stage possibly before that.
   virtual void forward(int micro_batch, std::span<const std::int32_t> tokens,
                        std::span<const std::int32_t> targets, const Progress& progress) = 0;
   /// The sum of the losses (natural logarithm) of the tokens that forward has seen since the last call; 0 on
