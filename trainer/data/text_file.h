@@ -1,37 +1,31 @@
-// Training text: the raw bytes of a file, cut into rows by position alone, so that every parallel
-// configuration trains on the same rows.
+// Text whose bytes are the tokens.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
+#include <vector>
+
+#include "trainer/data/joined_files.h"
+#include "trainer/data/token_source.h"
 
 namespace tombolo::trainer {
 
-/// Byte at which row `row` of step `step` starts: ((step x batch + row) x context) mod (size - context - 1).
-std::uint64_t row_start(std::uint64_t step, std::uint64_t batch, std::uint64_t row, std::uint64_t context,
-                        std::uint64_t size) noexcept;
-
-/// An open file; reads rows as they are needed. One thread at a time.
-class TextFile {
+/// The bytes of one file, or of several one after another; vocabulary 256.
+class TextFile final : public TokenSource {
  public:
-  /// Throws kInvalidUsage: cannot be opened (with errno), not a regular file, or too small for one row of
-  /// `context` tokens and its targets.
-  TextFile(const std::string& path, int context);
-  ~TextFile();
-  TextFile(const TextFile&) = delete;
-  TextFile& operator=(const TextFile&) = delete;
+  /// Throws kInvalidUsage: cannot be opened (with errno), or not a regular file.
+  explicit TextFile(const std::vector<std::string>& paths);
 
-  std::uint64_t size() const noexcept { return size_; }
-  /// One row: `context` tokens, and as targets the same shifted by one. Throws kSystem when the file cannot
-  /// be read or has shrunk, kInvalidUsage on a byte outside the vocabulary.
-  void read_row(std::uint64_t step, int global_batch, int row, int vocabulary, std::span<std::int32_t> tokens,
-                std::span<std::int32_t> targets);
+  std::uint64_t size() const noexcept override { return files_.size(); }
+  int vocabulary() const noexcept override { return 256; }
+  std::string name() const override { return files_.name(); }
+  std::string_view unit() const noexcept override { return "byte"; }
+  void read(std::uint64_t position, std::span<std::int32_t> tokens) override;
 
  private:
-  std::string path_;
-  int file_ = -1;
-  std::uint64_t size_ = 0;
+  JoinedFiles files_;
+  std::vector<unsigned char> bytes_;  ///< of the last read
 };
+
+/// Whole files, one after another. Throws kInvalidUsage where one cannot be opened.
+JoinedFiles whole_files(const std::vector<std::string>& paths);
 
 }  // namespace tombolo::trainer

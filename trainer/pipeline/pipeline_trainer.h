@@ -6,13 +6,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/engine/communicator.h"
 #include "planner/model/schedule.h"
+#include "trainer/data/open_source.h"
+#include "trainer/data/rows.h"
 #include "trainer/model/stage_compute.h"
-#include "trainer/model/text_file.h"
 #include "trainer/pipeline/gradient_reducer.h"
 #include "trainer/pipeline/parallel_config.h"
 #include "trainer/pipeline/pipeline_transfers.h"
@@ -25,8 +27,10 @@ struct Job {
   Shape shape;
   ParallelConfig parallel;
   AdamW optimizer;
-  std::string data;                                             ///< path of the training text
-  std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
+  std::string data;                                             ///< what to train on: see data_paths()
+  std::string tokenizer;                                        ///< path, for text; empty: bytes are tokens
+  RowOrder order;                                               ///< in which the rows of the data follow
+  std::string init = "random:1337";                             ///< "random:SEED", or a model's path
   int threads = 1;                                              ///< for matrix products, per rank
   compute::Precision precision = compute::Precision::kFloat32;  ///< of matrix products
   /// Gradients are reduced in pieces of at least this many bytes.
@@ -38,8 +42,9 @@ struct StepReport {
   double loss = 0;           ///< mean over the global batch, natural logarithm
   double gradient_norm = 0;  ///< of the whole model, before clipping
   double seconds = 0;
-  double tokens_per_second = 0;  ///< of all replicas
-  bool interrupted = false;      ///< some rank asked to stop; the update was made
+  double tokens_per_second = 0;           ///< of all replicas
+  bool interrupted = false;               ///< some rank asked to stop; the update was made
+  std::optional<double> validation_loss;  ///< mean, where it was measured after this step
 };
 
 /// One thread at a time.
@@ -55,6 +60,10 @@ class PipelineTrainer {
   /// number.
   StepReport step(int step, bool stop);
 
+  /// Collective: the mean loss over the first `batches` global batches of `rows`, forward only; the same on
+  /// every rank, and in every layout but for rounding. Between steps; changes nothing that a step uses.
+  double validate(Rows& rows, int batches);
+
   /// Collective: all parameters in a checkpoint's order on rank 0; elsewhere empty.
   std::vector<float> gather();
 
@@ -68,7 +77,8 @@ class PipelineTrainer {
  private:
   void forward(int micro_batch);
   void backward(int micro_batch);
-  void load_tokens(int step);
+  /// This replica's share of a step's rows, to tokens_ and targets_.
+  void load_tokens(Rows& rows, int step);
   std::span<const std::int32_t> rows_of(const std::vector<std::int32_t>& tokens, int micro_batch) const;
 
   Job job_;
@@ -76,7 +86,7 @@ class PipelineTrainer {
   Timeline& timeline_;
   RankCoordinates coordinates_;
   std::vector<planner::Operation> schedule_;
-  TextFile text_;
+  Rows rows_;
   std::unique_ptr<StageCompute> compute_;
   // The helper thread uses data_ and tied_, so it is declared after them: it ends before they do.
   std::unique_ptr<collectives::Communicator> pipeline_, data_, tied_;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "trainer/model/checkpoint.h"
+#include "trainer/model/model_file.h"
 #include "trainer/run/common_time_base.h"
 #include "trainer/run/run_files.h"
 
@@ -30,12 +30,13 @@ class StepLog {
 
   void write(const StepReport& report, double learning_rate) {
     if (file_ == nullptr) return;
-    const Json line{{"step", report.step},
-                    {"loss", report.loss},
-                    {"grad_norm", report.gradient_norm},
-                    {"tokens_per_second", report.tokens_per_second},
-                    {"step_seconds", report.seconds},
-                    {"learning_rate", learning_rate}};
+    Json line{{"step", report.step},
+              {"loss", report.loss},
+              {"grad_norm", report.gradient_norm},
+              {"tokens_per_second", report.tokens_per_second},
+              {"step_seconds", report.seconds},
+              {"learning_rate", learning_rate}};
+    if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
     if (std::fprintf(file_, "%s\n", line.dump().c_str()) < 0 || std::fflush(file_) != 0)
       fail_errno(errno, fmt::format("log {}: writing", path_));
   }
@@ -72,13 +73,18 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
   if (rank_zero && hooks.started) hooks.started(job, trainer.compute().memory());
 
+  GenerateOptions sample = options.sample;
+  sample.tokenizer = options.tokenizer;
+  Evaluation evaluation(options.evaluation, job, options.steps, sample, rank_zero, trainer, hooks.sampled,
+                        hooks.stop_requested);
   TrainResult result;
   std::vector<double> step_seconds;
   while (result.steps < options.steps && !result.interrupted) {
-    const StepReport report = trainer.step(result.steps, hooks.stop_requested && hooks.stop_requested());
+    StepReport report = trainer.step(result.steps, hooks.stop_requested && hooks.stop_requested());
     ++result.steps;
     step_seconds.push_back(report.seconds);
     result.interrupted = report.interrupted;
+    evaluation.after_step(report);
     if (!rank_zero) continue;
     log.write(report, learning_rate_at(job.optimizer, report.step));
     if (hooks.stepped) hooks.stepped(report);
@@ -88,13 +94,14 @@ TrainResult train(const TrainOptions& options, collectives::Communicator* world,
   if (!options.timeline.empty()) write_timeline(options.timeline, facts);
   if (!options.measured.empty() && result.steps > 0) write_measured(options.measured, facts);
 
-  const bool sampling = options.sample.bytes > 0 && !result.interrupted;
+  const bool sampling = options.sample.tokens > 0 && !result.interrupted;
   std::vector<float> all;
   if (!options.save.empty() || sampling) all = trainer.gather();
   // No rank leaves while another still sends. Only rank 0 does what follows, and it may take longer than the
   // deadline of a collective: that is why the barrier stands before it.
   if (world != nullptr) world->barrier();
-  if (rank_zero && !options.save.empty()) write_checkpoint(options.save, job.shape, all);
+  if (rank_zero && !options.save.empty()) write_model(options.save, job.shape, all, ValueType::kFloat32);
+  evaluation.finish();
   if (rank_zero && sampling) {
     result.shape = job.shape;
     result.parameters = std::move(all);
