@@ -32,7 +32,7 @@ FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "c_api", "testing"],
-    "trainer": ["model", "cpu", "pipeline", "run", "testing"],
+    "trainer": ["model", "data", "cpu", "pipeline", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
