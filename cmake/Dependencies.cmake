@@ -4,6 +4,8 @@ find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.10 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenSSL 3 REQUIRED)
+find_path(TOMBOLO_PCRE2_INCLUDE pcre2.h REQUIRED)
+find_library(TOMBOLO_PCRE2 NAMES pcre2-8 REQUIRED)
 find_path(TOMBOLO_ASIO_INCLUDE asio/ip/tcp.hpp REQUIRED)
 find_path(TOMBOLO_FMT_INCLUDE fmt/format.h REQUIRED)
 find_path(TOMBOLO_HWLOC_INCLUDE hwloc.h REQUIRED)  # the library itself is loaded at run time

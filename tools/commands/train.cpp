@@ -1,4 +1,4 @@
-// tombolo train: a GPT on the bytes of a file, by one rank or many.
+// tombolo train: a GPT on text or tokens, by one rank or many.
 #include "trainer/run/train.h"
 
 #include <unistd.h>
@@ -31,16 +31,16 @@ namespace tombolo::tools {
 namespace {
 
 constexpr const char* kTrainHelp =
-    "Trains a GPT-2-shaped model, on the CPU or on a GPU, on the raw bytes of a file. Alone it is one "
-    "process "
-    "without any\n"
+    "Trains a GPT-2-shaped model, on the CPU or on a GPU, on the bytes of a file, on its text in GPT-2's "
+    "tokens\n"
+    "(--tokenizer), or on token files of llm.c's. Alone it is one process without any\n"
     "sockets; started by tombolo run, torchrun, srun or mpirun it is a pipeline of stages times replicas, "
     "laid out by\n"
     "a plan or by --pipeline and --replicas. Every layout sees the same rows in the same step and reports "
     "the same\n"
     "loss. With a plan, every rank must run on the host that the plan gives it.\n"
-    "\n--init and --save are llm.c's checkpoints (version 3, fp32): the model alone. --checkpoint keeps all "
-    "that\n"
+    "\n--init and --save are models alone, as llm.c or Hugging Face has them (tombolo export converts). "
+    "--checkpoint keeps all that\n"
     "a run needs to go on: every rank writes its part while training continues, into a folder that all share "
     "or on\n"
     "its host's own disk. --resume auto, or a checkpoint's folder, goes on from there in any layout, to "
@@ -49,12 +49,15 @@ constexpr const char* kTrainHelp =
     "\nExamples:\n"
     "  tombolo train --data book.txt --steps 200 --sample 300\n"
     "  tombolo train --data book.txt --init model.bin --save model.bin --log steps.jsonl\n"
+    "  tombolo train --data 'fineweb_train_*.bin' --validation fineweb_val.bin --validate-every 250 "
+    "--init gpt2/model.safetensors\n"
+    "  tombolo train --data book.txt --tokenizer vocab.bpe --shuffle 1 --lr-schedule cosine --warmup 100\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --layers 8 --pipeline 2 --replicas 2\n"
     "  tombolo train --data book.txt --steps 5000 --checkpoint run1 --every 500 --resume auto\n"
     "  tombolo train --config run.json --steps 1000\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --plan plan.json --steps 30 --measured run.json\n"
     "\nSIGINT, SIGTERM and SIGUSR1 (Slurm: --signal=USR1@120) end the run after the step under way, with a\n"
-    "checkpoint and --save; while sampling after the byte under way. A second SIGINT or SIGTERM ends the "
+    "checkpoint and --save; while sampling after the token under way. A second SIGINT or SIGTERM ends the "
     "process\n"
     "at once.\n"
     "\nExit codes: 0 done, with a warning where a log, a trace or another file beside the model could not "
@@ -144,6 +147,11 @@ auto while_it_can(Print print, Log log) {
   };
 }
 
+void print_sample(int step, const std::string& text) {
+  fmt::print("--- sample after step {} ---\n{}\n---\n", step + 1, text);
+  std::fflush(stdout);
+}
+
 void check_plan(const planner::Plan& plan, const std::string& path, const collectives::Communicator& world,
                 collectives::Routing routing) {
   const std::string warning = trainer::check_placement(plan, path, world.members(), routing);
@@ -192,6 +200,7 @@ int run_train(const TrainCommand& command) {
         std::fflush(stdout);
       },
       hooks.log);
+  hooks.sampled = while_it_can(print_sample, hooks.log);
   hooks.stop_requested = [] { return stop_requested.load(); };
   const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
   world.reset();
@@ -199,12 +208,14 @@ int run_train(const TrainCommand& command) {
   for (const std::string& file : result.unwritten)
     hooks.log.warning("trained to the end, but without this file: {}", file);
   if (!result.parameters.empty()) {
-    const std::string sample =
-        trainer::generate(result.shape, result.parameters, options.sample, hooks.stop_requested);
-    fmt::print("--- sample ---\n{}\n", sample);
-    if (sample.size() < static_cast<std::size_t>(options.sample.bytes)) {
-      fmt::print(stderr, "tombolo train: interrupted after {} of {} bytes of the sample\n", sample.size(),
-                 options.sample.bytes);
+    trainer::GenerateOptions wanted = options.sample;
+    wanted.tokenizer = options.tokenizer;
+    const trainer::GeneratedText sample =
+        trainer::generate(result.shape, result.parameters, wanted, hooks.stop_requested);
+    fmt::print("--- sample ---\n{}\n", sample.text);
+    if (sample.tokens < wanted.tokens) {
+      fmt::print(stderr, "tombolo train: interrupted after {} of {} {} of the sample\n", sample.tokens,
+                 wanted.tokens, wanted.tokenizer.empty() ? "bytes" : "tokens");
       return kExitInterrupted;
     }
   }
@@ -238,24 +249,46 @@ void add_checkpoint_options(CLI::App& app, trainer::CheckpointOptions& options) 
 
 void add_train(CommandLine& tombolo) {
   auto command = std::make_shared<TrainCommand>();
-  CLI::App& app = tombolo.add("train", "Train a GPT on the bytes of a file", kTrainHelp,
+  CLI::App& app = tombolo.add("train", "Train a GPT on text or tokens", kTrainHelp,
                               [command] { return run_train(*command); });
   const std::shared_ptr<trainer::TrainOptions> options(command, &command->train);
   add_json_config(app);
-  app.add_option("--data", options->data, "Text to train on (any file; its bytes are the tokens)")
+  app.add_option("--data", options->data,
+                 "What to train on: any file, whose bytes are the tokens, or text with --tokenizer, or token "
+                 "files of llm.c's; several by a pattern ('train_*.bin') or with commas")
       ->required();
-  app.add_option("--init", options->init, "random:SEED, or a checkpoint to start from")
+  app.add_option("--tokenizer", options->tokenizer,
+                 "GPT-2's, for text: vocab.bpe or merges.txt (its vocabulary beside it), tokenizer.json, "
+                 "gpt2.tiktoken, gpt2_tokenizer.bin, or their folder");
+  app.add_option("--shuffle", options->shuffle,
+                 "Seed of the order of rows, another in every epoch [as they stand in the data]");
+  app.add_option(
+         "--init", options->init,
+         "random:SEED, or a model to start from: llm.c's checkpoint, model.safetensors of a GPT-2 with "
+         "config.json beside it, or their folder")
       ->capture_default_str();
   app.add_option("--layers", options->layers, "Transformer blocks [4]");
   app.add_option("--width", options->width, "Width of the residual stream [128]");
   app.add_option("--heads", options->heads, "Attention heads; divides the width [4]");
   app.add_option("--context", options->context, "Tokens per row [128]");
-  app.add_option("--vocabulary", options->vocabulary, "Tokens; a byte must be below it [256]");
+  app.add_option("--vocabulary", options->vocabulary,
+                 "Tokens; all of the data must be below it [the data's]");
   app.add_option("--batch", options->batch, "Rows per step, over all replicas [8]");
   app.add_option("--steps", options->steps, "Steps to make in all, those before --resume included")
       ->capture_default_str();
   app.add_option("--lr", options->optimizer.learning_rate, "AdamW's learning rate")->capture_default_str();
   app.add_option("--warmup", options->optimizer.warmup, "Steps over which the rate rises to --lr")
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--lr-schedule",
+         [options](const std::string& text) {
+           options->optimizer.schedule =
+               text == "cosine" ? trainer::RateSchedule::kCosine : trainer::RateSchedule::kConstant;
+         },
+         "How the rate goes on after --warmup: constant, or cosine, which falls to --lr-min at the last step "
+         "[constant]")
+      ->check(CLI::IsMember({"constant", "cosine"}));
+  app.add_option("--lr-min", options->optimizer.smallest_rate, "Where --lr-schedule cosine ends")
       ->capture_default_str();
   app.add_option("--weight-decay", options->optimizer.weight_decay, "Decoupled decay, on matrices only")
       ->capture_default_str();
@@ -304,13 +337,14 @@ void add_train(CommandLine& tombolo) {
       [options](const std::string& text) { options->bucket_bytes = parse_size(text, "--bucket"); },
       "Gradients are reduced in pieces of at least this size [256K]");
   add_checkpoint_options(app, options->checkpoints);
-  app.add_option(
-      "--log", options->log,
-      "JSON lines: step, loss, grad_norm, tokens_per_second, step_seconds; on --resume those of the "
-      "steps before stay");
+  app.add_option("--log", options->log,
+                 "JSON lines: step, loss, grad_norm, tokens_per_second, step_seconds, learning_rate, mfu, "
+                 "and validation_loss "
+                 "where it was measured; on --resume those of the steps before stay");
   app.add_option("--tensorboard", options->tensorboard,
                  "Folder for TensorBoard's event files: loss, norm, rate, tokens per second, MFU");
-  app.add_option("--save", options->save, "llm.c's checkpoint to write at the end");
+  app.add_option("--save", options->save,
+                 "Model to write at the end: llm.c's checkpoint, or .safetensors for Hugging Face's");
   app.add_option("--timeline", options->timeline,
                  "Chrome trace of some steps, with every rank's compute and wait time");
   app.add_option("--timeline-first", options->timeline_first, "First step in the trace")
@@ -320,7 +354,19 @@ void add_train(CommandLine& tombolo) {
   app.add_option(
       "--measured", options->measured,
       "JSON for tombolo simulate --measured: step times, and what each rank computed, waited and sent");
-  app.add_option("--sample", options->sample.bytes, "Bytes of text to generate at the end")
+  app.add_option("--validation", options->evaluation.validation,
+                 "Data to measure the loss on without training on it, as --data");
+  app.add_option("--validate-every", options->evaluation.validate_every,
+                 "Measure it after every so many steps; 0 = after the last only")
+      ->capture_default_str();
+  app.add_option("--validation-rows", options->evaluation.validation_rows,
+                 "On at most so many rows, always the same: whole batches, at least one")
+      ->capture_default_str();
+  app.add_option("--sample", options->sample.tokens,
+                 "Tokens of text to generate at the end (bytes without --tokenizer)")
+      ->capture_default_str();
+  app.add_option("--sample-every", options->evaluation.sample_every,
+                 "Also after every so many steps, while training goes on; 0 = never")
       ->capture_default_str();
   app.add_option("--prompt", options->sample.prompt, "What the sample continues [a line break]");
   app.add_option("--temperature", options->sample.temperature, "0 = always the likeliest byte")

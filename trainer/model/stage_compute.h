@@ -96,7 +96,8 @@ class StageCompute {
   static constexpr int kGradientBuffers = 3;
 
   /// `tokens` (first stage) and `targets` (last stage) are rows x context. At most in_flight micro-batches
-  /// may wait for backward. Returns once output() is there, on the last stage possibly before that. With
+  /// may wait for backward; one that is given another forward pass instead, as validation does, is forgotten.
+  /// Returns once output() is there, on the last stage possibly before that. With
   /// targets a stage that trains may add the output projection's gradient here already, so gradients are
   /// cleared before the first forward of a step.
   virtual void forward(int micro_batch, std::span<const std::int32_t> tokens,

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "trainer/model/checkpoint.h"
-#include "trainer/model/initial_values.h"
 #include "trainer/pipeline/divergence.h"
+#include "trainer/model/initial_values.h"
+#include "trainer/model/model_file.h"
 
 namespace tombolo::trainer {
 
@@ -55,11 +55,11 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
 void fill_parameters(const Job& job, StageCompute& compute) {
   std::vector<float> arena(compute.layout().size());
   if (!job.init.starts_with(kRandom)) {
-    const Shape found = read_checkpoint_shape(job.init);
+    const Shape found = read_model_shape(job.init);
     if (found != job.shape)
-      fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
+      fail(Cause::kInvalidUsage, "model {} holds {}, but {} was asked for", job.init, found.text(),
            job.shape.text());
-    read_checkpoint(job.init, compute.layout(), arena);
+    read_model(job.init, compute.layout(), arena);
     compute.write_state(StageState::kParameters, 0, arena);
     return;
   }
@@ -112,7 +112,7 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       coordinates_(own_coordinates(job, world)),
       schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
                                                   job.parallel.micro_batches())),
-      text_(job.data, job.shape.context),
+      rows_(open_source({job.data, job.tokenizer}), job.shape.context, job.order),
       compute_(job.make_stage(stage_options(job, coordinates_))) {
   fill_parameters(job, *compute_);
   const int stages = job.parallel.pipeline();
@@ -138,15 +138,15 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   targets_.resize(share);
 }
 
-void PipelineTrainer::load_tokens(int step) {
+void PipelineTrainer::load_tokens(Rows& rows, int step) {
   const bool needed = compute_->layout().first() || compute_->layout().last();
   const int share = job_.parallel.global_batch / job_.parallel.replicas;
   const auto context = static_cast<std::size_t>(job_.shape.context);
   for (int row = 0; needed && row < share; ++row) {
     const std::size_t begin = static_cast<std::size_t>(row) * context;
-    text_.read_row(static_cast<std::uint64_t>(step), job_.parallel.global_batch,
-                   coordinates_.replica * share + row, job_.shape.vocabulary,
-                   std::span(tokens_).subspan(begin, context), std::span(targets_).subspan(begin, context));
+    rows.read(static_cast<std::uint64_t>(step), job_.parallel.global_batch,
+              coordinates_.replica * share + row, job_.shape.vocabulary,
+              std::span(tokens_).subspan(begin, context), std::span(targets_).subspan(begin, context));
   }
 }
 
@@ -183,7 +183,7 @@ void PipelineTrainer::backward(int micro_batch) {
 StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
-  load_tokens(step);
+  load_tokens(rows_, step);
   {
     const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
     compute_->clear_gradients();

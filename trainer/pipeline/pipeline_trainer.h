@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@
 #include "planner/model/schedule.h"
 #include "trainer/checkpoint/save_votes.h"
 #include "trainer/cpu/cpu_stage.h"
+#include "trainer/data/open_source.h"
+#include "trainer/data/rows.h"
 #include "trainer/model/stage_compute.h"
-#include "trainer/model/text_file.h"
 #include "trainer/pipeline/gradient_reducer.h"
 #include "trainer/pipeline/parallel_config.h"
 #include "trainer/pipeline/pipeline_transfers.h"
@@ -28,8 +30,10 @@ struct Job {
   ParallelConfig parallel;
   std::shared_ptr<const planner::Plan> plan;  ///< that all this comes from; null without one
   AdamW optimizer;
-  std::string data;                                             ///< path of the training text
-  std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
+  std::string data;                                             ///< what to train on: see data_paths()
+  std::string tokenizer;                                        ///< path, for text; empty: bytes are tokens
+  RowOrder order;                                               ///< in which the rows of the data follow
+  std::string init = "random:1337";                             ///< "random:SEED", or a model's path
   int threads = 1;                                              ///< for matrix products, per rank
   compute::Precision precision = compute::Precision::kFloat32;  ///< see StageOptions
   compute::Precision moments = compute::Precision::kFloat32;    ///< see StageOptions
@@ -46,9 +50,10 @@ struct StepReport {
   double loss = 0;           ///< mean over the global batch, natural logarithm
   double gradient_norm = 0;  ///< of the whole model, before clipping
   double seconds = 0;
-  double tokens_per_second = 0;  ///< of all replicas
-  bool interrupted = false;      ///< some rank asked to stop; the update was made
-  SaveVotes votes;               ///< of all ranks
+  SaveVotes votes;                        ///< of all ranks
+  double tokens_per_second = 0;           ///< of all replicas
+  bool interrupted = false;               ///< some rank asked to stop; the update was made
+  std::optional<double> validation_loss;  ///< mean, where it was measured after this step
 };
 
 /// Used by one thread at a time.
@@ -65,10 +70,15 @@ class PipelineTrainer {
   /// throws, and kInvalidUsage when the loss is no longer a number.
   StepReport step(int step, bool stop, const SaveVotes& votes = {});
 
+  /// Collective: the mean loss over the first `batches` global batches of `rows`, forward only; the same on
+  /// every rank, and in every layout but for rounding. Between steps; changes nothing that a step uses.
+  double validate(Rows& rows, int batches);
+
   /// Collective: returns all parameters in a checkpoint's order on rank 0; elsewhere nothing.
   std::vector<float> gather();
 
   StageCompute& compute() noexcept { return *compute_; }
+  const Rows& rows() const noexcept { return rows_; }
   RankCoordinates coordinates() const noexcept { return coordinates_; }
   /// Threads for matrix products.
   int threads() const noexcept { return job_.threads; }
@@ -78,7 +88,8 @@ class PipelineTrainer {
  private:
   void forward(int micro_batch);
   void backward(int micro_batch);
-  void load_tokens(int step);
+  /// This replica's share of a step's rows, to tokens_ and targets_.
+  void load_tokens(Rows& rows, int step);
   std::span<const std::int32_t> rows_of(const std::vector<std::int32_t>& tokens, int micro_batch) const;
 
   Job job_;
@@ -86,7 +97,7 @@ class PipelineTrainer {
   Timeline& timeline_;
   RankCoordinates coordinates_;
   std::vector<planner::Operation> schedule_;
-  TextFile text_;
+  Rows rows_;
   std::unique_ptr<StageCompute> compute_;
   // The helper thread uses data_ and tied_. It is declared after them, so that it ends before they do.
   std::unique_ptr<collectives::Communicator> pipeline_, data_, tied_;

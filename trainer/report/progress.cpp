@@ -30,13 +30,15 @@ std::string ProgressLines::line(const StepReport& report) {
   const bool first = !any_;
   any_ = true;
   const int left = steps_ - report.step - 1;
-  if (!first && left > 0 && !report.interrupted && since_line_ < kSecondsPerLine) return {};
+  if (!first && left > 0 && !report.interrupted && !report.validation_loss && since_line_ < kSecondsPerLine)
+    return {};
   since_line_ = 0;
   std::string line =
       fmt::format("step {}/{}  loss {:.4f}  norm {:.3f}  {:.1f} ms  {:.0f} tokens/s", report.step + 1, steps_,
                   report.loss, report.gradient_norm, report.seconds * 1e3, report.tokens_per_second);
   if (peak_ > 0)
     line += fmt::format("  MFU {:.1f} %", utilisation(shape_, report.tokens_per_second, peak_) * 100);
+  if (report.validation_loss) line += fmt::format("  validation loss {:.4f}", *report.validation_loss);
   if (left > 0 && !report.interrupted)
     line += fmt::format("  {} left", time_text(left * recent_seconds_ / recent_steps_));
   return line;

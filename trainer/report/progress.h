@@ -16,7 +16,7 @@ class ProgressLines {
   ProgressLines(const Shape& shape, int steps, double peak) : shape_(shape), steps_(steps), peak_(peak) {}
 
   /// The line for a step, without line break; empty for a step that gets none. The first step made and the
-  /// last get one, an interrupted one, and about one a second in between.
+  /// last get one, one that was interrupted or validated, and about one a second in between.
   std::string line(const StepReport& report);
 
  private:

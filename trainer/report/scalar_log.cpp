@@ -19,6 +19,7 @@ void ScalarLog::write(const StepReport& report, const StepFigures& figures) {
     file_->scalar("gradient norm", report.step, time, report.gradient_norm);
     file_->scalar("learning rate", report.step, time, figures.learning_rate);
     file_->scalar("tokens per second", report.step, time, report.tokens_per_second);
+    if (report.validation_loss) file_->scalar("validation loss", report.step, time, *report.validation_loss);
     if (figures.utilisation > 0) file_->scalar("MFU", report.step, time, figures.utilisation);
   } catch (const Error& error) {
     fine_ = false;

@@ -95,8 +95,10 @@ TEST_F(Resolve, AModelThatTheTrainerCannotTrainIsRefused) {
 }
 
 TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {
+  const TemporaryFolder folder;
+  folder.write("text", "some text");
   TrainOptions options;
-  options.data = "text";
+  options.data = folder.file("text");
   const Job job = resolve(options);
   EXPECT_EQ(job.shape.vocabulary, 256);
   EXPECT_EQ(job.shape.layers, 4);

@@ -21,13 +21,13 @@ namespace {
 constexpr double kWaitWorthTelling = 0.01;
 
 /// Where in the training data the next step begins, and all that this depends on.
-Json data_position(const Job& job, std::int64_t step) {
-  std::error_code error;
-  const auto bytes = std::filesystem::file_size(job.data, error);
-  return {{"step", step},
-          {"batch", job.parallel.global_batch},
-          {"context", job.shape.context},
-          {"data_bytes", error ? 0 : bytes}};
+Json data_position(const Job& job, const PipelineTrainer& trainer, std::int64_t step) {
+  Json position{{"step", step},
+                {"batch", job.parallel.global_batch},
+                {"context", job.shape.context},
+                {"data_tokens", trainer.rows().source().size()}};
+  if (job.order.shuffle_seed) position["shuffle"] = *job.order.shuffle_seed;
+  return position;
 }
 
 /// Collective. Throws on every rank where one has trouble.
@@ -178,7 +178,7 @@ bool RunCheckpoints::restore(FoundCheckpoint& found, const std::string& root) {
             folder_name(found.id), found.ranks,
             result.read_directly ? "by every rank itself" : "over the network",
             to_seconds(Clock::steady().now() - begin));
-  const Json then = Json::parse(result.data_position), now = data_position(job_, found.id.step);
+  const Json then = Json::parse(result.data_position), now = data_position(job_, trainer_, found.id.step);
   if (then != now)
     log_.warning(
         "the checkpoint's place in the training data was {}, but is {} now: this run reads other rows than "
@@ -228,7 +228,7 @@ void RunCheckpoints::begin(int next_step) {
           "larger --every or a faster disk avoids that",
           seconds, next_step, begun_);
   }
-  saver_->begin(next_step, trainer_.compute(), data_position(job_, next_step).dump());
+  saver_->begin(next_step, trainer_.compute(), data_position(job_, trainer_, next_step).dump());
   begun_ = next_step;
 }
 

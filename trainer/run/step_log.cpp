@@ -56,6 +56,7 @@ void StepLog::write(const StepReport& report, const StepFigures& figures) {
             {"tokens_per_second", report.tokens_per_second},
             {"step_seconds", report.seconds},
             {"learning_rate", figures.learning_rate}};
+  if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
   if (figures.utilisation > 0) line["mfu"] = figures.utilisation;
   if (std::fprintf(file_, "%s\n", line.dump().c_str()) >= 0 && std::fflush(file_) == 0) return;
   fine_ = false;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "trainer/model/checkpoint.h"
+#include "trainer/model/model_file.h"
 #include "trainer/report/scalar_log.h"
 #include "trainer/report/utilisation.h"
 #include "trainer/run/common_time_base.h"
@@ -77,16 +77,21 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   if (rank_zero && checkpoints.first_step() > 0 && checkpoints.first_step() >= options.steps)
     hooks.log.info("all {} steps have been made already", options.steps);
 
+  GenerateOptions sample = options.sample;
+  sample.tokenizer = options.tokenizer;
+  Evaluation evaluation(options.evaluation, job, options.steps, sample, rank_zero, trainer, hooks.sampled,
+                        hooks.stop_requested);
   TrainResult result;
   std::vector<double> step_seconds;
   int next_step = checkpoints.first_step();
   while (next_step < options.steps && !result.interrupted) {
     const bool stop = hooks.stop_requested && hooks.stop_requested();
-    const StepReport report = trainer.step(next_step, stop, checkpoints.votes());
+    StepReport report = trainer.step(next_step, stop, checkpoints.votes());
     ++next_step;
     ++result.steps;
     step_seconds.push_back(report.seconds);
     result.interrupted = report.interrupted;
+    evaluation.after_step(report);
     // Before the checkpoint that follows the step: a run that goes on from it keeps the line.
     const StepFigures figures{learning_rate_at(job.optimizer, report.step),
                               utilisation(job.shape, report.tokens_per_second, options.peak)};
@@ -98,7 +103,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   const std::vector<collectives::LinkTraffic> after = trainer.traffic();
   result.checkpointed = checkpoints.finish(next_step);
 
-  const bool sampling = options.sample.bytes > 0 && !result.interrupted;
+  const bool sampling = options.sample.tokens > 0 && !result.interrupted;
   std::vector<float> all;
   if (!options.save.empty() || sampling) all = trainer.gather();
   const RunFacts facts{world, trainer, timeline, before, after, step_seconds};
@@ -111,7 +116,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   if (!rank_zero) return result;
   std::exception_ptr save_failure;
   try {
-    if (!options.save.empty()) write_checkpoint(options.save, job.shape, all);
+    if (!options.save.empty()) write_model(options.save, job.shape, all, ValueType::kFloat32);
   } catch (const Error&) {
     save_failure = std::current_exception();
   }
@@ -122,6 +127,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     if (!failure.empty()) result.unwritten.push_back(failure);
   }
   if (save_failure) std::rethrow_exception(save_failure);
+  evaluation.finish();
   if (sampling) {
     result.shape = job.shape;
     result.parameters = std::move(all);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/pipeline/pipeline_trainer.h"
+#include "trainer/run/evaluation.h"
 #include "trainer/run/generate.h"
 #include "trainer/run/run_checkpoints.h"
 #include "trainer/run/run_files.h"
@@ -22,14 +23,16 @@ namespace tombolo::trainer {
 /// The options. What is not given comes from the checkpoint, then from the plan, then from the defaults
 /// stated here.
 struct TrainOptions {
-  std::string data;
+  std::string data;                      ///< see data_paths()
+  std::string tokenizer;                 ///< path, for text; empty: bytes are the tokens
+  std::optional<std::uint64_t> shuffle;  ///< seed of the order of rows; nothing: as they stand in the data
   std::string init = "random:1337";
   std::string plan;                ///< path; excludes pipeline, replicas and micro_batch
   std::optional<int> layers;       ///< 4
   std::optional<int> width;        ///< 128
   std::optional<int> heads;        ///< 4
   std::optional<int> context;      ///< 128
-  std::optional<int> vocabulary;   ///< 256
+  std::optional<int> vocabulary;   ///< the data's
   std::optional<int> batch;        ///< 8 rows, over all replicas
   std::optional<int> pipeline;     ///< 1 stage
   std::optional<int> replicas;     ///< 1
@@ -58,15 +61,18 @@ struct TrainOptions {
   std::string traffic;   ///< JSON: bytes per pair of NICs
   std::string measured;  ///< JSON: planner::MeasuredRun
 
-  GenerateOptions sample;  ///< bytes = 0: none; see TrainResult::parameters
+  EvaluationOptions evaluation;
+  /// tokens = 0: none at the end; see TrainResult::parameters. Its tokenizer is the one above.
+  GenerateOptions sample;
 };
 
 /// Called on rank 0 only, except stop_requested and log.
 struct TrainHooks {
   std::function<void(const Job&, const StageCompute&)> started;
   std::function<void(const StepReport&)> stepped;
-  std::function<bool()> stop_requested;  ///< on every rank, between steps
+  Evaluation::Sampled sampled;
   Log log;
+  std::function<bool()> stop_requested;  ///< on every rank, between steps; on rank 0 by another thread too
 };
 
 struct TrainResult {
