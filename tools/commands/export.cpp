@@ -20,12 +20,12 @@ constexpr const char* kExportHelp =
     "  tombolo export model.bin hf/model.safetensors\n"
     "  tombolo export gpt2/model.safetensors gpt2_124M_bf16.bin --dtype bf16";
 
-struct Options {
+struct ExportOptions {
   std::string from, to;
   trainer::ValueType type = trainer::ValueType::kFloat32;
 };
 
-int run_export(const Options& options) {
+int run_export(const ExportOptions& options) {
   if (!options.to.ends_with(".safetensors") && !options.to.ends_with(".bin"))
     fail(Cause::kInvalidUsage, "{}: its name must end in .safetensors (Hugging Face's) or .bin (llm.c's)",
          options.to);
@@ -42,7 +42,7 @@ int run_export(const Options& options) {
 }  // namespace
 
 void add_export(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App& app = tombolo.add("export", "Write a model in Hugging Face's or llm.c's format", kExportHelp,
                               [options] { return run_export(*options); });
   app.add_option("checkpoint", options->from, "Model to read: as --init of tombolo train")->required();

@@ -19,11 +19,11 @@ constexpr const char* kTokenizeHelp =
     "\nExample:\n"
     "  tombolo tokenize book.txt book.bin --tokenizer vocab.bpe";
 
-struct Options {
+struct TokenizeOptions {
   std::string text, out, tokenizer;
 };
 
-int run_tokenize(const Options& options) {
+int run_tokenize(const TokenizeOptions& options) {
   const trainer::Tokenizer tokenizer = trainer::load_tokenizer(options.tokenizer);
   const trainer::DataOptions data{options.text, options.tokenizer};
   if (trainer::data_kind(data) != trainer::DataKind::kText)
@@ -41,7 +41,7 @@ int run_tokenize(const Options& options) {
 }  // namespace
 
 void add_tokenize(CommandLine& tombolo) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   CLI::App& app = tombolo.add("tokenize", "Write text as a token file", kTokenizeHelp,
                               [options] { return run_tokenize(*options); });
   app.add_option("text", options->text, "Text file, pattern or list, as --data of tombolo train")->required();

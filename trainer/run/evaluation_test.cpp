@@ -43,7 +43,7 @@ class EvaluationOfARun : public testing::Test {
     TrainHooks hooks;
     hooks.stepped = [&](const StepReport& report) { reports.push_back(report); };
     hooks.sampled = [&](int step, const std::string& text) { samples_.emplace_back(step, text); };
-    train(options, nullptr, hooks);
+    train(options, resolve(options), nullptr, hooks);
     return reports;
   }
 

@@ -51,9 +51,9 @@ TEST(Generate, TheSeedDecidesAndTemperatureSpreads) {
 
 TEST(Generate, AGpuWritesWhatTheCpuWrites) {
   const Echo model;
-  GenerateOptions options{.bytes = 9, .temperature = 0, .prompt = "a"};
+  GenerateOptions options{.tokens = 9, .temperature = 0, .prompt = "a"};
   options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
-  EXPECT_EQ(generate(model.shape, model.parameters, options), "bbbbbbbbb");
+  EXPECT_EQ(generate(model.shape, model.parameters, options).text, "bbbbbbbbb");
 }
 
 TEST(Generate, AStopIsHeededBeforeEveryByte) {
