@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 namespace tombolo::transport::bootstrap {
 
@@ -39,6 +40,7 @@ void BackgroundProgress::add(Progressable* one) {
 
 void BackgroundProgress::wake() {
   const std::lock_guard lock(mutex_);  // else the thread might have looked already, and not be asleep yet
+  woken_ = true;
   changed_.notify_all();
 }
 
@@ -49,15 +51,25 @@ void BackgroundProgress::remove(Progressable* one) {
 
 void BackgroundProgress::run() {
   std::unique_lock lock(mutex_);
+  TimePoint due{};
   while (!stop_) {
+    const bool woken = std::exchange(woken_, false);
     const bool more = each_round_();
     if (progressables_.empty() && !more) {
       changed_.wait(lock);
       continue;
     }
-    Duration wait = more ? kSoon : kIdle;
-    for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
-    changed_.wait_for(lock, wait, [this] { return stop_; });
+    const TimePoint now = Clock::steady().now();
+    // wake() is for `each_round_` alone: a thousand connections that close one after the other would have all
+    // that are left called each time.
+    if (!woken || now >= due) {
+      Duration wait = more ? kSoon : kIdle;
+      for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
+      due = now + wait;
+    } else if (more) {
+      due = std::min(due, now + kSoon);
+    }
+    changed_.wait_until(lock, due, [this] { return stop_ || woken_; });
   }
 }
 
