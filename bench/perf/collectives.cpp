@@ -76,6 +76,12 @@ void broadcast(const Call& call) {
 void all_gather(const Call& call) {
   call.communicator.all_gather(call.send, call.receive, call.count, call.type);
 }
+void gather(const Call& call) {
+  call.communicator.gather(call.send, call.receive, call.count, call.type, call.root);
+}
+void scatter(const Call& call) {
+  call.communicator.scatter(call.send, call.receive, call.count, call.type, call.root);
+}
 
 /// The engine's all-to-all is never in place. There sends and receives replace it, to and from one buffer.
 void all_to_all(const Call& call) {
@@ -97,34 +103,6 @@ void send_to_the_next(const Call& call) {
   api::group([&] {
     send_part(call, call.send, (call.rank + 1) % call.ranks);
     receive_part(call, call.receive, (call.rank + call.ranks - 1) % call.ranks);
-  });
-}
-
-/// In place the root's own part is in its final position already.
-void gather(const Call& call) {
-  api::group([&] {
-    std::byte* own = call.receive + static_cast<std::size_t>(call.root) * part_bytes(call);
-    const bool there = call.rank == call.root && call.send == own;
-    if (!there) send_part(call, call.send, call.root);
-    if (call.rank != call.root) return;
-    for (int peer = 0; peer < call.ranks; ++peer) {
-      if (peer == call.root && there) continue;
-      receive_part(call, call.receive + static_cast<std::size_t>(peer) * part_bytes(call), peer);
-    }
-  });
-}
-
-void scatter(const Call& call) {
-  api::group([&] {
-    const std::byte* own = call.send + static_cast<std::size_t>(call.root) * part_bytes(call);
-    const bool there = call.rank == call.root && call.receive == own;
-    if (call.rank == call.root) {
-      for (int peer = 0; peer < call.ranks; ++peer) {
-        if (peer == call.root && there) continue;
-        send_part(call, call.send + static_cast<std::size_t>(peer) * part_bytes(call), peer);
-      }
-    }
-    if (!there) receive_part(call, call.receive, call.root);
   });
 }
 
@@ -191,15 +169,13 @@ constexpr Collective kCollectives[] = {
      .origin = joined_on_root,
      .run = gather,
      .bus_factor = others,
-     .rooted = true,
-     .point_to_point = true},
+     .rooted = true},
     {.name = "scatter",
      .partitioning = Partitioning::kDivides,
      .origin = part_of_root,
      .run = scatter,
      .bus_factor = others,
-     .rooted = true,
-     .point_to_point = true},
+     .rooted = true},
     {.name = "hypercube",
      .partitioning = Partitioning::kJoins,
      .origin = joined,

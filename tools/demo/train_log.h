@@ -21,6 +21,9 @@ TrainLog parse_train_log(std::string_view text, const std::string& source);
 /// from the earliest bar's begin. Throws kInvalidUsage.
 std::vector<planner::Span> parse_timeline(std::string_view text, const std::string& source);
 
+/// What passed between NICs, by hosts and NIC, from `tombolo train --traffic`. Throws kInvalidUsage.
+std::vector<LinkUse> parse_traffic(std::string_view text, const std::string& source);
+
 /// `text` with every byte but printable ASCII and line ends replaced by '?': for a sample, whose bytes need
 /// not be UTF-8.
 std::string only_ascii(std::string_view text);
