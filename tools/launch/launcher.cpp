@@ -92,7 +92,7 @@ class Launch {
     if (options_.ranks < 1) fail(Cause::kInvalidUsage, "{} ranks: at least one is needed", options_.ranks);
     if (options_.program.empty()) fail(Cause::kInvalidUsage, "no program was given to start");
     auto found = find_program(options_.program[0]);
-    if (!found || ::access(found->c_str(), X_OK) != 0) {
+    if (!found || !is_executable(*found)) {
       fail(Cause::kInvalidUsage, "program '{}' was not found, or may not be executed", options_.program[0]);
     }
     program_ = *found;
