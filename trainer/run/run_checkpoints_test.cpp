@@ -183,6 +183,7 @@ TEST_F(RunCheckpointsTest, AutoBeginsAnewOnlyWhereNoneWasEverWhole) {
   EXPECT_EQ(again.first_step, 0);
   EXPECT_NE(again.logged.find("a new run"), std::string::npos) << again.logged;
   // The second start has cleared what the first one left. Now step 6 says that there was one before it.
+  EXPECT_EQ(resume(6).first_step, 6);
   cut_short(3);
   cut_short(6);
   expect_refusal([&] { resume(9); },
