@@ -208,7 +208,7 @@ class BadInput(unittest.TestCase):
         refuses("count.bin", tokens[:8] + struct.pack("<i", -5) + tokens[12:], "-5 tokens")
         refuses("version.bin", tokens[:4] + struct.pack("<i", 7) + tokens[8:], "version 7")
         refuses("header.bin", tokens[:500], "500 bytes")
-        self.refuses(["train", "--data", self.path("good.bin"), "--vocabulary", "40", *shape], "good.bin", "token 40")
+        self.refuses(["train", "--data", self.path("good.bin"), "--vocabulary", "20", *shape], "good.bin", "token 20")
         self.refuses(["train", "--data", self.path("good.bin") + "," + self.text, *shape], "1 of 2")
         self.refuses(["train", "--data", self.path("no*.bin"), *shape], "no*.bin", "no file fits")
         self.refuses(["train", "--data", self.text, "--tokenizer", self.path("none"), *shape], "none", "No such file")

@@ -157,9 +157,10 @@ TEST_F(Train, WhatEvaluatesAndShufflesIsTheSameInAnyLayout) {
     EXPECT_EQ(many[step]["learning_rate"], one[step]["learning_rate"]);
     const bool due = step == 4 || step == 9 || step == 11;
     ASSERT_EQ(many[step].contains("validation_loss"), due) << step;
-    if (due)
+    if (due) {
       EXPECT_NEAR(many[step]["validation_loss"].get<double>(), one[step]["validation_loss"].get<double>(),
                   1e-4);
+    }
   }
   EXPECT_LT(one[11]["learning_rate"].get<double>(), 0.1 * one[2]["learning_rate"].get<double>());
   // The model that four ranks wrote for Hugging Face's programs is one to go on from.
