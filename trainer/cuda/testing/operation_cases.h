@@ -35,6 +35,7 @@ struct Output {
   Kind kind;
   std::size_t offset, count;
   double relative, share;
+  double differing = 1;  ///< the share of its numbers that may have other bits at all
 };
 
 struct Case {
@@ -100,8 +101,8 @@ class CaseMaker {
     return begin;
   }
   void output(std::string what, Kind kind, std::size_t offset, std::size_t count, double relative,
-              double share) {
-    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share});
+              double share, double differing = 1) {
+    case_.outputs.push_back({std::move(what), kind, offset, count, relative, share, differing});
   }
   void scratch(std::size_t offset, std::size_t bytes) { case_.scratch.emplace_back(offset, bytes); }
   std::byte* memory() { return case_.memory.data(); }
@@ -365,7 +366,8 @@ inline Case cross_entropy_case(Element e, std::size_t rows, std::size_t vocabula
   const std::size_t targets = make.integers(make.tokens(rows, vocabulary));
   const std::size_t losses = make.numbers(Kind::kFloat32, rows);
   make.output("losses", Kind::kFloat32, losses, rows, 1e-5, 1e-5);
-  if (gradient) make.output("gradient", kind, scores, rows * stride, 2e-5 + stored_bound(e), 1e-6);
+  if (gradient)  // Of a target that is nearly certain the gradient is a small difference.
+    make.output("gradient", kind, scores, rows * stride, 2e-5 + stored_bound(e), 1e-4);
   return make.made([=](std::byte* m) {
     return CrossEntropy{{m + scores, e},
                         pointer<float>(m, losses),
@@ -382,7 +384,7 @@ inline Case sum_case(std::size_t count, bool squares, std::size_t shift, unsigne
   CaseMaker make(fmt::format("sum of {}{}, {} from alignment", count, squares ? " squares" : "", shift),
                  seed);
   const std::size_t x = make.numbers(Kind::kFloat32, count, 1, 0.1, shift);
-  const std::size_t sum = make.numbers(Kind::kFloat64, 1);
+  const std::size_t sum = make.positive(Kind::kFloat64, 1, 1);  // so that nothing cancels
   const std::size_t scratch = make.array(Kind::kFloat64, kSumScratch);
   make.scratch(scratch, kSumScratch * sizeof(double));
   // A sum of both signs is small beside its terms.
@@ -411,11 +413,12 @@ inline Case adamw_case(Element moments, bool copy, const std::vector<Range>& ran
   const std::size_t number_of_step = make.object(std::int64_t{6});
   std::size_t largest = 0;
   for (const Range& range : ranges) largest = std::max<std::size_t>(largest, range.count);
-  // A rounding at random may go the other way where the last bits of what is rounded differ.
+  // A rounding at random goes the other way in few places, where the last bits of what is rounded differ.
+  const double differing = moments == Element::kBfloat16 ? 0.01 : 1;
   const double moment_bound = moments == Element::kBfloat16 ? 1.0 / 128 : 1e-5;
   make.output("parameters", Kind::kFloat32, parameters, size, 1e-5, 1e-6);
-  make.output("first moment", kind, first, size, moment_bound, 1e-6);
-  make.output("second moment", kind, second, size, moment_bound, 1e-6);
+  make.output("first moment", kind, first, size, moment_bound, 1e-6, differing);
+  make.output("second moment", kind, second, size, moment_bound, 1e-6, differing);
   if (copy) make.output("copy", Kind::kBfloat16, copies, size, stored_bound(Element::kBfloat16), 1e-6);
   return make.made([=, count = ranges.size()](std::byte* m) {
     return AdamWUpdate{pointer<float>(m, parameters),
@@ -529,8 +532,8 @@ inline void for_product_cases(unsigned seed, const std::function<void(const Case
     std::size_t tokens, in, out;
   };
   for (const Element e : {Element::kFloat32, Element::kBfloat16})
-    for (const Linear s :
-         {Linear{1, 64, 128}, Linear{48, 64, 96}, Linear{37, 20, 33}, Linear{256, 768, 2304}}) {
+    for (const Linear s : {Linear{1, 64, 128}, Linear{48, 64, 96}, Linear{37, 20, 33}, Linear{1100, 16, 24},
+                           Linear{256, 768, 2304}}) {
       for (const Epilogue epilogue : {Epilogue::kNone, Epilogue::kBias, Epilogue::kBiasGelu})
         each(product_case(e, e, s.tokens, s.out, s.in, false, true, false, epilogue, ++seed));
       each(product_case(e, e, s.tokens, s.out, s.in, false, true, true, Epilogue::kBias, ++seed));
@@ -562,6 +565,7 @@ inline std::string difference(const Case& c, const std::vector<std::byte>& expec
       squares += value * value;
     }
     const double share = o.share * std::sqrt(squares / static_cast<double>(o.count));
+    std::size_t differing = 0;
     for (std::size_t i = 0; i < o.count; ++i) {
       const double right = number(expected.data() + o.offset + i * size, o.kind);
       const double mine = number(found.data() + o.offset + i * size, o.kind);
@@ -569,7 +573,11 @@ inline std::string difference(const Case& c, const std::vector<std::byte>& expec
       if (!(std::abs(mine - right) <= bound))
         return fmt::format("{}: {}[{}] of {} is {}, but must be {} within {}", c.name, o.what, i, o.count,
                            mine, right, bound);
+      differing += mine != right ? 1 : 0;
     }
+    if (static_cast<double>(differing) > o.differing * static_cast<double>(o.count))
+      return fmt::format("{}: {} of {} of {} differ, but {} of them may", c.name, differing, o.count, o.what,
+                         o.differing);
   }
   for (std::size_t at = 0; at < found.size(); ++at)
     if (!free_to_change[at] && found[at] != c.memory[at])

@@ -69,7 +69,7 @@ class Machine {
     return machine;
   }
 
-  /// Threads run from the last to the first where `reversed`.
+  /// Warps and their lanes run from the last to the first where `reversed`.
   void reverse(bool reversed) { reversed_ = reversed; }
 
   void run(Grid grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& kernel) {
@@ -135,14 +135,24 @@ class Machine {
     }
     while (!all_done()) {
       bool ran = false;
-      for (unsigned index = 0; index < threads_; ++index) {
-        current_ = reversed_ ? threads_ - 1 - index : index;
+      for (unsigned index = 0; index < threads_; index += kWarp)
+        ran |= run_warp(reversed_ ? threads_ - kWarp - index : index);
+      if (!release(0, threads_, State::kAtBlockBarrier) && !ran) die("threads wait at different barriers");
+    }
+  }
+
+  /// As far as the warp comes without the others; true where it came anywhere.
+  bool run_warp(unsigned first) {
+    bool ran = false;
+    do {
+      for (unsigned lane = 0; lane < kWarp; ++lane) {
+        current_ = first + (reversed_ ? kWarp - 1 - lane : lane);
         if (fiber().state != State::kReady) continue;
         to_fiber();
         ran = true;
       }
-      if (!release() && !ran) die("threads wait at different barriers");
-    }
+    } while (release(first, first + kWarp, State::kAtWarpBarrier));
+    return ran;
   }
 
   bool all_done() const {
@@ -151,13 +161,7 @@ class Machine {
     return true;
   }
 
-  /// Lets those go on that have all come to the same barrier; false where there are none.
-  bool release() {
-    bool released = release(0, threads_, State::kAtBlockBarrier);
-    for (unsigned warp = 0; warp < threads_; warp += kWarp)
-      released |= release(warp, warp + kWarp, State::kAtWarpBarrier);
-    return released;
-  }
+  /// Lets those of a range go on where all have come to the barrier; false where they have not.
   bool release(unsigned begin, unsigned end, State barrier) {
     unsigned waiting = 0, done = 0;
     for (unsigned index = begin; index < end; ++index) {
