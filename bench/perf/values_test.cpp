@@ -50,7 +50,7 @@ TEST(PerfValues, CountEveryElementThatDiffers) {
       // The input of another rank differs in nearly all elements.
       const Values others{*find_collective(name), as, tomboloSum, 1, {kElements, 1, 2, -1}};
       others.fill_input(found.data(), kElements);
-      EXPECT_GT(values.count_wrong(found.data(), right.data(), kElements), 80) << name << as;
+      EXPECT_GE(values.count_wrong(found.data(), right.data(), kElements), 80) << name << as;
       found = right;
       std::fill_n(found.begin() + static_cast<std::ptrdiff_t>(17 * element), element, std::byte{0xff});
       EXPECT_EQ(values.count_wrong(found.data(), right.data(), kElements), 1) << name << as;
@@ -98,7 +98,7 @@ std::byte* bytes_of(std::vector<T>& elements) {
 template <typename T>
 void expect_exact_reductions(tomboloDataType_t type, tomboloRedOp_t op, int ranks) {
   SCOPED_TRACE(::testing::Message() << "type " << type << ", op " << op << ", " << ranks << " ranks");
-  constexpr std::size_t kElements = 1000;
+  constexpr std::size_t kElements = 300;
   const Collective& all_reduce = *find_collective("all_reduce");
   std::vector<std::vector<T>> inputs(static_cast<std::size_t>(ranks), std::vector<T>(kElements));
   std::vector<int> order;

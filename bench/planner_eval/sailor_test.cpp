@@ -10,9 +10,10 @@
 namespace tombolo::bench {
 namespace {
 
-// Of a micro-batch: embedding 3 ms, the first layer 30, three others 60 each, head 15; the updates of all 7.6
-// ms.
-constexpr double kMicroBatch = 0.228, kUpdates = 0.0076;
+// Of a micro-batch: embedding 3 ms, the first layer 30, three others 60 each, head 15. Of the updates 0.1, 1,
+// three times 2, and a third of 0.5: on one stage the head's matrix is the embedding's, and of the 384
+// parameters that a rank holds of the head 128, its norm's, are left.
+constexpr double kMicroBatch = 0.228, kUpdates = 0.0071 + 0.0005 / 3;
 
 class SailorEvaluation : public ::testing::Test {
  protected:
@@ -54,8 +55,7 @@ TEST_F(SailorEvaluation, AddsUpTheProfileAndOneConstantOfMemory) {
       << "a longer batch takes no more memory";
   EXPECT_TRUE(report.all_met());
   EXPECT_NE(notes_of(report).find("from the run a_G1"), std::string::npos);
-  EXPECT_NE(notes_of(report).find("0.9196 s, measured 0.9196 (-0.0 %)"), std::string::npos)
-      << notes_of(report);
+  EXPECT_NE(notes_of(report).find("0.9193 s, measured 0.9193 ("), std::string::npos) << notes_of(report);
 }
 
 TEST_F(SailorEvaluation, AMeasurementThatIsOffIsMissed) {
