@@ -176,7 +176,7 @@ TEST_F(MeshTest, HasNothingAnyMoreOnceAllIsClosed) {
   start(2);
   mesh(0).open(Traffic::kCollective, 1);
   mesh(0).open(Traffic::kPointToPoint, 1);
-  turn_until([&] { return mesh(1).find(Traffic::kCollective, 0) != nullptr; });
+  turn_until([&] { return !mesh(0).opening() && mesh(1).find(Traffic::kCollective, 0) != nullptr; });
   mesh(0).close_all();
   EXPECT_EQ(mesh(0).find(Traffic::kCollective, 1), nullptr);
   EXPECT_EQ(mesh(0).open(Traffic::kCollective, 1), nullptr);
