@@ -20,7 +20,7 @@ planner::Replan made_up_replan() {
   replan.moving.bytes = 3 << 20;
   replan.moving.checkpoint_bytes = 1 << 20;
   replan.moving.seconds = 6;
-  replan.moving.parts = {{"a0", "b0", 2 << 20, 6}, {"", "b0", 1 << 20, 0}};
+  replan.moving.transfers = {{"a0", "b0", 2 << 20, 6}, {"", "b0", 1 << 20, 0}};
   return replan;
 }
 

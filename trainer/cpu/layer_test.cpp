@@ -27,11 +27,20 @@ Shape three_layers() {
   return model;
 }
 
-/// Memory of the size that `Pieces` take.
+/// A block's activations, all of which are its own.
+LayerActivations activations_in(Carver& carver) {
+  constexpr auto kNone = planner::Recompute::kNone;
+  return {carver, kBlockShape, kNone, LayerActivations::shared(carver, kBlockShape, kNone)};
+}
+LayerScratch scratch_in(Carver& carver) {
+  return {carver, kBlockShape};
+}
+
+/// Memory of the size that `pieces` takes.
 template <typename Pieces>
-Arena arena_for() {
+Arena arena_for(const Pieces& pieces) {
   Carver counter(nullptr);
-  Pieces(counter, kBlockShape);
+  pieces(counter);
   return {counter.used(), "a test"};
 }
 
@@ -81,9 +90,9 @@ class Block : public testing::Test {
   const StageParameters layout_{three_layers(), 0, 3};
   const Kernels& kernels_ = kernels(compute::instruction_set());
   std::vector<float> values_, in_;
-  const Arena activations_ = arena_for<LayerActivations>(), scratch_ = arena_for<LayerScratch>();
+  const Arena activations_ = arena_for(activations_in), scratch_ = arena_for(scratch_in);
   Carver activation_carver_{activations_.data()}, scratch_carver_{scratch_.data()};
-  const LayerActivations kept_{activation_carver_, kBlockShape};
+  const LayerActivations kept_ = activations_in(activation_carver_);
   const LayerScratch pieces_{scratch_carver_, kBlockShape};
 };
 
@@ -143,9 +152,9 @@ TEST_F(Block, AddsToTheGradientsOfItsTensors) {
 }
 
 TEST(LayerPieces, DoNotOverlap) {
-  const Arena memory = arena_for<LayerActivations>();
+  const Arena memory = arena_for(activations_in);
   Carver carver(memory.data());
-  const LayerActivations kept(carver, kBlockShape);
+  const LayerActivations kept = activations_in(carver);
   EXPECT_EQ(carver.used(), memory.all().size());
   const std::size_t tokens = kBlockShape.rows * kBlockShape.context, narrow = tokens * kBlockShape.width();
   const std::pair<const float*, std::size_t> pieces[] = {

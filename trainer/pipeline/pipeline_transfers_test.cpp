@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -22,28 +23,33 @@ class BuffersOnly final : public StageCompute {
   explicit BuffersOnly(int in_flight)
       : inputs_(ring(in_flight + 1)), outputs_(ring(in_flight)), gradients_(ring(kGradientBuffers)) {}
 
-  std::span<float> input(int micro_batch) noexcept override { return of(inputs_, micro_batch); }
-  std::span<const float> output(int micro_batch) const noexcept override {
-    return outputs_[static_cast<std::size_t>(micro_batch) % outputs_.size()];
+  std::span<std::byte> input(int micro_batch) noexcept override {
+    return std::as_writable_bytes(floats_of_input(micro_batch));
   }
-  std::span<float> writable_output(int micro_batch) { return of(outputs_, micro_batch); }
-  std::span<float> boundary_gradient(int micro_batch) noexcept override {
-    return of(gradients_, micro_batch);
+  std::span<const std::byte> output(int micro_batch) const noexcept override {
+    return std::as_bytes(std::span(outputs_[static_cast<std::size_t>(micro_batch) % outputs_.size()]));
   }
+  std::span<std::byte> boundary_gradient(int micro_batch) noexcept override {
+    return std::as_writable_bytes(floats_of_gradient(micro_batch));
+  }
+  std::span<float> floats_of_input(int micro_batch) { return of(inputs_, micro_batch); }
+  std::span<float> floats_of_output(int micro_batch) { return of(outputs_, micro_batch); }
+  std::span<float> floats_of_gradient(int micro_batch) { return of(gradients_, micro_batch); }
 
   const StageParameters& layout() const noexcept override { return layout_; }
-  std::span<float> gradients() noexcept override { return {}; }
+  std::string describe() const override { return {}; }
+  void read_state(StageState, std::size_t, std::span<float>) const override {}
+  void write_state(StageState, std::size_t, std::span<const float>) override {}
+  std::span<float> gradients_to_host(const Bucket&) override { return {}; }
+  void gradients_from_host(const Bucket&) override {}
   StageMemory memory() const noexcept override { return {}; }
-  std::span<float> parameters() noexcept override { return {}; }
-  double forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
-                 const Progress&) override {
-    return 0;
-  }
+  void forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>, const Progress&) override {}
+  double take_loss_sum() override { return 0; }
   void backward(int, std::span<const std::int32_t>, const Progress&, const GradientsFinal&) override {}
   std::span<const float> scores(int, int, int) override { return {}; }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 0; }
-  void update(const AdamWStep&) noexcept override {}
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 0; }
+  void update(const AdamWStep&) override {}
 
  private:
   using Ring = std::vector<std::vector<float>>;
@@ -82,7 +88,7 @@ class PassedOn {
         in_flight_(planner::micro_batches_in_flight(stage, stages, micro_batches)),
         micro_batches_(micro_batches),
         compute_(in_flight_),
-        transfers_(pipeline, compute_, micro_batches, in_flight_, timeline_) {}
+        transfers_(pipeline, ranks_of(stages), compute_, micro_batches, in_flight_, timeline_) {}
 
   void run_step(int step) {
     step_ = step;
@@ -98,6 +104,11 @@ class PassedOn {
   const Timeline& timeline() const { return timeline_; }
 
  private:
+  static std::vector<int> ranks_of(int stages) {
+    std::vector<int> ranks(static_cast<std::size_t>(stages));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+  }
   float number_of(int micro_batch) const { return static_cast<float>(1000 * step_ + 10 * micro_batch); }
   std::string name(const char* what, int micro_batch) const {
     return std::string(what) + " of micro-batch " + std::to_string(micro_batch) + " on stage " +
@@ -107,20 +118,20 @@ class PassedOn {
   void forward(int micro_batch) {
     transfers_.before_forward(micro_batch);
     const float expected = number_of(micro_batch) + static_cast<float>(stage_);
-    if (stage_ > 0) expect_all(compute_.input(micro_batch), expected, name("input", micro_batch));
-    std::ranges::fill(compute_.writable_output(micro_batch), expected + 1);
+    if (stage_ > 0) expect_all(compute_.floats_of_input(micro_batch), expected, name("input", micro_batch));
+    std::ranges::fill(compute_.floats_of_output(micro_batch), expected + 1);
     transfers_.progress();
     transfers_.after_forward(micro_batch);
   }
   void backward(int micro_batch) {
     transfers_.before_backward(micro_batch);
     const auto stages_behind = static_cast<float>(stages_ - 1 - stage_);
-    const std::span<float> gradient = compute_.boundary_gradient(micro_batch);
+    const std::span<float> gradient = compute_.floats_of_gradient(micro_batch);
     if (stage_ + 1 < stages_)
       expect_all(gradient, -number_of(micro_batch) + stages_behind, name("gradient", micro_batch));
     // The input is needed up to here, and by the next stage the output.
     if (stage_ > 0)
-      expect_all(compute_.input(micro_batch), number_of(micro_batch) + static_cast<float>(stage_),
+      expect_all(compute_.floats_of_input(micro_batch), number_of(micro_batch) + static_cast<float>(stage_),
                  name("kept input", micro_batch));
     std::ranges::fill(gradient, -number_of(micro_batch) + stages_behind + 1);
     transfers_.progress();
