@@ -239,6 +239,8 @@ class BadInput(unittest.TestCase):
             which = generator.randrange(len(files))
             bad = bytearray(contents[which])
             for _ in range(generator.randint(1, 3)):
+                if not bad:
+                    break
                 # The first bytes of the model are its header; what follows are numbers, of which any will do.
                 at = generator.randrange(min(len(bad), 1500))
                 if generator.random() < 0.5:

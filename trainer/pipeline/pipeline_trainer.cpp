@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "trainer/pipeline/divergence.h"
 #include "trainer/model/initial_values.h"
 #include "trainer/model/model_file.h"
+#include "trainer/pipeline/divergence.h"
 
 namespace tombolo::trainer {
 
@@ -197,8 +197,8 @@ StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   }
   transfers_->end_step();
 
-  // The loss, whether any rank wants to stop, and the votes are summed over the replicas. Then the same and the
-  // norm, which is equal on all replicas, are summed over the stages.
+  // The loss, whether any rank wants to stop, and the votes are summed over the replicas. Then the same and
+  // the norm, which is equal on all replicas, are summed over the stages.
   enum Sum { kLoss, kStop, kDurable, kFailed, kNorm, kSums };
   const double own_loss = compute_->take_loss_sum();
   double sums[kSums] = {own_loss, stop ? 1.0 : 0.0, static_cast<double>(votes.durable),
