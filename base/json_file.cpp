@@ -26,6 +26,21 @@ int write_and_close(int fd, std::string_view text) {
   return error;
 }
 
+/// The file that `path` names, also through links to one that is not there yet.
+std::filesystem::path file_behind(const std::string& path) {
+  constexpr int kMostLinks = 40;  // the kernel follows no more
+  std::error_code error;
+  std::filesystem::path at = path;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(at, error)); ++links) {
+    if (links == kMostLinks) fail_errno(ELOOP, fmt::format("{}: cannot write", path));
+    const auto target = std::filesystem::read_symlink(at, error);
+    if (error) break;
+    at = at.parent_path() / target;
+  }
+  auto real = std::filesystem::weakly_canonical(at, error);
+  return error || real.empty() ? at : real;
+}
+
 }  // namespace
 
 void write_json_file(const std::string& path, const Json& json) {
@@ -49,10 +64,9 @@ void write_text_file(const std::string& path, std::string_view text) {
     if (error != 0) fail_errno(error, fmt::format("{}: cannot write", path));
     return;
   }
-  // If the path is a symbolic link, the file to which it leads is replaced, not the link.
-  auto real = std::filesystem::weakly_canonical(path, ignored);
-  std::string target = ignored || real.empty() ? path : real.string();
-  // mkstemp is not used, because it would make the file private whatever the umask says.
+  // Through a symbolic link the file that it names is replaced, not the link.
+  const std::string target = file_behind(path).string();
+  // Not mkstemp: it would make the file private, whatever the umask says.
   std::string temporary;
   int fd = -1;
   for (int attempt = 0; fd < 0 && attempt < 100; ++attempt) {

@@ -1,13 +1,10 @@
 #include "base/json.h"
 
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/temporary_folder.h"
 #include "base/text_distance.h"
 
 namespace tombolo {
@@ -128,45 +125,13 @@ TEST(Json, OutlivesTheDocumentItCameFrom) {
   EXPECT_EQ(kept->elements().size(), 2U);
 }
 
-class JsonFile : public ::testing::Test {
- protected:
-  JsonFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "tombolo-json-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~JsonFile() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
-};
-
-TEST_F(JsonFile, ComesBackAsItWasWritten) {
-  std::string path = folder_ / "a.json";
-  write_json_file(path, Json{{"x", {1, 2, 3}}});
-  write_json_file(path, Json{{"x", {4}}});
-  EXPECT_EQ(JsonDocument::load(path).root().raw(), (Json{{"x", {4}}}));
-  std::size_t files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder_)) ++files;
-  EXPECT_EQ(files, 1U) << "a temporary file was left behind";
-}
-
-TEST_F(JsonFile, IsWrittenThroughALinkAndNotOverAPipe) {
-  std::string path = folder_ / "a.json";
-  write_json_file(path, Json(1));
-  std::filesystem::create_symlink(path, folder_ / "link");
-  write_json_file(folder_ / "link", Json(2));
-  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link"));
-  EXPECT_EQ(JsonDocument::load(path).root().raw(), Json(2));
-  write_json_file("/dev/null", Json(3));
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-}
-
-TEST_F(JsonFile, NamesTheFileThatCannotBeReadOrWritten) {
+TEST(Json, NamesTheFileThatCannotBeRead) {
+  const TemporaryFolder folder;
   EXPECT_NE(
-      error_of([&] { JsonDocument::load(folder_ / "none.json"); }).find("none.json: cannot open: No such"),
+      error_of([&] { JsonDocument::load(folder.file("none.json")); }).find("none.json: cannot open: No such"),
       std::string::npos);
-  EXPECT_NE(error_of([&] { JsonDocument::load(folder_); }).find("cannot read: Is a directory"),
+  EXPECT_NE(error_of([&] { JsonDocument::load(folder.path().string()); }).find("cannot read: Is a directory"),
             std::string::npos);
-  EXPECT_THROW(write_json_file(folder_ / "no/where.json", Json(1)), Error);
-  EXPECT_THROW(write_json_file(folder_, Json(1)), Error);
 }
 
 TEST(TextDistance, CountsEditsAndSwaps) {

@@ -33,9 +33,9 @@ FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
     "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "c_api", "testing"],
-    "trainer": ["model", "cpu", "pipeline", "run", "testing"],
+    "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
-    "probe": ["bootstrap", "measure", "rounds", "analyse"],
+    "probe": ["bootstrap", "measure", "rounds", "analyse", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 build=(g++ cmake ninja-build
-  libasio-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libhwloc-dev libibverbs-dev libucx-dev
+  libasio-dev libcli11-dev nlohmann-json3-dev libfmt-dev libssl-dev libpcre2-dev libhwloc-dev libibverbs-dev libucx-dev
   iproute2 bible-kjv bible-kjv-text)
 test=(libgtest-dev python3 pkg-config python3-prometheus-client curl nftables
   python3-torch libopenblas0-pthread  # without OpenBLAS this PyTorch multiplies matrices many times slower

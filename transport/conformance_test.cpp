@@ -1,6 +1,8 @@
 // The contract of transport.h, run against every backend.
 #include "transport/testing/conformance.h"
 
+#include "transport/testing/pretended_rdma.h"
+
 namespace tombolo::transport::test {
 namespace {
 
@@ -32,6 +34,14 @@ std::vector<TestedBackend> rdma_backends() {
           TestedBackend{"RdmaTwoNics", false, {}, TestedBackend::Shm::kNo, 2, rdma(2, 100)}};
 }
 
+/// The same over a library of verbs without hardware.
+template <std::size_t kNics, int kQueuePairs, std::size_t kEager>
+TestedBackend pretended(const std::string& name) {
+  TestedBackend backend{name, false, {}};
+  backend.options = pretended_rdma_options<kNics, kQueuePairs, kEager>;
+  return backend;
+}
+
 /// Each as it is, and with a trace of its messages.
 std::vector<TestedBackend> also_traced(std::vector<TestedBackend> backends) {
   const std::size_t count = backends.size();
@@ -47,6 +57,11 @@ std::vector<TestedBackend> also_traced(std::vector<TestedBackend> backends) {
 // Without RDMA there are none; tests/rdma_vm has some.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Conformance);
 INSTANTIATE_TEST_SUITE_P(Verbs, Conformance, testing::ValuesIn(also_traced(rdma_backends())),
+                         [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(PretendedVerbs, Conformance,
+                         testing::Values(pretended<1, 1, 4096>("Rdma"), pretended<1, 4, 4096>("Rdma4Pairs"),
+                                         pretended<1, 1, 0>("RdmaNothingEager"),
+                                         pretended<2, 2, 100>("RdmaTwoNics")),
                          [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(
     Backends, Conformance,

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "base/crc32c.h"
 #include "bench/micro/subjects.h"
-#include "transport/tcp/crc32c.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::bench::micro {

@@ -76,6 +76,12 @@ void broadcast(const Call& call) {
 void all_gather(const Call& call) {
   call.communicator.all_gather(call.send, call.receive, call.count, call.type);
 }
+void gather(const Call& call) {
+  call.communicator.gather(call.send, call.receive, call.count, call.type, call.root);
+}
+void scatter(const Call& call) {
+  call.communicator.scatter(call.send, call.receive, call.count, call.type, call.root);
+}
 
 /// The engine's all-to-all is never in place. Sends and receives from and to one buffer replace it there.
 void all_to_all(const Call& call) {
@@ -100,36 +106,7 @@ void send_to_the_next(const Call& call) {
   });
 }
 
-/// In place the root's own part is in its final position already.
-void gather(const Call& call) {
-  api::group([&] {
-    std::byte* own = call.receive + static_cast<std::size_t>(call.root) * part_bytes(call);
-    const bool there = call.rank == call.root && call.send == own;
-    if (!there) send_part(call, call.send, call.root);
-    if (call.rank != call.root) return;
-    for (int peer = 0; peer < call.ranks; ++peer) {
-      if (peer == call.root && there) continue;
-      receive_part(call, call.receive + static_cast<std::size_t>(peer) * part_bytes(call), peer);
-    }
-  });
-}
-
-void scatter(const Call& call) {
-  api::group([&] {
-    const std::byte* own = call.send + static_cast<std::size_t>(call.root) * part_bytes(call);
-    const bool there = call.rank == call.root && call.receive == own;
-    if (call.rank == call.root) {
-      for (int peer = 0; peer < call.ranks; ++peer) {
-        if (peer == call.root && there) continue;
-        send_part(call, call.send + static_cast<std::size_t>(peer) * part_bytes(call), peer);
-      }
-    }
-    if (!there) receive_part(call, call.receive, call.root);
-  });
-}
-
-/// An all-gather: in each step a rank exchanges everything that it has with its neighbour along one more
-/// dimension.
+/// An all-gather: in each step a rank exchanges all that it has with its neighbour along one more dimension.
 void hypercube(const Call& call) {
   const std::size_t part = part_bytes(call);
   std::byte* own = call.receive + static_cast<std::size_t>(call.rank) * part;
@@ -192,15 +169,13 @@ constexpr Collective kCollectives[] = {
      .origin = joined_on_root,
      .run = gather,
      .bus_factor = others,
-     .rooted = true,
-     .point_to_point = true},
+     .rooted = true},
     {.name = "scatter",
      .partitioning = Partitioning::kDivides,
      .origin = part_of_root,
      .run = scatter,
      .bus_factor = others,
-     .rooted = true,
-     .point_to_point = true},
+     .rooted = true},
     {.name = "hypercube",
      .partitioning = Partitioning::kJoins,
      .origin = joined,

@@ -16,13 +16,13 @@ namespace {
 template <typename Value>
 using Names = std::pair<Value, std::string_view>;
 
-// The order is that of nccl-tests, which has no 16-bit integers. 8-bit floats are left out because they
-// cannot represent the values by which results are checked.
+// In nccl-tests' order, which has no 16-bit integers.
 constexpr Names<tomboloDataType_t> kTypes[] = {
-    {tomboloInt8, "int8"},     {tomboloUint8, "uint8"},    {tomboloInt16, "int16"},
-    {tomboloUint16, "uint16"}, {tomboloInt32, "int32"},    {tomboloUint32, "uint32"},
-    {tomboloInt64, "int64"},   {tomboloUint64, "uint64"},  {tomboloFloat16, "half"},
-    {tomboloFloat32, "float"}, {tomboloFloat64, "double"}, {tomboloBfloat16, "bfloat16"}};
+    {tomboloInt8, "int8"},         {tomboloUint8, "uint8"},      {tomboloInt16, "int16"},
+    {tomboloUint16, "uint16"},     {tomboloInt32, "int32"},      {tomboloUint32, "uint32"},
+    {tomboloInt64, "int64"},       {tomboloUint64, "uint64"},    {tomboloFloat16, "half"},
+    {tomboloFloat32, "float"},     {tomboloFloat64, "double"},   {tomboloBfloat16, "bfloat16"},
+    {tomboloFloat8e4m3, "f8e4m3"}, {tomboloFloat8e5m2, "f8e5m2"}};
 constexpr Names<tomboloRedOp_t> kOps[] = {{tomboloSum, "sum"},
                                           {tomboloProd, "prod"},
                                           {tomboloMax, "max"},
@@ -96,6 +96,12 @@ void add_switch(CLI::App& app, const char* names, bool& on, const char* help) {
       ->type_name("0|1");
 }
 
+/// nccl-tests' names of 8-bit floats, f8e4m3 and f8e5m2, are also taken as most others write them: fp8e4m3.
+bool is_name(std::string_view text, std::string_view name) {
+  if (text.starts_with("fp8") && name.starts_with("f8")) return text.substr(3) == name.substr(2);
+  return text == name;
+}
+
 /// Parses the name of one value, or "all".
 template <typename Value>
 void add_choice(CLI::App& app, const char* option, std::vector<Value>& chosen,
@@ -105,13 +111,13 @@ void add_choice(CLI::App& app, const char* option, std::vector<Value>& chosen,
          [&chosen, names](const std::string& text) {
            chosen.clear();
            for (const auto& [value, name] : names) {
-             if (text == "all" || text == name) chosen.push_back(value);
+             if (text == "all" || is_name(text, name)) chosen.push_back(value);
            }
          },
          help)
       ->check([names, help](const std::string& text) {
         const bool known = text == "all" || std::any_of(names.begin(), names.end(),
-                                                        [&](auto& one) { return one.second == text; });
+                                                        [&](auto& one) { return is_name(text, one.second); });
         return known ? std::string() : fmt::format("'{}' is none of {}", text, help);
       });
 }
@@ -216,8 +222,9 @@ CommandLine parse_command_line(std::string_view collective, int argc, const char
   add_range(app, "-N,--run_cycles", flags.cycles, 0, 1 << 30, "Go through the sizes so often; 0: on and on");
   add_range(app, "-c,--check", flags.checks, 0, 1 << 20, "Check so often; 0: not at all");
   add_choice<tomboloRedOp_t>(app, "-o,--op", flags.ops, kOps, "sum, prod, min, max, avg or all");
-  add_choice<tomboloDataType_t>(app, "-d,--datatype", flags.types, kTypes,
-                                "int8, uint8, int16 ... uint64, half, bfloat16, float, double or all");
+  add_choice<tomboloDataType_t>(
+      app, "-d,--datatype", flags.types, kTypes,
+      "int8, uint8, int16 ... uint64, f8e4m3, f8e5m2, half, bfloat16, float, double or all");
   app.add_option_function<std::string>(
          "-r,--root", [&flags](const std::string& text) { flags.root = parse_root(text); },
          "A rank, or all (-1): each in turn")

@@ -119,10 +119,22 @@ TEST(PerfFlags, ShortAndLongNamesAreTheSame) {
 
 TEST(PerfFlags, AllIsEveryTypeAndOperator) {
   const Flags flags = parse({"-d", "all", "-o", "all"}).flags;
-  EXPECT_EQ(flags.types.size(), 12U);
-  for (const auto type : {tomboloInt8, tomboloInt16, tomboloUint16, tomboloFloat64, tomboloBfloat16})
+  EXPECT_EQ(flags.types.size(), 14U);
+  for (const auto type : {tomboloInt8, tomboloInt16, tomboloUint16, tomboloFloat64, tomboloBfloat16,
+                          tomboloFloat8e4m3, tomboloFloat8e5m2})
     EXPECT_EQ(std::count(flags.types.begin(), flags.types.end(), type), 1) << type;
   EXPECT_EQ(flags.ops.size(), std::size_t{tomboloNumOps});
+}
+
+TEST(PerfFlags, EightBitFloatsHaveNcclTestsNamesAndTheUsualOnes) {
+  for (const char* name : {"f8e4m3", "fp8e4m3"})
+    EXPECT_EQ(parse({"-d", name}).flags.types, std::vector{tomboloFloat8e4m3}) << name;
+  for (const char* name : {"f8e5m2", "fp8e5m2"})
+    EXPECT_EQ(parse({"-d", name}).flags.types, std::vector{tomboloFloat8e5m2}) << name;
+  EXPECT_EQ(type_name(tomboloFloat8e4m3), "f8e4m3");
+  EXPECT_EQ(type_name(tomboloFloat8e5m2), "f8e5m2");
+  for (const char* name : {"fp8", "f8", "fp8e3m4", "fp8f8e4m3", "fp8int8", "e4m3"})
+    EXPECT_NE(refusal({"-d", name}).find(name), std::string::npos) << name;
 }
 
 TEST(PerfFlags, WhatMeansOffIsTaken) {
@@ -142,7 +154,7 @@ TEST(PerfFlags, WhatHostMemoryCannotDoIsRefusedWithAReason) {
   EXPECT_NE(refusal({"-M", "1"}).find("GPU"), std::string::npos);
   EXPECT_NE(refusal({"-z", "0"}).find("calls block"), std::string::npos);
   EXPECT_NE(refusal({"-o", "mulsum"}).find("mulsum"), std::string::npos);
-  EXPECT_NE(refusal({"-d", "f8e4m3"}).find("f8e4m3"), std::string::npos);
+  EXPECT_NE(refusal({"-d", "float8"}).find("float8"), std::string::npos);
 }
 
 TEST(PerfFlags, WhatCannotBeRightIsRefused) {

@@ -4,6 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+#include "base/temporary_folder.h"
 #include "bench/perf/exit_codes.h"
 
 namespace tombolo::bench {
@@ -52,6 +57,36 @@ TEST(Perf, AThreadMayBeARank) {
     const Outcome outcome = run(collective, {"-t", "2", "-g", "2", "-d", "int32"});
     EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.out << outcome.err;
     EXPECT_NE(outcome.out.find("#  Rank  3 Group  0 Pid"), std::string::npos) << outcome.out;
+  }
+}
+
+TEST(Perf, EightBitFloatsAreChecked) {
+  for (const auto& [type, nccl_name] : {std::pair{"fp8e4m3", " f8e4m3 "}, std::pair{"f8e5m2", " f8e5m2 "}}) {
+    for (const Collective& collective : all_collectives()) {
+      const Outcome outcome = run(collective, {"-g", "4", "-d", type, "-o", "all", "-m", "2"});
+      EXPECT_EQ(outcome.exit_code, kExitOk) << outcome.out << outcome.err;
+      EXPECT_NE(outcome.out.find(nccl_name), std::string::npos) << outcome.out;
+    }
+    // A rank whose input is not added is noticed.
+    Collective wrong = *find_collective("all_reduce");
+    wrong.run = [](const Call& call) {
+      if (call.rank == 1) std::memset(call.send, 0, call.count);
+      call.communicator.all_reduce(call.send, call.receive, call.count, call.type, call.op);
+    };
+    EXPECT_EQ(run(wrong, {"-g", "4", "-d", type}).exit_code, kExitWrong) << type;
+  }
+}
+
+TEST(Perf, OnlySendsAndReceivesHaveNoAlgorithmOfTheEngine) {
+  const TemporaryFolder folder;
+  for (const Collective& collective : all_collectives()) {
+    const std::string name = std::string(collective.name) + ".json", path = folder.file(name);
+    const Outcome outcome = run(collective, {"-g", "2", "-J", path.c_str()});
+    ASSERT_EQ(outcome.exit_code, kExitOk) << outcome.out << outcome.err;
+    const std::string algorithm = Json::parse(folder.read(name)).at("results").at(0).at("algorithm");
+    EXPECT_EQ(algorithm == "point-to-point", collective.name == "sendrecv" || collective.name == "hypercube")
+        << collective.name << ": " << algorithm;
+    EXPECT_NE(algorithm, "none") << collective.name;
   }
 }
 

@@ -5,13 +5,19 @@
 #include <cstring>
 #include <type_traits>
 
-#include "collectives/engine/half.h"
+#include "collectives/engine/small_float.h"
 
 namespace tombolo::bench {
 namespace {
 
 using collectives::Bfloat16;
 using collectives::Float16;
+using collectives::Float8E4m3;
+using collectives::Float8E5m2;
+using collectives::kIsSmallFloat;
+
+template <typename T>
+constexpr bool kIsFloat8 = std::is_same_v<T, Float8E4m3> || std::is_same_v<T, Float8E5m2>;
 
 /// Calls `body` with a value of the C++ type that stands for `type`.
 template <typename Body>
@@ -39,9 +45,11 @@ auto with_type(tomboloDataType_t type, Body&& body) {
       return body(Bfloat16{});
     case tomboloFloat32:
       return body(float{});
-    case tomboloFloat64:
-    case tomboloFloat8e4m3:  // not among the flags' types
+    case tomboloFloat8e4m3:
+      return body(Float8E4m3{});
     case tomboloFloat8e5m2:
+      return body(Float8E5m2{});
+    case tomboloFloat64:
     case tomboloNumTypes:
       break;
   }
@@ -50,10 +58,8 @@ auto with_type(tomboloDataType_t type, Body&& body) {
 
 template <typename T>
 T from_number(double number) {
-  if constexpr (std::is_same_v<T, Float16>) {
-    return collectives::to_float16(static_cast<float>(number));
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return collectives::to_bfloat16(static_cast<float>(number));
+  if constexpr (kIsSmallFloat<T>) {
+    return collectives::from_float<T>(static_cast<float>(number));
   } else {
     return static_cast<T>(number);
   }
@@ -61,14 +67,14 @@ T from_number(double number) {
 
 template <typename T>
 double to_number(T value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+  if constexpr (kIsSmallFloat<T>) {
     return collectives::to_float(value);
   } else {
     return static_cast<double>(value);
   }
 }
 
-/// Half a unit in the last place of 1; 0 for integers, which are exact.
+/// Half a unit in the last place of 1; 0 for integers and 8-bit floats, whose results are exact.
 template <typename T>
 constexpr double kRounding = std::is_same_v<T, Float16>    ? 0x1p-11
                              : std::is_same_v<T, Bfloat16> ? 0x1p-8
@@ -79,9 +85,7 @@ constexpr double kRounding = std::is_same_v<T, Float16>    ? 0x1p-11
 /// The combined inputs of all ranks at `index`.
 template <typename Number>
 Number combined(const Values& values, std::size_t index) {
-  const auto input = [&](int rank) {
-    return static_cast<Number>(input_value(values.collective, values.op, values.seed, rank, index));
-  };
+  const auto input = [&](int rank) { return static_cast<Number>(values.input(rank, index)); };
   Number all = input(0);
   for (int rank = 1; rank < values.context.ranks; ++rank) {
     const Number next = input(rank);
@@ -108,25 +112,55 @@ T reduced(const Values& values, std::size_t index) {
   }
 }
 
-}  // namespace
+/// An input as it lies in a buffer.
+template <typename T>
+T element_of(const Values& values, int rank, std::size_t index) {
+  const std::uint64_t number = values.input(rank, index);
+  // Of the numbers that are copied, an 8-bit float would round many to one: they are its bits.
+  if constexpr (kIsFloat8<T>) {
+    if (!values.collective.reduces) return {static_cast<std::uint8_t>(number)};
+  }
+  return from_number<T>(static_cast<double>(number));
+}
 
-std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
-                          std::size_t index) noexcept {
-  // The hash is splitmix64, so that a value which was moved, or comes from another rank or round, differs
-  // with high probability.
-  std::uint64_t mixed = (seed * 0x10001 + static_cast<std::uint64_t>(rank) + 1) * 0x9e3779b97f4a7c15U + index;
+/// splitmix64, so that a value which was moved, or comes from another rank or round, differs with high
+/// probability. Rank -1: for what all ranks have in common.
+std::uint64_t mix(std::uint64_t seed, int rank, std::size_t index) noexcept {
+  std::uint64_t mixed = (seed * 0x10001 + static_cast<std::uint64_t>(rank + 1)) * 0x9e3779b97f4a7c15U + index;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9U;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebU;
-  mixed ^= mixed >> 31;
+  return mixed ^ (mixed >> 31);
+}
+
+/// Both 8-bit floats hold every whole number up to 8. So at each index so few ranks add so little that their
+/// sum is no more, all times the same power of two, and none is ever rounded, in whatever order ranks are
+/// combined.
+std::uint64_t summand_of_float8(const Values& values, int rank, std::size_t index) noexcept {
+  constexpr std::uint64_t kExact = 8, kPowers = 4;
+  const auto ranks = static_cast<std::uint64_t>(values.context.ranks);
+  const std::uint64_t turns = (ranks + kExact - 1) / kExact, adding = (ranks + turns - 1) / turns;
+  const std::uint64_t common = mix(values.seed, -1, index);
+  if (static_cast<std::uint64_t>(rank) % turns != common % turns) return 0;
+  return (mix(values.seed, rank, index) % (kExact / adding + 1)) << (common / turns % kPowers);
+}
+
+}  // namespace
+
+std::uint64_t Values::input(int rank, std::size_t index) const noexcept {
+  const std::uint64_t mixed = mix(seed, rank, index);
   if (!collective.reduces) return mixed % 128;
-  return op == tomboloProd ? 1 + mixed % 2 : mixed % 11;
+  if (op == tomboloProd) return 1 + mixed % 2;
+  const bool adds = op == tomboloSum || op == tomboloAvg;
+  if (adds && (type == tomboloFloat8e4m3 || type == tomboloFloat8e5m2))
+    return summand_of_float8(*this, rank, index);
+  return mixed % 11;
 }
 
 void Values::fill_input(std::byte* input, std::size_t elements) const {
   with_type(type, [&](auto sample) {
     using T = decltype(sample);
     for (std::size_t i = 0; i < elements; ++i) {
-      const T value = from_number<T>(static_cast<double>(input_value(collective, op, seed, context.rank, i)));
+      const T value = element_of<T>(*this, context.rank, i);
       std::memcpy(input + i * sizeof(T), &value, sizeof(T));
     }
   });
@@ -138,10 +172,8 @@ void Values::fill_expected(std::byte* expected, std::size_t elements) const {
     for (std::size_t i = 0; i < elements; ++i) {
       const Origin origin = collective.origin(context, i);
       if (origin.kind == Origin::kUntouched) continue;
-      const T value = origin.kind == Origin::kReduced
-                          ? reduced<T>(*this, origin.index)
-                          : from_number<T>(static_cast<double>(
-                                input_value(collective, op, seed, origin.rank, origin.index)));
+      const T value = origin.kind == Origin::kReduced ? reduced<T>(*this, origin.index)
+                                                      : element_of<T>(*this, origin.rank, origin.index);
       std::memcpy(expected + i * sizeof(T), &value, sizeof(T));
     }
   });

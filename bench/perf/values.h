@@ -16,18 +16,16 @@ struct Values {
   std::uint64_t seed;
   RankContext context;
 
+  /// What `rank` has at `index`: a small whole number, up to 10 for reductions, 1 or 2 for products, else up
+  /// to 127. Sums of 8-bit floats are of such numbers that none is rounded.
+  std::uint64_t input(int rank, std::size_t index) const noexcept;
   /// This rank's input.
   void fill_input(std::byte* input, std::size_t elements) const;
   /// Computes the expected result. `expected` comes in with the values before the call, and keeps those where
   /// nothing is to be written.
   void fill_expected(std::byte* expected, std::size_t elements) const;
-  /// The number of elements that differ. Floats that were reduced may differ by one rounding per rank.
+  /// Elements that differ. Floats of 16 bits and more that were reduced may be off by one rounding per rank.
   std::int64_t count_wrong(const std::byte* result, const std::byte* expected, std::size_t elements) const;
 };
-
-/// A small whole number that every type holds exactly: up to 10 for reductions, 1 or 2 for products, else up
-/// to 127.
-std::uint64_t input_value(const Collective& collective, tomboloRedOp_t op, std::uint64_t seed, int rank,
-                          std::size_t index) noexcept;
 
 }  // namespace tombolo::bench

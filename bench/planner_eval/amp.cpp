@@ -36,6 +36,8 @@ std::vector<double> read_numpy(const std::string& path) {
     fail(Cause::kInvalidUsage, "{}: not a NumPy array", path);
   const std::size_t header =
       static_cast<unsigned char>(bytes[8]) + 256u * static_cast<unsigned char>(bytes[9]);
+  if (bytes.size() < 10 + header)
+    fail(Cause::kInvalidUsage, "{}: ends within its header of {} bytes", path, header);
   std::vector<double> values((bytes.size() - 10 - header) / sizeof(double));
   std::memcpy(values.data(), bytes.data() + 10 + header, values.size() * sizeof(double));
   return values;
@@ -57,7 +59,7 @@ std::vector<Trial> read_trials(const std::string& path) {
     const std::size_t open = line.find('['), close = line.find(']');
     if (std::sscanf(line.c_str(), "%d,%d,%d,%d", &trial.rows, &trial.tensor, &trial.data, &trial.stages) !=
             4 ||
-        close == std::string::npos)
+        open == std::string::npos || close == std::string::npos || open > close)
       fail(Cause::kInvalidUsage, "{}: \"{}\" is no trial", path, line);
     std::istringstream borders(line.substr(open + 1, close - open - 1));
     for (int border = 0; borders >> border;) trial.borders.push_back(border);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <span>
 #include <vector>
@@ -29,15 +30,6 @@ constexpr int kInFlight = 4;         // messages per direction: the line never r
 constexpr double kMinMessages = 16;  // so that leaving out the first costs no precision
 constexpr int kAttempts = 4;         // at the burst that counts
 constexpr int kSpins = 200;          // tests before sleeping: a few microseconds
-
-template <typename T>
-std::span<const std::byte> bytes_of(const T& value) {
-  return std::as_bytes(std::span<const T, 1>(&value, 1));
-}
-template <typename T>
-std::span<std::byte> writable_bytes_of(T& value) {
-  return std::as_writable_bytes(std::span<T, 1>(&value, 1));
-}
 
 }  // namespace
 
@@ -119,12 +111,11 @@ Exchange::Burst Exchange::load_more() const {
 
 /// Makes both ends agree on the leader's burst.
 Exchange::Burst Exchange::agree(const Burst& mine) {
-  Burst burst = mine;
   if (options_.leads) {
-    send(bytes_of(burst));
-    return burst;
+    tell(mine);
+    return mine;
   }
-  receive(writable_bytes_of(burst));
+  const auto burst = hear<Burst>();
   if (burst.messages == 0) return burst;
   if (burst.message_bytes == 0 || burst.message_bytes > kLargestMessage ||
       burst.messages > kLargestTotal / burst.message_bytes + 1) {
@@ -142,11 +133,15 @@ double Exchange::latency() {
     TimePoint begin = Clock::steady().now();
     if (options_.leads) {
       last = seconds.size() + 1 >= (all > options_.seconds / 2 ? kFewRoundTrips : kRoundTrips) ? 1 : 0;
-      send(bytes_of(last));
-      receive(writable_bytes_of(last));
+      tell(last);
+      hear<std::uint64_t>();
     } else {
-      receive(writable_bytes_of(last));
-      send(bytes_of(last));
+      last = hear<std::uint64_t>();
+      const std::size_t done = seconds.size() + 1;
+      if (last != 0 ? done < kFewRoundTrips : done >= kRoundTrips)
+        fail(Cause::kRemote, "probe of {}: the peer wants {} round trips", where(),
+             last != 0 ? "too few" : "too many");
+      tell(last);
     }
     if (i < kWarmRoundTrips) continue;
     seconds.push_back(to_seconds(Clock::steady().now() - begin));
@@ -154,15 +149,14 @@ double Exchange::latency() {
   }
   const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   std::nth_element(seconds.begin(), middle, seconds.end());
-  double mine = *middle / 2;
-  // The leader's clock measured whole round trips, while the other end's times also contain waiting for the
-  // leader to start.
-  double lead = mine;
+  // The leader's clock saw whole round trips. The other end's also contain waiting for the leader to start.
   if (options_.leads) {
-    send(bytes_of(mine));
-  } else {
-    receive(writable_bytes_of(lead));
+    tell(*middle / 2);
+    return *middle / 2;
   }
+  const auto lead = hear<double>();
+  if (!std::isfinite(lead) || lead < 0)
+    fail(Cause::kRemote, "probe of {}: the peer measured a latency of {} s", where(), lead);
   return lead;
 }
 
@@ -233,11 +227,21 @@ bool Exchange::done(Request* request) {
   return outcome == Outcome::kDone;
 }
 
-void Exchange::send(std::span<const std::byte> data) {
+template <typename Value>
+void Exchange::tell(const Value& value) {
+  static_assert(sizeof value <= sizeof told_);
+  std::memcpy(told_.data(), &value, sizeof value);
+  const std::span<const std::byte> data(told_.data(), sizeof value);
   finish([&] { return connection_.post_send(data); });
 }
-void Exchange::receive(std::span<std::byte> data) {
-  finish([&] { return connection_.post_receive(data); });
+template <typename Value>
+Value Exchange::hear() {
+  static_assert(sizeof(Value) <= sizeof heard_);
+  const std::span<std::byte> into(heard_.data(), sizeof(Value));
+  finish([&] { return connection_.post_receive(into); });
+  Value value;
+  std::memcpy(&value, heard_.data(), sizeof value);
+  return value;
 }
 template <typename Post>
 void Exchange::finish(Post post) {
@@ -273,13 +277,6 @@ std::string Exchange::where() const {
   const transport::Route& route = connection_.route();
   return fmt::format("{} to {} {} ({})", route.local_nic, route.peer_host, route.peer_nic,
                      route.peer_address);
-}
-
-Measured measure(transport::Connection& connection, const ExchangeOptions& options) {
-  Exchange exchange(connection, options);
-  exchange.prepare();
-  RoundBarrier barrier(1);
-  return exchange.count(barrier);
 }
 
 }  // namespace tombolo::probe

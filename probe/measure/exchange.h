@@ -5,9 +5,9 @@
 
 #include <poll.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -32,7 +32,8 @@ struct Measured {
 };
 
 /// One end of a measured connection, which it borrows. Both ends call prepare(), then count(). These block;
-/// they throw kRemote or kTimeout naming the connection's route.
+/// they throw kRemote or kTimeout naming the connection's route. They may leave requests on this object's
+/// buffers then, so that it must outlive the connection.
 class Exchange {
  public:
   Exchange(transport::Connection& connection, const ExchangeOptions& options);
@@ -65,8 +66,10 @@ class Exchange {
   void follow();
   Burst agree(const Burst& mine);
   bool done(transport::Request* request);
-  void send(std::span<const std::byte> data);
-  void receive(std::span<std::byte> data);
+  template <typename Value>
+  void tell(const Value& value);
+  template <typename Value>
+  Value hear();
   template <typename Post>
   void finish(Post post);
   void pause(int& idle, const Deadline& deadline);
@@ -76,11 +79,11 @@ class Exchange {
   ExchangeOptions options_;
   Measured measured_;
   Burst last_;  // the last transfer that counted
+  // Of messages; of what the ends tell each other. Not on the stack, which an error leaves before the
+  // requests end.
   std::vector<std::byte> out_, in_;
+  std::array<std::byte, sizeof(Burst)> told_{}, heard_{};
   std::vector<pollfd> handles_;
 };
-
-/// Runs prepare() and count() on one connection by itself.
-Measured measure(transport::Connection& connection, const ExchangeOptions& options);
 
 }  // namespace tombolo::probe

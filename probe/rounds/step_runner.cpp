@@ -24,9 +24,9 @@ constexpr double kAllSeconds = 10, kLongestMeasurement = 0.3, kShortestMeasureme
 
 /// One measurement of this rank.
 struct Running {
-  std::size_t at = 0;  ///< its index in the step
+  std::size_t at = 0;                  ///< its index in the step
+  std::unique_ptr<Exchange> exchange;  // outlives the connection
   std::unique_ptr<transport::Connection> connection;
-  std::unique_ptr<Exchange> exchange;
   Measured measured;
   std::string error;
 
@@ -43,8 +43,8 @@ void at_once(std::vector<Running>& all, const Act& act, const Meanwhile& meanwhi
       act(one);
     } catch (const std::exception& error) {
       one.error = error.what();
-      one.exchange.reset();
       one.connection.reset();
+      one.exchange.reset();
     }
   };
   std::vector<std::jthread> threads;

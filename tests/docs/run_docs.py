@@ -57,6 +57,7 @@ def end(process):
 def run(script, environment, seconds):
     """Exit code, or a text where the script did not end, and the output."""
     process = subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, env=environment, text=True,
+                               errors="replace",  # what a model of bytes writes need not be UTF-8
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                start_new_session=True)
     try:

@@ -1,5 +1,6 @@
 // Writes corpus/<target>/seed_* from real messages:  fuzz_seeds FOLDER.
 // docs/ by run.sh.
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -40,6 +41,35 @@ transport::Endpoint endpoint() {
 
 void text(const std::string& target, const std::string& name, std::string_view what) {
   put(target, name, std::as_bytes(std::span(what)));
+}
+
+/// A vocabulary of three tokens in each form, a model of one tensor, and a file of two tokens.
+void put_trainer_files() {
+  const auto form = [](const char* name, int which, std::string_view what) {
+    put("tokenizer", name, std::as_bytes(std::span(what)), which);
+  };
+  form("merges", 0, "#version: 0.2\na b\n\n{\"a\": 0, \"b\": 1, \"ab\": 2}");
+  form("json", 1,
+       R"({"added_tokens": [{"id": 3, "content": "<|endoftext|>"}], "normalizer": null,
+ "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+ "model": {"type": "BPE", "dropout": null, "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
+  form("ranks", 2, "YQ== 0\nYg== 1\nYWI= 2\n");
+  std::string llmc(1024, '\0');
+  const std::uint32_t numbers[] = {20240328, 2, 3, 2};
+  std::memcpy(llmc.data(), numbers, sizeof numbers);
+  form("llmc", 3, llmc + "\1a\1b\2ab");
+
+  text(
+      "safetensors", "header",
+      R"({"__metadata__": {"format": "pt"}, "ln_f.bias": {"dtype": "F32", "shape": [2, 3], "data_offsets": [8, 32]}})");
+  text(
+      "safetensors", "config",
+      R"({"model_type": "gpt2", "n_positions": 8, "vocab_size": 100, "n_layer": 3, "n_head": 2, "n_embd": 6})");
+
+  std::string tokens(1024 + 4, '\0');
+  const std::int32_t header[] = {20240520, 1, 2};
+  std::memcpy(tokens.data(), header, sizeof header);
+  text("token_file", "two_tokens", tokens);
 }
 
 }  // namespace
@@ -120,6 +150,8 @@ int main(int argc, char** argv) {
   net_plugin::Handle handle;
   handle.endpoint = endpoint();
   put("net_handle", "two_nics", handle.encode());
+
+  put_trainer_files();
 
   text("http", "metrics", "GET /metrics HTTP/1.1\r\nHost: a0:9400\r\nAccept: text/plain\r\n\r\n");
   text("http", "head", "HEAD /json?pretty HTTP/1.0\r\n\r\n");

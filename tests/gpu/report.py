@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 
-CASES = ("tombolo", "socket", "torch")
+CASES = ("tombolo", "socket", "torch")  # of NCCL
+KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck")  # of the trainer's CUDA back end
 
 
 def nvidia_smi(field):
@@ -78,18 +79,20 @@ def main():
     arguments = parser.parse_args()
 
     cases = {}
-    for name in CASES:
+    for name in CASES + KERNELS:
         log = read(f"{arguments.work}/{name}.log")
         results = [json.loads(line) for line in read(f"{arguments.work}/{name}.jsonl").splitlines()]
-        cases[name] = {"status": read(f"{arguments.work}/{name}.status").strip() or "not run",
-                       "channels": len(re.findall(r"via NET/", log)), "results": results}
-        if name != "socket":
+        cases[name] = {"status": read(f"{arguments.work}/{name}.status").strip() or "not run", "results": results}
+        if name in CASES:
+            cases[name]["channels"] = len(re.findall(r"via NET/", log))
+        if name in CASES and name != "socket":
             cases[name]["plugin_says"] = plugin_lines(log)
     passed = all(case["status"] in ("passed", "skipped") for case in cases.values())
     passed = passed and cases["tombolo"]["status"] == "passed"
     report = {
         "what": f"real NCCL, {arguments.ranks} ranks as processes that share one GPU by time slices, over loopback: "
-                "correctness over the plugin; times only compare plugins within this file",
+                "correctness over the plugin; times only compare plugins within this file. And every operation of the "
+                "trainer's CUDA back end against the CPU",
         "passed": passed,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": arguments.commit,
@@ -103,6 +106,9 @@ def main():
         json.dump(report, file, indent=1)
         file.write("\n")
     table(cases)
+    for name in KERNELS:
+        results = cases[name]["results"]
+        print(f"{name}: {cases[name]['status']}, {sum(line['correct'] for line in results)} of {len(results)} cases right")
     print(f"\n{'PASSED' if passed else 'FAILED'}; {arguments.out}")
     return 0 if passed else 1
 

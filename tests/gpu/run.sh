@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
-# Real NCCL over the plugin: two ranks on one GPU. Needs a GPU, NCCL, python3, and the two files that a build with CUDA
-# makes (bin/nccl_two_ranks, lib/libnccl-net-tombolo.so); PyTorch is used where python3 has it.
+# Real NCCL over the plugin: two ranks on one GPU; and the trainer's CUDA back end against the CPU. Needs a GPU, NCCL,
+# python3, and what a build with CUDA makes (bin/nccl_two_ranks, lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check,
+# lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
 # Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-build="$root/build" out="$root/docs/results" ranks=2 commit=""
+build="$root/build" out="$root/docs/results" ranks=2 commit="" kernels_too=yes
 
 usage() {
   cat <<USAGE
-usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH]
+usage: tests/gpu/run.sh [--build-dir DIR] [--out DIR] [--ranks N] [--commit HASH] [--without-kernels]
   --build-dir  where bin/nccl_two_ranks and lib/libnccl-net-tombolo.so lie (default: build)
   --out        where gpu.json and the logs go (default: docs/results)
   --ranks      processes that share the GPU (default 2, at most 9)
   --commit     what was built, for gpu.json (default: asked of git)
+  --without-kernels  only NCCL over the plugin
 USAGE
 }
 
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
+    --without-kernels) kernels_too=no; shift ;;
     --build-dir | --out | --ranks | --commit)
       [ $# -ge 2 ] || { echo "run.sh: $1 needs a value" >&2; usage >&2; exit 2; }
       case $1 in
@@ -112,6 +115,44 @@ if timeout 60 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_availabl
 else
   echo "torch: python3 has no PyTorch that sees the GPU: skipped"
   echo "skipped" >"$work/torch.status"
+fi
+
+# kernels_case NAME SECONDS COMMAND...: a run of cuda_kernels_check.
+kernels_case() {
+  local name=$1 seconds=$2 started status verdict
+  shift 2
+  started=$(date +%s)
+  timeout -k 5 "$seconds" "$@" --results "$work/$name.jsonl" >"$work/$name.log" 2>&1
+  status=$?
+  verdict=passed
+  [ $status -eq 77 ] && verdict=skipped
+  [ $status -ne 0 ] && [ $status -ne 77 ] && verdict="failed (exit status $status)"
+  echo "$verdict" >"$work/$name.status"
+  echo "$name: $verdict, $(($(date +%s) - started)) s"
+  case $verdict in failed*) grep -E "cuda_kernels_check:|=========" "$work/$name.log" | head -30 ;; esac
+}
+
+kernels="$build/bin/cuda_kernels_check"
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+if [ $kernels_too = no ]; then
+  echo "kernels: not asked for"
+  for name in kernels kernels_memcheck kernels_racecheck; do echo "skipped" >"$work/$name.status"; done
+elif [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
+  chmod +x "$kernels" 2>/dev/null
+  kernels_case kernels 600 "$kernels"
+  # cuBLAS and cuDNN are not ours to check, and slow to.
+  for tool in memcheck racecheck; do
+    if [ -n "$sanitizer" ]; then
+      TOMBOLO_CUDA_ATTENTION=own kernels_case "kernels_$tool" 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
+        --kernel-name-exclude regex:'cublas|cutlass|gemm' "$kernels" --size small
+    else
+      echo "kernels_$tool: no compute-sanitizer: skipped"
+      echo "skipped" >"$work/kernels_$tool.status"
+    fi
+  done
+else
+  echo "kernels: $kernels or libtombolo_cuda.so was not built: skipped"
+  for name in kernels kernels_memcheck kernels_racecheck; do echo "skipped" >"$work/$name.status"; done
 fi
 
 cat "$work"/*.log >"$out/gpu.log"

@@ -195,6 +195,67 @@ class BadInput(unittest.TestCase):
         self.refuses(["train", "--data", self.write("beyond.txt", b"\xff" * 9000), "--vocabulary", "128"], "beyond.txt",
                      "255")
 
+    def test_token_files_and_tokenizers(self):
+        tokens = struct.pack("<256i", 20240520, 1, 1000, *[0] * 253) + struct.pack("<1000H", *range(1000))
+        shape = ["--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2", "--steps", "1"]
+        code, _, error = self.run_it("train", "--data", self.write("good.bin", tokens), *shape)
+        self.assertEqual(code, 0, error)
+
+        def refuses(name, bad, *words):
+            self.refuses(["train", "--data", self.write(name, bad), *shape], name, *words)
+
+        refuses("short.bin", tokens[:-3], "1000 tokens")
+        refuses("count.bin", tokens[:8] + struct.pack("<i", -5) + tokens[12:], "-5 tokens")
+        refuses("version.bin", tokens[:4] + struct.pack("<i", 7) + tokens[8:], "version 7")
+        refuses("header.bin", tokens[:500], "500 bytes")
+        self.refuses(["train", "--data", self.path("good.bin"), "--vocabulary", "20", *shape], "good.bin", "token 20")
+        self.refuses(["train", "--data", self.path("good.bin") + "," + self.text, *shape], "1 of 2")
+        self.refuses(["train", "--data", self.path("no*.bin"), *shape], "no*.bin", "no file fits")
+        self.refuses(["train", "--data", self.text, "--tokenizer", self.path("none"), *shape], "none", "No such file")
+        self.refuses(["train", "--data", self.text, "--tokenizer", self.text, *shape], "text.txt", "known forms")
+        self.refuses(["tokenize", self.text, self.path("out"), "--tokenizer", self.text], "text.txt")
+        self.refuses(["export", self.text, self.path("out.pt")], "out.pt", ".safetensors")
+        self.refuses(["export", self.text, self.path("out.bin")], "text.txt", "magic number")
+        self.assertFalse(os.path.exists(self.path("out")) or os.path.exists(self.path("out.bin")))
+
+    def test_damaged_models_and_tokenizers_never_crash(self):
+        folder = self.path("hf")
+        os.mkdir(folder)
+        model = os.path.join(folder, "model.safetensors")
+        shape = ["--layers", "1", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2"]
+        code, _, error = self.run_it("train", "--data", self.text, *shape, "--steps", "0", "--save", model)
+        self.assertEqual(code, 0, error)
+        vocabulary = json.dumps({chr(letter): letter for letter in range(33, 127)} | {"an": 200, "Ġ": 32, "Ċ": 10})
+        self.write("vocab.json", vocabulary)
+        self.write("merges.txt", "#version: 0.2\na n\n")
+        files = [os.path.join(folder, "config.json"), model, self.path("vocab.json"), self.path("merges.txt")]
+        contents = [open(path, "rb").read() for path in files]
+        command = ["train", "--data", self.text, "--tokenizer", self.path("merges.txt"), "--init", folder, "--steps", "0"]
+        code, _, error = self.run_it(*command)
+        self.assertEqual(code, 0, error)
+        seed = test_seed()
+        generator = random.Random(seed)
+        for _ in range(40):
+            which = generator.randrange(len(files))
+            bad = bytearray(contents[which])
+            for _ in range(generator.randint(1, 3)):
+                if not bad:
+                    break
+                # The first bytes of the model are its header; what follows are numbers, of which any will do.
+                at = generator.randrange(min(len(bad), 1500))
+                if generator.random() < 0.5:
+                    bad[at] = generator.randrange(256)
+                else:
+                    del bad[at:at + generator.randint(1, 40)]
+            with open(files[which], "wb") as file:
+                file.write(bad)
+            code, _, error = self.run_it(*command)
+            self.assertIn(code, (0, FAILED, USAGE), f"TOMBOLO_TEST_SEED={seed}: {error}")
+            if code != 0:
+                self.assertRegex(error, r"^tombolo train: ", f"TOMBOLO_TEST_SEED={seed}")
+            with open(files[which], "wb") as file:
+                file.write(contents[which])
+
     def test_damaged_files_never_crash_anything(self):
         cluster = json.dumps(self.cluster(), indent=1).encode()
         cluster_path = self.write("cluster.json", cluster)

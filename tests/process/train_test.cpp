@@ -131,6 +131,45 @@ TEST_F(Train, ProcessesInAnyLayoutReportTheLossOfOne) {
   }
 }
 
+// Shuffled rows, validation and samples: what one rank does, four ranks do.
+TEST_F(Train, WhatEvaluatesAndShufflesIsTheSameInAnyLayout) {
+  const std::string options =
+      "--steps 12 --shuffle 3 --lr-schedule cosine --warmup 2 --lr-min 0.0001 --validation " + path("text") +
+      " --validate-every 5 --validation-rows 20 --sample 10 --sample-every 6 ";
+  ASSERT_EQ(shell(train(options + "--log " + path("one"))).exit_code, 0);
+  ASSERT_EQ(shell(train("--steps 12 --shuffle 3 --lr-schedule cosine --warmup 2 --lr-min 0.0001 --log " +
+                        path("plain")))
+                .exit_code,
+            0);
+  const Finished finished = shell(program() + " run -n 4 -- " +
+                                  train(options + "--pipeline 2 --replicas 2 --micro-batch 2 --log " +
+                                        path("many") + " --save " + path("model.safetensors")));
+  ASSERT_EQ(finished.exit_code, 0) << finished.output;
+  for (const char* words : {"validation loss", "--- sample after step 6 ---", "--- sample ---"})
+    EXPECT_NE(finished.output.find(words), std::string::npos) << finished.output;
+  const auto one = lines("one"), many = lines("many"), plain = lines("plain");
+  ASSERT_EQ(one.size(), 12U);
+  ASSERT_EQ(many.size(), 12U);
+  for (std::size_t step = 0; step < 12; ++step) {
+    EXPECT_EQ(one[step]["loss"], plain[step]["loss"]);  // to the bit
+    EXPECT_EQ(one[step]["grad_norm"], plain[step]["grad_norm"]);
+    EXPECT_NEAR(many[step]["loss"].get<double>(), one[step]["loss"].get<double>(), 1e-4);
+    EXPECT_EQ(many[step]["learning_rate"], one[step]["learning_rate"]);
+    const bool due = step == 4 || step == 9 || step == 11;
+    ASSERT_EQ(many[step].contains("validation_loss"), due) << step;
+    if (due) {
+      EXPECT_NEAR(many[step]["validation_loss"].get<double>(), one[step]["validation_loss"].get<double>(),
+                  1e-4);
+    }
+  }
+  EXPECT_LT(one[11]["learning_rate"].get<double>(), 0.1 * one[2]["learning_rate"].get<double>());
+  // The model that four ranks wrote for Hugging Face's programs is one to go on from.
+  ASSERT_EQ(shell(program() + " export " + path("model.safetensors") + " " + path("model.bin")).exit_code, 0);
+  EXPECT_EQ(shell(program() + " train --data " + path("text") + " --init " + path("model.bin") + " --steps 1")
+                .exit_code,
+            0);
+}
+
 TEST_F(Train, TheSameRunTwiceGivesTheSameBytes) {
   for (const char* name : {"first", "second"})
     ASSERT_EQ(
@@ -159,6 +198,29 @@ TEST_F(Train, BadFilesAndOptionsAreNamed) {
   ASSERT_EQ(shell(train("--steps 0 --save " + path("model"))).exit_code, 0);
   expect_failure(program() + " train --data " + path("text") + " --layers 5 --init " + path("model"), 2,
                  {"contradicts", "model"});
+}
+
+// Whatever this machine has, CUDA shows no GPU here.
+TEST_F(Train, WithoutAGpuCudaIsAnErrorAndAutoTakesTheCpuAndSaysWhy) {
+  const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
+  expect_failure(hidden + train("--steps 1 --device cuda"), 1, {"GPU 0 cannot be used"});
+  expect_failure(hidden + train("--steps 1 --device cuda --gpu 3"), 1, {"GPU 3 cannot be used"});
+  const Finished automatic = shell(hidden + train("--steps 1 --device auto"));
+  EXPECT_EQ(automatic.exit_code, 0) << automatic.output;
+  EXPECT_NE(automatic.output.find("device: CPU. GPU 0 cannot be used"), std::string::npos)
+      << automatic.output;
+  expect_failure(train("--steps 1 --moments bf16"), 1, {"moments in fp32 only"});
+}
+
+TEST_F(Train, RecomputationGivesTheSameBytes) {
+  for (const char* recompute : {"none", "selective", "full"})
+    ASSERT_EQ(shell(train(std::string("--steps 3 --micro-batch 4 --recompute ") + recompute + " --save " +
+                          path(recompute)))
+                  .exit_code,
+              0);
+  EXPECT_EQ(bytes("selective"), bytes("none"));
+  EXPECT_EQ(bytes("full"), bytes("none"));
+  EXPECT_GT(bytes("none").size(), 4096U);
 }
 
 // One plan for two ranks on the hosts of the Holmes setting, as tombolo plan writes it.

@@ -44,6 +44,12 @@ struct CommandLine::State {
   CLI::App app{kHelp, "tombolo"};
   std::map<std::string, Action> actions;
   std::vector<std::string> names;
+
+  /// The subcommand that was given; empty where none was.
+  std::string chosen() const {
+    const auto given = app.get_subcommands();
+    return given.empty() ? std::string() : given.front()->get_name();
+  }
 };
 
 CommandLine::CommandLine() : state_(std::make_unique<State>()) {
@@ -73,8 +79,7 @@ int CommandLine::run(int argc, const char* const* argv) noexcept {
       state_->app.exit(done);
       return kExitOk;
     } catch (const CLI::ParseError& error) {
-      auto chosen = state_->app.get_subcommands();
-      if (!chosen.empty()) command = chosen.front()->get_name();
+      command = state_->chosen();
       std::string hint;
       if (command.empty() && argc > 1) {
         std::vector<std::string_view> names(state_->names.begin(), state_->names.end());
@@ -84,13 +89,15 @@ int CommandLine::run(int argc, const char* const* argv) noexcept {
       print_error(command, fmt::format("{}{} (tombolo{}{} --help shows what there is)", error.what(), hint,
                                        command.empty() ? "" : " ", command));
       return kExitBadUsage;
+    } catch (const Error&) {  // of an option that reads its value itself
+      command = state_->chosen();
+      throw;
     }
-    auto chosen = state_->app.get_subcommands();
-    if (chosen.empty()) {
+    command = state_->chosen();
+    if (command.empty()) {
       std::fputs(state_->app.help().c_str(), stderr);
       return kExitBadUsage;
     }
-    command = chosen.front()->get_name();
     int code = state_->actions.at(command)();
     errno = 0;
     // An action may have flushed already. Then the stream remembers the failure, but errno does not.

@@ -15,6 +15,9 @@ class Command : public ::testing::Test {
   Command() {
     CLI::App& app = tombolo_.add("go", "Goes", "Example:\n  tombolo go --fast", [this] { return action_(); });
     app.add_flag("--fast", fast_, "Goes fast");
+    app.add_option_function<std::string>("--speed", [](const std::string& text) {
+      fail(Cause::kInvalidUsage, "--speed: '{}' is not a speed", text);
+    });
   }
   /// Runs `tombolo <arguments>`; what it printed is in out_ and err_.
   int run(std::vector<const char*> arguments) {
@@ -51,6 +54,11 @@ TEST_F(Command, PrintsAnErrorWithTheCommandsName) {
   action_ = []() -> int { throw std::logic_error("odd"); };
   EXPECT_EQ(run({"go"}), kExitFailed);
   EXPECT_EQ(out_, "");
+}
+
+TEST_F(Command, AnOptionThatReadsItsValueItselfIsReportedLikewise) {
+  EXPECT_EQ(run({"go", "--speed", "much"}), kExitBadUsage);
+  EXPECT_EQ(err_, "tombolo go: --speed: 'much' is not a speed\n");
 }
 
 TEST_F(Command, TellsBadUsageAndSuggests) {

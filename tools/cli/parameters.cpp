@@ -9,6 +9,7 @@
 #include "compute/instruction_set.h"
 #include "net_plugin/parameters.h"
 #include "topology/files/cluster_file.h"
+#include "trainer/cuda/parameters.h"
 #include "transport/routing/router.h"
 
 extern char** environ;
@@ -23,6 +24,7 @@ std::vector<RoomParameters> all_parameters() {
       {"transport", transport::transport_parameters()},
       {"collectives", collectives::collectives_parameters()},
       {"net_plugin", net_plugin::net_plugin_parameters()},
+      {"trainer", trainer::cuda::cuda_parameters()},
   };
 }
 

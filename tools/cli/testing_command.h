@@ -8,6 +8,7 @@
 
 #include "base/temporary_folder.h"
 #include "tools/cli/command.h"
+#include "tools/cli/testing.h"
 
 namespace tombolo::tools {
 
@@ -33,10 +34,17 @@ class CommandTest : public ::testing::Test {
     return code;
   }
 
+  /// That the command is refused as bad usage, under its own name, with these words and without any output.
+  void refuses(const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
+    EXPECT_EQ(run(arguments), kExitBadUsage) << out_ << err_;
+    EXPECT_EQ(err_.find("tombolo " + arguments.front() + ": "), 0U) << err_;
+    for (const std::string& word : words)
+      EXPECT_NE(err_.find(word), std::string::npos) << "\"" << word << "\" is not in: " << err_;
+    EXPECT_EQ(out_, "");
+  }
+
   TemporaryFolder folder_;
   std::string out_, err_;
 };
-
-#define EXPECT_MENTIONS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 }  // namespace tombolo::tools

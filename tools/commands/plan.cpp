@@ -197,66 +197,71 @@ int run_plan(const PlanOptions& options) {
   return kExitOk;
 }
 
-}  // namespace
+void add_count(CLI::App& app, const char* flag, int& value, const char* text) {
+  app.add_option(flag, value, text)->check(above_zero);
+}
 
-void add_plan(CommandLine& tombolo) {
-  auto options = std::make_shared<PlanOptions>();
-  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step",
-                              fmt::format("{}{}\n{}", kWhatItDoes, strategies_help(), kExamples),
-                              [options] { return run_plan(*options); });
-  app.add_option("--cluster", options->cluster,
-                 "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
-  options->model.add_to(app);
-  const auto shape = [&](const char* flag, int& value, const char* text) {
-    app.add_option(flag, value, text)->check(above_zero);
-  };
-  app.add_option("--profile", options->profile,
+/// What is trained, and how it is divided among ranks.
+void add_job_options(CLI::App& app, PlanOptions& options) {
+  app.add_option("--profile", options.profile,
                  "Measured layer times (tombolo profile, docs/planning.md) in place of FLOPs over FLOP/s")
       ->type_name("FILE");
-  app.add_option("--batch", options->job.global_batch, "Rows per step, over all replicas")
+  app.add_option("--batch", options.job.global_batch, "Rows per step, over all replicas")
       ->required()
       ->check(above_zero);
-  shape("--micro-batch", options->job.micro_batch, "Rows per micro-batch; default: chosen");
-  shape("--pipeline", options->job.pipeline, "Pipeline stages; default: chosen");
-  shape("--data", options->job.data, "Replicas; default: chosen");
-  app.add_option("--framework", options->framework,
+  add_count(app, "--micro-batch", options.job.micro_batch, "Rows per micro-batch; default: chosen");
+  add_count(app, "--pipeline", options.job.pipeline, "Pipeline stages; default: chosen");
+  add_count(app, "--data", options.job.data, "Replicas; default: chosen");
+}
+
+/// Who trains; and what only Megatron-LM has a choice of.
+void add_framework_options(CLI::App& app, PlanOptions& options) {
+  app.add_option("--framework", options.framework,
                  "Who trains: tombolo (default), the bundled trainer, or megatron")
       ->check(CLI::IsMember({"tombolo", "megatron"}));
-  shape("--tensor", options->tensor,
-        "megatron: ranks that share each layer; default: chosen, inside of hosts");
+  add_count(app, "--tensor", options.tensor,
+            "megatron: ranks that share each layer; default: chosen, inside of hosts");
   app.add_option(
-         "--schedule", options->schedule,
+         "--schedule", options.schedule,
          "megatron: 1f1b, gpipe, interleaved or zero-bubble-h1; default: 1f1b or interleaved, as is faster")
       ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
-  shape("--chunks", options->chunks, "megatron: model chunks per stage when interleaved; default: 2 or 4");
-  app.add_option("--recompute", options->recompute,
+  add_count(app, "--chunks", options.chunks,
+            "megatron: model chunks per stage when interleaved; default: 2 or 4");
+  app.add_option("--recompute", options.recompute,
                  "megatron: none, selective or full; default: the least with which a layout fits")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_flag("--sequence-parallel", options->job.sequence_parallel,
+  app.add_flag("--sequence-parallel", options.job.sequence_parallel,
                "megatron: divide along the sequence what ranks that share a layer would hold alike");
-  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options->shard_optimizer,
+  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
                "megatron: each replica keeps its share of the optimizer's state, or all of it; default: "
                "all where that fits");
+}
+
+/// How the plan is found, for which ranks.
+void add_search_options(CLI::App& app, PlanOptions& options) {
   const auto names = planner::strategy_names();
-  app.add_option("--strategy", options->strategy,
-                 fmt::format("{}; default: {}", planner::alternatives(names), options->strategy))
+  app.add_option("--strategy", options.strategy,
+                 fmt::format("{}; default: {}", planner::alternatives(names), options.strategy))
       ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())));
-  app.add_option("--routing", options->routing,
+  app.add_option("--routing", options.routing,
                  "per-peer (default): the best NICs of each pair; shared: the kind that all ranks share")
       ->check(CLI::IsMember({"per-peer", "shared"}));
-  app.add_option("--order", options->order,
+  app.add_option("--order", options.order,
                  "Launcher's rank order: block (default), interleaved, or hosts with commas, one per rank");
-  shape("-n,--ranks", options->ranks, "Ranks; default: one per device of the cluster file");
+  add_count(app, "-n,--ranks", options.ranks, "Ranks; default: one per device of the cluster file");
   app.add_flag(
-      "--may-leave-out", options->may_leave_out,
+      "--may-leave-out", options.may_leave_out,
       fmt::format(
           "{}: leave devices idle where a step is shorter without them; the plan's ranks are then those of "
           "the others",
           fmt::join(planner::strategy_names({&planner::StrategyCapabilities::leaves_devices_out}), ", ")));
-  app.add_option("--alpha", options->alpha,
-                 "holmes: favour faster clusters by a little more than their share")
+  app.add_option("--alpha", options.alpha, "holmes: favour faster clusters by a little more than their share")
       ->check(above_zero);
-  auto* what_if = app.add_option("--what-if", options->what_if,
+}
+
+/// What is asked instead of a plan, or beside it. Returns the option that only asks.
+CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
+  auto* what_if = app.add_option("--what-if", options.what_if,
                                  "Instead of the plan, what it would be if the cluster changed; repeat for "
                                  "several. Changes, with "
                                  "\";\" "
@@ -266,30 +271,51 @@ void add_plan(CommandLine& tombolo) {
                       ->type_name("CHANGES")
                       ->allow_extra_args(false);
   auto* running =
-      app.add_option("--running", options->running,
+      app.add_option("--running", options.running,
                      "Plan file that runs now: keep it, or say what moves to the new one and after how many "
                      "steps that pays");
-  app.add_option("--steps-left", options->steps_left, "With --running: steps that the new plan has to pay in")
+  app.add_option("--steps-left", options.steps_left, "With --running: steps that the new plan has to pay in")
       ->capture_default_str()
       ->check(above_zero)
       ->needs(running);
-  // --what-if only shows plans, so it excludes the options that write one.
-  app.add_option("-o,--output", options->output, "Write the plan file (docs/plan-file.md) here")
+  return what_if;
+}
+
+/// What is written and printed. All but --json excludes `what_if`, which only shows plans.
+void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_if) {
+  app.add_option("-o,--output", options.output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
-  app.add_option("--report", options->report,
+  app.add_option("--report", options.report,
                  "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
       ->type_name("FILE")
       ->excludes(what_if);
   auto* json = app.add_flag(
-      "--json", options->json,
+      "--json", options.json,
       "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
   app.add_option(
-         "--emit", options->emit,
+         "--emit", options.emit,
          "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
          "or mpi")
       ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
       ->excludes(json)
       ->excludes(what_if);
+}
+
+}  // namespace
+
+void add_plan(CommandLine& tombolo) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App& app = tombolo.add("plan", "Decide which rank holds which layers, and predict the step",
+                              fmt::format("{}{}\n{}", kWhatItDoes, strategies_help(), kExamples),
+                              [options] { return run_plan(*options); });
+  // In the order in which the help lists them.
+  app.add_option("--cluster", options->cluster,
+                 "Cluster file (docs/cluster-file.md); default: TOMBOLO_CLUSTER");
+  options->model.add_to(app);
+  add_job_options(app, *options);
+  add_framework_options(app, *options);
+  add_search_options(app, *options);
+  add_output_options(app, *options, add_change_options(app, *options));
 }
 
 }  // namespace tombolo::tools

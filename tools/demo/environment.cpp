@@ -57,7 +57,11 @@ Environment describe_environment() {
   struct sysinfo info {};
   if (sysinfo(&info) == 0)
     environment.memory_bytes = static_cast<double>(info.totalram) * static_cast<double>(info.mem_unit);
+#if defined(__clang__)
+  environment.compiler = __VERSION__;  // "Debian Clang 14.0.6"
+#else
   environment.compiler = fmt::format("g++ {}", __VERSION__);
+#endif
   environment.version = TOMBOLO_VERSION;
   environment.commit = commit_of_build();
   environment.started = utc_now();

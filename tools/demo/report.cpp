@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "tools/reports/html.h"
 #include "tools/reports/timeline.h"
 
@@ -69,6 +70,11 @@ double Report::speedup() const noexcept {
 
 double Report::speedup_from_placement() const noexcept {
   return ratio(runs, 2, 1);
+}
+
+const Run& Report::fastest() const {
+  TOMBOLO_CHECK(!runs.empty(), "runs={}", runs.size());
+  return *std::ranges::max_element(runs, {}, &Run::tokens_per_second);
 }
 
 double Report::largest_loss_difference() const noexcept {

@@ -83,6 +83,8 @@ struct Report {
   /// Run 3 over run 1, and run 3 over run 2, in tokens per second; 0 where the runs are not there.
   double speedup() const noexcept;
   double speedup_from_placement() const noexcept;
+  /// The run with the most tokens per second; there must be one.
+  const Run& fastest() const;
   /// The largest difference of any two runs' losses at the same step.
   double largest_loss_difference() const noexcept;
   /// The same as the end of a sentence: "are equal to the last bit", "differ by at most 2.0e-06", ...

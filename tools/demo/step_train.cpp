@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/median.h"
@@ -85,34 +84,6 @@ Trained train(const Session& session, const std::vector<std::string>& rank_hosts
   return trained;
 }
 
-void read_traffic(const std::string& path, Run& run) {
-  auto root = JsonDocument::load(path).root();
-  double steps = root.field("steps").positive_number();
-  for (const auto& link : root.field("links").elements()) {
-    LinkUse use;
-    use.from_host = link.field("from_host").text();
-    use.from_nic = link.field("from_nic").text();
-    use.to_host = link.field("to_host").text();
-    use.to_nic = link.field("to_nic").text();
-    auto kind = topology::nic_kind_from_name(link.field("kind").text());
-    if (!kind) link.field("kind").reject("not a kind of NIC");
-    use.kind = *kind;
-    use.bytes = link.field("bytes").number_at_least(0);
-    use.bytes_per_step = use.bytes / steps;
-    run.links.push_back(use);
-  }
-  std::sort(run.links.begin(), run.links.end(), [](const LinkUse& a, const LinkUse& b) {
-    return std::tie(a.from_host, a.to_host, a.from_nic) < std::tie(b.from_host, b.to_host, b.from_nic);
-  });
-}
-
-/// The run with the most tokens per second.
-const Run& fastest(const Report& report) {
-  return *std::max_element(report.runs.begin(), report.runs.end(), [](const Run& a, const Run& b) {
-    return a.tokens_per_second < b.tokens_per_second;
-  });
-}
-
 /// Trains the steps of one round by the run's plan, and fills in the measurements of this and of earlier
 /// rounds.
 void measure(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
@@ -132,8 +103,8 @@ void measure(const Session& session, const std::vector<std::string>& rank_hosts,
   run.round_seconds.push_back(median(steady));
   run.measured_step_seconds = median(run.steady_seconds);
   run.tokens_per_second = run.plan.job.global_batch * run.plan.job.model.context / run.measured_step_seconds;
-  run.links.clear();
-  read_traffic(session.file(run.name + ".traffic"), run);
+  const std::string traffic = session.file(run.name + ".traffic");
+  run.links = parse_traffic(read_file(traffic), traffic);
   run.measured = parse_timeline(read_file(timeline), timeline);
 }
 
@@ -212,7 +183,7 @@ void compare(const Session& session, const std::vector<std::string>& rank_hosts,
 
 void train_on(const Session& session, const std::vector<std::string>& rank_hosts, const std::string& text,
               const std::string& weights, Report& report) {
-  const Run& best = fastest(report);
+  const Run& best = report.fastest();
   const int steps = session.options.long_run(best.measured_step_seconds);
   session.screen.line("{} steps with '{}', from the same initial weights", steps, best.title);
   double began = session.screen.elapsed_seconds();

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -53,6 +54,30 @@ std::vector<planner::Span> parse_timeline(std::string_view text, const std::stri
     span.end_seconds -= origin;
   }
   return spans;
+}
+
+std::vector<LinkUse> parse_traffic(std::string_view text, const std::string& source) {
+  const JsonDocument document = JsonDocument::parse(text, source);
+  const JsonCursor root = document.root();
+  const double steps = root.field("steps").positive_number();
+  std::vector<LinkUse> links;
+  for (const auto& link : root.field("links").elements()) {
+    LinkUse use;
+    use.from_host = link.field("from_host").text();
+    use.from_nic = link.field("from_nic").text();
+    use.to_host = link.field("to_host").text();
+    use.to_nic = link.field("to_nic").text();
+    auto kind = topology::nic_kind_from_name(link.field("kind").text());
+    if (!kind) link.field("kind").reject("not a kind of NIC");
+    use.kind = *kind;
+    use.bytes = link.field("bytes").number_at_least(0);
+    use.bytes_per_step = use.bytes / steps;
+    links.push_back(use);
+  }
+  std::sort(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) {
+    return std::tie(a.from_host, a.to_host, a.from_nic) < std::tie(b.from_host, b.to_host, b.from_nic);
+  });
+  return links;
 }
 
 std::string only_ascii(std::string_view text) {

@@ -21,8 +21,11 @@ TrainLog parse_train_log(std::string_view text, const std::string& source);
 /// Times count from the earliest bar's begin. Throws kInvalidUsage.
 std::vector<planner::Span> parse_timeline(std::string_view text, const std::string& source);
 
-/// `text` with every byte except printable ASCII and line ends replaced by '?'. For a sample, whose bytes
-/// need not be UTF-8.
+/// What passed between NICs, by hosts and NIC, from `tombolo train --traffic`. Throws kInvalidUsage.
+std::vector<LinkUse> parse_traffic(std::string_view text, const std::string& source);
+
+/// `text` with every byte but printable ASCII and line ends replaced by '?': for a sample, whose bytes need
+/// not be UTF-8.
 std::string only_ascii(std::string_view text);
 
 /// The whole content of a file. Throws kSystem.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tools/cli/testing.h"
 
 namespace tombolo::tools::demo {
 namespace {
@@ -44,6 +45,41 @@ TEST(TrainLog, TurnsATraceIntoBarsFromTheFirstOnesBeginAndLeavesOutWaiting) {
   EXPECT_NEAR(spans[0].end_seconds, 0.004, 1e-12);
   EXPECT_EQ(spans[2].name, "all-reduce");
   EXPECT_EQ(spans[2].begin_seconds, 0);
+}
+
+TEST(TrainLog, ReadsWhatPassedBetweenNicsInTheOrderOfHosts) {
+  const auto links = parse_traffic(
+      R"({"steps": 4, "links": [
+        {"from_host": "b0", "from_nic": "eth0", "to_host": "a0", "to_nic": "eth0", "kind": "tcp", "bytes": 8},
+        {"from_host": "a0", "from_nic": "fast0", "to_host": "a1", "to_nic": "fast0", "kind": "infiniband", "bytes": 10},
+        {"from_host": "a0", "from_nic": "eth0", "to_host": "a1", "to_nic": "eth0", "kind": "tcp", "bytes": 0}]})",
+      "x.traffic");
+  ASSERT_EQ(links.size(), 3U);
+  EXPECT_EQ(links[0].from_nic, "eth0");
+  EXPECT_EQ(links[1].from_nic, "fast0");
+  EXPECT_EQ(links[1].kind, topology::NicKind::kInfiniBand);
+  EXPECT_EQ(links[1].bytes, 10);
+  EXPECT_EQ(links[1].bytes_per_step, 2.5);
+  EXPECT_EQ(links[2].from_host, "b0");
+}
+
+TEST(TrainLog, NamesWhatIsWrongOfTheTraffic) {
+  const auto message = [](const std::string& text) {
+    return error_of([&] { parse_traffic(text, "x.traffic"); });
+  };
+  EXPECT_NE(message(R"({"steps": 0, "links": []})").find("x.traffic:1: steps"), std::string::npos);
+  const std::string link = R"({"from_host": "a", "from_nic": "e", "to_host": "b", "to_nic": "e", "kind": )";
+  EXPECT_NE(
+      message(R"({"steps": 1, "links": [)" + link + R"("atm", "bytes": 1}]})").find("not a kind of NIC"),
+      std::string::npos);
+  EXPECT_NE(message(R"({"steps": 1, "links": [)" + link + R"("tcp", "bytes": -1}]})").find("links[0].bytes"),
+            std::string::npos);
+  EXPECT_NE(message("{").find("x.traffic"), std::string::npos);
+}
+
+TEST(TrainLog, NamesAFileThatCannotBeRead) {
+  EXPECT_NE(error_of([] { read_file("/no/such/train.log"); }, Cause::kSystem).find("/no/such/train.log"),
+            std::string::npos);
 }
 
 TEST(TrainLog, KeepsWhatATerminalMayShow) {

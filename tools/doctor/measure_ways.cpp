@@ -159,8 +159,8 @@ void measure_bulk(int socket, Way& way) {
       const ssize_t sent = send(socket, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent > 0) {
         rest = rest.subspan(static_cast<std::size_t>(sent));
-      } else if (!wait_for(socket, POLLOUT, deadline)) {
-        break;
+      } else if ((errno != EAGAIN && errno != EINTR) || !wait_for(socket, POLLOUT, deadline)) {
+        break;  // also where the peer has closed: a broken socket is always ready
       }
     }
     done = rest.empty() && receive_all(socket, answer, deadline);

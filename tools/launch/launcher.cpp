@@ -92,7 +92,7 @@ class Launch {
     if (options_.ranks < 1) fail(Cause::kInvalidUsage, "{} ranks: at least one is needed", options_.ranks);
     if (options_.program.empty()) fail(Cause::kInvalidUsage, "no program was given to start");
     auto found = find_program(options_.program[0]);
-    if (!found || ::access(found->c_str(), X_OK) != 0) {
+    if (!found || !is_executable(*found)) {
       fail(Cause::kInvalidUsage, "program '{}' was not found, or may not be executed", options_.program[0]);
     }
     program_ = *found;
@@ -236,8 +236,21 @@ class Launch {
       if (!rank.running || !rank.has_ended()) continue;
       rank.kill_and_wait();
       const int code = exit_code_of(rank.status);
-      if (code != 0 && phase_ == Phase::kRunning) rank_failed(rank, code);
+      if (code == 0 || phase_ != Phase::kRunning) continue;
+      if (asked_ && WIFEXITED(rank.status))
+        rank_ended_as_asked(rank, code);
+      else
+        rank_failed(rank, code);
     }
+  }
+
+  // The others have been asked too, and take the time that they need: one of them may be saving its work.
+  void rank_ended_as_asked(const RankProcess& rank, int code) {
+    if (result_.exit_code != 0) return;
+    result_.exit_code = code;
+    result_.failed_rank = rank.number;
+    result_.message = fmt::format("rank {} ended with exit code {} after signal {} ({})", rank.number, code,
+                                  SIGUSR1, ::strsignal(SIGUSR1));
   }
 
   void rank_failed(RankProcess& rank, int code) {
@@ -264,6 +277,11 @@ class Launch {
 
   void on_signals() {
     for (int number = signals_.next(); number != 0; number = signals_.next()) {
+      if (number == SIGUSR1) {
+        asked_ = true;
+        for (const RankProcess& rank : ranks_) rank.signal(number);
+        continue;
+      }
       if (interrupted_) {
         kill_all();
         continue;
@@ -300,7 +318,8 @@ class Launch {
   LaunchResult result_;
   Phase phase_ = Phase::kRunning;
   std::optional<Deadline> kill_at_;
-  bool interrupted_ = false;  ///< a signal has come to this process
+  bool interrupted_ = false;  ///< a signal that ends the run has come to this process
+  bool asked_ = false;        ///< SIGUSR1 has come: the ranks may end in their own time
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tombolo::tools {
 EndingSignals::EndingSignals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int each : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, each);
+  for (int each : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, each);
   handle_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!handle_) fail_errno(errno, "signalfd");
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);

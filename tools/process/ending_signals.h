@@ -1,4 +1,4 @@
-// Turns SIGINT, SIGTERM and SIGHUP into a descriptor for poll(2), and ignores SIGPIPE.
+// Turns SIGINT, SIGTERM, SIGHUP and SIGUSR1 into a descriptor for poll(2), and ignores SIGPIPE.
 #pragma once
 
 #include <signal.h>
@@ -7,8 +7,8 @@
 
 namespace tombolo::tools {
 
-/// While an object lives, the three signals are blocked for the calling thread and are read from a descriptor
-/// instead. They must be blocked in the other threads of the process too, because a signal goes to any thread
+/// While it lives, the four signals are blocked for the calling thread and are read from a descriptor
+/// instead. They must be blocked in the other threads of the process too, since a signal goes to any thread
 /// that does not block it.
 class EndingSignals {
  public:

@@ -16,7 +16,7 @@ TEST(EndingSignals, AreReadFromTheDescriptorInsteadOfEndingTheProcess) {
   {
     const EndingSignals signals;
     EXPECT_EQ(signals.next(), 0);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
       ::pthread_kill(::pthread_self(), number);
       pollfd ready{signals.handle(), POLLIN, 0};
       EXPECT_EQ(::poll(&ready, 1, 0), 1) << number;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,11 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+bool is_executable(const std::string& path) noexcept {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
+}
+
 std::optional<std::string> find_program(std::string_view name) {
   if (name.find('/') != std::string_view::npos) return std::string(name);
   const char* path = std::getenv("PATH");
@@ -56,7 +62,7 @@ std::optional<std::string> find_program(std::string_view name) {
   while (!rest.empty()) {
     std::size_t colon = std::min(rest.find(':'), rest.size());
     std::string candidate = std::string(rest.substr(0, colon)) + "/" + std::string(name);
-    if (colon > 0 && ::access(candidate.c_str(), X_OK) == 0) return candidate;
+    if (colon > 0 && is_executable(candidate)) return candidate;
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return std::nullopt;

@@ -21,6 +21,9 @@ struct Pipe {
 /// Makes a pipe of which both ends are close-on-exec. Throws kSystem.
 Pipe make_pipe();
 
+/// Whether there is a file, no folder, that this process may execute.
+bool is_executable(const std::string& path) noexcept;
+
 /// The path of a program: `name` itself when it has a '/', else found in PATH or in the sbin folders, which
 /// ordinary users' PATHs lack.
 std::optional<std::string> find_program(std::string_view name);

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "base/error.h"
+#include "base/temporary_folder.h"
+#include "tools/cli/testing.h"
 
 namespace tombolo::tools {
 namespace {
@@ -56,6 +59,20 @@ TEST(FindProgram, LooksInThePathAndTakesAPathAsItIs) {
   EXPECT_TRUE(find_program("sh")->ends_with("/sh"));
   EXPECT_EQ(find_program("./here"), "./here");
   EXPECT_FALSE(find_program("no-program-has-this-name"));
+}
+
+TEST(FindProgram, PassesOverFoldersAndFilesThatCannotBeExecuted) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "first" / "tool");
+  folder.write("second/tool", "no program");
+  folder.write("third/tool", "#!/bin/sh\n");
+  std::filesystem::permissions(folder.path() / "third" / "tool", std::filesystem::perms::owner_all);
+  const TemporaryVariable path(
+      "PATH", folder.file("first") + ":" + folder.file("second") + "::" + folder.file("third"));
+  EXPECT_EQ(find_program("tool"), folder.file("third/tool"));
+  EXPECT_FALSE(is_executable(folder.file("first/tool")));
+  EXPECT_FALSE(is_executable(folder.file("second/tool")));
+  EXPECT_FALSE(is_executable(folder.file("fourth/tool")));
 }
 
 TEST(ExitCode, IsThatOfWaitOr128PlusTheSignal) {

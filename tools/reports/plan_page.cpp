@@ -49,7 +49,7 @@ std::string draw_memory(const Plan& plan, const topology::ClusterFile& cluster,
   for (const std::size_t rank : ranks) limit = std::max(limit, memory_of_device(cluster, plan.ranks[rank]));
   const bool limits = limit > 0 && limit < 4 * top;
   const double whole = limits ? std::max(top, limit) : top;
-  const double scale = (kMemoryWidth - kMemoryLeft - kMemoryRight) / whole;
+  const double scale = whole > 0 ? (kMemoryWidth - kMemoryLeft - kMemoryRight) / whole : 0;
   Svg svg(kMemoryWidth, kMemoryTop + kMemoryRow * static_cast<double>(ranks.size()) + 6,
           "Memory of each rank");
   for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "trainer/cpu/cpu_stage.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -28,9 +29,10 @@ cpu::AttentionShape attention_shape(const StageOptions& options) {
 /// What the forward pass keeps of one micro-batch for the backward pass.
 struct MicroBatchActivations {
   MicroBatchActivations(Carver& carver, const StageOptions& options, const StageParameters& parameters,
-                        const cpu::AttentionShape& shape) {
+                        const cpu::AttentionShape& shape, const cpu::LayerActivations& shared) {
     const std::size_t tokens = shape.rows * shape.context;
-    for (int layer = 0; layer < options.layers; ++layer) layers.emplace_back(carver, shape);
+    for (int layer = 0; layer < options.layers; ++layer)
+      layers.emplace_back(carver, shape, options.recompute, shared);
     if (!parameters.last()) return;
     normal = carver.take(tokens * shape.width());
     mean = carver.take(tokens);
@@ -47,8 +49,9 @@ struct Buffers {
           const cpu::AttentionShape& shape)
       : carver(base), scratch(carver, shape) {
     const std::size_t boundary = shape.rows * shape.context * shape.width();
+    const auto shared = cpu::LayerActivations::shared(carver, shape, options.recompute);
     for (int index = 0; index < options.in_flight; ++index)
-      activations.emplace_back(carver, options, parameters, shape);
+      activations.emplace_back(carver, options, parameters, shape, shared);
     for (int index = 0; index <= options.in_flight; ++index) inputs.push_back(carver.take(boundary));
     for (int index = 0; index < StageCompute::kGradientBuffers && options.training; ++index)
       gradients.push_back(carver.take(boundary));
@@ -64,9 +67,9 @@ auto& of(Ring& ring, int micro_batch) noexcept {
   return ring[static_cast<std::size_t>(micro_batch) % ring.size()];
 }
 
-class CpuStage final : public StageCompute {
+class StageOnCpu final : public CpuStage {
  public:
-  explicit CpuStage(const StageOptions& options)
+  explicit StageOnCpu(const StageOptions& options)
       : options_(options),
         layout_(options.shape, options.first_layer, options.layers),
         shape_(attention_shape(options)),
@@ -87,22 +90,37 @@ class CpuStage final : public StageCompute {
   StageMemory memory() const noexcept override {
     return {parameters_.bytes(), gradients_.bytes(), moments_.bytes(), activations_.bytes()};
   }
+  std::string describe() const override { return fmt::format("CPU, {} kernels", kernels_.name); }
   std::span<float> parameters() noexcept override { return parameters_.all().first(layout_.size()); }
   std::span<float> gradients() noexcept override {
     return options_.training ? gradients_.all().first(layout_.size()) : std::span<float>{};
   }
-  std::span<float> input(int micro_batch) noexcept override {
-    return {of(buffers_.inputs, micro_batch), boundary()};
+
+  void read_state(StageState state, std::size_t offset, std::span<float> to) const override {
+    check_state(state, offset, to.size());
+    std::ranges::copy_n(state_begin(state) + offset, static_cast<std::ptrdiff_t>(to.size()), to.begin());
   }
-  std::span<const float> output(int micro_batch) const noexcept override {
-    return {of(buffers_.activations, micro_batch).layers.back().out, boundary()};
+  void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
+    check_state(state, offset, from.size());
+    std::ranges::copy(from, state_begin(state) + offset);
   }
-  std::span<float> boundary_gradient(int micro_batch) noexcept override {
-    return {of(buffers_.gradients, micro_batch), boundary()};
+  std::span<float> gradients_to_host(const Bucket& bucket) override {
+    return gradients().subspan(bucket.begin, bucket.end - bucket.begin);
+  }
+  void gradients_from_host(const Bucket& /*bucket*/) override {}
+
+  std::span<std::byte> input(int micro_batch) noexcept override {
+    return std::as_writable_bytes(std::span(of(buffers_.inputs, micro_batch), boundary()));
+  }
+  std::span<const std::byte> output(int micro_batch) const noexcept override {
+    return std::as_bytes(std::span(of(buffers_.activations, micro_batch).layers.back().out, boundary()));
+  }
+  std::span<std::byte> boundary_gradient(int micro_batch) noexcept override {
+    return std::as_writable_bytes(std::span(of(buffers_.gradients, micro_batch), boundary()));
   }
 
-  double forward(int micro_batch, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
-                 const Progress& progress) override {
+  void forward(int micro_batch, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+               const Progress& progress) override {
     const compute::MultiplyThreads threads(options_.threads);
     const MicroBatchActivations& kept = of(buffers_.activations, micro_batch);
     float* in = of(buffers_.inputs, micro_batch);
@@ -116,8 +134,10 @@ class CpuStage final : public StageCompute {
       stream = kept.layers[layer].out;
       if (progress) progress();
     }
-    return layout_.last() ? head(kept, stream, targets) : 0.0;
+    if (layout_.last()) loss_sum_ += head(kept, stream, targets);
   }
+
+  double take_loss_sum() override { return std::exchange(loss_sum_, 0.0); }
 
   void backward(int micro_batch, std::span<const std::int32_t> tokens, const Progress& progress,
                 const GradientsFinal& gradients_final) override {
@@ -127,6 +147,8 @@ class CpuStage final : public StageCompute {
     if (layout_.last()) head_backward(kept, gradient);
     for (std::size_t layer = kept.layers.size(); layer-- > 0;) {
       const float* in = layer > 0 ? kept.layers[layer - 1].out : of(buffers_.inputs, micro_batch);
+      cpu::layer_recompute(kept.layers[layer], in, weights_[layer], shape_, kernels_, multiply_,
+                           options_.recompute);
       cpu::layer_backward(gradient, weight_gradients_[layer], kept.layers[layer], in, weights_[layer],
                           buffers_.scratch, shape_, kernels_, multiply_);
       if (gradients_final)
@@ -147,9 +169,9 @@ class CpuStage final : public StageCompute {
     return {of(buffers_.activations, micro_batch).scores + token * vocabulary, vocabulary};
   }
 
-  void clear_gradients() noexcept override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
+  void clear_gradients() override { std::fill_n(gradients_.data(), layout_.size(), 0.0F); }
 
-  double gradient_square_sum() const noexcept override {
+  double gradient_square_sum() const override {
     double total = 0;
     for (const Slice& slice : layout_.slices())
       if (!layout_.is_copy(slice))
@@ -157,7 +179,7 @@ class CpuStage final : public StageCompute {
     return total;
   }
 
-  void update(const AdamWStep& step) noexcept override {
+  void update(const AdamWStep& step) override {
     for (const Slice& slice : layout_.slices())
       kernels_.adamw(parameters_.data() + slice.offset, gradients_.data() + slice.offset,
                      moments_.data() + slice.offset, moments_.data() + layout_.size() + slice.offset,
@@ -168,6 +190,17 @@ class CpuStage final : public StageCompute {
   std::size_t tokens() const noexcept { return shape_.rows * shape_.context; }
   std::size_t width() const noexcept { return shape_.width(); }
   std::size_t boundary() const noexcept { return tokens() * width(); }
+  float* state_begin(StageState state) const noexcept {
+    if (state == StageState::kParameters) return parameters_.data();
+    return moments_.data() + (state == StageState::kSecondMoment ? layout_.size() : 0);
+  }
+  void check_state(StageState state, std::size_t offset, std::size_t count) const {
+    if (state != StageState::kParameters && !options_.training)
+      fail(Cause::kInternal, "a stage that does not train has no moments");
+    if (offset > layout_.size() || count > layout_.size() - offset)
+      fail(Cause::kInternal, "stage state: {} floats from {} on, but the arena has {}", count, offset,
+           layout_.size());
+  }
   float* tensor(const Arena& arena, Tensor which) const { return arena.data() + layout_.find(which).offset; }
 
   /// Computes the final norm and the output projection; with targets, the scores become the loss's gradient.
@@ -206,18 +239,26 @@ class CpuStage final : public StageCompute {
   Arena parameters_, gradients_, moments_, activations_;
   Buffers buffers_;
   std::vector<cpu::LayerTensors> weights_, weight_gradients_;
+  double loss_sum_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<StageCompute> make_cpu_stage(const StageOptions& options) {
+std::unique_ptr<CpuStage> make_cpu_stage(const StageOptions& options) {
   options.shape.check();
   compute::check_precision(options.precision);
+  if (options.moments != compute::Precision::kFloat32)
+    fail(Cause::kUnsupported, "the CPU keeps the optimizer's moments in fp32 only, not in {}",
+         compute::precision_name(options.moments));
   if (options.rows < 1 || options.in_flight < 1 || options.layers < 1 || options.first_layer < 0 ||
       options.first_layer + options.layers > options.shape.layers || options.threads < 1)
     fail(Cause::kInvalidUsage, "stage: {} rows, {} in flight, layers {}+{} of {}, {} threads", options.rows,
          options.in_flight, options.first_layer, options.layers, options.shape.layers, options.threads);
-  return std::make_unique<CpuStage>(options);
+  return std::make_unique<StageOnCpu>(options);
+}
+
+StageFactory cpu_stages() {
+  return [](const StageOptions& options) { return make_cpu_stage(options); };
 }
 
 }  // namespace tombolo::trainer

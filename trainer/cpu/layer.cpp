@@ -41,14 +41,13 @@ LayerTensors::LayerTensors(float* arena, const StageParameters& parameters, int 
   mlp_projection_bias = at(Tensor::kMlpProjectionBias);
 }
 
-LayerActivations::LayerActivations(Carver& carver, const AttentionShape& shape) {
+void LayerActivations::take_all_but_probabilities_and_out(Carver& carver, const AttentionShape& shape) {
   const std::size_t tokens = shape.rows * shape.context;
   const std::size_t narrow = tokens * shape.width();
   normal1 = carver.take(narrow);
   mean1 = carver.take(tokens);
   inverse1 = carver.take(tokens);
   qkv = carver.take(3 * narrow);
-  probabilities = carver.take(shape.probabilities());
   attended = carver.take(narrow);
   middle = carver.take(narrow);
   normal2 = carver.take(narrow);
@@ -56,7 +55,22 @@ LayerActivations::LayerActivations(Carver& carver, const AttentionShape& shape) 
   inverse2 = carver.take(tokens);
   mlp = carver.take(4 * narrow);
   activated = carver.take(4 * narrow);
-  out = carver.take(narrow);
+}
+
+LayerActivations LayerActivations::shared(Carver& carver, const AttentionShape& shape,
+                                          planner::Recompute recompute) {
+  LayerActivations result;
+  if (recompute == planner::Recompute::kFull) result.take_all_but_probabilities_and_out(carver, shape);
+  if (recompute != planner::Recompute::kNone) result.probabilities = carver.take(shape.probabilities());
+  return result;
+}
+
+LayerActivations::LayerActivations(Carver& carver, const AttentionShape& shape, planner::Recompute recompute,
+                                   const LayerActivations& shared)
+    : LayerActivations(shared) {
+  if (recompute != planner::Recompute::kFull) take_all_but_probabilities_and_out(carver, shape);
+  if (recompute == planner::Recompute::kNone) probabilities = carver.take(shape.probabilities());
+  out = carver.take(shape.rows * shape.context * shape.width());
 }
 
 LayerScratch::LayerScratch(Carver& carver, const AttentionShape& shape) {
@@ -84,6 +98,19 @@ void layer_forward(const LayerActivations& kept, const float* in, const LayerTen
   kernels.gelu(kept.activated, kept.mlp, tokens * 4 * width);
   linear(multiply, kept.out, kept.activated, parameters.mlp_projection_weight, parameters.mlp_projection_bias,
          kept.middle, tokens, 4 * width, width);
+}
+
+void layer_recompute(const LayerActivations& kept, const float* in, const LayerTensors& parameters,
+                     const AttentionShape& shape, const Kernels& kernels, Multiply multiply,
+                     planner::Recompute recompute) noexcept {
+  switch (recompute) {
+    case planner::Recompute::kNone:
+      return;
+    case planner::Recompute::kSelective:
+      return attention(kept.attended, kept.probabilities, kept.qkv, shape, kernels);
+    case planner::Recompute::kFull:
+      return layer_forward(kept, in, parameters, shape, kernels, multiply);
+  }
 }
 
 void layer_backward(float* gradient, const LayerTensors& gradients, const LayerActivations& kept,

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <vector>
 
 #include "base/temporary_folder.h"
+#include "collectives/engine/half.h"
 #include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer {
@@ -64,6 +66,31 @@ TEST(Checkpoint, ItsBytesAreLlmCs) {
   EXPECT_EQ(tensor_position(shape, Tensor::kQkvWeight, 1), 256u * 6 + 8 * 6 + 3 * 6 * 2 + 3 * 36);
 }
 
+TEST(Checkpoint, OfBfloat16HoldsTheValuesRounded) {
+  const TemporaryFolder folder;
+  const Shape shape = padded_shape();
+  std::vector<float> all(parameter_count(shape));
+  for (std::size_t at = 0; at < all.size(); ++at) all[at] = static_cast<float>(at) - 100.3F;
+  write_checkpoint(folder.file("model"), shape, all, ValueType::kBfloat16);
+  const std::string bytes = folder.read("model");
+  ASSERT_EQ(bytes.size(), 1024 + 2 * all.size());
+  EXPECT_EQ(bytes[4], 5);
+  EXPECT_EQ(read_checkpoint_shape(folder.file("model")), shape);
+  const StageParameters parameters(shape, 0, 3);
+  std::vector<float> arena(parameters.size());
+  read_checkpoint(folder.file("model"), parameters, arena);
+  for (const Slice& slice : parameters.slices())
+    for (std::size_t at = 0; at < slice.elements; ++at) {
+      const float exact = all[slice.position + at], stored = arena[slice.offset + at];
+      ASSERT_EQ(stored, to_float(collectives::to_bfloat16(exact)));
+      ASSERT_NEAR(stored, exact, std::abs(exact) / 256);
+    }
+  // What bf16 holds exactly comes back exactly.
+  for (float& value : all) value = to_float(collectives::to_bfloat16(value));
+  write_checkpoint(folder.file("again"), shape, all, ValueType::kBfloat16);
+  EXPECT_EQ(folder.read("again"), bytes);
+}
+
 TEST(Checkpoint, ThatIsMalformedIsRefusedByName) {
   const TemporaryFolder folder;
   const Shape shape = padded_shape();
@@ -79,7 +106,8 @@ TEST(Checkpoint, ThatIsMalformedIsRefusedByName) {
   folder.write("bad", "short");
   expect_refusal([&] { read_checkpoint_shape(folder.file("bad")); }, {"bad", "5 bytes"});
   expect_refusal(with(0, 7), {"magic number 7", "20240326"});
-  expect_refusal(with(1, 5), {"version 5 (bf16)", "version 3"});
+  expect_refusal(with(1, 1), {"version 1", "3 (fp32)", "5 (bf16)"});
+  expect_refusal(with(1, 5), {"not this format", "bf16"});  // by its size
   expect_refusal(with(6, 7), {"width 7 is not a multiple of heads 2"});
   expect_refusal(with(4, -1), {"layers is -1"});
   expect_refusal(with(4, 4), {"cut short"});

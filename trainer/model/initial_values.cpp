@@ -4,16 +4,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "trainer/model/mix.h"
+
 namespace tombolo::trainer {
 namespace {
-
-/// SplitMix64's finalizer: 64 well-mixed bits from a counter.
-std::uint64_t mix(std::uint64_t value) noexcept {
-  value += 0x9e3779b97f4a7c15ULL;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebULL;
-  return value ^ (value >> 31);
-}
 
 /// Standard normal by Box-Muller, from (seed, index) alone.
 double normal(std::uint64_t seed, std::uint64_t index) noexcept {

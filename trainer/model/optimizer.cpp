@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "base/error.h"
 
@@ -23,12 +24,26 @@ void AdamW::check() const {
   check_number("weight decay", weight_decay, weight_decay >= 0, "at least 0");
   check_number("clip", clip, clip >= 0, "at least 0");
   check_number("warm-up", static_cast<double>(warmup), warmup >= 0, "at least 0");
+  check_number("smallest learning rate", smallest_rate, smallest_rate >= 0 && smallest_rate <= learning_rate,
+               "from 0 to the learning rate");
 }
 
 double learning_rate_at(const AdamW& options, std::int64_t step) noexcept {
-  if (options.warmup <= 0) return options.learning_rate;
-  return options.learning_rate *
-         std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(options.warmup));
+  if (step < options.warmup)
+    return options.learning_rate *
+           std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(options.warmup));
+  switch (options.schedule) {
+    case RateSchedule::kConstant:
+      return options.learning_rate;
+    case RateSchedule::kCosine: {
+      if (step >= options.steps) return options.smallest_rate;
+      const double done =
+          static_cast<double>(step - options.warmup) / static_cast<double>(options.steps - options.warmup);
+      return options.smallest_rate +
+             (options.learning_rate - options.smallest_rate) * (1 + std::cos(std::numbers::pi * done)) / 2;
+    }
+  }
+  return options.learning_rate;
 }
 
 AdamWStep adamw_step(const AdamW& options, std::int64_t step, double gradient_norm) noexcept {
@@ -43,6 +58,7 @@ AdamWStep adamw_step(const AdamW& options, std::int64_t step, double gradient_no
   result.epsilon = static_cast<float>(options.epsilon);
   result.decay = static_cast<float>(1.0 - rate * options.weight_decay);
   result.rate = static_cast<float>(rate / (1.0 - std::pow(options.beta1, count)));
+  result.number = step;
   result.root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, count)));
   return result;
 }

@@ -1,16 +1,20 @@
 // The interface that a device's back end implements: the computation of one pipeline stage. Schedule,
-// transfers, gradient reduction and logs know only this; trainer/cpu/ implements it.
+// transfers, gradient reduction and logs know only this; trainer/cpu/ and trainer/cuda/ implement it.
 //
 // trainer/model/ owns what is the same on every device: the model's shape and tensors, where a stage's
 // parameters lie, checkpoints, the training text and the optimizer's arithmetic.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "compute/precision.h"
+#include "planner/model/job.h"
 #include "trainer/model/model.h"
 #include "trainer/model/optimizer.h"
 #include "trainer/model/stage_parameters.h"
@@ -25,10 +29,19 @@ struct StageOptions {
   int in_flight = 1;      ///< micro-batches whose activations are held at once
   double loss_scale = 1;  ///< multiplies every token's gradient: 1 / (global batch x context)
   int threads = 1;        ///< for matrix products
-  /// The precision of the linear layers' products. Parameters, gradients, moments and everything else are
-  /// fp32.
+  /// On the CPU of the operands of the linear layers' products; on a GPU of activations and of the parameters
+  /// that products read. Gradients of parameters, and the parameters that the optimizer changes, are fp32.
   compute::Precision precision = compute::Precision::kFloat32;
+  /// In which the optimizer's moments are stored.
+  compute::Precision moments = compute::Precision::kFloat32;
+  /// What of a block's activations backward computes again in place of keeping it.
+  planner::Recompute recompute = planner::Recompute::kNone;
   bool training = true;  ///< false: no gradients, no optimizer state, forward only
+  /// False where nobody will call gradients_to_host().
+  bool exchanges_gradients = true;
+  /// True to take times: `progress` is called once after each block, when the device has done it, and every
+  /// member waits for the device. The CPU does so always.
+  bool wait_per_layer = false;
 };
 
 struct StageMemory {
@@ -37,53 +50,78 @@ struct StageMemory {
 
 /// Called between the layers of forward and backward: keeps transfers going while this thread computes.
 using Progress = std::function<void()>;
-/// Called by the backward pass each time more gradients are complete: those from this arena offset to the
-/// end.
+/// Called by backward each time more gradients are complete, or will be once the device has done what it was
+/// told: those from this arena offset to the end.
 using GradientsFinal = std::function<void(std::size_t)>;
 
-/// Used by one thread at a time, except that another may read and write gradients that the backward pass has
-/// announced as final. Arenas and buffers live as long as the object. Boundary buffers hold rows x context x
-/// width floats.
+/// What a run must keep to go on later, beside the number of its next step. One float per arena element each.
+enum class StageState { kParameters, kFirstMoment, kSecondMoment };
+inline constexpr std::array kStageStates{StageState::kParameters, StageState::kFirstMoment,
+                                         StageState::kSecondMoment};
+
+/// One thread at a time, except that gradients_to_host() and gradients_from_host() may be called by another
+/// for gradients that backward has announced. Arenas and buffers live as long as the object. What a
+/// communicator sends and receives is in host memory; a device copies to and from it, so that calls may
+/// return before the device has done the work, unless it is said here that they wait.
 class StageCompute {
  public:
   virtual ~StageCompute() = default;
 
   virtual const StageParameters& layout() const noexcept = 0;
   virtual StageMemory memory() const noexcept = 0;
+  /// What computes, and where its memory is planned, a table of what that is taken for: one or more lines.
+  virtual std::string describe() const = 0;
 
-  /// The arenas, in the layout's order. A communicator may send from this memory and receive into it.
-  virtual std::span<float> parameters() noexcept = 0;
-  virtual std::span<float> gradients() noexcept = 0;
+  /// Copies out of or into the state, `offset` floats from the start of the arena; waits for the device.
+  /// Throws kInternal beyond the arena's end, and for moments of a stage that does not train.
+  virtual void read_state(StageState state, std::size_t offset, std::span<float> to) const = 0;
+  virtual void write_state(StageState state, std::size_t offset, std::span<const float> from) = 0;
 
-  /// The buffer into which the caller puts the previous stage's activation before forward() (not on the first
-  /// stage). There is a ring of in_flight + 1 buffers, and each is free again once the backward pass of its
-  /// micro-batch has ended.
-  virtual std::span<float> input(int micro_batch) noexcept = 0;
-  /// The activation that forward() left for the next stage (not on the last stage); valid until the backward
-  /// pass of the same micro-batch.
-  virtual std::span<const float> output(int micro_batch) const noexcept = 0;
-  /// Before backward() the caller puts the loss's gradient by this stage's output here (not on the last
-  /// stage); afterwards it holds the gradient by this stage's input. There is a ring of kGradientBuffers
-  /// buffers.
-  virtual std::span<float> boundary_gradient(int micro_batch) noexcept = 0;
+  /// Waits until the gradients of `bucket` are final and returns them in host memory, where they may be
+  /// changed until gradients_from_host() of the same bucket, which makes the change the device's.
+  virtual std::span<float> gradients_to_host(const Bucket& bucket) = 0;
+  virtual void gradients_from_host(const Bucket& bucket) = 0;
+
+  // Boundary buffers hold rows x context x width values: fp32, or bf16 where the stage computes in bf16.
+
+  /// The buffer into which the caller puts the previous stage's activation before forward (not on the first
+  /// stage). A ring of in_flight + 1 buffers: each is free again once backward of its micro-batch is over.
+  virtual std::span<std::byte> input(int micro_batch) noexcept = 0;
+  /// The activation that forward left for the next stage (not on the last stage); valid until backward of the
+  /// same micro-batch.
+  virtual std::span<const std::byte> output(int micro_batch) const noexcept = 0;
+  /// Before backward the caller puts the loss's gradient by this stage's output here (not on the last stage);
+  /// after backward it holds the gradient by this stage's input. A ring of kGradientBuffers buffers.
+  virtual std::span<std::byte> boundary_gradient(int micro_batch) noexcept = 0;
   static constexpr int kGradientBuffers = 3;
 
-  /// Computes the forward pass. `tokens` (first stage) and `targets` (last stage) are rows x context. Returns
-  /// the sum of the tokens' losses (natural logarithm) on the last stage, else 0. At most in_flight
-  /// micro-batches may wait for their backward pass.
-  virtual double forward(int micro_batch, std::span<const std::int32_t> tokens,
-                         std::span<const std::int32_t> targets, const Progress& progress) = 0;
-  /// Computes the backward pass and adds to the gradients. `tokens` are those given to forward().
+  /// `tokens` (first stage) and `targets` (last stage) are rows x context. At most in_flight micro-batches
+  /// may wait for backward; one that is given another forward pass instead, as validation does, is forgotten.
+  /// Returns once output() is there, on the last stage possibly before that. With
+  /// targets a stage that trains may add the output projection's gradient here already, so gradients are
+  /// cleared before the first forward of a step.
+  virtual void forward(int micro_batch, std::span<const std::int32_t> tokens,
+                       std::span<const std::int32_t> targets, const Progress& progress) = 0;
+  /// The sum of the losses (natural logarithm) of the tokens that forward has seen since the last call; 0 on
+  /// all stages but the last. Waits for the device.
+  virtual double take_loss_sum() = 0;
+  /// Adds to the gradients. `tokens` are those given to forward. Returns once boundary_gradient() is there,
+  /// on the first stage possibly before that.
   virtual void backward(int micro_batch, std::span<const std::int32_t> tokens, const Progress& progress,
                         const GradientsFinal& gradients_final) = 0;
-  /// Only on the last stage: the scores of every vocabulary entry after the token at `position` of `row`,
-  /// from a forward pass without targets.
+  /// Last stage: the scores of every vocabulary entry after the token at `position` of `row`, from a forward
+  /// pass without targets. Waits for the device; valid until the next call.
   virtual std::span<const float> scores(int micro_batch, int row, int position) = 0;
 
-  virtual void clear_gradients() noexcept = 0;
-  /// The sum of squares of this stage's gradients, without copies of tensors that another stage owns.
-  virtual double gradient_square_sum() const noexcept = 0;
-  virtual void update(const AdamWStep& step) noexcept = 0;
+  virtual void clear_gradients() = 0;
+  /// Sum of squares of this stage's gradients, without copies of tensors that another stage owns. Waits for
+  /// the device.
+  virtual double gradient_square_sum() const = 0;
+  virtual void update(const AdamWStep& step) = 0;
 };
+
+/// Makes the stages of a back end. Throws as it does: kInvalidUsage for shapes out of range, kUnsupported for
+/// what the back end cannot do, kSystem where memory does not suffice.
+using StageFactory = std::function<std::unique_ptr<StageCompute>(const StageOptions&)>;
 
 }  // namespace tombolo::trainer

@@ -39,7 +39,8 @@ class GradientReducer {
   void run() noexcept;
   void reduce_step();
   void reduce(const Bucket& bucket);
-  void start_exchange();
+  /// `values`: the bucket's gradients, in host memory.
+  void start_exchange(const Bucket& bucket, std::span<float> values);
   void finish_exchange();
   /// Waits for the condition; false when the object is being destroyed.
   template <typename Condition>
@@ -50,7 +51,8 @@ class GradientReducer {
   StageCompute& compute_;
   Timeline& timeline_;
   std::vector<Bucket> buckets_;
-  std::span<float> embedding_;       ///< gradient of the shared embedding
+  Bucket embedding_bucket_;          ///< the one that holds the shared embedding
+  std::span<float> embedding_;       ///< its gradient, in host memory while it is exchanged
   std::size_t embedding_begin_ = 0;  ///< its arena offset
   std::vector<float> other_embedding_;
   collectives::Work sending_, receiving_;

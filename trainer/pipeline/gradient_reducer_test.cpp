@@ -31,22 +31,26 @@ class GradientsOnly final : public StageCompute {
       : layout_(two_layers(), first_layer, layers), gradients_(layout_.size(), value) {}
 
   const StageParameters& layout() const noexcept override { return layout_; }
-  std::span<float> gradients() noexcept override { return gradients_; }
+  std::span<float> gradients() noexcept { return gradients_; }
+  std::span<float> gradients_to_host(const Bucket& bucket) override {
+    return gradients().subspan(bucket.begin, bucket.end - bucket.begin);
+  }
+  void gradients_from_host(const Bucket& /*bucket*/) override {}
 
   StageMemory memory() const noexcept override { return {}; }
-  std::span<float> parameters() noexcept override { return {}; }
-  std::span<float> input(int) noexcept override { return {}; }
-  std::span<const float> output(int) const noexcept override { return {}; }
-  std::span<float> boundary_gradient(int) noexcept override { return {}; }
-  double forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
-                 const Progress&) override {
-    return 0;
-  }
+  std::string describe() const override { return "gradients"; }
+  void read_state(StageState, std::size_t, std::span<float>) const override {}
+  void write_state(StageState, std::size_t, std::span<const float>) override {}
+  std::span<std::byte> input(int) noexcept override { return {}; }
+  std::span<const std::byte> output(int) const noexcept override { return {}; }
+  std::span<std::byte> boundary_gradient(int) noexcept override { return {}; }
+  void forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>, const Progress&) override {}
+  double take_loss_sum() override { return 0; }
   void backward(int, std::span<const std::int32_t>, const Progress&, const GradientsFinal&) override {}
   std::span<const float> scores(int, int, int) override { return {}; }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 0; }
-  void update(const AdamWStep&) noexcept override {}
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 0; }
+  void update(const AdamWStep&) override {}
 
  private:
   StageParameters layout_;

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "trainer/cpu/cpu_stage.h"
-#include "trainer/model/checkpoint.h"
 #include "trainer/model/initial_values.h"
+#include "trainer/model/model_file.h"
+#include "trainer/pipeline/divergence.h"
 
 namespace tombolo::trainer {
 
@@ -46,16 +46,21 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
   options.loss_scale = 1.0 / (static_cast<double>(job.parallel.global_batch) * job.shape.context);
   options.threads = job.threads;
   options.precision = job.precision;
+  options.moments = job.moments;
+  options.recompute = job.recompute;
+  options.exchanges_gradients = job.parallel.replicas > 1 || job.parallel.pipeline() > 1;
   return options;
 }
 
 void fill_parameters(const Job& job, StageCompute& compute) {
+  std::vector<float> arena(compute.layout().size());
   if (!job.init.starts_with(kRandom)) {
-    const Shape found = read_checkpoint_shape(job.init);
+    const Shape found = read_model_shape(job.init);
     if (found != job.shape)
-      fail(Cause::kInvalidUsage, "checkpoint {} holds {}, but {} was asked for", job.init, found.text(),
+      fail(Cause::kInvalidUsage, "model {} holds {}, but {} was asked for", job.init, found.text(),
            job.shape.text());
-    read_checkpoint(job.init, compute.layout(), compute.parameters());
+    read_model(job.init, compute.layout(), arena);
+    compute.write_state(StageState::kParameters, 0, arena);
     return;
   }
   const std::string_view text = std::string_view(job.init).substr(kRandom.size());
@@ -64,7 +69,21 @@ void fill_parameters(const Job& job, StageCompute& compute) {
   if (error != std::errc{} || end != text.data() + text.size())
     fail(Cause::kInvalidUsage, "initial values \"{}\": expected random:SEED with a whole number, or a file",
          job.init);
-  initialize(job.shape, seed, compute.layout(), compute.parameters());
+  initialize(job.shape, seed, compute.layout(), arena);
+  compute.write_state(StageState::kParameters, 0, arena);
+}
+
+/// What stages pass to each other must have one format: bf16 between GPUs that compute in it, else fp32.
+void check_boundaries(Communicator& pipeline, StageCompute& compute) {
+  const double bytes =
+      static_cast<double>(std::max(compute.input(0).size_bytes(), compute.output(0).size_bytes()));
+  double largest_and_smallest[2] = {bytes, -bytes};
+  pipeline.all_reduce(largest_and_smallest, largest_and_smallest, 2, DataType::kFloat64, ReduceOp::kMax);
+  if (largest_and_smallest[0] != -largest_and_smallest[1])
+    fail(Cause::kInvalidUsage,
+         "stages pass boundaries of {:.0f} and of {:.0f} bytes (here {:.0f}): with bf16 all of them must "
+         "compute on GPUs, or all on CPUs",
+         -largest_and_smallest[1], largest_and_smallest[0], bytes);
 }
 
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
@@ -93,20 +112,24 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       coordinates_(own_coordinates(job, world)),
       schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
                                                   job.parallel.micro_batches())),
-      text_(job.data, job.shape.context),
-      compute_(make_cpu_stage(stage_options(job, coordinates_))) {
+      rows_(open_source({job.data, job.tokenizer}), job.shape.context, job.order),
+      compute_(job.make_stage(stage_options(job, coordinates_))) {
   fill_parameters(job, *compute_);
   const int stages = job.parallel.pipeline();
   if (world_ != nullptr) {
     if (stages > 1) pipeline_ = world_->split(coordinates_.replica, coordinates_.stage);
+    if (pipeline_) check_boundaries(*pipeline_, *compute_);
     if (job.parallel.replicas > 1) data_ = world_->split(coordinates_.stage, coordinates_.replica);
     const bool end = coordinates_.stage == 0 || coordinates_.stage == stages - 1;
     if (stages > 1) tied_ = world_->split(end ? coordinates_.replica : -1, coordinates_.stage);
   }
   const int in_flight =
       planner::micro_batches_in_flight(coordinates_.stage, stages, job.parallel.micro_batches());
-  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), *compute_, job.parallel.micro_batches(),
-                                                   in_flight, timeline);
+  std::vector<int> pipeline_ranks;
+  for (int stage = 0; stage < stages; ++stage)
+    pipeline_ranks.push_back(job.parallel.rank_at(stage, coordinates_.replica));
+  transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_,
+                                                   job.parallel.micro_batches(), in_flight, timeline);
   reducer_ =
       std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
   const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
@@ -115,15 +138,15 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   targets_.resize(share);
 }
 
-void PipelineTrainer::load_tokens(int step) {
+void PipelineTrainer::load_tokens(Rows& rows, int step) {
   const bool needed = compute_->layout().first() || compute_->layout().last();
   const int share = job_.parallel.global_batch / job_.parallel.replicas;
   const auto context = static_cast<std::size_t>(job_.shape.context);
   for (int row = 0; needed && row < share; ++row) {
     const std::size_t begin = static_cast<std::size_t>(row) * context;
-    text_.read_row(static_cast<std::uint64_t>(step), job_.parallel.global_batch,
-                   coordinates_.replica * share + row, job_.shape.vocabulary,
-                   std::span(tokens_).subspan(begin, context), std::span(targets_).subspan(begin, context));
+    rows.read(static_cast<std::uint64_t>(step), job_.parallel.global_batch,
+              coordinates_.replica * share + row, job_.shape.vocabulary,
+              std::span(tokens_).subspan(begin, context), std::span(targets_).subspan(begin, context));
   }
 }
 
@@ -138,8 +161,8 @@ void PipelineTrainer::forward(int micro_batch) {
   transfers_->before_forward(micro_batch);
   {
     const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
-    loss_sum_ += compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
-                                   [this] { transfers_->progress(); });
+    compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
+                      [this] { transfers_->progress(); });
   }
   transfers_->after_forward(micro_batch);
 }
@@ -157,11 +180,10 @@ void PipelineTrainer::backward(int micro_batch) {
   transfers_->after_backward(micro_batch);
 }
 
-StepReport PipelineTrainer::step(int step, bool stop) {
+StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
-  loss_sum_ = 0;
-  load_tokens(step);
+  load_tokens(rows_, step);
   {
     const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
     compute_->clear_gradients();
@@ -175,29 +197,32 @@ StepReport PipelineTrainer::step(int step, bool stop) {
   }
   transfers_->end_step();
 
-  // The loss, and whether any rank wants to stop, are summed over the replicas. Then the same two and the
-  // norm, which is equal on all replicas, are summed over the stages.
-  double sums[3] = {loss_sum_, stop ? 1.0 : 0.0, 0.0};
-  reducer_->finish(std::span(sums).first(2));
+  // The loss, whether any rank wants to stop, and the votes are summed over the replicas. Then the same and
+  // the norm, which is equal on all replicas, are summed over the stages.
+  enum Sum { kLoss, kStop, kDurable, kFailed, kNorm, kSums };
+  const double own_loss = compute_->take_loss_sum();
+  double sums[kSums] = {own_loss, stop ? 1.0 : 0.0, static_cast<double>(votes.durable),
+                        static_cast<double>(votes.failed), 0.0};
+  reducer_->finish(std::span(sums).first(kNorm));
   {
     const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
-    sums[2] = compute_->gradient_square_sum();
+    sums[kNorm] = compute_->gradient_square_sum();
   }
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
-    pipeline_->all_reduce(sums, sums, 3, DataType::kFloat64, ReduceOp::kSum);
+    pipeline_->all_reduce(sums, sums, kSums, DataType::kFloat64, ReduceOp::kSum);
   }
 
   StepReport report;
   report.step = step;
   const double tokens = static_cast<double>(job_.parallel.global_batch) * job_.shape.context;
-  report.loss = sums[0] / tokens;
-  report.interrupted = sums[1] > 0;
-  report.gradient_norm = std::sqrt(sums[2]);
+  report.loss = sums[kLoss] / tokens;
+  report.interrupted = sums[kStop] > 0;
+  report.votes = {static_cast<int>(sums[kDurable]), static_cast<int>(sums[kFailed])};
+  report.gradient_norm = std::sqrt(sums[kNorm]);
   if (!std::isfinite(report.loss) || !std::isfinite(report.gradient_norm))
-    fail(Cause::kInvalidUsage,
-         "step {}: loss {} with gradient norm {}: training diverged; a smaller --lr or --clip helps", step,
-         report.loss, report.gradient_norm);
+    fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
+                    *compute_, world_);
   {
     const Timed timed(timeline_, "update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
@@ -211,8 +236,10 @@ StepReport PipelineTrainer::step(int step, bool stop) {
 std::vector<float> PipelineTrainer::gather() {
   const int own = world_ == nullptr ? 0 : world_->rank();
   if (own != 0) {
-    const std::span<const float> mine = compute_->parameters();
-    if (coordinates_.replica == 0) world_->send(mine.data(), mine.size_bytes(), 0);
+    if (coordinates_.replica != 0) return {};
+    std::vector<float> mine(compute_->layout().size());
+    compute_->read_state(StageState::kParameters, 0, mine);
+    world_->send(mine.data(), mine.size() * sizeof(float), 0);
     return {};
   }
   std::vector<float> all(parameter_count(job_.shape));
@@ -220,12 +247,14 @@ std::vector<float> PipelineTrainer::gather() {
     const int owner = job_.parallel.rank_at(stage, 0);
     const planner::Stage& layers = job_.parallel.stages[static_cast<std::size_t>(stage)];
     const StageParameters layout(job_.shape, layers.first_layer, layers.layers);
-    std::vector<float> received(owner == own ? 0 : layout.size());
-    if (owner != own) world_->receive(received.data(), received.size() * sizeof(float), owner);
-    const std::span<const float> arena = owner == own ? compute_->parameters() : std::span<float>(received);
+    std::vector<float> arena(layout.size());
+    if (owner == own)
+      compute_->read_state(StageState::kParameters, 0, arena);
+    else
+      world_->receive(arena.data(), arena.size() * sizeof(float), owner);
     for (const Slice& slice : layout.slices())
       if (!layout.is_copy(slice))
-        std::ranges::copy(arena.subspan(slice.offset, slice.elements),
+        std::ranges::copy(std::span(arena).subspan(slice.offset, slice.elements),
                           all.begin() + static_cast<std::ptrdiff_t>(slice.position));
   }
   return all;

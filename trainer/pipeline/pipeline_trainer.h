@@ -6,13 +6,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/engine/communicator.h"
 #include "planner/model/schedule.h"
+#include "trainer/checkpoint/save_votes.h"
+#include "trainer/cpu/cpu_stage.h"
+#include "trainer/data/open_source.h"
+#include "trainer/data/rows.h"
 #include "trainer/model/stage_compute.h"
-#include "trainer/model/text_file.h"
 #include "trainer/pipeline/gradient_reducer.h"
 #include "trainer/pipeline/parallel_config.h"
 #include "trainer/pipeline/pipeline_transfers.h"
@@ -20,15 +24,23 @@
 
 namespace tombolo::trainer {
 
-/// What to train and how; equal on every rank.
+/// What to train and how; equal on every rank but for make_stage.
 struct Job {
   Shape shape;
   ParallelConfig parallel;
+  std::shared_ptr<const planner::Plan> plan;  ///< that all this comes from; null without one
   AdamW optimizer;
-  std::string data;                                             ///< path of the training text
-  std::string init = "random:1337";                             ///< "random:SEED", or a checkpoint's path
+  std::string data;                                             ///< what to train on: see data_paths()
+  std::string tokenizer;                                        ///< path, for text; empty: bytes are tokens
+  RowOrder order;                                               ///< in which the rows of the data follow
+  std::string init = "random:1337";                             ///< "random:SEED", or a model's path
   int threads = 1;                                              ///< for matrix products, per rank
-  compute::Precision precision = compute::Precision::kFloat32;  ///< of matrix products
+  compute::Precision precision = compute::Precision::kFloat32;  ///< see StageOptions
+  compute::Precision moments = compute::Precision::kFloat32;    ///< see StageOptions
+  planner::Recompute recompute = planner::Recompute::kNone;
+  /// What computes, on this rank: the one member that may differ from rank to rank, as long as all pass
+  /// boundaries in one format.
+  StageFactory make_stage = cpu_stages();
   /// Gradients are reduced in pieces of at least this many bytes.
   std::size_t bucket_bytes = 256 * 1024;
 };
@@ -38,27 +50,35 @@ struct StepReport {
   double loss = 0;           ///< mean over the global batch, natural logarithm
   double gradient_norm = 0;  ///< of the whole model, before clipping
   double seconds = 0;
-  double tokens_per_second = 0;  ///< of all replicas
-  bool interrupted = false;      ///< some rank asked to stop; the update was made
+  SaveVotes votes;                        ///< of all ranks
+  double tokens_per_second = 0;           ///< of all replicas
+  bool interrupted = false;               ///< some rank asked to stop; the update was made
+  std::optional<double> validation_loss;  ///< mean, where it was measured after this step
 };
 
 /// Used by one thread at a time.
 class PipelineTrainer {
  public:
   /// Collective. `world` has parallel.ranks() members and outlives the object; null stands for a single rank
-  /// and no sockets. Throws kInvalidUsage for a job of another number of ranks, unusable data, or a
-  /// checkpoint of another shape.
+  /// and no sockets. Throws kInvalidUsage for a job of another number of ranks, unusable data, a checkpoint
+  /// of another shape, or stages that pass boundaries in different formats; and what make_stage throws.
   PipelineTrainer(const Job& job, collectives::Communicator* world, Timeline& timeline);
 
-  /// Collective: makes one optimizer step. Every rank gets the same report except for `seconds`. With `stop`
-  /// this rank asks all to stop. Throws what a communicator throws, and kInvalidUsage when the loss is no
-  /// longer a number.
-  StepReport step(int step, bool stop);
+  /// Collective: one optimizer step. Every rank gets the same report but for `seconds`. `stop`: this rank
+  /// asks all to stop. `votes`: this rank's, which the report holds added up over all. They travel with the
+  /// loss whether anybody votes or not, so that saving changes no bit of it. Throws what a communicator
+  /// throws, and kInvalidUsage when the loss is no longer a number.
+  StepReport step(int step, bool stop, const SaveVotes& votes = {});
+
+  /// Collective: the mean loss over the first `batches` global batches of `rows`, forward only; the same on
+  /// every rank, and in every layout but for rounding. Between steps; changes nothing that a step uses.
+  double validate(Rows& rows, int batches);
 
   /// Collective: returns all parameters in a checkpoint's order on rank 0; elsewhere nothing.
   std::vector<float> gather();
 
   StageCompute& compute() noexcept { return *compute_; }
+  const Rows& rows() const noexcept { return rows_; }
   RankCoordinates coordinates() const noexcept { return coordinates_; }
   /// Threads for matrix products.
   int threads() const noexcept { return job_.threads; }
@@ -68,7 +88,8 @@ class PipelineTrainer {
  private:
   void forward(int micro_batch);
   void backward(int micro_batch);
-  void load_tokens(int step);
+  /// This replica's share of a step's rows, to tokens_ and targets_.
+  void load_tokens(Rows& rows, int step);
   std::span<const std::int32_t> rows_of(const std::vector<std::int32_t>& tokens, int micro_batch) const;
 
   Job job_;
@@ -76,14 +97,13 @@ class PipelineTrainer {
   Timeline& timeline_;
   RankCoordinates coordinates_;
   std::vector<planner::Operation> schedule_;
-  TextFile text_;
+  Rows rows_;
   std::unique_ptr<StageCompute> compute_;
   // The helper thread uses data_ and tied_. It is declared after them, so that it ends before they do.
   std::unique_ptr<collectives::Communicator> pipeline_, data_, tied_;
   std::unique_ptr<PipelineTransfers> transfers_;
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<std::int32_t> tokens_, targets_;  ///< this replica's rows of the step
-  double loss_sum_ = 0;
 };
 
 }  // namespace tombolo::trainer

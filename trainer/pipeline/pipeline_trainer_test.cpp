@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
@@ -68,7 +71,7 @@ class PipelineTraining : public testing::Test {
 
   Run alone(int steps) {
     Job job = job_;
-    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+    job.parallel = even_parallel_config(job.shape, 1, 1, batch_, batch_);
     Timeline timeline(Clock::steady().now());
     PipelineTrainer trainer(job, nullptr, timeline);
     return run(trainer, steps);
@@ -96,7 +99,7 @@ class PipelineTraining : public testing::Test {
         << "too little was learnt to prove anything";
   }
 
-  static constexpr int kBatch = 12;
+  int batch_ = 12;
   Job job_;
   TemporaryFolder folder_;
 };
@@ -110,7 +113,7 @@ class Layouts : public PipelineTraining, public testing::WithParamInterface<Case
 TEST_P(Layouts, LossNormAndParametersEqualThoseOfOneRank) {
   const Case& layout = GetParam();
   expect_same_as_alone(
-      even_parallel_config(job_.shape, layout.pipeline, layout.replicas, kBatch, layout.micro_batch), 30);
+      even_parallel_config(job_.shape, layout.pipeline, layout.replicas, batch_, layout.micro_batch), 30);
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& layout) {
@@ -123,11 +126,23 @@ INSTANTIATE_TEST_SUITE_P(Even, Layouts,
                                          Case{3, 1, 2}, Case{2, 2, 1}, Case{3, 2, 2}, Case{5, 1, 4}),
                          case_name);
 
+TEST_F(PipelineTraining, EveryLayoutOfUpToEightRanksTrainsAsOneRankDoes) {
+  job_.shape.layers = 8;
+  job_.shape.width = 16;
+  job_.shape.context = 12;
+  for (int pipeline = 1; pipeline <= 8; ++pipeline)
+    for (int replicas = 1; pipeline * replicas <= 8; ++replicas) {
+      SCOPED_TRACE(fmt::format("{} stages x {} replicas", pipeline, replicas));
+      batch_ = replicas % 5 == 0 || replicas % 7 == 0 ? 35 : 24;
+      expect_same_as_alone(even_parallel_config(job_.shape, pipeline, replicas, batch_, 1), 30);
+    }
+}
+
 TEST_F(PipelineTraining, MicroBatchesOnOneRankGiveTheLossOfOneBatch) {
   const Run expected = alone(10);
   for (int micro_batch : {1, 4, 6}) {
     Job job = job_;
-    job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, micro_batch);
+    job.parallel = even_parallel_config(job.shape, 1, 1, batch_, micro_batch);
     Timeline timeline(Clock::steady().now());
     PipelineTrainer trainer(job, nullptr, timeline);
     const Run result = run(trainer, 10);
@@ -137,7 +152,7 @@ TEST_F(PipelineTraining, MicroBatchesOnOneRankGiveTheLossOfOneBatch) {
 }
 
 TEST_F(PipelineTraining, APlansUnevenStagesAndShuffledRanksGiveTheLossOfOneRank) {
-  ParallelConfig layout = even_parallel_config(job_.shape, 2, 2, kBatch, 3);
+  ParallelConfig layout = even_parallel_config(job_.shape, 2, 2, batch_, 3);
   layout.stages = {{0, 1}, {1, 4}};
   layout.coordinates = {{1, 1}, {0, 0}, {1, 0}, {0, 1}};
   expect_same_as_alone(layout, 30);
@@ -145,15 +160,16 @@ TEST_F(PipelineTraining, APlansUnevenStagesAndShuffledRanksGiveTheLossOfOneRank)
 
 TEST_F(PipelineTraining, BothCopiesOfTheEmbeddingStayEqual) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   std::vector<std::vector<float>> copies(4);
   with_ranks(4, [&](Communicator& world) {
     Timeline timeline(Clock::steady().now());
     PipelineTrainer trainer(job, &world, timeline);
     for (int step = 0; step < 5; ++step) trainer.step(step, false);
     const Slice& slice = trainer.compute().layout().find(Tensor::kTokenEmbedding);
-    const auto values = trainer.compute().parameters().subspan(slice.offset, slice.elements);
-    copies[static_cast<std::size_t>(world.rank())].assign(values.begin(), values.end());
+    auto& copy = copies[static_cast<std::size_t>(world.rank())];
+    copy.resize(slice.elements);
+    trainer.compute().read_state(StageState::kParameters, slice.offset, copy);
     world.barrier();
   });
   for (const auto& copy : copies) EXPECT_EQ(copy, copies[0]);
@@ -161,7 +177,7 @@ TEST_F(PipelineTraining, BothCopiesOfTheEmbeddingStayEqual) {
 
 TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   std::atomic<int> stopped{0};
   with_ranks(4, [&](Communicator& world) {
     Timeline timeline(Clock::steady().now());
@@ -173,9 +189,90 @@ TEST_F(PipelineTraining, OneRanksWishToStopReachesAllInTheSameStep) {
   EXPECT_EQ(stopped, 4);
 }
 
+TEST_F(PipelineTraining, DivergenceNamesStepRankAndTensorOnEveryRank) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
+  const int ill = job.parallel.rank_at(1, 1);
+  std::atomic<int> refused{0};
+  with_ranks(4, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, &world, timeline);
+    trainer.step(0, false);
+    if (world.rank() == ill) {
+      const Slice& slice = trainer.compute().layout().find(Tensor::kQkvBias, 4);
+      const std::array bad{std::numeric_limits<float>::quiet_NaN()};
+      trainer.compute().write_state(StageState::kParameters, slice.offset + 7, bad);
+    }
+    try {
+      trainer.step(1, false);
+      ADD_FAILURE() << "a step with a NaN was made";
+    } catch (const Error& error) {
+      const std::string expected = fmt::format(
+          "it began on rank {} on here (stage 1, replica 1), value of layer 4's qkvb: 1 of 96", ill);
+      EXPECT_NE(std::string(error.what()).find("step 1: loss "), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+      ++refused;
+    }
+    world.barrier();
+  });
+  EXPECT_EQ(refused, 4);
+}
+
+TEST_F(PipelineTraining, TheTimelineShowsEveryTransferByPeer) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 3, 1, batch_, 3);
+  std::vector<Json> events(3);
+  with_ranks(3, [&](Communicator& world) {
+    Timeline timeline(Clock::steady().now());
+    timeline.keep(1, 1);
+    PipelineTrainer trainer(job, &world, timeline);
+    for (int step = 0; step < 3; ++step) trainer.step(step, false);
+    events[static_cast<std::size_t>(world.rank())] = timeline.events(world.rank(), "");
+    for (const auto& [peer, seconds] : timeline.waits()) {
+      EXPECT_TRUE(peer == world.rank() - 1 || peer == world.rank() + 1) << peer;
+      EXPECT_GT(seconds, 0);
+    }
+    world.barrier();
+  });
+  const auto count = [&](std::size_t rank, std::string_view name, std::string_view phase) {
+    return std::ranges::count_if(
+        events[rank], [&](const Json& event) { return event["name"] == name && event["ph"] == phase; });
+  };
+  const int micro_batches = job.parallel.micro_batches();
+  for (const std::string_view phase : {"b", "e"}) {
+    EXPECT_EQ(count(0, "activation to rank 1", phase), micro_batches);
+    EXPECT_EQ(count(1, "activation from rank 0", phase), micro_batches);
+    EXPECT_EQ(count(1, "activation to rank 2", phase), micro_batches);
+    EXPECT_EQ(count(2, "gradient to rank 1", phase), micro_batches);
+    EXPECT_EQ(count(1, "gradient from rank 2", phase), micro_batches);
+    EXPECT_EQ(count(0, "gradient from rank 1", phase), micro_batches);
+    EXPECT_EQ(count(0, "activation from rank 1", phase), 0);
+  }
+}
+
+TEST_F(PipelineTraining, VotesAreAddedUpOverAllRanksAndChangeNoBit) {
+  Job job = job_;
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
+  std::array<double, 2> losses{};
+  for (const bool voting : {false, true})
+    with_ranks(4, [&](Communicator& world) {
+      Timeline timeline(Clock::steady().now());
+      PipelineTrainer trainer(job, &world, timeline);
+      SaveVotes own;
+      if (voting) (world.rank() == 2 ? own.failed : own.durable) = 1;
+      const StepReport report = trainer.step(0, false, own);
+      EXPECT_EQ(report.votes.durable, voting ? 3 : 0);
+      EXPECT_EQ(report.votes.failed, voting ? 1 : 0);
+      EXPECT_FALSE(report.interrupted);
+      if (world.rank() == 0) losses[voting ? 1 : 0] = report.loss;
+      world.barrier();
+    });
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 2, 2, kBatch, 3);
+  job.parallel = even_parallel_config(job.shape, 2, 2, batch_, 3);
   Timeline timeline(Clock::steady().now());
   try {
     PipelineTrainer trainer(job, nullptr, timeline);
@@ -188,7 +285,7 @@ TEST_F(PipelineTraining, ALayoutForAnotherNumberOfRanksIsRefused) {
 
 TEST_F(PipelineTraining, ALossThatIsNoNumberEndsTraining) {
   Job job = job_;
-  job.parallel = even_parallel_config(job.shape, 1, 1, kBatch, kBatch);
+  job.parallel = even_parallel_config(job.shape, 1, 1, batch_, batch_);
   job.optimizer.learning_rate = 1e30;
   job.optimizer.warmup = 0;
   Timeline timeline(Clock::steady().now());

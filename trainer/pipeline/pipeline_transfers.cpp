@@ -4,19 +4,23 @@
 
 namespace tombolo::trainer {
 
-using collectives::Work;
-
 namespace {
 
-std::optional<Work>& at(std::vector<std::optional<Work>>& pending, int micro_batch) {
+template <typename Pending>
+auto& at(Pending& pending, int micro_batch) {
   return pending[static_cast<std::size_t>(micro_batch)];
 }
 
+constexpr std::string_view kActivation = "activation", kGradient = "gradient";
+constexpr int kPrevious = -1, kNext = 1;
+
 }  // namespace
 
-PipelineTransfers::PipelineTransfers(collectives::Communicator* pipeline, StageCompute& compute,
-                                     int micro_batches, int in_flight, Timeline& timeline)
+PipelineTransfers::PipelineTransfers(collectives::Communicator* pipeline, std::vector<int> ranks,
+                                     StageCompute& compute, int micro_batches, int in_flight,
+                                     Timeline& timeline)
     : pipeline_(pipeline),
+      ranks_(std::move(ranks)),
       compute_(compute),
       micro_batches_(micro_batches),
       in_flight_(in_flight),
@@ -25,13 +29,45 @@ PipelineTransfers::PipelineTransfers(collectives::Communicator* pipeline, StageC
     pending->resize(static_cast<std::size_t>(micro_batches));
 }
 
-void PipelineTransfers::finish(std::optional<Work>& work, std::string_view what, int micro_batch) {
-  if (!work) return;
-  if (!pipeline_->test(*work)) {
-    const Timed timed(timeline_, what, Activity::kWait, micro_batch);
-    pipeline_->wait(*work);
+int PipelineTransfers::neighbour(int distance) const noexcept {
+  return ranks_[static_cast<std::size_t>(pipeline_->rank() + distance)];
+}
+
+std::optional<PipelineTransfers::Started> PipelineTransfers::send(std::span<const std::byte> from,
+                                                                  std::string_view what, int to,
+                                                                  int micro_batch) {
+  return Started{pipeline_->start_send(from.data(), from.size(), pipeline_->rank() + to),
+                 Clock::steady().now(),
+                 {Transfer::Direction::kTo, neighbour(to), what, micro_batch}};
+}
+
+std::optional<PipelineTransfers::Started> PipelineTransfers::receive(std::span<std::byte> into,
+                                                                     std::string_view what, int from,
+                                                                     int micro_batch) {
+  return Started{pipeline_->start_receive(into.data(), into.size(), pipeline_->rank() + from),
+                 Clock::steady().now(),
+                 {Transfer::Direction::kFrom, neighbour(from), what, micro_batch}};
+}
+
+bool PipelineTransfers::finished(std::optional<Started>& started) {
+  if (!started) return true;
+  if (!pipeline_->test(started->work)) return false;
+  timeline_.add_transfer(started->transfer, started->begin, Clock::steady().now());
+  started.reset();
+  return true;
+}
+
+void PipelineTransfers::finish(std::optional<Started>& started, std::string_view what) {
+  if (finished(started)) return;
+  const TimePoint begin = Clock::steady().now();
+  {
+    const Timed timed(timeline_, what, Activity::kWait, started->transfer.micro_batch);
+    pipeline_->wait(started->work);
   }
-  work.reset();
+  const TimePoint end = Clock::steady().now();
+  timeline_.add_wait(started->transfer.peer, to_seconds(end - begin));
+  timeline_.add_transfer(started->transfer, started->begin, end);
+  started.reset();
 }
 
 void PipelineTransfers::begin_step() {
@@ -41,9 +77,7 @@ void PipelineTransfers::begin_step() {
   // arrive while all others are still needed.
   for (int micro_batch = 0; has_previous() && micro_batch < std::min(in_flight_ + 1, micro_batches_);
        ++micro_batch) {
-    const std::span<float> into = compute_.input(micro_batch);
-    at(inputs_, micro_batch) =
-        pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() - 1);
+    at(inputs_, micro_batch) = receive(compute_.input(micro_batch), kActivation, kPrevious, micro_batch);
   }
   while (post_gradient(false)) {
   }
@@ -55,61 +89,53 @@ bool PipelineTransfers::post_gradient(bool wait) {
   // been sent.
   const int previous = next_gradient_ - StageCompute::kGradientBuffers;
   if (previous >= backwards_) return false;
-  if (previous >= 0 && at(gradients_out_, previous)) {
+  if (previous >= 0) {
     if (wait)
-      finish(at(gradients_out_, previous), "wait to send gradient", previous);
-    else if (pipeline_->test(*at(gradients_out_, previous)))
-      at(gradients_out_, previous).reset();
-    else
+      finish(at(gradients_out_, previous), "wait to send gradient");
+    else if (!finished(at(gradients_out_, previous)))
       return false;
   }
-  const std::span<float> into = compute_.boundary_gradient(next_gradient_);
   at(gradients_in_, next_gradient_) =
-      pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() + 1);
+      receive(compute_.boundary_gradient(next_gradient_), kGradient, kNext, next_gradient_);
   ++next_gradient_;
   return true;
 }
 
 void PipelineTransfers::before_forward(int micro_batch) {
-  if (has_previous()) finish(at(inputs_, micro_batch), "wait for activation", micro_batch);
+  if (has_previous()) finish(at(inputs_, micro_batch), "wait for activation");
   if (has_next() && micro_batch >= in_flight_)
-    finish(at(outputs_, micro_batch - in_flight_), "wait to send activation", micro_batch - in_flight_);
+    finish(at(outputs_, micro_batch - in_flight_), "wait to send activation");
 }
 
 void PipelineTransfers::after_forward(int micro_batch) {
   if (!has_next()) return;
-  const std::span<const float> from = compute_.output(micro_batch);
-  at(outputs_, micro_batch) = pipeline_->start_send(from.data(), from.size_bytes(), pipeline_->rank() + 1);
+  at(outputs_, micro_batch) = send(compute_.output(micro_batch), kActivation, kNext, micro_batch);
 }
 
 void PipelineTransfers::before_backward(int micro_batch) {
   if (has_next()) {
     while (next_gradient_ <= micro_batch) post_gradient(true);
-    finish(at(gradients_in_, micro_batch), "wait for gradient", micro_batch);
+    finish(at(gradients_in_, micro_batch), "wait for gradient");
   } else if (const int previous = micro_batch - StageCompute::kGradientBuffers;
              has_previous() && previous >= 0) {
-    finish(at(gradients_out_, previous), "wait to send gradient", previous);
+    finish(at(gradients_out_, previous), "wait to send gradient");
   }
 }
 
 void PipelineTransfers::after_backward(int micro_batch) {
   ++backwards_;
   if (!has_previous()) return;
-  const std::span<const float> from = compute_.boundary_gradient(micro_batch);
   at(gradients_out_, micro_batch) =
-      pipeline_->start_send(from.data(), from.size_bytes(), pipeline_->rank() - 1);
+      send(compute_.boundary_gradient(micro_batch), kGradient, kPrevious, micro_batch);
   const int next = micro_batch + in_flight_ + 1;
-  if (next < micro_batches_) {
-    const std::span<float> into = compute_.input(next);
-    at(inputs_, next) = pipeline_->start_receive(into.data(), into.size_bytes(), pipeline_->rank() - 1);
-  }
+  if (next < micro_batches_) at(inputs_, next) = receive(compute_.input(next), kActivation, kPrevious, next);
 }
 
 void PipelineTransfers::end_step() {
   if (pipeline_ == nullptr) return;
   for (int micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
-    finish(at(outputs_, micro_batch), "wait to send activation", micro_batch);
-    finish(at(gradients_out_, micro_batch), "wait to send gradient", micro_batch);
+    finish(at(outputs_, micro_batch), "wait to send activation");
+    finish(at(gradients_out_, micro_batch), "wait to send gradient");
   }
 }
 

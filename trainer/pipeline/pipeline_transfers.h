@@ -14,10 +14,10 @@ namespace tombolo::trainer {
 /// Used by the thread that computes. With a null communicator (one stage) every call does nothing.
 class PipelineTransfers {
  public:
-  /// `pipeline`: the ranks of one replica, in stage order; this rank is stage `pipeline->rank()`. All
-  /// arguments outlive the object.
-  PipelineTransfers(collectives::Communicator* pipeline, StageCompute& compute, int micro_batches,
-                    int in_flight, Timeline& timeline);
+  /// `pipeline`: the ranks of one replica, in stage order; this rank is stage `pipeline->rank()`. `ranks`:
+  /// their numbers in the job, by stage, for the timeline. All arguments but `ranks` outlive the object.
+  PipelineTransfers(collectives::Communicator* pipeline, std::vector<int> ranks, StageCompute& compute,
+                    int micro_batches, int in_flight, Timeline& timeline);
 
   /// Posts the step's first receives.
   void begin_step();
@@ -33,15 +33,29 @@ class PipelineTransfers {
   void progress();
 
  private:
-  using Pending = std::vector<std::optional<collectives::Work>>;
+  /// A transfer under way.
+  struct Started {
+    collectives::Work work;
+    TimePoint begin;
+    Transfer transfer;
+  };
+  using Pending = std::vector<std::optional<Started>>;
 
   bool has_previous() const noexcept { return pipeline_ != nullptr && pipeline_->rank() > 0; }
   bool has_next() const noexcept { return pipeline_ != nullptr && pipeline_->rank() + 1 < pipeline_->size(); }
-  void finish(std::optional<collectives::Work>& work, std::string_view what, int micro_batch);
+  int neighbour(int distance) const noexcept;
+  /// Of an activation to the next stage or from the previous one, or of a gradient the other way.
+  std::optional<Started> send(std::span<const std::byte> from, std::string_view what, int to,
+                              int micro_batch);
+  std::optional<Started> receive(std::span<std::byte> into, std::string_view what, int from, int micro_batch);
+  /// True where nothing is under way any more; does not wait.
+  bool finished(std::optional<Started>& started);
+  void finish(std::optional<Started>& started, std::string_view what);
   /// Posts the receive of the next gradient if its buffer is free; with `wait`, makes it free.
   bool post_gradient(bool wait);
 
   collectives::Communicator* pipeline_;
+  std::vector<int> ranks_;
   StageCompute& compute_;
   int micro_batches_;
   int in_flight_;

@@ -35,14 +35,14 @@ void Timeline::set_step(int step) noexcept {
   const std::scoped_lock lock(mutex_);
   step_ = step;
   if (!keeps_steps_) return;
-  steps_.resize(static_cast<std::size_t>(step) + 1);
+  steps_.emplace_back();
   process_began_ = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void Timeline::end_step() {
   const std::scoped_lock lock(mutex_);
   if (!keeps_steps_) return;
-  StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+  StepSeconds& step = steps_.back();
   step.sending = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - process_began_;
   for (const Activity computing : {Activity::kForward, Activity::kBackward, Activity::kUpdate})
     step.sending -= step.processor[static_cast<std::size_t>(computing)];
@@ -57,12 +57,21 @@ void Timeline::add(std::string_view name, Activity activity, int micro_batch, Ti
   const auto index = static_cast<std::size_t>(activity);
   seconds_[index] += took;
   if (keeps_steps_) {
-    StepSeconds& step = steps_[static_cast<std::size_t>(step_)];
+    StepSeconds& step = steps_.back();
     step.elapsed[index] += took;
     step.processor[index] += processor;
   }
-  if (step_ >= first_ && step_ < first_ + count_)
-    bars_.push_back({name, activity, step_, micro_batch, begin, end});
+  if (kept(step_)) bars_.push_back({name, activity, step_, micro_batch, begin, end});
+}
+
+void Timeline::add_transfer(const Transfer& transfer, TimePoint begin, TimePoint end) {
+  const std::scoped_lock lock(mutex_);
+  if (kept(step_)) transfers_.push_back({transfer, step_, begin, end});
+}
+
+void Timeline::add_wait(int peer, double seconds) {
+  const std::scoped_lock lock(mutex_);
+  waits_[peer] += seconds;
 }
 
 double thread_processor_seconds() noexcept {
@@ -89,6 +98,24 @@ Json Timeline::events(int rank, const std::string& label) const {
                       {"pid", rank},
                       {"tid", bar.activity == Activity::kReduce ? 1 : 0},
                       {"args", std::move(arguments)}});
+  }
+  for (std::size_t index = 0; index < transfers_.size(); ++index) {
+    const TransferBar& bar = transfers_[index];
+    const Transfer& transfer = bar.transfer;
+    const bool from = transfer.direction == Transfer::Direction::kFrom;
+    Json event{{"name", fmt::format("{} {} rank {}", transfer.what, from ? "from" : "to", transfer.peer)},
+               {"cat", "link"},
+               {"id", fmt::format("{}.{}", rank, index)},
+               {"pid", rank},
+               {"tid", 0},
+               {"ph", "b"},
+               {"ts", microseconds(bar.begin - start_)},
+               {"args", {{"step", bar.step}, {"micro_batch", transfer.micro_batch}}}};
+    events.push_back(event);
+    event["ph"] = "e";
+    event["ts"] = microseconds(bar.end - start_);
+    event.erase("args");
+    events.push_back(std::move(event));
   }
   return events;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -30,6 +31,15 @@ struct StepSeconds {
   double sending = 0;
 };
 
+/// What travels between neighbouring stages: a row of the trace.
+struct Transfer {
+  enum class Direction { kFrom, kTo };
+  Direction direction;
+  int peer;               ///< rank
+  std::string_view what;  ///< "activation" or "gradient"; static lifetime
+  int micro_batch;
+};
+
 /// Records one rank's bars, and adds up their times by activity and step. add() may be called from any
 /// thread; the rest only while no other thread is in add().
 class Timeline {
@@ -47,15 +57,22 @@ class Timeline {
   /// meanwhile.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
            double processor);
-  /// Counts as sending the processor time that the process has used outside passes and updates since
-  /// set_step().
+  /// A transfer under way from `begin` to `end`, as this rank saw it.
+  void add_transfer(const Transfer& transfer, TimePoint begin, TimePoint end);
+  /// The computing thread stood still for `seconds` because of a transfer from or to this rank.
+  void add_wait(int peer, double seconds);
+  /// Counts as sending the processor time that the process used since set_step() outside passes and updates.
   void end_step();
 
   /// The sum over all steps.
   double seconds(Activity activity) const noexcept;
-  /// One entry per step, from step 0 on; empty unless keep_steps() was called before the first.
+  /// Seconds waited for transfers, by the other rank, over all steps.
+  const std::map<int, double>& waits() const noexcept { return waits_; }
+  /// One entry per step made, which need not begin with step 0; empty unless keep_steps() was called before
+  /// the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
-  /// Chrome trace events, with one process per rank, one thread that computes and one that reduces.
+  /// Chrome trace events: one process per rank, one thread that computes and one that reduces; transfers are
+  /// asynchronous events, which viewers show in rows by name ("activation from rank 0").
   Json events(int rank, const std::string& label) const;
 
  private:
@@ -66,10 +83,19 @@ class Timeline {
     int micro_batch;
     TimePoint begin, end;
   };
+  struct TransferBar {
+    Transfer transfer;
+    int step;
+    TimePoint begin, end;
+  };
+  bool kept(int step) const noexcept { return step >= first_ && step < first_ + count_; }
+
   std::mutex mutex_;
   TimePoint start_;
   int first_ = 0, count_ = 0, step_ = 0;
   std::vector<Bar> bars_;
+  std::vector<TransferBar> transfers_;
+  std::map<int, double> waits_;
   ActivitySeconds seconds_{};
   bool keeps_steps_ = false;
   std::vector<StepSeconds> steps_;

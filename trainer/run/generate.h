@@ -1,4 +1,4 @@
-// Generates text from a trained model, byte by byte.
+// Text from a trained model, token by token.
 #pragma once
 
 #include <cstdint>
@@ -6,22 +6,31 @@
 #include <span>
 #include <string>
 
+#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/model.h"
 
 namespace tombolo::trainer {
 
 struct GenerateOptions {
-  int bytes = 0;
-  double temperature = 1.0;  ///< 0 = always the likeliest byte
+  int tokens = 0;            ///< bytes, without a tokenizer
+  double temperature = 1.0;  ///< 0 = always the likeliest token
   std::uint64_t seed = 1;
-  std::string prompt = "\n";  ///< not part of the result; at least one byte
+  std::string prompt = "\n";   ///< not part of the result; at least one byte
+  std::string tokenizer = {};  ///< path (see load_tokenizer()); empty: tokens are bytes
   int threads = 1;
+  StageFactory make_stage = cpu_stages();  ///< what computes
 };
 
-/// `parameters` is the whole model in a checkpoint's order. The same arguments give the same text. Calls
-/// `stop_requested`, if given, before every byte, and returns the text so far when that returns true. Throws
-/// kInvalidUsage on an empty prompt or a temperature below 0.
-std::string generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
-                     const std::function<bool()>& stop_requested = {});
+struct GeneratedText {
+  std::string text;
+  int tokens = 0;  ///< made: less than asked for where it was stopped
+};
+
+/// `parameters`: the whole model in a checkpoint's order. The same arguments give the same text. Asks
+/// `stop_requested`, where there is one, before every token, and returns what it has when that says so.
+/// Throws kInvalidUsage on an empty prompt, a temperature below 0, or a prompt with tokens outside the
+/// vocabulary.
+GeneratedText generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
+                       const std::function<bool()>& stop_requested = {});
 
 }  // namespace tombolo::trainer

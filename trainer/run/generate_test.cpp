@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -32,32 +34,41 @@ struct Echo {
 
 TEST(Generate, WithoutTemperatureTheLikeliestByteFollows) {
   const Echo model;
-  const GenerateOptions options{.bytes = 9, .temperature = 0, .prompt = "a"};  // more than the context holds
+  const GenerateOptions options{.tokens = 9, .temperature = 0, .prompt = "a"};  // more than the context holds
   // Both point the same way, and "b" twice as far: it scores highest after either.
-  EXPECT_EQ(generate(model.shape, model.parameters, options), "bbbbbbbbb");
+  EXPECT_EQ(generate(model.shape, model.parameters, options).text, "bbbbbbbbb");
 }
 
 TEST(Generate, TheSeedDecidesAndTemperatureSpreads) {
   const Echo model;
-  GenerateOptions options{.bytes = 40, .temperature = 30, .prompt = "a"};
-  const std::string first = generate(model.shape, model.parameters, options);
+  GenerateOptions options{.tokens = 40, .temperature = 30, .prompt = "a"};
+  const std::string first = generate(model.shape, model.parameters, options).text;
   EXPECT_EQ(first.size(), 40U);
-  EXPECT_EQ(generate(model.shape, model.parameters, options), first);
+  EXPECT_EQ(generate(model.shape, model.parameters, options).text, first);
   options.seed = 2;
-  EXPECT_NE(generate(model.shape, model.parameters, options), first);
+  EXPECT_NE(generate(model.shape, model.parameters, options).text, first);
+}
+
+TEST(Generate, AGpuWritesWhatTheCpuWrites) {
+  const Echo model;
+  GenerateOptions options{.tokens = 9, .temperature = 0, .prompt = "a"};
+  options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
+  EXPECT_EQ(generate(model.shape, model.parameters, options).text, "bbbbbbbbb");
 }
 
 TEST(Generate, AStopIsHeededBeforeEveryByte) {
   const Echo model;
-  const GenerateOptions options{.bytes = 40, .temperature = 0, .prompt = "a"};
+  const GenerateOptions options{.tokens = 40, .temperature = 0, .prompt = "a"};
   int asked = 0;
-  EXPECT_EQ(generate(model.shape, model.parameters, options, [&] { return ++asked > 3; }), "bbb");
+  const auto made = generate(model.shape, model.parameters, options, [&] { return ++asked > 3; });
+  EXPECT_EQ(made.text, "bbb");
+  EXPECT_EQ(made.tokens, 3);
 }
 
 TEST(Generate, AnEmptyPromptAndANegativeTemperatureAreRefused) {
   const Echo model;
-  for (const GenerateOptions& options : {GenerateOptions{.bytes = 1, .prompt = ""},
-                                         GenerateOptions{.bytes = 1, .temperature = -1, .prompt = "a"}})
+  for (const GenerateOptions& options : {GenerateOptions{.tokens = 1, .prompt = ""},
+                                         GenerateOptions{.tokens = 1, .temperature = -1, .prompt = "a"}})
     EXPECT_THROW(generate(model.shape, model.parameters, options), Error);
 }
 

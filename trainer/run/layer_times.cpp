@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/median.h"
-#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/initial_values.h"
 
 namespace tombolo::trainer {
@@ -37,6 +36,8 @@ StageOptions timed_stage(const LayerTimesOptions& options) {
   stage.in_flight = kTimedInFlight;
   stage.loss_scale = 1.0 / (static_cast<double>(options.rows) * kMicroBatchesPerStep * options.shape.context);
   stage.threads = options.threads;
+  stage.exchanges_gradients = false;
+  stage.wait_per_layer = true;
   return stage;
 }
 
@@ -45,7 +46,9 @@ class TimedModel {
  public:
   TimedModel(StageCompute& stage, const LayerTimesOptions& options, const Clock& clock)
       : stage_(stage), clock_(clock) {
-    initialize(timed_stage(options).shape, 1, stage_.layout(), stage_.parameters());
+    std::vector<float> arena(stage_.layout().size());
+    initialize(timed_stage(options).shape, 1, stage_.layout(), arena);
+    stage_.write_state(StageState::kParameters, 0, arena);
     std::mt19937 random(1);
     tokens_.resize(static_cast<std::size_t>(options.rows) * static_cast<std::size_t>(options.shape.context));
     for (auto& token : tokens_)
@@ -107,14 +110,14 @@ class TimedModel {
   std::int64_t steps_ = 0;
 };
 
-/// The bytes of activations of one micro-batch on a stage of `layers` layers, its input included.
-std::size_t activation_bytes(StageOptions options, int layers, bool last) {
+/// Bytes of activations of one micro-batch on a stage of `layers` layers, its input included.
+std::size_t activation_bytes(const StageFactory& make_stage, StageOptions options, int layers, bool last) {
   options.shape.layers = layers + 1 + (last ? 0 : 1);
   options.first_layer = 1;
   options.layers = layers;
   options.in_flight = 1;
   options.training = false;
-  return make_cpu_stage(options)->memory().activations;
+  return make_stage(options)->memory().activations;
 }
 
 /// Divides the update's time among the parts by their number of parameters, because the update is limited by
@@ -160,10 +163,10 @@ LayerTimes time_stage(StageCompute& stage, const LayerTimesOptions& options, con
 
 LayerTimes time_layers(const LayerTimesOptions& options) {
   const StageOptions stage = timed_stage(options);
-  const std::size_t one = activation_bytes(stage, 1, false);
-  const std::size_t layer = activation_bytes(stage, 2, false) - one,
-                    head = activation_bytes(stage, 1, true) - one;
-  LayerTimes times = time_stage(*make_cpu_stage(stage), options, Clock::steady());
+  const std::size_t one = activation_bytes(options.make_stage, stage, 1, false);
+  const std::size_t layer = activation_bytes(options.make_stage, stage, 2, false) - one,
+                    head = activation_bytes(options.make_stage, stage, 1, true) - one;
+  LayerTimes times = time_stage(*options.make_stage(stage), options, Clock::steady());
   times.layer.kept_bytes = layer;
   times.head.kept_bytes = head;
   return times;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "trainer/cpu/cpu_stage.h"
 #include "trainer/model/model.h"
 #include "trainer/model/stage_compute.h"
 
@@ -30,9 +31,9 @@ struct LayerTimesOptions {
   int rows = 1;
   /// How long steps are run, approximately; at least one is run after the warm-up.
   Duration budget = std::chrono::seconds(1);
-  int threads = 1;  ///< for matrix products
-  /// called after the warm-up, so that several ranks can begin together; may be empty
-  std::function<void()> ready;
+  int threads = 1;                         ///< for matrix products
+  StageFactory make_stage = cpu_stages();  ///< what computes
+  std::function<void()> ready;  ///< called once warm, so that several ranks can begin together; may be empty
 };
 
 /// Runs training steps of a model of three layers on random tokens and takes the median of every part. Two

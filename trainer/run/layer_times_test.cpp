@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "trainer/cpu/cpu_stage.h"
+#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -46,6 +48,20 @@ TEST(LayerTimes, EveryPartTakesTimeAndTheWholeNoMoreThanTheClockSaw) {
   EXPECT_LT(8 * 2 * pass / 2, whole);
 }
 
+TEST(LayerTimes, AreTakenOnAGpuToo) {
+  LayerTimesOptions options;
+  options.shape = timed_shape(8);
+  options.shape.context = 16;
+  options.budget = Duration(0);
+  options.make_stage = cuda::cuda_stages([] { return std::make_shared<cuda::PretendedDevice>(); });
+  const LayerTimes times = time_layers(options);
+  EXPECT_GT(times.layer.forward, 0);
+  EXPECT_GT(times.layer.backward, 0);
+  // 16 boundaries; 4 statistics of norms, and one of the softmaxes of each of 2 heads, per token. Every piece
+  // is a multiple of 256 bytes.
+  EXPECT_EQ(times.layer.kept_bytes, 16 * 16 * 8 * sizeof(float) + 5 * 256);
+}
+
 /// A stage whose parts take known times, on a clock of its own; now and then a part is held up.
 class StageOfKnownTimes final : public StageCompute {
  public:
@@ -62,27 +78,36 @@ class StageOfKnownTimes final : public StageCompute {
 
   const StageParameters& layout() const noexcept override { return held_->layout(); }
   StageMemory memory() const noexcept override { return held_->memory(); }
-  std::span<float> parameters() noexcept override { return held_->parameters(); }
-  std::span<float> gradients() noexcept override { return held_->gradients(); }
-  std::span<float> input(int micro_batch) noexcept override { return held_->input(micro_batch); }
-  std::span<const float> output(int micro_batch) const noexcept override {
+  std::string describe() const override { return held_->describe(); }
+  void read_state(StageState state, std::size_t offset, std::span<float> to) const override {
+    held_->read_state(state, offset, to);
+  }
+  void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
+    held_->write_state(state, offset, from);
+  }
+  std::span<float> gradients_to_host(const Bucket& bucket) override {
+    return held_->gradients_to_host(bucket);
+  }
+  void gradients_from_host(const Bucket& bucket) override { held_->gradients_from_host(bucket); }
+  std::span<std::byte> input(int micro_batch) noexcept override { return held_->input(micro_batch); }
+  std::span<const std::byte> output(int micro_batch) const noexcept override {
     return held_->output(micro_batch);
   }
-  std::span<float> boundary_gradient(int micro_batch) noexcept override {
+  std::span<std::byte> boundary_gradient(int micro_batch) noexcept override {
     return held_->boundary_gradient(micro_batch);
   }
   std::span<const float> scores(int micro_batch, int row, int position) override {
     return held_->scores(micro_batch, row, position);
   }
-  double forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
-                 const Progress& progress) override {
+  double take_loss_sum() override { return 0; }
+  void forward(int, std::span<const std::int32_t>, std::span<const std::int32_t>,
+               const Progress& progress) override {
     take(embedding_forward);
     for (int layer = 0; layer < kTimedLayers; ++layer) {
       take(layer_forward);
       progress();
     }
     take(head_forward);
-    return 0;
   }
   void backward(int, std::span<const std::int32_t>, const Progress& progress,
                 const GradientsFinal&) override {
@@ -93,9 +118,9 @@ class StageOfKnownTimes final : public StageCompute {
     }
     take(embedding_backward);
   }
-  void clear_gradients() noexcept override {}
-  double gradient_square_sum() const noexcept override { return 1; }
-  void update(const AdamWStep&) noexcept override { take(update_time); }
+  void clear_gradients() override {}
+  double gradient_square_sum() const override { return 1; }
+  void update(const AdamWStep&) override { take(update_time); }
 
  private:
   void take(Duration duration) {

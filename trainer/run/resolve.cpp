@@ -1,6 +1,9 @@
-// resolve(): makes one job from options, plan and checkpoint.
+// resolve(): makes one job of options, plan and checkpoint.
+#include <memory>
+
 #include "base/error.h"
-#include "trainer/model/checkpoint.h"
+#include "trainer/data/open_source.h"
+#include "trainer/model/model_file.h"
 #include "trainer/run/train.h"
 
 namespace tombolo::trainer {
@@ -16,17 +19,33 @@ int agreed_value(std::string_view what, std::optional<int> option, std::optional
   return *decided;
 }
 
+void check_data_options(const TrainOptions& options) {
+  options.evaluation.check();
+  if (!options.measured.empty() &&
+      (!options.evaluation.validation.empty() || options.evaluation.sample_every > 0))
+    fail(Cause::kInvalidUsage,
+         "--measured counts the bytes of training steps: leave out --validation and --sample-every");
+  if (options.evaluation.sample_every > 0 && options.sample.tokens <= 0)
+    fail(Cause::kInvalidUsage, "--sample-every {} needs --sample, the number of tokens",
+         options.evaluation.sample_every);
+  const bool text_wanted = options.sample.tokens > 0;
+  if (text_wanted && options.tokenizer.empty() && data_kind({options.data, {}}) == DataKind::kTokenFiles)
+    fail(Cause::kInvalidUsage, "a sample of a model of tokens needs --tokenizer, which makes text of them");
+}
+
 }  // namespace
 
 Job resolve(const TrainOptions& options) {
   if (options.data.empty()) fail(Cause::kInvalidUsage, "--data names no file");
   if (options.steps < 0) fail(Cause::kInvalidUsage, "--steps {} is below 0", options.steps);
   if (options.threads < 1) fail(Cause::kInvalidUsage, "--threads {} is below 1", options.threads);
-  std::optional<planner::Plan> plan;
+  options.checkpoints.check();
+  std::shared_ptr<const planner::Plan> plan;
+  check_data_options(options);
   if (!options.plan.empty()) {
     if (options.pipeline || options.replicas || options.micro_batch)
       fail(Cause::kInvalidUsage, "--plan already says what --pipeline, --replicas and --micro-batch would");
-    plan = planner::Plan::load(options.plan);
+    plan = std::make_shared<const planner::Plan>(planner::Plan::load(options.plan));
     try {
       to_shape(plan->job.model);
     } catch (const Error& error) {
@@ -34,9 +53,9 @@ Job resolve(const TrainOptions& options) {
     }
   }
   std::optional<Shape> stored;
-  if (!options.init.starts_with("random:")) stored = read_checkpoint_shape(options.init);
+  if (!options.init.starts_with("random:")) stored = read_model_shape(options.init);
   const std::string decider =
-      stored ? fmt::format("checkpoint {}", options.init) : fmt::format("plan {}", options.plan);
+      stored ? fmt::format("model {}", options.init) : fmt::format("plan {}", options.plan);
   auto decided = [&](int Shape::*in_file, int planner::Model::*in_plan) -> std::optional<int> {
     if (stored) return (*stored).*in_file;
     if (plan) return plan->job.model.*in_plan;
@@ -44,11 +63,18 @@ Job resolve(const TrainOptions& options) {
   };
 
   Job job;
+  job.plan = plan;
   job.data = options.data;
+  job.tokenizer = options.tokenizer;
+  job.order.shuffle_seed = options.shuffle;
   job.init = options.init;
   job.optimizer = options.optimizer;
+  job.optimizer.steps = options.steps;
   job.threads = options.threads;
   job.precision = options.precision;
+  job.moments = options.moments;
+  job.recompute = options.recompute.value_or(plan ? plan->job.recompute : planner::Recompute::kNone);
+  job.make_stage = options.make_stage;
   job.bucket_bytes = options.bucket_bytes;
   Shape& shape = job.shape;
   shape.layers =
@@ -59,8 +85,10 @@ Job resolve(const TrainOptions& options) {
       agreed_value("heads", options.heads, decided(&Shape::heads, &planner::Model::heads), decider, 4);
   shape.context = agreed_value("context", options.context, decided(&Shape::context, &planner::Model::context),
                                decider, 128);
-  shape.vocabulary = agreed_value("vocabulary", options.vocabulary,
-                                  decided(&Shape::vocabulary, &planner::Model::vocabulary), decider, 256);
+  const auto vocabulary = decided(&Shape::vocabulary, &planner::Model::vocabulary);
+  const bool follows_data = !options.vocabulary && !vocabulary;
+  shape.vocabulary = agreed_value("vocabulary", options.vocabulary, vocabulary, decider,
+                                  follows_data ? data_vocabulary({options.data, options.tokenizer}) : 0);
   shape.padded_vocabulary = stored ? stored->padded_vocabulary : padded_vocabulary(shape.vocabulary);
   shape.check();
   if (stored && plan) {
@@ -69,7 +97,7 @@ Job resolve(const TrainOptions& options) {
     if (model.layers != held.layers || model.hidden != held.hidden || model.heads != held.heads ||
         model.context != held.context || model.vocabulary != held.vocabulary)
       fail(Cause::kInvalidUsage,
-           "checkpoint {} holds {}, but plan {} is for {} layers, width {}, {} heads, context {}, "
+           "model {} holds {}, but plan {} is for {} layers, width {}, {} heads, context {}, "
            "vocabulary {}",
            options.init, shape.text(), options.plan, model.layers, model.hidden, model.heads, model.context,
            model.vocabulary);

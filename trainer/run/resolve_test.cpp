@@ -47,6 +47,14 @@ TEST_F(Resolve, APlanDecidesModelBatchAndLayout) {
   EXPECT_EQ(job.parallel.micro_batches(), 2);
   EXPECT_EQ(job.parallel.stages[1].layers, 4);
   EXPECT_EQ(job.parallel.rank_at(0, 1), 2);
+  ASSERT_TRUE(job.plan);
+  EXPECT_EQ(job.plan->routing, "per-peer");
+}
+
+TEST_F(Resolve, RecomputationIsThePlansUnlessItIsAskedFor) {
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kNone);
+  options_.recompute = planner::Recompute::kFull;
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kFull);
 }
 
 TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {
@@ -87,8 +95,10 @@ TEST_F(Resolve, AModelThatTheTrainerCannotTrainIsRefused) {
 }
 
 TEST(ResolveWithoutAPlan, DefaultsAreThoseOfOneRank) {
+  const TemporaryFolder folder;
+  folder.write("text", "some text");
   TrainOptions options;
-  options.data = "text";
+  options.data = folder.file("text");
   const Job job = resolve(options);
   EXPECT_EQ(job.shape.vocabulary, 256);
   EXPECT_EQ(job.shape.layers, 4);

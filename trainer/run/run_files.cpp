@@ -1,5 +1,7 @@
 #include "trainer/run/run_files.h"
 
+#include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -51,7 +53,7 @@ std::vector<std::string> texts_of_all(collectives::Communicator* world, const st
 /// Collective: returns the traffic of all ranks, without what was sent before the first step, on rank 0;
 /// nothing elsewhere.
 Json traffic_of_all(const RunFacts& facts) {
-  std::vector<collectives::LinkTraffic> links = facts.trainer.traffic();
+  std::vector<collectives::LinkTraffic> links = facts.after;
   for (collectives::LinkTraffic& link : links)
     for (const collectives::LinkTraffic& old : facts.before)
       if (old.local_host == link.local_host && old.local_nic == link.local_nic &&
@@ -108,13 +110,24 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
 
 }  // namespace
 
-void write_traffic(const std::string& path, const RunFacts& facts) {
-  Json links = traffic_of_all(facts);
-  if (!is_rank_zero(facts)) return;
-  write_json_file(path, {{"steps", facts.step_seconds.size()}, {"links", std::move(links)}});
+std::vector<LinkWait> gather_waits(const RunFacts& facts) {
+  const int own_rank = facts.world == nullptr ? 0 : facts.world->rank();
+  Json own = Json::array();
+  for (const auto& [peer, seconds] : facts.timeline.waits()) own.push_back({own_rank, peer, seconds});
+  std::vector<LinkWait> waits;
+  for (const std::string& text : texts_of_all(facts.world, own.dump()))
+    for (const Json& wait : Json::parse(text)) waits.push_back({wait[0], wait[1], wait[2]});
+  std::ranges::sort(waits, std::greater<>(), &LinkWait::seconds);
+  return facts.world == nullptr || facts.world->rank() == 0 ? waits : std::vector<LinkWait>{};
 }
 
-void write_timeline(const std::string& path, const RunFacts& facts) {
+Json traffic_file(const RunFacts& facts) {
+  Json links = traffic_of_all(facts);
+  if (!is_rank_zero(facts)) return nullptr;
+  return {{"steps", facts.step_seconds.size()}, {"links", std::move(links)}};
+}
+
+Json timeline_file(const RunFacts& facts) {
   const int rank = facts.world == nullptr ? 0 : facts.world->rank();
   const std::string host = facts.world == nullptr ? std::string() : " on " + host_of(facts);
   const RankCoordinates own_coordinates = facts.trainer.coordinates();
@@ -129,7 +142,7 @@ void write_timeline(const std::string& path, const RunFacts& facts) {
                    {"wait_seconds", facts.timeline.seconds(Activity::kWait)},
                    {"reduce_seconds", facts.timeline.seconds(Activity::kReduce)}}}};
   const std::vector<std::string> texts = texts_of_all(facts.world, own.dump());
-  if (texts.empty()) return;
+  if (texts.empty()) return nullptr;
   Json all{{"traceEvents", Json::array()}, {"displayTimeUnit", "ms"}};
   all["otherData"] = {{"steps", facts.step_seconds.size()}, {"ranks", Json::array()}};
   for (const std::string& text : texts) {
@@ -137,17 +150,17 @@ void write_timeline(const std::string& path, const RunFacts& facts) {
     for (Json& event : part["events"]) all["traceEvents"].push_back(std::move(event));
     all["otherData"]["ranks"].push_back(std::move(part["rank"]));
   }
-  write_json_file(path, all);
+  return all;
 }
 
-void write_measured(const std::string& path, const RunFacts& facts) {
-  const Json traffic = traffic_of_all(facts);  // comes before the texts below, which are sent too
+Json measured_file(const RunFacts& facts) {
+  const Json traffic = traffic_of_all(facts);
   planner::MeasuredRun own;
   own.step_seconds = facts.step_seconds;
   own.warm_up = planner::MeasuredRun::warm_up_of(static_cast<int>(own.step_seconds.size()));
   own.ranks.push_back(own_medians(facts, own.warm_up));
   const std::vector<std::string> texts = texts_of_all(facts.world, own.to_json().dump());
-  if (texts.empty()) return;
+  if (texts.empty()) return nullptr;
   planner::MeasuredRun run = own;
   run.ranks.clear();
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
@@ -161,7 +174,7 @@ void write_measured(const std::string& path, const RunFacts& facts) {
     run.links.push_back({link["from_host"], link["from_nic"], link["to_host"], link["to_nic"],
                          link["bytes"].get<double>() / static_cast<double>(own.step_seconds.size())});
   }
-  write_json_file(path, run.to_json());
+  return run.to_json();
 }
 
 }  // namespace tombolo::trainer

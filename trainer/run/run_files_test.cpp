@@ -27,19 +27,25 @@ class RunFiles : public testing::Test {
   }
 
   /// Trains some steps on this rank and writes all three files.
-  void train(Communicator* world, int steps) {
+  void train(Communicator* world, int steps, int first_step = 0) {
     Timeline timeline(Clock::steady().now());
     timeline.keep(1, 1);
     timeline.keep_steps();
     PipelineTrainer trainer(job_, world, timeline);
     const auto before = trainer.traffic();
     std::vector<double> seconds;
-    for (int step = 0; step < steps; ++step) seconds.push_back(trainer.step(step, false).seconds);
-    const RunFacts facts{world, trainer, timeline, before, seconds};
-    write_traffic(folder_.file("traffic"), facts);
-    write_timeline(folder_.file("timeline"), facts);
-    write_measured(folder_.file("measured"), facts);
+    for (int step = first_step; step < first_step + steps; ++step)
+      seconds.push_back(trainer.step(step, false).seconds);
+    const auto after = trainer.traffic();
+    const RunFacts facts{world, trainer, timeline, before, after, seconds};
+    const Json files[] = {traffic_file(facts), timeline_file(facts), measured_file(facts)};
+    const char* names[] = {"traffic", "timeline", "measured"};
     if (world != nullptr) world->barrier();
+    for (std::size_t file = 0; file < 3; ++file) {
+      const bool rank_zero = world == nullptr || world->rank() == 0;
+      EXPECT_EQ(files[file].is_null(), !rank_zero) << names[file];
+      if (rank_zero) write_json_file(folder_.file(names[file]), files[file]);
+    }
   }
 
   Json json(const char* name) const { return Json::parse(folder_.read(name)); }
@@ -90,6 +96,14 @@ TEST_F(RunFiles, OfSeveralRanksHoldTheirBytesPerLinkWithoutTheSetUp) {
   EXPECT_EQ(measured.ranks[1].host, "host1");
   EXPECT_EQ(measured.ranks[1].stage, 1);
   ASSERT_EQ(measured.links.size(), 2U);
+}
+
+TEST_F(RunFiles, OfARunThatGoesOnHoldItsOwnStepsOnly) {
+  job_.parallel = even_parallel_config(job_.shape, 1, 1, 4, 2);
+  train(nullptr, 6, 100);
+  const auto measured = planner::MeasuredRun::load(folder_.file("measured"));
+  EXPECT_EQ(measured.step_seconds.size(), 6U);
+  EXPECT_GT(measured.ranks.at(0).seconds.forward, 0) << "the median of steps that were not made";
 }
 
 // Only one of the threads that share a matrix product is timed.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <utility>
 
 namespace tombolo::transport::bootstrap {
 
@@ -40,6 +41,7 @@ void BackgroundProgress::add(Progressable* one) {
 void BackgroundProgress::wake() {
   // Without the lock the thread might just have checked for work and not be asleep yet, and miss the notice.
   const std::lock_guard lock(mutex_);
+  woken_ = true;
   changed_.notify_all();
 }
 
@@ -50,15 +52,25 @@ void BackgroundProgress::remove(Progressable* one) {
 
 void BackgroundProgress::run() {
   std::unique_lock lock(mutex_);
+  TimePoint due{};
   while (!stop_) {
+    const bool woken = std::exchange(woken_, false);
     const bool more = each_round_();
     if (progressables_.empty() && !more) {
       changed_.wait(lock);
       continue;
     }
-    Duration wait = more ? kSoon : kIdle;
-    for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
-    changed_.wait_for(lock, wait, [this] { return stop_; });
+    const TimePoint now = Clock::steady().now();
+    // wake() is for `each_round_` alone: a thousand connections that close one after the other would have all
+    // that are left called each time.
+    if (!woken || now >= due) {
+      Duration wait = more ? kSoon : kIdle;
+      for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
+      due = now + wait;
+    } else if (more) {
+      due = std::min(due, now + kSoon);
+    }
+    changed_.wait_until(lock, due, [this] { return stop_ || woken_; });
   }
 }
 

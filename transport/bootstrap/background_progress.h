@@ -42,7 +42,7 @@ class BackgroundProgress {
 
   /// Starts the thread with the first object. Where the process cannot start another thread, it does without.
   void add(Progressable* one);
-  /// Begins a round, since `each_round` has something to do.
+  /// Begins a round at once, since `each_round` has something to do; the others are called when they are due.
   void wake();
   /// Removes the object. When this returns it is called no more; it waits for a call that is under way.
   void remove(Progressable* one);
@@ -55,6 +55,7 @@ class BackgroundProgress {
   std::condition_variable changed_;
   std::vector<Progressable*> progressables_;
   bool stop_ = false;
+  bool woken_ = false;  // a round is to begin at once
   std::thread thread_;
 };
 

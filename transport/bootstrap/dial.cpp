@@ -135,130 +135,134 @@ void Dial::check_reply() {
 }
 
 Dial::State Dial::poll() {
-  if (state_ == State::kWaiting) {
-    if (local_->clock->now() < again_) return state_;
-    socket_ = start_connect(target_->nic, target_->local_address, target_->peer);
-    state_ = State::kConnecting;
-    since_ = local_->clock->now();
-  }
-  int socket = socket_.get();
-  if (state_ == State::kConnecting) {
-    pollfd writable{socket, POLLOUT, 0};
-    if (::poll(&writable, 1, 0) == 0) {
-      if (longest_attempt_ != Duration::max() && local_->clock->now() - since_ > longest_attempt_) {
-        refused_ = false;
-        retry("no answer");
-        turned_away_ = false;
-      }
-      return state_;
-    }
-    const int error = pending_error(socket);
-    refused_ = error == ECONNREFUSED;
-    if (error != 0) {
-      retry(fmt::format("{} (errno {})", errno_text(error), error));
-      turned_away_ |= error == ECONNRESET;  // it was accepted, and reset before this end looked
-      return state_;
-    }
-    if (peer_text(socket) == "?") {
-      retry("the connection was lost at once");
-      turned_away_ = true;
-      return state_;
-    }
-    if (is_self_connected(socket)) {
-      retry(errno_text(ECONNREFUSED));
-      return state_;
-    }
-    state_ = State::kConnected;
-  }
-  if (state_ == State::kConnected) {
-    if (streams_ == 0) return state_;
-    random_bytes(greeting_.nonce);
-    greeting_.patience_ms = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
-    hello_ = greeting_.encode();
-    writer_.set(hello_);
-    set_stream_options(socket, local_->idle_timeout);
-    local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
-    state_ = State::kHello;
-    if (target_->tls) {
-      tls_ = local_->tls->begin(socket, true);
-      state_ = State::kSecuring;
-    }
-  }
+  // Each moves on to the next state where it can, back to kWaiting after a failure, or stays.
+  if (state_ == State::kWaiting) begin_attempt();
+  if (state_ == State::kConnecting) end_connecting();
+  if (state_ == State::kConnected) begin_handshake();
   if (state_ == State::kSecuring && secure()) state_ = State::kHello;
-  const StreamIo io(socket, tls_.get());
-  if (state_ == State::kHello) {
-    Step step = writer_.write(io);
-    if (step == Step::kAgain) return state_;
-    if (step != Step::kDone) {
-      const int error = writer_.error();
-      // A peer that does not accept this end's certificate says so after this end was done.
-      if (tls_) reader_.read(io, Preamble::kBytes);
-      if (tls_ && tls_->settings_differ())
-        differ(tls_->trouble());
-      else
-        retry(fmt::format("send: {}", errno_text(error)));
-      return state_;
+  if (state_ == State::kHello) send_hello();
+  if (state_ == State::kReply) receive_reply();
+  if (state_ == State::kFinish) send_finish();
+  if (state_ == State::kVerdict) receive_verdict();
+  return state_;
+}
+
+void Dial::begin_attempt() {
+  if (local_->clock->now() < again_) return;
+  socket_ = start_connect(target_->nic, target_->local_address, target_->peer);
+  state_ = State::kConnecting;
+  since_ = local_->clock->now();
+}
+
+void Dial::end_connecting() {
+  const int socket = socket_.get();
+  pollfd writable{socket, POLLOUT, 0};
+  if (::poll(&writable, 1, 0) == 0) {
+    if (longest_attempt_ != Duration::max() && local_->clock->now() - since_ > longest_attempt_) {
+      refused_ = false;
+      retry("no answer");
+      turned_away_ = false;
     }
+    return;
+  }
+  const int error = pending_error(socket);
+  refused_ = error == ECONNREFUSED;
+  if (error != 0) {
+    retry(fmt::format("{} (errno {})", errno_text(error), error));
+    turned_away_ |= error == ECONNRESET;  // it was accepted, and reset before this end looked
+    return;
+  }
+  if (peer_text(socket) == "?") {
+    retry("the connection was lost at once");
+    turned_away_ = true;
+    return;
+  }
+  if (is_self_connected(socket)) return retry(errno_text(ECONNREFUSED));
+  state_ = State::kConnected;
+}
+
+void Dial::begin_handshake() {
+  if (streams_ == 0) return;
+  const int socket = socket_.get();
+  random_bytes(greeting_.nonce);
+  greeting_.patience_ms = static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
+  hello_ = greeting_.encode();
+  writer_.set(hello_);
+  set_stream_options(socket, local_->idle_timeout);
+  local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
+  state_ = State::kHello;
+  if (target_->tls) {
+    tls_ = local_->tls->begin(socket, true);
+    state_ = State::kSecuring;
+  }
+}
+
+void Dial::send_hello() {
+  const StreamIo io(socket_.get(), tls_.get());
+  const Step step = writer_.write(io);
+  if (step == Step::kAgain) return;
+  if (step == Step::kDone) {
     state_ = State::kReply;
+    return;
   }
-  if (state_ == State::kReply) {
-    Step step = reader_.read(io, Preamble::kBytes);
-    if (step == Step::kDone) {
-      auto preamble = Preamble::decode(reader_.bytes().first<Preamble::kBytes>());
-      if (!preamble) {
-        differ("what answers there is not Tombolo; is the address another program's?");
-        return state_;
-      }
-      if (preamble->version != kProtocolVersion || preamble->size != Reply::kBytes) {
-        differ(
-            fmt::format("the peer speaks protocol version {}, this build {}; use one version on every host",
-                        preamble->version, kProtocolVersion));
-        return state_;
-      }
-      step = reader_.read(io, Reply::kBytes);
+  const int error = writer_.error();
+  // A peer that does not accept this end's certificate says so after this end was done.
+  if (tls_) reader_.read(io, Preamble::kBytes);
+  if (tls_ && tls_->settings_differ())
+    differ(tls_->trouble());
+  else
+    retry(fmt::format("send: {}", errno_text(error)));
+}
+
+void Dial::receive_reply() {
+  const StreamIo io(socket_.get(), tls_.get());
+  Step step = reader_.read(io, Preamble::kBytes);
+  if (step == Step::kDone) {
+    auto preamble = Preamble::decode(reader_.bytes().first<Preamble::kBytes>());
+    if (!preamble) return differ("what answers there is not Tombolo; is the address another program's?");
+    if (preamble->version != kProtocolVersion || preamble->size != Reply::kBytes) {
+      return differ(
+          fmt::format("the peer speaks protocol version {}, this build {}; use one version on every host",
+                      preamble->version, kProtocolVersion));
     }
-    switch (step) {
-      case Step::kAgain:
-        return state_;
-      case Step::kEnded:
-        retry("the peer closed it during the handshake");
-        return state_;
-      case Step::kError:
-        if (tls_ && tls_->settings_differ())
-          differ(tls_->trouble());
-        else
-          retry(fmt::format("receive: {}", errno_text(reader_.error())));
-        return state_;
-      case Step::kDone:
-        check_reply();
-    }
+    step = reader_.read(io, Reply::kBytes);
   }
-  if (state_ == State::kFinish) {
-    Step step = writer_.write(io);
-    if (step == Step::kAgain) return state_;
-    if (step != Step::kDone) {
-      retry(fmt::format("send: {}", errno_text(writer_.error())));
-      return state_;
-    }
-    reader_ = MessageReader();
-    state_ = State::kVerdict;
+  switch (step) {
+    case Step::kAgain:
+      return;
+    case Step::kEnded:
+      return retry("the peer closed it during the handshake");
+    case Step::kError:
+      if (tls_ && tls_->settings_differ()) return differ(tls_->trouble());
+      return retry(fmt::format("receive: {}", errno_text(reader_.error())));
+    case Step::kDone:
+      check_reply();
   }
-  if (state_ == State::kVerdict) {
-    Step step = reader_.read(io, kVerdictBytes);
-    if (step == Step::kAgain) return state_;
-    if (step == Step::kDone && static_cast<HandshakeStatus>(reader_.bytes()[0]) == HandshakeStatus::kGone) {
+}
+
+void Dial::send_finish() {
+  const Step step = writer_.write(StreamIo(socket_.get(), tls_.get()));
+  if (step == Step::kAgain) return;
+  if (step != Step::kDone) return retry(fmt::format("send: {}", errno_text(writer_.error())));
+  reader_ = MessageReader();
+  state_ = State::kVerdict;
+}
+
+void Dial::receive_verdict() {
+  const Step step = reader_.read(StreamIo(socket_.get(), tls_.get()), kVerdictBytes);
+  if (step == Step::kAgain) return;
+  if (step != Step::kDone) return retry("the peer closed it at the end of the handshake");
+  switch (static_cast<HandshakeStatus>(reader_.bytes()[0])) {
+    case HandshakeStatus::kOk:
+      state_ = State::kReady;
+      return;
+    case HandshakeStatus::kGone:
       give_up(Cause::kRemote, greeting_.purpose == Purpose::kJoin ? "the peer's listener is gone"
                                                                   : "the peer no longer has this connection");
-    }
-    if (step == Step::kDone && static_cast<HandshakeStatus>(reader_.bytes()[0]) == HandshakeStatus::kOk) {
-      state_ = State::kReady;
-    } else {
-      retry(step == Step::kDone ? "the peer did not accept the stream"
-                                : "the peer closed it at the end of the handshake");
-    }
+    default:
+      retry("the peer did not accept the stream");
   }
-  return state_;
 }
 
 Duration Dial::append_wait_handles(std::vector<pollfd>& handles, TimePoint now) const {

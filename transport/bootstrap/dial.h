@@ -71,7 +71,15 @@ class Dial {
   Duration append_wait_handles(std::vector<pollfd>& handles, TimePoint now) const;
 
  private:
+  // One for each state that poll() may leave, in their order.
+  void begin_attempt();
+  void end_connecting();
+  void begin_handshake();
   bool secure();
+  void send_hello();
+  void receive_reply();
+  void send_finish();
+  void receive_verdict();
   void check_reply();
   void differ(std::string why, Cause cause = Cause::kRemote);
   void retry(std::string why);

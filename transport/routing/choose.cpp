@@ -250,6 +250,111 @@ std::string reason_for(const Candidate& best, const std::vector<Candidate>& all,
   return reason;
 }
 
+/// The two ends and the policy, and what follows from them for every pair of NICs.
+struct Ends {
+  Ends(const Endpoint& local_end, const Endpoint& peer_end, const Policy& by)
+      : local(local_end),
+        peer(peer_end),
+        policy(by),
+        where{same_host(local, peer), same_cluster(local, peer), why_no_shm(local, peer, policy)},
+        no_ucx(why_no_ucx(local, peer, policy)),
+        without_rules(carriers_without_rules(local, peer, policy)) {}
+
+  const Endpoint &local, &peer;
+  const Policy& policy;
+  Situation where;
+  std::string no_ucx;
+  std::vector<Carrier> without_rules;
+};
+
+/// Adds a candidate for each carrier that may go over a pair of NICs. `candidate` is the pair as this
+/// program's own TCP would use it, and is added last, whether or not that is allowed.
+void add_carriers(std::vector<Candidate>& all, Candidate candidate, const Ends& ends) {
+  const Offer& mine = ends.local.offers[candidate.local];
+  const Offer& theirs = ends.peer.offers[candidate.peer];
+  const auto add_as = [&](Carrier carrier) {
+    all.push_back(candidate);
+    all.back().carrier = carrier;
+  };
+  const auto add_as_rdma = [&](Carrier carrier) {
+    add_as(carrier);
+    all.back().kind = mine.kind;
+    all.back().native = true;
+    all.back().rejected.clear();
+  };
+  if (candidate.same_host && candidate.rejected.empty() && ends.where.shm_caveat.empty())
+    add_as(Carrier::kShm);
+  const bool rdma_nics = candidate.reachable && mine.kind == theirs.kind && topology::is_rdma(mine.kind) &&
+                         !mine.emulated && !theirs.emulated;
+  const bool verbs = rdma_nics && why_no_rdma(mine, theirs, ends.policy).empty();
+  if (verbs) add_as_rdma(Carrier::kRdma);
+  // Where verbs work and still bring nothing through, the fabric is dead for UCX too; unasked it is not
+  // tried.
+  if (rdma_nics && ends.no_ucx.empty() && (!verbs || named(ends.policy, Carrier::kUcx)))
+    add_as_rdma(Carrier::kUcx);
+  if (candidate.rejected.empty())
+    for (const Carrier carrier : ends.without_rules) add_as(carrier);
+  if (candidate.rejected.empty() && !allowed(ends.policy, Carrier::kTcp)) {
+    // What goes over plain NICs is this program's own TCP, unless that is out of the question.
+    if (!rdma_nics && ends.no_ucx.empty()) add_as(Carrier::kUcx);
+    candidate.rejected = "TOMBOLO_TRANSPORTS does not allow tcp" +
+                         (candidate.caveat.empty() ? std::string() : ", and " + candidate.caveat);
+    if (named(ends.policy, Carrier::kUcx) && !ends.no_ucx.empty())
+      candidate.rejected += ", and " + ends.no_ucx;
+  }
+  all.push_back(std::move(candidate));
+}
+
+/// Every carrier over every pair of NICs, also those that are rejected.
+std::vector<Candidate> candidates_of(const Ends& ends, const OnRoute& on_route) {
+  std::vector<Candidate> all;
+  for (std::size_t i = 0; i < ends.local.offers.size(); ++i) {
+    for (std::size_t j = 0; j < ends.peer.offers.size(); ++j) {
+      const Offer &mine = ends.local.offers[i], &theirs = ends.peer.offers[j];
+      Candidate candidate = judge(mine, theirs, ends.where, ends.policy);
+      candidate.local = i;
+      candidate.peer = j;
+      candidate.on_route = !on_route || candidate.same_host || on_route(mine, theirs);
+      add_carriers(all, std::move(candidate), ends);
+    }
+  }
+  return all;
+}
+
+[[noreturn]] void fail_without_way(const Ends& ends, const std::vector<Candidate>& all) {
+  std::vector<std::string> reasons;
+  for (const Candidate& candidate : all)
+    reasons.push_back(explain(candidate, ends.local, ends.peer, candidate.rejected));
+  fail(Cause::kUnsupported, "no way from host {} to {}: {}", ends.local.host.empty() ? "?" : ends.local.host,
+       ends.peer.host.empty() ? "the peer" : "host " + ends.peer.host,
+       all.empty() ? fmt::format("{} NICs with an address here, {} there", ends.local.offers.size(),
+                                 ends.peer.offers.size())
+                   : join(reasons, all.size()));
+}
+
+/// The way of a candidate: with the pair of its control channel, and the pairs that carry it too.
+Choice choice_of(const Candidate& one, const Ends& ends, const std::vector<Candidate>& all,
+                 const std::vector<const Candidate*>& possible) {
+  Choice choice{
+      one.carrier, one.kind, one.local, one.peer, reason_for(one, all, ends.local, ends.peer, ends.where),
+      one.local,   one.peer, {}};
+  const bool rdma_nics =
+      one.carrier == Carrier::kRdma || (one.carrier == Carrier::kUcx && topology::is_rdma(one.kind));
+  if (rdma_nics) {
+    const Candidate& channel = channel_pair_of(one, all);
+    choice.channel_local = channel.local;
+    choice.channel_peer = channel.peer;
+  }
+  // Inside a host all NICs are one memory.
+  if (rdma_nics || (one.carrier == Carrier::kTcp && !ends.where.same_host)) {
+    choice.more = more_of(one, possible);
+    for (const auto& [mine, theirs] : choice.more)
+      choice.reason += fmt::format("; together with {} -> {}", ends.local.offers[mine].nic,
+                                   ends.peer.offers[theirs].nic.empty() ? "?" : ends.peer.offers[theirs].nic);
+  }
+  return choice;
+}
+
 }  // namespace
 
 bool allowed(const Policy& policy, Carrier carrier) {
@@ -277,69 +382,12 @@ std::optional<NicKind> shared_kind(std::span<const Endpoint> endpoints) {
 
 std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Policy& policy,
                            const OnRoute& on_route) {
-  std::string peer_name = peer.host.empty() ? "the peer" : "host " + peer.host;
-  Situation where{same_host(local, peer), same_cluster(local, peer), why_no_shm(local, peer, policy)};
-  const std::string no_ucx = why_no_ucx(local, peer, policy);
-  const std::vector<Carrier> without_rules = carriers_without_rules(local, peer, policy);
-  std::vector<Candidate> all;
-  for (std::size_t i = 0; i < local.offers.size(); ++i) {
-    for (std::size_t j = 0; j < peer.offers.size(); ++j) {
-      Candidate candidate = judge(local.offers[i], peer.offers[j], where, policy);
-      candidate.local = i;
-      candidate.peer = j;
-      candidate.on_route = !on_route || candidate.same_host || on_route(local.offers[i], peer.offers[j]);
-      if (candidate.same_host && candidate.rejected.empty() && where.shm_caveat.empty()) {
-        all.push_back(candidate);
-        all.back().carrier = Carrier::kShm;
-      }
-      const Offer& mine = local.offers[i];
-      const Offer& theirs = peer.offers[j];
-      const bool rdma_nics = candidate.reachable && mine.kind == theirs.kind &&
-                             topology::is_rdma(mine.kind) && !mine.emulated && !theirs.emulated;
-      const auto add_as_rdma = [&](Carrier carrier) {
-        all.push_back(candidate);
-        all.back().carrier = carrier;
-        all.back().kind = mine.kind;
-        all.back().native = true;
-        all.back().rejected.clear();
-      };
-      const bool verbs = rdma_nics && why_no_rdma(mine, theirs, policy).empty();
-      if (verbs) add_as_rdma(Carrier::kRdma);
-      // Where verbs work and yet nothing gets through, the fabric is dead for UCX too; so beside working
-      // verbs UCX is tried only if it was asked for.
-      if (rdma_nics && no_ucx.empty() && (!verbs || named(policy, Carrier::kUcx))) add_as_rdma(Carrier::kUcx);
-      if (candidate.rejected.empty()) {
-        for (const Carrier carrier : without_rules) {
-          all.push_back(candidate);
-          all.back().carrier = carrier;
-        }
-      }
-      if (candidate.rejected.empty() && !allowed(policy, Carrier::kTcp)) {
-        // Over plain NICs this program's own TCP is used, unless it is not allowed.
-        if (!rdma_nics && no_ucx.empty()) {
-          all.push_back(candidate);
-          all.back().carrier = Carrier::kUcx;
-        }
-        candidate.rejected = "TOMBOLO_TRANSPORTS does not allow tcp" +
-                             (candidate.caveat.empty() ? std::string() : ", and " + candidate.caveat);
-        if (named(policy, Carrier::kUcx) && !no_ucx.empty()) candidate.rejected += ", and " + no_ucx;
-      }
-      all.push_back(std::move(candidate));
-    }
-  }
+  const Ends ends(local, peer, policy);
+  const std::vector<Candidate> all = candidates_of(ends, on_route);
   std::vector<const Candidate*> possible;
   for (const Candidate& candidate : all)
     if (candidate.rejected.empty()) possible.push_back(&candidate);
-  if (possible.empty()) {
-    std::vector<std::string> reasons;
-    for (const Candidate& candidate : all)
-      reasons.push_back(explain(candidate, local, peer, candidate.rejected));
-    fail(Cause::kUnsupported, "no way from host {} to {}: {}", local.host.empty() ? "?" : local.host,
-         peer_name,
-         all.empty()
-             ? fmt::format("{} NICs with an address here, {} there", local.offers.size(), peer.offers.size())
-             : join(reasons, all.size()));
-  }
+  if (possible.empty()) fail_without_way(ends, all);
   std::ranges::sort(possible, {}, [](const Candidate* one) { return one->rank(); });
   std::vector<Choice> choices;
   for (const Candidate* one : possible) {
@@ -347,23 +395,7 @@ std::vector<Choice> choose(const Endpoint& local, const Endpoint& peer, const Po
     // it rarely can over another, and all attempts share one deadline.
     if (std::ranges::any_of(choices, [&](const Choice& made) { return made.carrier == one->carrier; }))
       continue;
-    Choice choice{one->carrier, one->kind, one->local, one->peer, reason_for(*one, all, local, peer, where),
-                  one->local,   one->peer, {}};
-    const bool rdma_nics =
-        one->carrier == Carrier::kRdma || (one->carrier == Carrier::kUcx && topology::is_rdma(one->kind));
-    if (rdma_nics) {
-      const Candidate& channel = channel_pair_of(*one, all);
-      choice.channel_local = channel.local;
-      choice.channel_peer = channel.peer;
-    }
-    // Inside a host all pairs of NICs go through the same memory, so several gain nothing.
-    if (rdma_nics || (one->carrier == Carrier::kTcp && !where.same_host)) {
-      choice.more = more_of(*one, possible);
-      for (const auto& [mine, theirs] : choice.more)
-        choice.reason += fmt::format("; together with {} -> {}", local.offers[mine].nic,
-                                     peer.offers[theirs].nic.empty() ? "?" : peer.offers[theirs].nic);
-    }
-    choices.push_back(std::move(choice));
+    choices.push_back(choice_of(*one, ends, all, possible));
   }
   return choices;
 }

@@ -1,5 +1,4 @@
 // What shared memory adds to the contract that testing/conformance.h checks.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,16 +212,6 @@ TEST(ShmFailure, APeerThatCannotIsReachedOverTcpAndTheRouteSaysWhy) {
   EXPECT_EQ(mine->route().transport, "tcp");
   EXPECT_NE(mine->route().reason.find("shm was tried first"), std::string::npos) << mine->route().reason;
   EXPECT_NE(mine->route().reason.find("the peer cannot use shm"), std::string::npos) << mine->route().reason;
-}
-
-TEST(ShmSegment, WhatIsNoSegmentIsNotMapped) {
-  Descriptor file(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  EXPECT_THROW(Mapping::open(::getpid(), file.get()), Error);
-  EXPECT_THROW(Mapping::open(::getpid(), 1 << 20), Error);
-  Descriptor segment;
-  Mapping mine = Mapping::create(segment);
-  mine->token[0] = std::byte{9};
-  EXPECT_EQ(Mapping::open(::getpid(), segment.get())->token[0], std::byte{9});
 }
 
 TEST(ShmFetch, MemoryThatTheKernelDoesNotLetOthersReadIsToldFromOrdinaryMemory) {

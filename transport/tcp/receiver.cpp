@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/tcp/crc32c.h"
+#include "base/crc32c.h"
 
 namespace tombolo::transport::tcp {
 namespace {

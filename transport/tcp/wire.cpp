@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/crc32c.h"
 #include "transport/bytes.h"
-#include "transport/tcp/crc32c.h"
 
 namespace tombolo::transport::tcp {
 namespace {

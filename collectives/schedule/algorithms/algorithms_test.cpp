@@ -8,8 +8,6 @@
 #include "base/randomized_test.h"
 #include "collectives/schedule/algorithm.h"
 #include "collectives/schedule/algorithms/dissemination_barrier.h"
-#include "collectives/schedule/algorithms/doubling_all_reduce.h"
-#include "collectives/schedule/algorithms/ring_all_reduce.h"
 #include "collectives/schedule/algorithms/two_level_all_reduce.h"
 #include "collectives/testing/schedule_simulation.h"
 
@@ -296,120 +294,6 @@ TEST(Algorithms, BarrierHearsFromEveryRank) {
     }
     for (std::size_t r = 0; r < n; ++r) EXPECT_EQ(heard[r], std::vector<bool>(n, true)) << n << " ranks";
   }
-}
-
-TEST(RankMap, OrdersByClusterThenHostThenRank) {
-  const std::vector<RankLocation> locations{{"a1", "A"}, {"b1", "B"}, {"a2", "A"}, {"b1", "B"}, {"a1", "A"}};
-  const RankMap map = RankMap::make(4, locations);
-  EXPECT_EQ(map.order, (std::vector<int>{0, 4, 2, 1, 3}));
-  EXPECT_EQ(map.clusters, (std::vector<std::vector<int>>{{0, 4, 2}, {1, 3}}));
-  EXPECT_EQ(map.position, 1);
-  EXPECT_EQ(map.cluster, 0);
-  EXPECT_EQ(map.index, 1);
-}
-
-/// The rules of the automatic choice, written down a second time.
-std::string_view expected_choice(Collective collective, std::string_view name, const RankMap& map,
-                                 const Problem& problem, const Tuning& tuning, bool shared_routing) {
-  const std::size_t bytes = problem.count * problem.element_bytes;
-  const std::size_t all = bytes * static_cast<std::size_t>(map.size);
-  switch (collective) {
-    case Collective::kAllReduce:
-      if (name != "auto") return name;
-      if (bytes <= (map.size == 2 ? 4 : 1) * tuning.small_bytes) return "doubling";
-      return map.clusters.size() > 1 && !shared_routing ? "two-level" : "ring";
-    case Collective::kReduceScatter:
-      return map.size > 1 && all <= tuning.small_bytes ? "direct" : "ring";
-    case Collective::kAllGather:
-      return all <= tuning.small_bytes ? "direct" : "ring";
-    case Collective::kBroadcast:
-      return bytes <= tuning.small_bytes ? "tree" : "chain";
-    case Collective::kReduce:
-      return map.size > 1 && bytes <= tuning.small_bytes ? "tree" : "chain";
-    case Collective::kGather:
-    case Collective::kScatter:
-    case Collective::kAllToAll:
-      return "direct";
-    case Collective::kBarrier:
-      return "dissemination";
-  }
-  return {};
-}
-
-TEST(AlgorithmTable, ChoosesBySizeAndRanksUnlessOneIsNamed) {
-  Tuning tuning;
-  tuning.small_bytes = 4096;
-  for (const auto clusters : kClusters) {
-    for (const bool shared_routing : {false, true}) {
-      RankMap map = RankMap::make(0, locations_of(clusters));
-      map.uniform_links = shared_routing;
-      for (const std::size_t count : {0, 1, 128, 512, 1024, 1025, 4096, 4097, 100000}) {
-        for (const std::string_view name : {"auto", "ring", "two-level"}) {
-          for (const Collective collective : kAllCollectives) {
-            const Problem problem{count, kElement, false, 0};
-            const Algorithm& chosen = choose_algorithm(collective, name, map, problem, tuning);
-            EXPECT_EQ(chosen.collective, collective);
-            EXPECT_EQ(chosen.name, expected_choice(collective, name, map, problem, tuning, shared_routing))
-                << collective_name(collective) << " of " << count << " by " << name << " among " << clusters;
-            // Schedules say which algorithm they are of.
-            EXPECT_EQ(chosen.build(map, problem, tuning, false).algorithm, chosen.name);
-          }
-        }
-      }
-    }
-  }
-}
-
-/// Some of this build's, so that another that can be named changes nothing here.
-constexpr const Algorithm* kOffered[] = {&kDoublingAllReduce, &kTwoLevelAllReduce, &kRingAllReduce};
-
-TEST(AlgorithmTable, OffersWhatCanBeNamed) {
-  const AlgorithmTable table{kOffered};
-  EXPECT_EQ(algorithm_choices(table), "auto|ring|two-level");
-  EXPECT_EQ(algorithm_help(table),
-            "ring: all_reduce on a flat ring; two-level: all_reduce inside each cluster, then across");
-  for (const AlgorithmTable one : {table, algorithms()}) {
-    for (const char* name : {"auto", "ring", "two-level"})
-      EXPECT_TRUE(is_algorithm_choice(name, one)) << name;
-    for (const char* name : {"doubling", "tree", "fastest", ""})
-      EXPECT_FALSE(is_algorithm_choice(name, one)) << name;
-  }
-}
-
-TEST(AlgorithmTable, NamesEachAlgorithmOnceAndEndsWithOneThatAlwaysApplies) {
-  std::map<std::pair<Collective, std::string_view>, int> names;
-  std::map<Collective, const Algorithm*> last;
-  for (const Algorithm* one : algorithms()) {
-    EXPECT_EQ(++names[std::pair(one->collective, one->name)], 1) << one->name;
-    last[one->collective] = one;
-  }
-  EXPECT_EQ(last.size(), std::size(kAllCollectives));
-  for (const auto& [collective, one] : last) EXPECT_EQ(one->applicable, &always) << one->name;
-}
-
-TEST(Schedule, OrdersOnlyWhatTouchesTheSameBytes) {
-  ScheduleBuilder builder(false, 0);
-  const Piece a = builder.scratch(64), b = builder.scratch(64);
-  builder.receive(1, a, 64);       // 0
-  builder.receive(1, b, 64);       // 1
-  builder.send(2, a + 32, 32);     // 2 reads what 0 wrote
-  builder.combine(b, b, a, 32);    // 3 after 0 and 1
-  builder.receive(1, a + 32, 32);  // 4 after 2 read it (and 0 wrote it)
-  builder.send(2, b + 32, 32);     // 5 after 1 only
-  const Schedule schedule = builder.build("test");
-  const auto waits_for = [&](std::uint32_t step) {
-    std::vector<std::uint32_t> all;
-    for (std::uint32_t before = 0; before < schedule.steps.size(); ++before) {
-      for (auto d = schedule.dependents_begin[before]; d < schedule.dependents_begin[before + 1]; ++d) {
-        if (schedule.dependents[d] == step) all.push_back(before);
-      }
-    }
-    return all;
-  };
-  EXPECT_EQ(waits_for(2), (std::vector<std::uint32_t>{0}));
-  EXPECT_EQ(waits_for(3), (std::vector<std::uint32_t>{0, 1}));
-  EXPECT_EQ(waits_for(4), (std::vector<std::uint32_t>{0, 2}));
-  EXPECT_EQ(waits_for(5), (std::vector<std::uint32_t>{1}));
 }
 
 }  // namespace

@@ -4,29 +4,14 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/randomized_test.h"
-#include "transport/observe/report/reporting.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::report {
 namespace {
 
 using std::chrono::microseconds;
-
-TEST(Tracer, KeepsTheFirstEventsAndCountsTheOthers) {
-  Tracer tracer(100);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (std::uint64_t n = 0; n < 50; ++n) tracer.add({TraceKind::kSend, false, 0, 1, n, {}, {}});
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(tracer.events().size(), 100u);
-  EXPECT_EQ(tracer.dropped(), 100u);
-}
 
 TEST(ChromeTrace, PutsMessagesThatOverlapInDifferentRows) {
   Tracer tracer(1000);
@@ -110,13 +95,6 @@ TEST(TracedConnections, AddUpToWhatTheirMetersCount) {
   const auto lifetimes = tracer.lifetimes();
   ASSERT_EQ(lifetimes.size(), 2u);
   for (const auto& [id, life] : lifetimes) EXPECT_GT(life.to, life.from);
-}
-
-TEST(ReportPaths, TakeHostAndProcessAndRefuseOtherLetters) {
-  EXPECT_EQ(expand_pattern("a-%h-%%", "b0", "X"), "a-b0-%");
-  EXPECT_EQ(expand_pattern("%p", "b0", "X"), std::to_string(getpid()));
-  EXPECT_THROW(expand_pattern("a%", "b0", "X"), Error);
-  EXPECT_THROW(expand_pattern("%x", "b0", "X"), Error);
 }
 
 }  // namespace

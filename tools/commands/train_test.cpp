@@ -1,0 +1,27 @@
+// What tombolo train refuses. tests/process/train_test.cpp trains, and gives it files that cannot be used.
+#include <gtest/gtest.h>
+
+#include "tools/cli/testing_command.h"
+
+namespace tombolo::tools {
+namespace {
+
+class TrainCommand : public CommandTest {
+ protected:
+  TrainCommand() { folder_.write("text", std::string(4096, 'x')); }
+  std::vector<std::string> command(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"train", "--data", file("text")});
+    return more;
+  }
+};
+
+TEST_F(TrainCommand, RefusesOptionsThatCannotBe) {
+  refuses({"train"}, {"--data"});
+  refuses(command({"--dtype", "fp8"}), {"--dtype", "fp8"});
+  refuses(command({"--bucket", "lots"}), {"--bucket", "lots"});
+  refuses(command({"--steps", "few"}), {"--steps", "few"});
+  refuses(command({"--micro-batches", "2"}), {"--micro-batches"});
+}
+
+}  // namespace
+}  // namespace tombolo::tools

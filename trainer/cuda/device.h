@@ -1,0 +1,80 @@
+// What the CUDA back end needs of a device: memory, streams, events, operations, graphs.
+//
+// trainer/cuda/ owns the CUDA back end: the order in which one stage's operations are put on streams, and the
+// devices that carry them out. Everything but cuda_device*, *.cu and the libraries that they load is plain
+// C++ and tested on machines without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "trainer/cuda/operation.h"
+
+namespace tombolo::trainer::cuda {
+
+/// Work on one stream is done in order. Work on two is ordered by events alone.
+enum class Stream {
+  kCompute,
+  kToHost,    ///< copies of outputs and gradients
+  kFromHost,  ///< copies of inputs, tokens and reduced gradients
+};
+inline constexpr int kStreams = 3;
+
+/// A device that has not done what it was told after this long is taken for hung.
+inline constexpr Duration kDeviceDeadline = std::chrono::seconds(60);
+
+struct Event {
+  int index = -1;
+};
+struct Graph {
+  int index = -1;
+};
+
+/// What is put on a stream is done later; the host learns by done() and synchronize(). One thread at a time
+/// puts work on one stream; different threads may use different streams, and any thread may call done() and
+/// synchronize(). Failures throw Error naming the operation, its shape, the device and CUDA's error; out of
+/// memory says what was asked and what is free.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  /// "NVIDIA H100 80GB HBM3, compute capability 9.0, 132 SMs, 79.6 GiB"
+  virtual std::string describe() const = 0;
+  /// Floating-point operations per second of dense products by the data sheet; 0 where this is not known.
+  virtual double peak(Element element) const = 0;
+
+  /// Memory of the device, and page-locked memory of the host that it copies from and to; both live as long
+  /// as the object. `what` names it in errors.
+  virtual std::byte* allocate(std::size_t bytes, std::string_view what) = 0;
+  virtual std::byte* allocate_host(std::size_t bytes, std::string_view what) = 0;
+  /// Bytes that AttentionBackward's scratch takes.
+  virtual std::size_t attention_scratch(const Attention& attention) const = 0;
+
+  virtual void run(Stream stream, const Operation& operation) = 0;
+  virtual void copy(Stream stream, void* to, const void* from, std::size_t bytes) = 0;
+  virtual void clear(Stream stream, void* at, std::size_t bytes) = 0;
+
+  virtual Event make_event() = 0;
+  /// The event happens when all that is on the stream so far is done.
+  virtual void record(Stream stream, Event event) = 0;
+  /// What is put on the stream from now on waits for the event's latest recording.
+  virtual void wait(Stream stream, Event event) = 0;
+  virtual bool done(Event event) = 0;
+  /// Returns when the event has happened. Throws kTimeout after `kDeviceDeadline`.
+  virtual void synchronize(Event event) = 0;
+
+  /// What is put on `stream` between the two is kept, not done; launch() does it, any number of times, in the
+  /// stream's order. Events recorded and waited for in between behave as outside at each launch.
+  virtual void begin_graph(Stream stream) = 0;
+  virtual Graph end_graph(Stream stream) = 0;
+  virtual void launch(Stream stream, Graph graph) = 0;
+};
+
+/// The GPU of this number among those that CUDA shows (CUDA_VISIBLE_DEVICES). Loads libtombolo_cuda.so at run
+/// time. Throws kUnsupported saying what is missing: the library, the driver, a GPU, its compute capability.
+std::unique_ptr<Device> open_cuda_device(int number);
+
+}  // namespace tombolo::trainer::cuda

@@ -1,0 +1,68 @@
+#include "trainer/run/back_end.h"
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "compute/product_speed.h"
+#include "trainer/cpu/cpu_stage.h"
+#include "trainer/cuda/cuda_stage.h"
+
+namespace tombolo::trainer {
+namespace {
+
+constexpr std::array<std::pair<DeviceChoice, std::string_view>, 3> kDeviceChoices{
+    {{DeviceChoice::kCpu, "cpu"}, {DeviceChoice::kCuda, "cuda"}, {DeviceChoice::kAuto, "auto"}}};
+
+}  // namespace
+
+std::string_view device_choice_name(DeviceChoice choice) noexcept {
+  for (const auto& [one, name] : kDeviceChoices)
+    if (one == choice) return name;
+  return "?";
+}
+
+std::optional<DeviceChoice> device_choice_from_name(std::string_view name) noexcept {
+  for (const auto& [one, its_name] : kDeviceChoices)
+    if (its_name == name) return one;
+  return std::nullopt;
+}
+
+namespace {
+
+/// Of one core; what its bf16 units could do is not measured.
+double core_peak(compute::Precision precision) {
+  constexpr double kSeconds = 0.01;
+  if (precision != compute::Precision::kFloat32) return 0;
+  return compute::measure_products(kSeconds, precision).peak;
+}
+
+BackEnd cpu_back_end(std::string note) {
+  return {DeviceChoice::kCpu, cpu_stages(), std::move(note), core_peak};
+}
+
+}  // namespace
+
+BackEnd choose_back_end(DeviceChoice choice, int gpu,
+                        const std::function<std::unique_ptr<cuda::Device>(int)>& open) {
+  if (choice == DeviceChoice::kCpu) return cpu_back_end({});
+  std::string note;
+  double single_peak = 0, half_peak = 0;
+  try {
+    // Opened and closed: each stage opens its own, and gives its memory back with it.
+    const std::unique_ptr<cuda::Device> device = open(gpu);
+    single_peak = device->peak(cuda::Element::kFloat32);
+    half_peak = device->peak(cuda::Element::kBfloat16);
+    if (choice == DeviceChoice::kAuto) note = fmt::format("device: {}", device->describe());
+  } catch (const Error& error) {
+    if (choice == DeviceChoice::kCuda || error.cause() != Cause::kUnsupported) throw;
+    return cpu_back_end(fmt::format("device: CPU. {}", error.what()));
+  }
+  return {DeviceChoice::kCuda,
+          cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); }), note,
+          [=](compute::Precision precision) {
+            return precision == compute::Precision::kBfloat16 ? half_peak : single_peak;
+          }};
+}
+
+}  // namespace tombolo::trainer

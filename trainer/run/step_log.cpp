@@ -1,0 +1,67 @@
+#include "trainer/run/step_log.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace tombolo::trainer {
+namespace {
+
+/// Nothing where the line is not one of this log: the last of a run that was killed may be cut short.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return std::nullopt;
+  return json["step"].get<std::int64_t>();
+}
+
+}  // namespace
+
+std::string lines_before(const std::string& text, int first_step) {
+  std::string kept;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const auto step = step_of(std::string_view(text).substr(begin, end - begin));
+    if (!step || *step >= first_step) break;
+    kept.append(text, begin, end - begin + 1);
+  }
+  return kept;
+}
+
+StepLog::StepLog(const std::string& path, int first_step, Log log) : path_(path), log_(std::move(log)) {
+  if (path.empty()) return;
+  std::error_code ignored;
+  if (first_step > 0 && std::filesystem::is_regular_file(path, ignored)) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad()) fail(Cause::kSystem, "log {}: cannot be read", path);
+    write_text_file(path, lines_before(text, first_step));
+  }
+  file_ = std::fopen(path.c_str(), first_step > 0 ? "ae" : "we");
+  if (file_ == nullptr) fail_errno(errno, fmt::format("log {}: creating", path));
+}
+
+StepLog::~StepLog() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void StepLog::write(const StepReport& report, const StepFigures& figures) {
+  if (file_ == nullptr || !fine_) return;
+  Json line{{"step", report.step},
+            {"loss", report.loss},
+            {"grad_norm", report.gradient_norm},
+            {"tokens_per_second", report.tokens_per_second},
+            {"step_seconds", report.seconds},
+            {"learning_rate", figures.learning_rate}};
+  if (report.validation_loss) line["validation_loss"] = *report.validation_loss;
+  if (figures.utilisation > 0) line["mfu"] = figures.utilisation;
+  if (std::fprintf(file_, "%s\n", line.dump().c_str()) >= 0 && std::fflush(file_) == 0) return;
+  fine_ = false;
+  log_.warning("log {}: writing step {}: {}; training goes on without the log", path_, report.step,
+               errno_text(errno));
+}
+
+}  // namespace tombolo::trainer

@@ -1,0 +1,149 @@
+#include "transport/bootstrap/background_progress.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/testing/test_support.h"
+
+namespace tombolo::transport::bootstrap {
+namespace {
+
+/// Counts its calls.
+struct Counting : Progressable {
+  explicit Counting(Duration wants = BackgroundProgress::kIdle) : again(wants) {}
+  Duration progress_in_background() noexcept override {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ++calls;
+    return again;
+  }
+  Duration again;
+  std::atomic<int> calls{0};
+  std::atomic<bool> slow{false};
+};
+
+template <typename Done>
+bool comes(const Done& done, const Deadline& deadline = test::soon()) {
+  while (!done()) {
+    if (deadline.passed()) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+TEST(BackgroundProgress, CallsEachAsOftenAsItAsksFor) {
+  BackgroundProgress background([] { return false; });
+  Counting often(std::chrono::microseconds(1)), seldom;
+  background.add(&often);
+  background.add(&seldom);
+  EXPECT_TRUE(comes([&] { return often.calls > 20 && seldom.calls > 0; }));
+  background.remove(&often);
+  background.remove(&seldom);
+}
+
+TEST(BackgroundProgress, CallsNobodyAfterItsRemoval) {
+  BackgroundProgress background([] { return false; });
+  Counting kept(std::chrono::microseconds(1));
+  background.add(&kept);
+  for (int round = 0; round < 50; ++round) {
+    auto going = std::make_unique<Counting>(std::chrono::microseconds(1));
+    going->slow = round % 10 == 0;
+    background.add(going.get());
+    if (round % 2 == 0) {
+      ASSERT_TRUE(comes([&] { return going->calls > 0; }));
+    }
+    background.remove(going.get());
+    going.reset();  // a sanitizer sees a call that comes now
+  }
+  const int before = kept.calls;
+  EXPECT_TRUE(comes([&] { return kept.calls > before; }));
+  background.remove(&kept);
+}
+
+TEST(BackgroundProgress, GoesOnForItsRoundsThoughNobodyIsLeft) {
+  std::atomic<int> rounds{0}, wanted{5};
+  BackgroundProgress background([&] { return ++rounds < wanted; });
+  Counting one;
+  background.add(&one);
+  background.remove(&one);
+  EXPECT_TRUE(comes([&] { return rounds >= wanted; }));
+}
+
+TEST(BackgroundProgress, SleepsWithNothingToDoUntilItIsWoken) {
+  std::atomic<int> rounds{0};
+  BackgroundProgress background([&] {
+    ++rounds;
+    return false;
+  });
+  Counting one;
+  background.add(&one);
+  background.remove(&one);
+  for (int i = 0; i < 10; ++i) {
+    const int before = rounds;
+    background.wake();
+    ASSERT_TRUE(comes([&] { return rounds > before; }));
+  }
+}
+
+// A round that somebody waits for does not wait for connections that have nothing to do.
+TEST(BackgroundProgress, IsWokenAlsoWhileOthersSleep) {
+  constexpr int kWakes = 60;
+  std::atomic<int> rounds{0};
+  BackgroundProgress background([&] {
+    ++rounds;
+    return false;
+  });
+  Counting idle;
+  background.add(&idle);
+  ASSERT_TRUE(comes([&] { return idle.calls > 0; }));
+  // Half of the time that so many rounds of its own take.
+  const auto deadline = Deadline::after(kWakes * BackgroundProgress::kIdle / 2);
+  for (int i = 0; i < kWakes; ++i) {
+    const int before = rounds;
+    background.wake();
+    ASSERT_TRUE(comes([&] { return rounds > before; }, deadline)) << i << " rounds";
+  }
+  EXPECT_LT(idle.calls, kWakes) << "who asked for no more is not called each time";
+  background.remove(&idle);
+}
+
+/// The signals that each thread of that name does not take, as the kernel's bits.
+std::vector<std::uint64_t> blocked_by(const std::string& name) {
+  std::vector<std::uint64_t> masks;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string is;
+    std::getline(std::ifstream(task.path() / "comm"), is);
+    if (is != name) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);)
+      if (line.starts_with("SigBlk:")) masks.push_back(std::stoull(line.substr(7), nullptr, 16));
+  }
+  return masks;
+}
+
+TEST(BackgroundProgress, LeavesTheProgramsSignalsToItsOwnThreads) {
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  BackgroundProgress background([] { return false; });
+  Counting one;
+  background.add(&one);
+  pthread_sigmask(SIG_SETMASK, nullptr, &after);
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    EXPECT_EQ(sigismember(&after, signal), sigismember(&before, signal)) << signal;
+  const auto masks = blocked_by("tombolo-bg");
+  EXPECT_FALSE(masks.empty());
+  for (const std::uint64_t mask : masks) {
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGCHLD, SIGALRM})
+      EXPECT_NE(mask >> (signal - 1) & 1, 0u) << signal;
+  }
+  background.remove(&one);
+}
+
+}  // namespace
+}  // namespace tombolo::transport::bootstrap

@@ -1,0 +1,576 @@
+// For tests: libibverbs without hardware. Its devices reach each other within the process; the work of all
+// queue pairs is done in random order, though in order on each, as a network may do it; and it checks what a
+// real NIC would silently do wrong: keys, ranges, depths of queues, receives that are not posted.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "topology/system/verbs_functions.h"
+
+namespace tombolo::transport::test {
+
+/// One for the process, since verbs are plain functions. Threads: any.
+class PretendedVerbs {
+ public:
+  static PretendedVerbs& instance() {
+    static PretendedVerbs one;
+    return one;
+  }
+
+  std::shared_ptr<const topology::VerbsFunctions> functions() {
+    auto made = std::make_shared<topology::VerbsFunctions>(std::move(*DynamicLibrary::open({"libc.so.6"})));
+    made->get_device_list = [](int* count) {
+      *count = kDevices;
+      return instance().list_;
+    };
+    made->free_device_list = [](ibv_device**) {};
+    made->get_device_name = [](ibv_device* device) -> const char* { return device->name; };
+    made->open_device = open_device;
+    made->close_device = [](ibv_context* context) {
+      ::close(context->async_fd);
+      return instance().close(static_cast<Context*>(context));
+    };
+    made->query_device = [](ibv_context*, ibv_device_attr*) { return 0; };
+    made->query_port = query_port;
+    made->query_gid = [](ibv_context*, std::uint8_t, int, ibv_gid*) { return 0; };
+    made->query_gid_table = query_gid_table;
+    made->get_async_event = get_async_event;
+    made->ack_async_event = [](ibv_async_event*) {};
+    made->event_type_str = [](ibv_event_type) -> const char* { return "a pretended event"; };
+    made->wc_status_str = [](ibv_wc_status) -> const char* { return "a pretended failure"; };
+    made->alloc_pd = [](ibv_context* context) -> ibv_pd* {
+      return instance().refused("alloc_pd") ? nullptr : instance().make<Domain>(ibv_pd{context, 0});
+    };
+    made->dealloc_pd = [](ibv_pd* domain) { return instance().forget(static_cast<Domain*>(domain)); };
+    made->reg_mr = [](ibv_pd* domain, void* address, std::size_t length, int access) -> ibv_mr* {
+      return instance().refused("reg_mr") ? nullptr : instance().add(domain, address, length, access);
+    };
+    made->reg_dmabuf_mr = [](ibv_pd* domain, std::uint64_t, std::size_t length, std::uint64_t address, int,
+                             int access) -> ibv_mr* {
+      return instance().refused("reg_dmabuf_mr")
+                 ? nullptr
+                 : instance().add(domain, reinterpret_cast<void*>(address), length, access);
+    };
+    made->dereg_mr = [](ibv_mr* memory) {
+      {
+        const std::lock_guard lock(instance().lock_);
+        instance().memories_.erase(memory->lkey);
+      }
+      return instance().forget(static_cast<Registration*>(memory));
+    };
+    made->create_comp_channel = [](ibv_context* context) -> ibv_comp_channel* {
+      if (instance().refused("create_comp_channel")) return nullptr;
+      return instance().make<Channel>(
+          ibv_comp_channel{context, ::eventfd(0, EFD_SEMAPHORE | EFD_NONBLOCK), 0});
+    };
+    made->destroy_comp_channel = [](ibv_comp_channel* channel) {
+      ::close(channel->fd);
+      return instance().forget(static_cast<Channel*>(channel));
+    };
+    made->create_cq = create_cq;
+    made->destroy_cq = destroy_cq;
+    made->get_cq_event = get_cq_event;
+    made->ack_cq_events = [](ibv_cq* queue, unsigned count) {
+      static_cast<Completions*>(queue)->acknowledged += count;
+    };
+    made->create_qp = create_qp;
+    made->modify_qp = modify_qp;
+    made->destroy_qp = destroy_qp;
+    made->fork_init = [] { return 0; };
+    return made;
+  }
+
+  /// "pretended0", ...
+  static std::string name(std::size_t device) { return "pretended" + std::to_string(device); }
+
+  /// Forgets faults; the order of work follows from the seed.
+  void reset(unsigned seed) {
+    const std::lock_guard lock(lock_);
+    random_.seed(seed);
+    refusals_.clear();
+    silent_ = false;
+    port_down_ = false;
+    longest_message = 1U << 30;
+  }
+  /// The call of that function after so many others fails with this errno. "post_send", "poll_cq", ... too.
+  void refuse(const std::string& function, int error, int after = 0) {
+    const std::lock_guard lock(lock_);
+    refusals_[function] = {error, after};
+  }
+  /// Whether all refusals have come to pass.
+  bool refused_all() {
+    const std::lock_guard lock(lock_);
+    return refusals_.empty();
+  }
+  /// Nothing gets through any more: what is posted fails as after the NIC's last retry.
+  void silence() {
+    const std::lock_guard lock(lock_);
+    silent_ = true;
+  }
+  void take_port_down(bool down) {
+    const std::lock_guard lock(lock_);
+    port_down_ = down;
+  }
+  /// An asynchronous event on all open devices of that name; about each of its queue pairs, if it is of that
+  /// kind.
+  void raise(const std::string& device, ibv_event_type type) {
+    const std::lock_guard lock(lock_);
+    for (Context* context : contexts_) {
+      if (context->device->name != device) continue;
+      ibv_async_event event{};
+      event.event_type = type;
+      event.element.port_num = 1;
+      if (type == IBV_EVENT_QP_FATAL) {
+        for (const auto& [number, pair] : pairs_) {
+          if (pair->context != context) continue;
+          event.element.qp = pair;
+          context->events.push_back(event);
+        }
+      } else {
+        context->events.push_back(event);
+      }
+      eventfd_write(context->async_fd, 1);
+    }
+  }
+  /// Objects that were made and not given back.
+  std::size_t live() {
+    const std::lock_guard lock(lock_);
+    return live_;
+  }
+  std::size_t registered() {
+    const std::lock_guard lock(lock_);
+    return memories_.size();
+  }
+  std::uint32_t longest_message = 1U << 30;
+
+ private:
+  static constexpr int kDevices = 4;
+
+  struct Context : ibv_context {
+    Context() : ibv_context{} {}
+    std::deque<ibv_async_event> events;
+  };
+  struct Domain : ibv_pd {
+    explicit Domain(const ibv_pd& from) : ibv_pd(from) {}
+  };
+  struct Registration : ibv_mr {
+    explicit Registration(const ibv_mr& from) : ibv_mr(from) {}
+    int access = 0;
+  };
+  struct Channel : ibv_comp_channel {
+    explicit Channel(const ibv_comp_channel& from) : ibv_comp_channel(from) {}
+    std::deque<ibv_cq*> events;
+  };
+  struct Pair;
+  struct Completion {
+    ibv_wc what{};
+    std::uint32_t pair = 0;
+    std::uint32_t frees = 0;  // entries of its send queue
+  };
+  struct Completions : ibv_cq {
+    Completions() : ibv_cq{} {}
+    std::deque<Completion> all;
+    bool armed = false;
+    unsigned told = 0, acknowledged = 0;
+  };
+  struct Send {
+    ibv_send_wr what{};
+    ibv_sge piece{};
+    std::uint32_t entries = 1;  // with those before it that have no completion
+  };
+  struct Receive {
+    std::uint64_t id = 0;
+    ibv_sge piece{};
+    bool has_piece = false;
+  };
+  struct Pair : ibv_qp {
+    Pair() : ibv_qp{} {}
+    ibv_qp_cap room{};
+    std::uint32_t peer = 0, used = 0, unsignaled = 0;
+    std::deque<Send> sends;
+    std::deque<Receive> receives;
+  };
+  struct Refusal {
+    int error;
+    int after;
+  };
+
+  PretendedVerbs() {
+    for (int i = 0; i < kDevices; ++i) {
+      std::strncpy(devices_[i].name, name(static_cast<std::size_t>(i)).c_str(), sizeof devices_[i].name - 1);
+      list_[i] = &devices_[i];
+    }
+  }
+
+  /// The errno, or 0 where the call goes through.
+  int error_for(const std::string& function) {
+    const auto found = refusals_.find(function);
+    if (found == refusals_.end() || found->second.after-- > 0) return 0;
+    const int error = found->second.error;
+    refusals_.erase(found);
+    return error;
+  }
+  bool refused(const std::string& function) {
+    const std::lock_guard lock(lock_);
+    errno = error_for(function);
+    return errno != 0;
+  }
+  template <typename Object, typename... From>
+  Object* make(const From&... from) {
+    const std::lock_guard lock(lock_);
+    ++live_;
+    return new Object(from...);
+  }
+  template <typename Object>
+  int forget(Object* object) {
+    const std::lock_guard lock(lock_);
+    --live_;
+    delete object;
+    return 0;
+  }
+  /// With the last device that is open the NICs' own thread ends.
+  int close(Context* context) {
+    std::thread over;
+    {
+      const std::lock_guard lock(lock_);
+      contexts_.erase(context);
+      if (contexts_.empty()) over = std::move(nics_);
+    }
+    changed_.notify_all();
+    if (over.joinable()) over.join();
+    return forget(context);
+  }
+  /// NICs work though nobody looks. What those who look have not done within a millisecond is done here.
+  void work_alone() {
+    std::unique_lock lock(lock_);
+    while (!contexts_.empty()) {
+      changed_.wait(lock, [this] { return contexts_.empty() || posted_; });
+      posted_ = false;
+      changed_.wait_for(lock, std::chrono::milliseconds(1), [this] { return contexts_.empty(); });
+      while (work(1000)) {
+      }
+    }
+  }
+  Registration* add(ibv_pd* domain, void* address, std::size_t length, int access) {
+    ibv_mr plain{};
+    plain.context = domain->context;
+    plain.pd = domain;
+    plain.addr = address;
+    plain.length = length;
+    auto* made = make<Registration>(plain);
+    const std::lock_guard lock(lock_);
+    made->lkey = made->rkey = next_key_ += 1 + static_cast<std::uint32_t>(random_() % 1000);
+    made->access = access;
+    memories_[made->lkey] = made;
+    return made;
+  }
+
+  static ibv_context* open_device(ibv_device* device) {
+    if (instance().refused("open_device")) return nullptr;
+    auto* made = instance().make<Context>();
+    made->device = device;
+    made->async_fd = ::eventfd(0, EFD_NONBLOCK);
+    made->ops.post_send = post_send;
+    made->ops.post_recv = post_receive;
+    made->ops.poll_cq = poll_cq;
+    made->ops.req_notify_cq = arm;
+    const std::lock_guard lock(instance().lock_);
+    instance().contexts_.insert(made);
+    if (!instance().nics_.joinable()) instance().nics_ = std::thread([] { instance().work_alone(); });
+    return made;
+  }
+  static int query_port(ibv_context*, std::uint8_t, ibv_port_attr* facts) {
+    const std::lock_guard lock(instance().lock_);
+    if (const int error = instance().error_for("query_port"); error != 0) return error;
+    *facts = {};
+    facts->state = instance().port_down_ ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+    facts->link_layer = IBV_LINK_LAYER_ETHERNET;
+    facts->active_mtu = IBV_MTU_1024;
+    facts->max_msg_sz = instance().longest_message;
+    return 0;
+  }
+  /// One for each of two ports.
+  static ssize_t query_gid_table(ibv_context*, ibv_gid_entry* entries, std::size_t most, std::uint32_t,
+                                 std::size_t) {
+    EXPECT_GE(most, 2u);
+    for (std::uint32_t port = 1; port <= 2; ++port) {
+      ibv_gid_entry& one = entries[port - 1];
+      one = {};
+      one.gid.raw[15] = static_cast<std::uint8_t>(port);
+      one.gid.raw[10] = one.gid.raw[11] = 0xff;
+      one.gid.raw[12] = 10;
+      one.gid_index = port + 4;
+      one.port_num = port;
+      one.gid_type = port == 1 ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_ROCE_V1;
+    }
+    return 2;
+  }
+  static int get_async_event(ibv_context* plain, ibv_async_event* event) {
+    const std::lock_guard lock(instance().lock_);
+    auto* context = static_cast<Context*>(plain);
+    if (context->events.empty()) return -1;
+    *event = context->events.front();
+    context->events.pop_front();
+    eventfd_t ignored = 0;
+    if (context->events.empty()) eventfd_read(context->async_fd, &ignored);
+    return 0;
+  }
+
+  static ibv_cq* create_cq(ibv_context* context, int depth, void*, ibv_comp_channel* channel, int) {
+    if (instance().refused("create_cq")) return nullptr;
+    auto* made = instance().make<Completions>();
+    made->context = context;
+    made->channel = channel;
+    made->cqe = depth;
+    return made;
+  }
+  static int destroy_cq(ibv_cq* queue) {
+    auto* all = static_cast<Completions*>(queue);
+    EXPECT_EQ(all->acknowledged, all->told) << "the library would wait here for ever";
+    {
+      const std::lock_guard lock(instance().lock_);
+      if (all->channel != nullptr) std::erase(static_cast<Channel*>(all->channel)->events, queue);
+      for (const auto& [number, pair] : instance().pairs_)
+        EXPECT_TRUE(pair->send_cq != queue) << "a queue pair still uses it";
+    }
+    return instance().forget(all);
+  }
+  static int get_cq_event(ibv_comp_channel* plain, ibv_cq** queue, void** context) {
+    const std::lock_guard lock(instance().lock_);
+    auto* channel = static_cast<Channel*>(plain);
+    if (channel->events.empty()) return -1;
+    *queue = channel->events.front();
+    *context = nullptr;
+    channel->events.pop_front();
+    ++static_cast<Completions*>(*queue)->told;
+    eventfd_t ignored = 0;
+    eventfd_read(channel->fd, &ignored);
+    return 0;
+  }
+
+  static ibv_qp* create_qp(ibv_pd* domain, ibv_qp_init_attr* wanted) {
+    if (instance().refused("create_qp")) return nullptr;
+    auto* made = instance().make<Pair>();
+    made->context = domain->context;
+    made->qp_context = wanted->qp_context;
+    made->pd = domain;
+    made->send_cq = wanted->send_cq;
+    made->recv_cq = wanted->recv_cq;
+    made->room = wanted->cap;
+    const std::lock_guard lock(instance().lock_);
+    made->qp_num = ++instance().next_pair_;
+    instance().pairs_[made->qp_num] = made;
+    return made;
+  }
+  static int modify_qp(ibv_qp* plain, ibv_qp_attr* attributes, int mask) {
+    const std::lock_guard lock(instance().lock_);
+    if (const int error = instance().error_for("modify_qp"); error != 0) return error;
+    auto* pair = static_cast<Pair*>(plain);
+    EXPECT_TRUE(mask & IBV_QP_STATE);
+    EXPECT_EQ(attributes->qp_state, static_cast<int>(pair->state) + 1) << "one state after the other";
+    pair->state = attributes->qp_state;
+    if ((mask & IBV_QP_DEST_QPN) != 0) pair->peer = attributes->dest_qp_num;
+    return 0;
+  }
+  static int destroy_qp(ibv_qp* plain) {
+    auto* pair = static_cast<Pair*>(plain);
+    {
+      const std::lock_guard lock(instance().lock_);
+      instance().pairs_.erase(pair->qp_num);
+    }
+    return instance().forget(pair);
+  }
+
+  static int post_send(ibv_qp* plain, ibv_send_wr* first, ibv_send_wr** refused_at) {
+    PretendedVerbs& self = instance();
+    const std::lock_guard lock(self.lock_);
+    auto* pair = static_cast<Pair*>(plain);
+    for (ibv_send_wr* one = first; one != nullptr; one = one->next) {
+      *refused_at = one;
+      if (const int error = self.error_for("post_send"); error != 0) return error;
+      if (pair->state != IBV_QPS_RTS && pair->state != IBV_QPS_ERR) return EINVAL;
+      if (pair->used == pair->room.max_send_wr) return ENOMEM;
+      ++pair->used;
+      Send send;
+      send.what = *one;
+      if (one->num_sge == 1) send.piece = one->sg_list[0];
+      EXPECT_LE(one->num_sge, 1);
+      if ((one->send_flags & IBV_SEND_SIGNALED) == 0) {
+        ++pair->unsignaled;
+      } else {
+        send.entries = 1 + pair->unsignaled;
+        pair->unsignaled = 0;
+      }
+      pair->sends.push_back(send);
+    }
+    self.posted_ = true;
+    self.changed_.notify_all();
+    return 0;
+  }
+  static int post_receive(ibv_qp* plain, ibv_recv_wr* one, ibv_recv_wr** refused_at) {
+    PretendedVerbs& self = instance();
+    const std::lock_guard lock(self.lock_);
+    auto* pair = static_cast<Pair*>(plain);
+    *refused_at = one;
+    if (const int error = self.error_for("post_recv"); error != 0) return error;
+    if (pair->receives.size() == pair->room.max_recv_wr) return ENOMEM;
+    Receive receive;
+    receive.id = one->wr_id;
+    receive.has_piece = one->num_sge == 1;
+    if (receive.has_piece) receive.piece = one->sg_list[0];
+    if (pair->state == IBV_QPS_ERR) {
+      self.complete(pair->recv_cq, receive.id, IBV_WC_WR_FLUSH_ERR, {}, 0, 0, pair->qp_num, 0);
+    } else {
+      pair->receives.push_back(receive);
+    }
+    return 0;
+  }
+  static int poll_cq(ibv_cq* plain, int most, ibv_wc* to) {
+    PretendedVerbs& self = instance();
+    const std::lock_guard lock(self.lock_);
+    if (self.error_for("poll_cq") != 0) return -1;
+    self.work(self.random_() % 8);
+    auto& all = static_cast<Completions*>(plain)->all;
+    int count = 0;
+    for (; count < most && !all.empty(); ++count) {
+      const Completion& one = all.front();
+      to[count] = one.what;
+      if (const auto pair = self.pairs_.find(one.pair); pair != self.pairs_.end())
+        pair->second->used -= one.frees;
+      all.pop_front();
+    }
+    return count;
+  }
+  /// Nobody may look for long: all that is under way is done now.
+  static int arm(ibv_cq* queue, int) {
+    PretendedVerbs& self = instance();
+    const std::lock_guard lock(self.lock_);
+    static_cast<Completions*>(queue)->armed = true;
+    while (self.work(1000)) {
+    }
+    return 0;
+  }
+
+  /// Does so many pieces of work; false where there was none.
+  bool work(std::size_t most) {
+    bool worked = false;
+    for (std::size_t i = 0; i < most; ++i) {
+      std::vector<Pair*> busy;
+      for (const auto& [number, pair] : pairs_)
+        if (!pair->sends.empty()) busy.push_back(pair);
+      if (busy.empty()) break;
+      worked = true;
+      carry_out(*busy[random_() % busy.size()]);
+    }
+    return worked;
+  }
+  void carry_out(Pair& pair) {
+    const Send send = pair.sends.front();
+    pair.sends.pop_front();
+    const auto found = pairs_.find(pair.peer);
+    Pair* const other = found != pairs_.end() ? found->second : nullptr;
+    if (pair.state == IBV_QPS_ERR) return end(pair, send, IBV_WC_WR_FLUSH_ERR);
+    if (silent_ || other == nullptr || (other->state != IBV_QPS_RTR && other->state != IBV_QPS_RTS))
+      return end(pair, send, IBV_WC_RETRY_EXC_ERR);
+    const auto* from = reinterpret_cast<const std::byte*>(send.piece.addr);
+    const std::uint32_t length = send.piece.length;
+    if (!covered(send.piece.lkey, send.piece.addr, length, pair.pd, 0))
+      return end(pair, send, IBV_WC_LOC_PROT_ERR);
+    const bool writes = send.what.opcode != IBV_WR_SEND;
+    const bool announces = send.what.opcode != IBV_WR_RDMA_WRITE;
+    if (announces && other->receives.empty()) return end(pair, send, IBV_WC_RNR_RETRY_EXC_ERR);
+    std::uint64_t to = send.what.wr.rdma.remote_addr;
+    if (writes) {
+      if (!covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
+        return end(pair, send, IBV_WC_REM_ACCESS_ERR);
+    } else {
+      const Receive& into = other->receives.front();
+      to = into.piece.addr;
+      if (!into.has_piece || into.piece.length < length ||
+          !covered(into.piece.lkey, to, length, other->pd, IBV_ACCESS_LOCAL_WRITE))
+        return end(pair, send, IBV_WC_REM_INV_REQ_ERR);
+    }
+    if (length != 0) std::memcpy(reinterpret_cast<std::byte*>(to), from, length);
+    if (announces) {
+      complete(other->recv_cq, other->receives.front().id, IBV_WC_SUCCESS,
+               writes ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV, length, writes ? send.what.imm_data : 0,
+               other->qp_num, 0);
+      other->receives.pop_front();
+    }
+    if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
+      complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS, writes ? IBV_WC_RDMA_WRITE : IBV_WC_SEND,
+               length, 0, pair.qp_num, send.entries);
+  }
+  bool covered(std::uint32_t key, std::uint64_t address, std::uint64_t length, const ibv_pd* domain,
+               int access) {
+    const auto found = memories_.find(key);
+    if (found == memories_.end()) return false;
+    const Registration& one = *found->second;
+    const auto begin = reinterpret_cast<std::uint64_t>(one.addr);
+    return one.pd == domain && (one.access & access) == access && address >= begin && length <= one.length &&
+           address - begin <= one.length - length;
+  }
+  /// A failure, after which the queue pair is of no use.
+  void end(Pair& pair, const Send& send, ibv_wc_status status) {
+    complete(pair.send_cq, send.what.wr_id, status, {}, 0, 0, pair.qp_num, send.entries);
+    if (pair.state == IBV_QPS_ERR) return;
+    pair.state = IBV_QPS_ERR;
+    for (const Receive& one : pair.receives)
+      complete(pair.recv_cq, one.id, IBV_WC_WR_FLUSH_ERR, {}, 0, 0, pair.qp_num, 0);
+    pair.receives.clear();
+  }
+  void complete(ibv_cq* plain, std::uint64_t id, ibv_wc_status status, ibv_wc_opcode opcode,
+                std::uint32_t bytes, std::uint32_t immediate, std::uint32_t pair, std::uint32_t frees) {
+    auto* queue = static_cast<Completions*>(plain);
+    Completion one;
+    one.what.wr_id = id;
+    one.what.status = status;
+    one.what.opcode = opcode;
+    one.what.byte_len = bytes;
+    one.what.imm_data = immediate;
+    one.what.qp_num = one.pair = pair;
+    one.frees = frees;
+    queue->all.push_back(one);
+    EXPECT_LE(queue->all.size(), static_cast<std::size_t>(queue->cqe)) << "the completion queue overflows";
+    if (!queue->armed) return;
+    queue->armed = false;
+    auto* channel = static_cast<Channel*>(queue->channel);
+    channel->events.push_back(queue);
+    eventfd_write(channel->fd, 1);
+  }
+
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::thread nics_;
+  bool posted_ = false;
+  std::mt19937 random_{1};
+  ibv_device devices_[kDevices]{};
+  ibv_device* list_[kDevices + 1]{};
+  std::set<Context*> contexts_;
+  std::map<std::uint32_t, Registration*> memories_;  // by key
+  std::map<std::uint32_t, Pair*> pairs_;             // by number
+  std::uint32_t next_key_ = 100, next_pair_ = 10;
+  std::map<std::string, Refusal> refusals_;
+  bool silent_ = false, port_down_ = false;
+  std::size_t live_ = 0;
+};
+
+}  // namespace tombolo::transport::test
