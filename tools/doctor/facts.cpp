@@ -19,7 +19,8 @@ std::uint64_t limit_of(__rlimit_resource resource) {
 }
 
 std::string try_load(const std::string& library) {
-  void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  // The library stays loaded: some keep memory of theirs, or threads, beyond dlclose().
+  void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* words = ::dlerror();
     return words != nullptr ? words : "dlopen failed";
