@@ -16,7 +16,7 @@ namespace tombolo::transport::bootstrap {
 namespace {
 
 /// Counts its calls.
-struct Counting : Progressable {
+struct Counting final : Progressable {
   explicit Counting(Duration wants = BackgroundProgress::kIdle) : again(wants) {}
   Duration progress_in_background() noexcept override {
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -126,9 +126,10 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
     piece.wr.rdma.remote_addr = advert.address + begin + out.part_offset;
     piece.wr.rdma.rkey = advert.keys[pair.nic_pair];
 
-    // The message's size goes before the mark on the same queue pair, which keeps the order.
+    // The message's size goes before the mark on the same queue pair, which keeps the order. The NIC may read
+    // it from then on, so that later pieces leave it alone.
     std::uint64_t& total = agreed_.areas->closed.totals[at];
-    total = request.size;
+    if (tells_total) total = request.size;
     ibv_sge total_source{reinterpret_cast<std::uint64_t>(&total), sizeof total, nic_pair.closed_key()};
     ibv_send_wr telling{};
     telling.next = &piece;
