@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -51,14 +52,15 @@ Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
 
 Acceptor::Acceptor(std::shared_ptr<const Local> local, Endpoint self)
     : local_(std::move(local)), endpoint_(std::move(self)), next_key_(endpoint_.offers.size()) {
-  epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  epoll_ = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) fail_errno(errno, "epoll_create1");
   for (Offer& offer : endpoint_.offers) {
     Descriptor socket = listen_on(offer.nic, offer.address, offer.port);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = sockets_.size();
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) fail_errno(errno, "epoll_ctl");
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
+      fail_errno(errno, "epoll_ctl");
     sockets_.push_back(std::move(socket));
   }
 }
@@ -96,7 +98,7 @@ void Acceptor::progress() {
   const std::lock_guard lock(mutex_);
   if (paused_until_ != TimePoint{} && local_->clock->now() >= paused_until_) resume_accepting();
   std::array<epoll_event, 64> events;
-  const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  const int count = kernel().epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
     if (key < sockets_.size()) {
@@ -112,8 +114,8 @@ void Acceptor::take_new(std::size_t offer) {
   for (;;) {
     SocketAddress peer;
     peer.length = sizeof peer.storage;
-    Descriptor socket(accept4(sockets_[offer].get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length,
-                              SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Descriptor socket(kernel().accept4(sockets_[offer].get(), reinterpret_cast<sockaddr*>(&peer.storage),
+                                       &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const int error = errno;
       if (error == EINTR || error == ECONNABORTED) continue;
@@ -125,7 +127,8 @@ void Acceptor::take_new(std::size_t offer) {
                             endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
       }
       paused_until_ = local_->clock->now() + kAcceptPause;
-      for (const Descriptor& one : sockets_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.get(), nullptr);
+      for (const Descriptor& one : sockets_)
+        kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.get(), nullptr);
       return;
     }
     accept_error_ = 0;
@@ -133,7 +136,8 @@ void Acceptor::take_new(std::size_t offer) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = next_key_;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) fail_errno(errno, "epoll_ctl");
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
+      fail_errno(errno, "epoll_ctl");
     HalfOpen half;
     half.socket = std::move(socket);
     half.offer = offer;
@@ -150,7 +154,7 @@ void Acceptor::resume_accepting() {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = offer;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0)
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0)
       fail_errno(errno, "epoll_ctl");
   }
 }
@@ -183,9 +187,9 @@ bool Acceptor::refuse(HalfOpen& half, HandshakeStatus status, std::string_view w
   half.writer.set(reply.encode());
   half.writer.write(half.io());
   // Closing with unread bytes would reset the stream and might overtake the reply.
-  shutdown(half.socket.get(), SHUT_WR);
+  kernel().shutdown(half.socket.get(), SHUT_WR);
   std::array<std::byte, 4096> rest;
-  while (recv(half.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+  while (kernel().recv(half.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
   }
   return drop(half, why);
 }
@@ -201,7 +205,7 @@ bool Acceptor::refuse_tls(HalfOpen& half) {
 bool Acceptor::secure(HalfOpen& half) {
   if (half.state == HalfOpen::State::kFirst) {
     std::byte first{};
-    const ssize_t got = recv(half.socket.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = kernel().recv(half.socket.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return true;
     half.state = HalfOpen::State::kHello;
     if (got == 0 || first != kTlsHandshakeByte) return true;  // how it ends is seen there
@@ -221,7 +225,7 @@ bool Acceptor::secure(HalfOpen& half) {
     case Step::kError:
       break;
   }
-  shutdown(half.socket.get(), SHUT_WR);
+  kernel().shutdown(half.socket.get(), SHUT_WR);
   return drop(half, fmt::format("TLS handshake: {}", half.tls->trouble()));
 }
 
@@ -333,7 +337,7 @@ bool Acceptor::give_verdict(HalfOpen& half, HandshakeStatus verdict) {
 }
 
 void Acceptor::trust(HalfOpen& half) {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
+  kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
   auto inbox = inbox_for(half.hello);
   if (!inbox) {
     local_->log.info("{} asked for a {} that is gone", half.peer,

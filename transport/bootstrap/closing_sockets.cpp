@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -47,19 +48,19 @@ ClosingSockets::~ClosingSockets() {
 bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   const int socket = one.socket.get();
   if (!one.rest.empty()) {
-    const ssize_t sent = send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = kernel().send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !would_block()) return false;
     if (sent > 0) one.rest.erase(one.rest.begin(), one.rest.begin() + sent);
-    if (one.rest.empty()) shutdown(socket, SHUT_WR);
+    if (one.rest.empty()) kernel().shutdown(socket, SHUT_WR);
   }
   // Bytes that come now have no reader, so they are dropped.
   std::array<std::byte, 16 * 1024> dropped;
   ssize_t got = 0;
-  do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
+  do got = kernel().recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
   while (got > 0);
   if (got < 0 && !would_block()) return false;  // after the peer's end (0) its process may still read
   int unacknowledged = 0;
-  if (is_over(socket) || ioctl(socket, SIOCOUTQ, &unacknowledged) != 0) return false;
+  if (is_over(socket) || kernel().unacknowledged(socket, &unacknowledged) != 0) return false;
   if (unacknowledged != one.unacknowledged) one.moved = now;
   one.unacknowledged = unacknowledged;
   return unacknowledged != 0 || !one.rest.empty();
@@ -68,7 +69,7 @@ bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
 void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
   const TimePoint now = clock_->now();
   Leaving one{std::move(socket), {last_words.begin(), last_words.end()}, now, now, 0};
-  if (one.rest.empty()) shutdown(one.socket.get(), SHUT_WR);
+  if (one.rest.empty()) kernel().shutdown(one.socket.get(), SHUT_WR);
   while (step(one, clock_->now())) {
     {
       const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -58,7 +59,7 @@ void Dial::differ(std::string why, Cause cause) {
 bool Dial::secure() {
   // A peer that uses no TLS answers in plain.
   std::byte first{};
-  if (recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
+  if (kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
       first != kTlsHandshakeByte && first != kTlsAlertByte) {
     tls_.reset();
     answered_in_plain_ = true;
@@ -157,7 +158,7 @@ void Dial::begin_attempt() {
 void Dial::end_connecting() {
   const int socket = socket_.get();
   pollfd writable{socket, POLLOUT, 0};
-  if (::poll(&writable, 1, 0) == 0) {
+  if (kernel().poll(&writable, 1, 0) == 0) {
     if (longest_attempt_ != Duration::max() && local_->clock->now() - since_ > longest_attempt_) {
       refused_ = false;
       retry("no answer");

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "transport/kernel.h"
+
 namespace tombolo::transport::bootstrap {
 
 void Inbox::put(AuthenticatedStream stream) {
@@ -28,7 +30,7 @@ std::optional<AuthenticatedStream> Inbox::take() {
 
 int Inbox::wait_handle() {
   const std::lock_guard lock(mutex_);
-  if (!event_) event_ = Descriptor(eventfd(streams_.empty() ? 0 : 1, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!event_) event_ = Descriptor(kernel().eventfd(streams_.empty() ? 0 : 1, EFD_NONBLOCK | EFD_CLOEXEC));
   return event_.get();
 }
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport {
 namespace {
@@ -61,7 +62,7 @@ Secret Secret::from_bytes(std::span<const std::byte, kBytes> bytes) {
 
 void random_bytes(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+    ssize_t got = kernel().getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(errno, "getrandom");
     bytes = bytes.subspan(static_cast<std::size_t>(got));

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "transport/bootstrap/tls.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -87,7 +88,7 @@ int TlsStream::get(bio_st* bio, char* data, int size) {
     ssize_t got = -1;
     errno = EAGAIN;
     if (self.may_receive_) {
-      do got = recv(self.socket_, self.in_.get(), kIn, MSG_DONTWAIT);
+      do got = kernel().recv(self.socket_, self.in_.get(), kIn, MSG_DONTWAIT);
       while (got < 0 && errno == EINTR);
     }
     // The socket gave fewer bytes than there was room for, so the next call would find none.
@@ -118,7 +119,7 @@ long TlsStream::control(bio_st*, int command, long, void*) {
 int TlsStream::flush() noexcept {
   while (out_begin_ != out_end_) {
     const ssize_t sent =
-        send(socket_, out_.get() + out_begin_, out_end_ - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        kernel().send(socket_, out_.get() + out_begin_, out_end_ - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
       return -1;

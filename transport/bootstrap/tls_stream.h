@@ -12,6 +12,7 @@
 #include <string>
 
 #include "transport/bootstrap/step.h"
+#include "transport/kernel.h"
 
 struct ssl_st;
 struct bio_st;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -43,7 +44,7 @@ Dialing::Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared
     : local_(std::move(local)),
       target_(std::move(target)),
       deadline_(Deadline::after(way.options.deadline, *local_->clock)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
   for (std::size_t i = 0; i < streams; ++i) {
     Hello own = hello;
@@ -76,7 +77,7 @@ void Dialing::append_wait_handles(std::vector<pollfd>& handles) const {
   itimerspec at{};
   at.it_value.tv_sec = static_cast<time_t>(wait / std::chrono::seconds(1));
   at.it_value.tv_nsec = static_cast<long>((wait % std::chrono::seconds(1)).count());
-  timerfd_settime(timer_.get(), 0, &at, nullptr);
+  kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
   handles.push_back({timer_.get(), POLLIN, 0});
 }
 

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "transport/backend.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -89,7 +90,7 @@ TcpConnection::TcpConnection(SetUpResult from)
     sender_.copy_everything(
         static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
   }
-  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
   acceptor_->open_connection(hello_.connection, inbox_);
   acceptor_->background_progress().add(this);
@@ -200,7 +201,7 @@ void TcpConnection::grow(std::size_t streams) {
   streams_.resize(streams);
   if (streams == 1) return;
   const bool first = !epoll_;
-  if (first) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (first) epoll_ = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) fail_errno(errno, "epoll_create1");
   // From now on the streams share the work, in pieces that are small enough not to hold the others up.
   const std::size_t chunk = settings_->chunk_of(streams);
@@ -217,14 +218,14 @@ void TcpConnection::watch(std::size_t index) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = index;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
+  if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
     fail_errno(errno, "epoll_ctl");
 }
 
 void TcpConnection::look_for_events() noexcept {
   constexpr int kMost = 16;
   std::array<epoll_event, kMost> events;
-  int count = epoll_wait(epoll_.get(), events.data(), kMost, 0);
+  int count = kernel().epoll_wait(epoll_.get(), events.data(), kMost, 0);
   for (int i = 0; i < count; ++i) {
     Stream& stream = streams_[events[static_cast<std::size_t>(i)].data.u64];
     auto what = events[static_cast<std::size_t>(i)].events;

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -106,7 +107,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
-    if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);
+    if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
   }
   acceptor_->close_connection(hello_.connection);
 }
@@ -135,7 +136,7 @@ void TcpConnection::flush_out() noexcept {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
-    ::poll(waiting.data(), waiting.size(), 10);
+    kernel().poll(waiting.data(), waiting.size(), 10);
   }
 }
 

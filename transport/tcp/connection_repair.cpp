@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/accepting.h"
 #include "transport/tcp/connection.h"
 
@@ -81,7 +82,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   if (!stream.ended) {
     // The socket is reset, because a FIN would tell the peer that this process has gone.
     const ::linger hard{1, 0};
-    setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    kernel().setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
   }
   stream.socket.reset();
   if (!goodbye_) {
