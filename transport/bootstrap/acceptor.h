@@ -108,11 +108,13 @@ class Acceptor {
   /// When the process is out of descriptors, nothing is accepted until then, because a listening socket with
   /// a waiting connection stays readable and would keep the loop busy.
   TimePoint paused_until_{};
-  ClosingSockets closing_sockets_{local_->idle_timeout};
+  ClosingSockets closing_sockets_{local_->idle_timeout, *local_->clock};
   BackgroundProgress background_progress_{[this] {
-    progress();
-    return closing_sockets_.progress() || may_be_asked();
-  }};  // declared last, so that it ends first
+                                            progress();
+                                            return closing_sockets_.progress() || may_be_asked();
+                                          },
+                                          *local_->clock,
+                                          local_->background};  // declared last, so that it ends first
 };
 
 /// How long the acceptor waits for an honest peer that has said hello.

@@ -21,6 +21,7 @@ BackgroundProgress::~BackgroundProgress() {
 void BackgroundProgress::add(Progressable* one) {
   const std::lock_guard lock(mutex_);
   progressables_.push_back(one);
+  if (drive_ == Drive::kOwner) return;
   if (thread_.joinable()) {
     if (progressables_.size() == 1) changed_.notify_all();
     return;
@@ -50,27 +51,35 @@ void BackgroundProgress::remove(Progressable* one) {
   std::erase(progressables_, one);
 }
 
+std::optional<TimePoint> BackgroundProgress::round() {
+  const std::lock_guard lock(mutex_);
+  return round_locked();
+}
+
+std::optional<TimePoint> BackgroundProgress::round_locked() {
+  const bool woken = std::exchange(woken_, false);
+  const bool more = each_round_();
+  if (progressables_.empty() && !more) return std::nullopt;
+  const TimePoint now = clock_->now();
+  // wake() is for `each_round` alone: a thousand connections that close one after the other would have all
+  // that are left called each time.
+  if (!woken || now >= due_) {
+    Duration wait = more ? kSoon : kIdle;
+    for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
+    due_ = now + wait;
+  } else if (more) {
+    due_ = std::min(due_, now + kSoon);
+  }
+  return due_;
+}
+
 void BackgroundProgress::run() {
   std::unique_lock lock(mutex_);
-  TimePoint due{};
   while (!stop_) {
-    const bool woken = std::exchange(woken_, false);
-    const bool more = each_round_();
-    if (progressables_.empty() && !more) {
-      changed_.wait(lock);
-      continue;
-    }
-    const TimePoint now = Clock::steady().now();
-    // wake() is for `each_round_` alone: a thousand connections that close one after the other would have all
-    // that are left called each time.
-    if (!woken || now >= due) {
-      Duration wait = more ? kSoon : kIdle;
-      for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
-      due = now + wait;
-    } else if (more) {
-      due = std::min(due, now + kSoon);
-    }
-    changed_.wait_until(lock, due, [this] { return stop_ || woken_; });
+    if (const auto due = round_locked())
+      changed_.wait_for(lock, *due - clock_->now(), [this] { return stop_ || woken_; });
+    else
+      changed_.wait(lock, [this] { return stop_ || woken_ || !progressables_.empty(); });
   }
 }
 

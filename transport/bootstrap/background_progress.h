@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -33,9 +34,14 @@ class BackgroundProgress {
   static constexpr Duration kIdle = std::chrono::milliseconds(500);
   static constexpr Duration kSoon = std::chrono::milliseconds(50);
 
+  /// Who makes the rounds: a thread of this object's, or its owner by calls of round().
+  enum class Drive { kThread, kOwner };
+
   /// `each_round` is called at the beginning of each round; true where it wants another round even if nothing
   /// was added.
-  explicit BackgroundProgress(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
+  explicit BackgroundProgress(std::function<bool()> each_round, const Clock& clock = Clock::steady(),
+                              Drive drive = Drive::kThread)
+      : each_round_(std::move(each_round)), clock_(&clock), drive_(drive) {}
   ~BackgroundProgress();
   BackgroundProgress(const BackgroundProgress&) = delete;
   BackgroundProgress& operator=(const BackgroundProgress&) = delete;
@@ -46,11 +52,17 @@ class BackgroundProgress {
   void wake();
   /// Removes the object. When this returns it is called no more; it waits for a call that is under way.
   void remove(Progressable* one);
+  /// One round; returns when the next is due, or nothing where there is nothing to do until add() or wake().
+  std::optional<TimePoint> round();
 
  private:
+  std::optional<TimePoint> round_locked();
   void run();
 
   std::function<bool()> each_round_;
+  const Clock* clock_;
+  Drive drive_;
+  TimePoint due_{};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Progressable*> progressables_;

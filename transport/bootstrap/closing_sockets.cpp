@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <thread>
 #include <utility>
 
 #include "transport/bootstrap/socket.h"
@@ -19,7 +18,7 @@ namespace {
 // How many sockets are kept; each costs a descriptor.
 constexpr std::size_t kMost = 256;
 // An acknowledgement raises no event, so the sockets are checked at this short interval.
-constexpr auto kLookEvery = std::chrono::milliseconds(1);
+constexpr int kLookEveryMs = 1;
 
 bool would_block() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -39,7 +38,7 @@ ClosingSockets::~ClosingSockets() {
       return now - one.since >= kShortest && now - one.moved >= kQuiet;
     });
     if (leaving_.empty()) return;
-    std::this_thread::sleep_for(kLookEvery);
+    kernel().poll(nullptr, 0, kLookEveryMs);
   }
 }
 
@@ -81,7 +80,7 @@ void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_word
       if (leaving_.size() < kMost) continue;
     }
     progress();
-    std::this_thread::sleep_for(kLookEvery);
+    kernel().poll(nullptr, 0, kLookEveryMs);
   }
 }
 

@@ -12,7 +12,8 @@ void Inbox::put(AuthenticatedStream stream) {
   const std::lock_guard lock(mutex_);
   streams_.push_back(std::move(stream));
   waiting_.store(streams_.size(), std::memory_order_release);
-  if (event_) eventfd_write(event_.get(), 1);
+  const std::uint64_t one = 1;
+  if (event_) kernel().write(event_.get(), &one, sizeof one);
 }
 
 std::optional<AuthenticatedStream> Inbox::take() {
@@ -22,8 +23,8 @@ std::optional<AuthenticatedStream> Inbox::take() {
   streams_.pop_front();
   waiting_.store(streams_.size(), std::memory_order_release);
   if (streams_.empty() && event_) {
-    eventfd_t count = 0;
-    eventfd_read(event_.get(), &count);
+    std::uint64_t count = 0;
+    kernel().read(event_.get(), &count, sizeof count);
   }
   return first;
 }

@@ -166,6 +166,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   if (!given.meters) report::start(given.host.name, given.log);
   local->log = given.log;
   local->clock = given.clock;
+  if (!given.background_thread) local->background = bootstrap::BackgroundProgress::Drive::kOwner;
   state_->local = std::move(local);
 
   Endpoint& self = state_->self;
@@ -187,6 +188,10 @@ Router::~Router() = default;
 
 const RouterOptions& Router::options() const noexcept {
   return state_->options;
+}
+
+std::optional<TimePoint> Router::progress_in_background() {
+  return state_->acceptor ? state_->acceptor->background_progress().round() : std::nullopt;
 }
 
 std::unique_ptr<Listener> Router::listen() {

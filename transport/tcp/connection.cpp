@@ -134,7 +134,8 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   if (!receiver_.pending()) moved_ = true;
   if (receiver_.post(request)) {
     moved_ = true;
-    for (std::size_t i = 0; i < streams_.size(); ++i) count(i);
+    for (std::size_t i = 0; i < streams_.size(); ++i)
+      if (streams_[i].live) count(i);
     check_fault();
     // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
     // trigger another look at them.
