@@ -136,8 +136,7 @@ void Acceptor::take_new(std::size_t offer) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = next_key_;
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
-      fail_errno(errno, "epoll_ctl");
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) continue;
     HalfOpen half;
     half.socket = std::move(socket);
     half.offer = offer;
@@ -154,8 +153,7 @@ void Acceptor::resume_accepting() {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = offer;
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0)
-      fail_errno(errno, "epoll_ctl");
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0 && errno != EEXIST) paused_until_ = local_->clock->now() + kAcceptPause;
   }
 }
 

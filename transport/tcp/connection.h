@@ -200,6 +200,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void say_goodbye(const FrameHeader& header) noexcept;
   void flush_out() noexcept;
   void leave() noexcept;
+  std::vector<std::byte> last_words_on(std::size_t index) const;
 
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;

@@ -141,21 +141,37 @@ void TcpConnection::flush_out() noexcept {
 }
 
 void TcpConnection::leave() noexcept {
-  HeaderBytes goodbye;
-  encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
+  if (announce_due_) announce();
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
-    std::span<const std::byte> last_words;
+    std::vector<std::byte> last_words = last_words_on(i);
     if (stream.tls) {
-      if (!sender_.mid_frame(i)) stream.tls->close(goodbye);
-      last_words = stream.tls->unwritten();
-    } else if (!sender_.mid_frame(i)) {
-      last_words = goodbye;
+      if (!last_words.empty()) stream.tls->close(last_words);
+      const auto sealed = stream.tls->unwritten();
+      last_words.assign(sealed.begin(), sealed.end());
     }
     closing.add(std::move(stream.socket), last_words);
   }
+}
+
+/// The peer's sends may wait for an acknowledgement that had no room yet, so that it goes before the goodbye.
+std::vector<std::byte> TcpConnection::last_words_on(std::size_t index) const {
+  if (sender_.mid_chunk(index)) return {};  // what follows would be taken for the chunk's rest
+  std::vector<std::byte> words = sender_.last_words(index);
+  FrameHeader ack;
+  ack.type = FrameType::kAck;
+  ack.ack = receiver_.count(index);
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.reason = GoodbyeReason::kClosed;
+  for (const FrameHeader& header : {ack, goodbye}) {
+    HeaderBytes bytes;
+    encode(header, bytes);
+    words.insert(words.end(), bytes.begin(), bytes.end());
+  }
+  return words;
 }
 
 }  // namespace tombolo::transport::tcp
