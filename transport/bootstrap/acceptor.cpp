@@ -14,17 +14,16 @@
 namespace tombolo::transport::bootstrap {
 namespace {
 
-using std::chrono::seconds;
-
-// How long a peer may take until its hello is complete. After that it has as long as its hello says, up to
-// kMostPatience.
-constexpr Duration kHelloTime = seconds(10);
-constexpr Duration kMostPatience = seconds(600);
-// Each unfinished handshake costs a descriptor. When there are more than this, the oldest is dropped, those
-// without a hello before those with one. An honest peer tries again.
-constexpr std::size_t kMostHalfOpen = 256;
 // How long accepting pauses when the process is out of descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+
+/// Lets the last answer arrive: closing with unread bytes would reset the stream and might overtake it.
+void end_writing(int socket) {
+  kernel().shutdown(socket, SHUT_WR);
+  std::array<std::byte, 4096> rest;
+  while (kernel().recv(socket, rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
+  }
+}
 
 }  // namespace
 
@@ -78,15 +77,18 @@ std::uint32_t Acceptor::open_listener(const std::shared_ptr<Inbox>& inbox) {
   return next_listener_++;
 }
 
-void Acceptor::open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox) {
+void Acceptor::open_connection(const Nonce& connection, End end, const std::shared_ptr<Inbox>& inbox) {
   const std::lock_guard lock(mutex_);
-  connections_[connection] = inbox;
+  connections_[{connection, end}] = {inbox, TimePoint::max()};
 }
 
-void Acceptor::close_connection(const Nonce& connection) noexcept {
+void Acceptor::close_connection(const Nonce& connection, End end) noexcept {
   const std::lock_guard lock(mutex_);
-  connections_.erase(connection);
-  asked_until_ = local_->clock->now() + local_->idle_timeout;
+  const TimePoint now = local_->clock->now();
+  std::erase_if(connections_, [&](const auto& entry) { return entry.second.forget_at <= now; });
+  asked_until_ = now + local_->idle_timeout;
+  if (auto found = connections_.find({connection, end}); found != connections_.end())
+    found->second = {{}, asked_until_};
 }
 
 bool Acceptor::may_be_asked() {
@@ -153,7 +155,9 @@ void Acceptor::resume_accepting() {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = offer;
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0 && errno != EEXIST) paused_until_ = local_->clock->now() + kAcceptPause;
+    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0 &&
+        errno != EEXIST)
+      paused_until_ = local_->clock->now() + kAcceptPause;
   }
 }
 
@@ -180,15 +184,11 @@ std::vector<std::byte> Acceptor::HalfOpen::binding() const {
 
 /// Tells the peer why, and drops it.
 bool Acceptor::refuse(HalfOpen& half, HandshakeStatus status, std::string_view why) {
-  Reply reply;
-  reply.status = status;
-  half.writer.set(reply.encode());
+  Challenge challenge;
+  challenge.status = status;
+  half.writer.set(challenge.encode());
   half.writer.write(half.io());
-  // Closing with unread bytes would reset the stream and might overtake the reply.
-  kernel().shutdown(half.socket.get(), SHUT_WR);
-  std::array<std::byte, 4096> rest;
-  while (kernel().recv(half.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
-  }
+  end_writing(half.socket.get());
   return drop(half, why);
 }
 
@@ -241,13 +241,12 @@ bool Acceptor::advance_hello(HalfOpen& half) {
   if (Step step = half.reader.read(io, Preamble::kBytes); step != Step::kDone) return ended(step);
   auto preamble = Preamble::decode(half.reader.bytes().first<Preamble::kBytes>());
   if (!preamble) return drop(half, "what it sent is no Tombolo handshake");
-  Reply reply;
-  reply.host = endpoint_.host;
-  reply.nic = endpoint_.offers[half.offer].nic;
-  if (preamble->version != kProtocolVersion || preamble->size != Hello::kBytes) {
-    return refuse(
-        half, HandshakeStatus::kOtherVersion,
-        fmt::format("it speaks protocol version {}, this build {}", preamble->version, kProtocolVersion));
+  if (preamble->version != kProtocolVersion) {
+    return refuse(half, HandshakeStatus::kOtherVersion, other_version("it", preamble->version));
+  }
+  if (preamble->size != Hello::kBytes) {
+    return refuse(half, HandshakeStatus::kRefused,
+                  fmt::format("its hello has {} bytes, not {}", preamble->size, Hello::kBytes));
   }
   if (Step step = half.reader.read(io, Hello::kBytes); step != Step::kDone) return ended(step);
   half.hello_bytes.assign(half.reader.bytes().begin(), half.reader.bytes().end());
@@ -272,11 +271,11 @@ bool Acceptor::advance_hello(HalfOpen& half) {
         half, HandshakeStatus::kNoCarrier,
         fmt::format("it asks for {}, which this process cannot use", carrier_name(half.hello.carrier)));
   }
-  random_bytes(reply.nonce);
-  reply.mac = reply_mac(local_->secret, half.hello_bytes, reply.encode(), half.binding());
-  half.reply_bytes = reply.encode();
-  half.writer.set(half.reply_bytes);
-  half.state = HalfOpen::State::kReply;
+  Challenge challenge;
+  random_bytes(challenge.nonce);
+  half.challenge_bytes = challenge.encode();
+  half.writer.set(half.challenge_bytes);
+  half.state = HalfOpen::State::kChallenge;
   return true;
 }
 
@@ -290,12 +289,12 @@ bool Acceptor::advance(HalfOpen& half) {
     if (!advance_hello(half)) return false;
     if (half.state == HalfOpen::State::kHello) return true;
   }
-  if (half.state == HalfOpen::State::kReply) {
-    // A fresh socket's buffer takes the reply whole; anything else is no honest peer.
-    if (half.writer.write(io) != Step::kDone) return drop(half, "it did not take the reply");
-    half.state = HalfOpen::State::kFinish;
+  if (half.state == HalfOpen::State::kChallenge) {
+    // A fresh socket's buffer takes the challenge whole; anything else is no honest peer.
+    if (half.writer.write(io) != Step::kDone) return drop(half, "it did not take the challenge");
+    half.state = HalfOpen::State::kProof;
   }
-  switch (half.reader.read(io, Finish::kBytes)) {
+  switch (half.reader.read(io, Proof::kBytes)) {
     case Step::kAgain:
       return true;
     case Step::kEnded:
@@ -305,52 +304,69 @@ bool Acceptor::advance(HalfOpen& half) {
     case Step::kDone:
       break;
   }
-  Finish finish = Finish::decode(half.reader.bytes());
-  if (finish.status != HandshakeStatus::kOk) {
-    return drop(half, fmt::format("{} says that this end holds another secret; {}",
-                                  half.hello.host.empty() ? "it" : half.hello.host, local_->secret_hint));
-  }
-  if (!equal(finish.mac, finish_mac(local_->secret, half.hello_bytes, half.reply_bytes, half.binding()))) {
-    return drop(half, fmt::format("it holds another secret; {}", local_->secret_hint));
-  }
-  trust(half);
+  if (check_proof(half)) trust(half);
   return false;
 }
 
-std::shared_ptr<Inbox> Acceptor::inbox_for(const Hello& hello) {
-  if (hello.purpose == Purpose::kJoin) {
-    auto found = listeners_.find(hello.listener);
-    return found == listeners_.end() ? nullptr : found->second.lock();
+bool Acceptor::check_proof(HalfOpen& half) {
+  const Proof proof = Proof::decode(half.reader.bytes());
+  if (equal(proof.mac, proof_mac(local_->secret, half.hello_bytes, half.challenge_bytes, half.binding()))) {
+    return true;
   }
-  auto found = connections_.find(hello.connection);
-  return found == connections_.end() ? nullptr : found->second.lock();
+  // Without a MAC: whatever depends on the secret would let a stranger test its guesses.
+  Reply reply;
+  reply.status = HandshakeStatus::kOtherSecret;
+  half.writer.set(reply.encode());
+  half.writer.write(half.io());
+  end_writing(half.socket.get());
+  return drop(half, fmt::format("it holds another secret; {}", local_->secret_hint));
 }
 
-bool Acceptor::give_verdict(HalfOpen& half, HandshakeStatus verdict) {
-  static_assert(sizeof verdict == kVerdictBytes);
-  half.writer.set({static_cast<std::byte>(verdict)});
-  // The buffer is empty: the peer has read the reply, or it could not have finished.
+std::shared_ptr<Inbox> Acceptor::inbox_for(const Hello& hello) {
+  const End end = hello.purpose == Purpose::kAsk ? End::kConnecting : End::kAccepting;
+  auto connection = connections_.find({hello.connection, end});
+  if (connection != connections_.end()) return connection->second.inbox.lock();
+  // Only the first stream of a connection comes to its listener: the backend opens the connection then.
+  if (hello.purpose != Purpose::kJoin) return nullptr;
+  auto listener = listeners_.find(hello.listener);
+  return listener == listeners_.end() ? nullptr : listener->second.lock();
+}
+
+bool Acceptor::give_reply(HalfOpen& half, HandshakeStatus status) {
+  Reply reply;
+  reply.status = status;
+  reply.host = endpoint_.host;
+  reply.nic = endpoint_.offers[half.offer].nic;
+  reply.mac =
+      reply_mac(local_->secret, half.hello_bytes, half.challenge_bytes, reply.encode(), half.binding());
+  half.writer.set(reply.encode());
+  // The buffer is empty: the peer has read the challenge, or it could not have proved anything.
   if (half.writer.write(half.io()) == Step::kDone) return true;
   return drop(half, fmt::format("send: {}", errno_text(half.writer.error())));
 }
 
 void Acceptor::trust(HalfOpen& half) {
   kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
+  if (half.hello.process != endpoint_.process) {
+    give_reply(half, HandshakeStatus::kOtherProcess);
+    drop(half, "it means another process, whose address this one has now or whose streams were led here");
+    return;
+  }
   auto inbox = inbox_for(half.hello);
   if (!inbox) {
     local_->log.info("{} asked for a {} that is gone", half.peer,
                      half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
-    give_verdict(half, HandshakeStatus::kGone);
+    give_reply(half, HandshakeStatus::kGone);
     return;
   }
   if (half.hello.purpose == Purpose::kAsk) {
-    give_verdict(half, HandshakeStatus::kOk);
+    give_reply(half, HandshakeStatus::kOk);
     return;
   }
   set_stream_options(half.socket.get(), local_->idle_timeout);
   local_->backend_of(half.hello.carrier)
       ->prepare_stream(half.socket.get(), endpoint_.offers[half.offer].nic, half.hello.streams);
-  if (give_verdict(half, HandshakeStatus::kOk)) {
+  if (give_reply(half, HandshakeStatus::kOk)) {
     inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
                 std::move(half.tls)});
   }

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "transport/bootstrap/background_progress.h"
@@ -22,6 +23,14 @@
 #include "transport/endpoint.h"
 
 namespace tombolo::transport::bootstrap {
+
+/// How long a peer may take until its hello is complete. After that it has as long as its hello says, up to
+/// kMostPatience.
+inline constexpr Duration kHelloTime = std::chrono::seconds(10);
+inline constexpr Duration kMostPatience = std::chrono::seconds(600);
+/// Each unfinished handshake costs a descriptor. When there are more than this, the oldest is dropped, those
+/// without a hello before those with one. An honest peer tries again.
+inline constexpr std::size_t kMostHalfOpen = 256;
 
 /// One per router, shared with its listeners and connections, which keep it alive because a connection whose
 /// streams broke is found again through it. Every listener and connection that waits for a stream calls
@@ -40,12 +49,15 @@ class Acceptor {
   /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner
   /// holds it.
   std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
-  /// Streams that rejoin that connection go to `inbox`, as long as another owner holds it.
-  void open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox);
+  /// Which end of a connection is this one: both may be in one process.
+  enum class End { kConnecting, kAccepting };
+  /// Streams that join or rejoin that connection go to `inbox` from now on, until close_connection() or until
+  /// no other owner holds it.
+  void open_connection(const Nonce& connection, End end, const std::shared_ptr<Inbox>& inbox);
   /// A peer may miss the goodbye where a frame was cut short, and then asks whether the connection still
   /// exists. For the idle timeout after this call the background thread answers such questions, once it is
-  /// woken.
-  void close_connection(const Nonce& connection) noexcept;
+  /// woken. For as long, a stream that joins the connection late is refused and does not begin another.
+  void close_connection(const Nonce& connection, End end) noexcept;
 
   /// Moves connections whose owners make no calls.
   BackgroundProgress& background_progress() noexcept { return background_progress_; }
@@ -60,7 +72,7 @@ class Acceptor {
  private:
   /// A stream whose handshake has not ended.
   struct HalfOpen {
-    enum class State { kFirst, kSecuring, kHello, kReply, kFinish };
+    enum class State { kFirst, kSecuring, kHello, kChallenge, kProof };
     Descriptor socket;
     std::unique_ptr<TlsStream> tls;
     std::size_t offer = 0;  // the NIC it came in on
@@ -69,7 +81,7 @@ class Acceptor {
     State state = State::kFirst;
     MessageReader reader;
     MessageWriter writer;
-    std::vector<std::byte> hello_bytes, reply_bytes;
+    std::vector<std::byte> hello_bytes, challenge_bytes;
     Hello hello;
     StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
     /// The value that only the two ends of its TLS session know; empty without TLS.
@@ -87,9 +99,10 @@ class Acceptor {
   bool refuse(HalfOpen& half, HandshakeStatus status, std::string_view why);
   bool refuse_tls(HalfOpen& half);
   bool drop(const HalfOpen& half, std::string_view why);
+  bool check_proof(HalfOpen& half);
   void trust(HalfOpen& half);
   std::shared_ptr<Inbox> inbox_for(const Hello& hello);
-  bool give_verdict(HalfOpen& half, HandshakeStatus verdict);
+  bool give_reply(HalfOpen& half, HandshakeStatus status);
   bool may_be_asked();
 
   std::shared_ptr<const Local> local_;
@@ -102,7 +115,11 @@ class Acceptor {
   std::uint64_t next_key_;
   std::uint32_t next_listener_ = 1;
   std::map<std::uint32_t, std::weak_ptr<Inbox>> listeners_;
-  std::map<Nonce, std::weak_ptr<Inbox>> connections_;
+  struct Known {
+    std::weak_ptr<Inbox> inbox;
+    TimePoint forget_at = TimePoint::max();  // set once it is closed
+  };
+  std::map<std::pair<Nonce, End>, Known> connections_;
   TimePoint asked_until_{};  // peers of closed connections may ask until then
   int accept_error_ = 0;     // the last one that was logged
   /// When the process is out of descriptors, nothing is accepted until then, because a listening socket with

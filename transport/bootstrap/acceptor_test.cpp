@@ -85,11 +85,31 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
   Hello hello;
   random_bytes(hello.connection);
   hello.purpose = Purpose::kAsk;
-  acceptor_.open_connection(hello.connection, inbox);
+  acceptor_.open_connection(hello.connection, Acceptor::End::kConnecting, inbox);
   EXPECT_EQ(dial(hello), "");
   EXPECT_TRUE(inbox->empty()) << "a question is no stream of the connection";
-  acceptor_.close_connection(hello.connection);
+  acceptor_.close_connection(hello.connection, Acceptor::End::kConnecting);
   EXPECT_EQ(dial(hello), "connect to itself: the peer no longer has this connection");
+}
+
+TEST_F(Accepting, AStreamThatJoinsAgainGoesToItsConnectionOrNowhere) {
+  const auto listener = std::make_shared<Inbox>(), connection = std::make_shared<Inbox>();
+  Hello hello;
+  random_bytes(hello.connection);
+  hello.listener = acceptor_.open_listener(listener);
+  acceptor_.open_connection(hello.connection, Acceptor::End::kAccepting, connection);
+  // The other end of a connection may be in this process too; no stream is for it.
+  const auto other_end = std::make_shared<Inbox>();
+  acceptor_.open_connection(hello.connection, Acceptor::End::kConnecting, other_end);
+  hello.epoch = 1;
+  EXPECT_EQ(dial(hello), "");
+  EXPECT_TRUE(listener->empty());
+  EXPECT_TRUE(other_end->empty());
+  EXPECT_FALSE(connection->empty());
+  acceptor_.close_connection(hello.connection, Acceptor::End::kAccepting);
+  hello.epoch = 2;
+  EXPECT_EQ(dial(hello), "connect to itself: the peer's listener is gone");
+  EXPECT_TRUE(listener->empty()) << "it would begin the connection once more";
 }
 
 TEST_F(Accepting, ACarrierThatThisProcessCannotUseIsRefused) {

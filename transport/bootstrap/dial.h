@@ -35,9 +35,9 @@ class Dial {
     kConnected,
     kSecuring,
     kHello,
+    kChallenge,
+    kProof,
     kReply,
-    kFinish,
-    kVerdict,
     kReady
   };
   /// Moves as far as it can without blocking; before greet() it gets no further than kConnected. Throws for
@@ -77,10 +77,12 @@ class Dial {
   void begin_handshake();
   bool secure();
   void send_hello();
+  void receive_challenge();
+  void check_challenge();
+  void send_proof();
   void receive_reply();
-  void send_finish();
-  void receive_verdict();
   void check_reply();
+  std::vector<std::byte> binding() const;
   void differ(std::string why, Cause cause = Cause::kRemote);
   void retry(std::string why);
   [[noreturn]] void give_up(Cause cause, std::string_view why) const;
@@ -98,7 +100,7 @@ class Dial {
   bool refused_ = false, turned_away_ = false;
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
-  std::vector<std::byte> hello_;
+  std::vector<std::byte> hello_, challenge_;
   MessageReader reader_;
   MessageWriter writer_;
   Reply reply_;

@@ -19,6 +19,7 @@ namespace tombolo::transport::bootstrap {
 struct Local {
   std::string host;
   std::uint32_t cluster = 0;  ///< Endpoint::cluster_id
+  std::uint64_t process = 0;  ///< Endpoint::process
   Secret secret;
   std::string secret_hint;  ///< what to do where the two ends' secrets differ
   std::vector<std::shared_ptr<Backend>> backends;

@@ -36,6 +36,7 @@ Hello hello_of(const Way& way) {
   hello.emulated = way.route.emulated;
   hello.carrier = way.carrier;
   hello.listener = way.listener;
+  hello.process = way.process;
   return hello;
 }
 

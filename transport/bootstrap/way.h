@@ -24,6 +24,7 @@ struct Way {
   /// Pairs of NICs (this end's, the peer's), disjoint, the chosen one first: TCP streams, or queue pairs, are
   /// spread over all.
   std::vector<std::pair<Offer, Offer>> nic_pairs = {};
+  std::uint64_t process = 0;  ///< the peer's Endpoint::process
 };
 
 /// The target of a stream between two of the way's NICs.

@@ -152,6 +152,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   const RouterOptions& given = state_->options;
   auto local = std::make_shared<bootstrap::Local>();
   local->host = given.host.name;
+  random_bytes(std::as_writable_bytes(std::span(&local->process, 1)));
   local->secret = given.secret;
   local->secret_hint = given.secret_hint;
   local->cluster = fabric_hash(given.host.cluster);
@@ -181,7 +182,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
-  random_bytes(std::as_writable_bytes(std::span(&self.process, 1)));
+  self.process = state_->local->process;
 }
 
 Router::~Router() = default;
@@ -225,7 +226,8 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
                        peer.listener,
                        local.wants_tls(choice.carrier, cluster),
                        choice.carrier,
-                       {}};
+                       {},
+                       peer.process};
     if (choice.carrier != Carrier::kShm) {
       way.nic_pairs.emplace_back(mine[choice.local], peer.offers[choice.peer]);
       for (const auto& [here, there] : choice.more)

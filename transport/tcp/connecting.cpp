@@ -54,8 +54,9 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
   for (const auto& target : targets_) made.bytes_per_second += target->bytes_per_second;
   for (bootstrap::Dial& stream : dialed) {
     Descriptor socket = stream.take_socket();
+    const std::uint32_t epoch = stream.epoch();
     made.streams.push_back({std::move(socket), targets_[0]->nic, stream.reply().nic,
-                            settings_->limit_of(targets_[0]->nic), targets_[0], stream.take_tls()});
+                            settings_->limit_of(targets_[0]->nic), targets_[0], stream.take_tls(), epoch});
   }
   // Further streams: those that the path needs besides, and as many over each other pair of NICs. The
   // connection works without them.

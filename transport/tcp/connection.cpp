@@ -48,7 +48,7 @@ TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
       local_(acceptor_->local()),
-      inbox_(std::make_shared<bootstrap::Inbox>()),
+      inbox_(from.inbox ? std::move(from.inbox) : std::make_shared<bootstrap::Inbox>()),
       connecting_(from.connecting),
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
@@ -71,8 +71,15 @@ TcpConnection::TcpConnection(SetUpResult from)
       stream.home = stream.at = stream.next = home_of(given.target);
     stream.live = true;
     stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
-    sender_.join(i, stream.io(), 0);
-    receiver_.join(i, stream.io(), 0);
+    // Nothing was received in the epochs that this end did not begin.
+    if (given.epoch != 0) {
+      note_epochs(stream, 0, given.epoch - 1, 0);
+      announce_soon();
+    }
+    stream.epoch = given.epoch;
+    stream.next_epoch = given.epoch + 1;
+    sender_.join(i, stream.io(), given.epoch);
+    receiver_.join(i, stream.io(), given.epoch);
     watch(i);
   }
   live_ = streams_.size();
@@ -92,7 +99,7 @@ TcpConnection::TcpConnection(SetUpResult from)
   }
   timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
-  acceptor_->open_connection(hello_.connection, inbox_);
+  acceptor_->open_connection(hello_.connection, end(), inbox_);
   acceptor_->background_progress().add(this);
 }
 
@@ -101,7 +108,7 @@ TcpConnection::~TcpConnection() {
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, end());
   if (!error_) leave();
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();

@@ -36,6 +36,7 @@ struct ConnectedStream {
   /// ask whether the peer is still there. May be null.
   std::shared_ptr<const bootstrap::Target> target;
   std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
+  std::uint32_t epoch = 0;                         ///< above 0 where the peer had to join again
 };
 
 /// The result of a connection's set-up: what the connection takes over.
@@ -50,6 +51,8 @@ struct SetUpResult {
   /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
   std::vector<ConnectedStream> streams;
+  /// Accepting end: where further streams arrive, open in the acceptor already. Connecting end: null.
+  std::shared_ptr<bootstrap::Inbox> inbox = {};
 };
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
@@ -163,7 +166,11 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void lose(std::size_t index, int error_number) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  static void note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
+  bootstrap::Acceptor::End end() const noexcept {
+    return connecting_ ? bootstrap::Acceptor::End::kConnecting : bootstrap::Acceptor::End::kAccepting;
+  }
+  static void note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
+                          std::uint32_t count) noexcept;
   void take_epoch_summaries() noexcept;
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }

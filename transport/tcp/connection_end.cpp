@@ -109,7 +109,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     stream.dial.reset();
     if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, end());
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
