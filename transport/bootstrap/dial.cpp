@@ -30,7 +30,7 @@ void Dial::retry(std::string why) {
   // The peer may have accepted this stream: the next one needs a higher epoch.
   if (state_ == State::kProof || state_ == State::kReply) ++greeting_.epoch;
   tls_.reset();
-  answered_in_plain_ = false;
+  answer_ = Answer::kNone;
   socket_ = Descriptor();
   state_ = State::kWaiting;
   again_ = local_->clock->now() + kRetryAfter;
@@ -61,10 +61,12 @@ void Dial::differ(std::string why, Cause cause) {
 bool Dial::secure() {
   // A peer that uses no TLS answers in plain.
   std::byte first{};
-  if (kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
-      first != kTlsHandshakeByte && first != kTlsAlertByte) {
+  if (answer_ == Answer::kNone &&
+      kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
+    answer_ = first == kTlsHandshakeByte || first == kTlsAlertByte ? Answer::kTls : Answer::kPlain;
+  }
+  if (answer_ == Answer::kPlain) {
     tls_.reset();
-    answered_in_plain_ = true;
     state_ = State::kChallenge;
     return false;
   }
@@ -107,7 +109,7 @@ void Dial::check_challenge() {
                     name_of(local_->tls_use())));
   }
   // A plain answer is not authenticated here, so nothing else in it is believed.
-  if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
+  if (answer_ == Answer::kPlain) return retry("what was begun with TLS was answered in plain");
   switch (status) {
     case HandshakeStatus::kOk:
       break;
@@ -264,8 +266,11 @@ void Dial::check_reply() {
       state_ = State::kReady;
       return;
     case HandshakeStatus::kGone:
-      give_up(Cause::kRemote, greeting_.purpose == Purpose::kJoin ? "the peer's listener is gone"
-                                                                  : "the peer no longer has this connection");
+      if (greeting_.purpose != Purpose::kJoin)
+        give_up(Cause::kRemote, "the peer no longer has this connection");
+      give_up(Cause::kRemote, greeting_.epoch == 0
+                                  ? "the peer's listener is gone"
+                                  : "the peer's listener is gone, or has closed the connection already");
     case HandshakeStatus::kOtherProcess:
       return differ(
           "another process of this job answers there, not the one that is meant (did that one end, or does "

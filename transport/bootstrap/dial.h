@@ -92,7 +92,9 @@ class Dial {
   Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
   Descriptor socket_;
   std::unique_ptr<TlsStream> tls_;
-  bool answered_in_plain_ = false;  // the peer answered without TLS though this end began with it
+  /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
+  enum class Answer { kNone, kPlain, kTls };
+  Answer answer_ = Answer::kNone;
   State state_ = State::kWaiting;
   TimePoint again_{};  // kWaiting: when to (re)try
   TimePoint since_{};  // when this attempt began

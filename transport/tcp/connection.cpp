@@ -48,7 +48,7 @@ TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
       local_(acceptor_->local()),
-      inbox_(from.inbox ? std::move(from.inbox) : std::make_shared<bootstrap::Inbox>()),
+      inbox_(std::move(from.inbox)),
       connecting_(from.connecting),
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
@@ -99,7 +99,6 @@ TcpConnection::TcpConnection(SetUpResult from)
   }
   timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
-  acceptor_->open_connection(hello_.connection, end(), inbox_);
   acceptor_->background_progress().add(this);
 }
 

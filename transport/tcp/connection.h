@@ -51,7 +51,7 @@ struct SetUpResult {
   /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
   std::vector<ConnectedStream> streams;
-  /// Accepting end: where further streams arrive, open in the acceptor already. Connecting end: null.
+  /// Where further streams arrive; open in the acceptor already.
   std::shared_ptr<bootstrap::Inbox> inbox = {};
 };
 
