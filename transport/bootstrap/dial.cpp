@@ -13,6 +13,7 @@ namespace {
 
 // The pause between two attempts: the peer may just be starting.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
+constexpr Duration kAnswerWithin = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -135,7 +136,16 @@ Dial::State Dial::poll() {
   if (state_ == State::kChallenge) receive_challenge();
   if (state_ == State::kProof) send_proof();
   if (state_ == State::kReply) receive_reply();
+  const bool answering = state_ > State::kConnected && state_ < State::kReady;
+  if (answering && local_->clock->now() - greeted_ > patience()) {
+    ++unanswered_;
+    retry("no answer in the handshake");
+  }
   return state_;
+}
+
+Duration Dial::patience() const noexcept {
+  return kAnswerWithin * (1U << std::min(unanswered_, 5U));
 }
 
 void Dial::begin_attempt() {
@@ -175,6 +185,7 @@ void Dial::end_connecting() {
 void Dial::begin_handshake() {
   if (streams_ == 0) return;
   const int socket = socket_.get();
+  greeted_ = local_->clock->now();
   random_bytes(greeting_.nonce);
   greeting_.patience_ms = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
@@ -300,7 +311,8 @@ Duration Dial::append_wait_handles(std::vector<pollfd>& handles, TimePoint now) 
     case State::kReady:
       break;
   }
-  return Duration::max();
+  const bool answering = state_ > State::kConnected && state_ < State::kReady;
+  return answering ? greeted_ + patience() - now : Duration::max();
 }
 
 }  // namespace tombolo::transport::bootstrap

@@ -81,6 +81,9 @@ class Dial {
   void check_challenge();
   void send_proof();
   void receive_reply();
+  /// How long the peer may take for the handshake, TLS included. Its end may be gone without this kernel
+  /// being told, and an attempt that is given up too early costs another only, so it doubles each time.
+  Duration patience() const noexcept;
   void check_reply();
   std::vector<std::byte> binding() const;
   void differ(std::string why, Cause cause = Cause::kRemote);
@@ -99,6 +102,8 @@ class Dial {
   TimePoint again_{};  // kWaiting: when to (re)try
   TimePoint since_{};  // when this attempt began
   Duration longest_attempt_ = Duration::max();
+  TimePoint greeted_{};      // when this attempt's handshake began
+  unsigned unanswered_ = 0;  // attempts whose handshake the peer left unanswered
   bool refused_ = false, turned_away_ = false;
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
