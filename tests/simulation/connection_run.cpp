@@ -158,7 +158,7 @@ class Run {
         // The peer's owner may still have to take what this one has sent.
         while (plan_.wait_before_close && end.error.empty() && !ends_[1 - host].finished && !dead(host)) {
           if (!end.connection->progress()) wait(*end.connection, milliseconds(50));
-          check_error(end);
+          if (end.connection->error() != nullptr) break;
           world_.yield();
         }
       }
@@ -229,9 +229,10 @@ class Run {
       take(host, end.posted[i], outcome, bytes);
       end.posted.erase(end.posted.begin() + static_cast<std::ptrdiff_t>(i));
     }
+    // A peer that closes afterwards is no failure of this end's.
+    if (all_done(end)) return false;
     check_error(end);
-    const bool all = end.done_sends == end.to_send.size() && end.done_receives == end.to_receive;
-    if (end.posted.empty() && (all || !end.error.empty())) return false;
+    if (end.posted.empty() && !end.error.empty()) return false;
     if (!moved && end.error.empty() && !connection.progress())
       wait(connection, seconds(1));
     else
@@ -239,6 +240,9 @@ class Run {
     return true;
   }
 
+  static bool all_done(const End& end) {
+    return end.done_sends == end.to_send.size() && end.done_receives == end.to_receive;
+  }
   static std::pair<std::size_t, std::size_t> posted_now(const End& end) {
     const auto sends = static_cast<std::size_t>(std::ranges::count(end.posted, true, &Posted::send));
     return {sends, end.posted.size() - sends};
@@ -311,7 +315,7 @@ class Run {
   void close(unsigned host) {
     End& end = ends_[host];
     if (end.connection) {
-      check_error(end);
+      if (!all_done(end)) check_error(end);
       const Statistics statistics = end.connection->statistics();
       verdict_.breaks += statistics.breaks;
       verdict_.rejoins += statistics.rejoins;

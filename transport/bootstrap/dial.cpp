@@ -30,7 +30,7 @@ void Dial::retry(std::string why) {
   // The peer may have accepted this stream: the next one needs a higher epoch.
   if (state_ == State::kFinish || state_ == State::kVerdict) ++greeting_.epoch;
   tls_.reset();
-  answered_in_plain_ = false;
+  answer_ = Answer::kNone;
   socket_ = Descriptor();
   state_ = State::kWaiting;
   again_ = local_->clock->now() + kRetryAfter;
@@ -57,14 +57,17 @@ void Dial::differ(std::string why, Cause cause) {
 
 /// True once the stream is encrypted.
 bool Dial::secure() {
-  // A peer that uses no TLS answers in plain.
+  // A peer that uses no TLS answers in plain, which its first byte shows. Later bytes may be of the middle of
+  // a record.
   std::byte first{};
-  if (kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
-      first != kTlsHandshakeByte && first != kTlsAlertByte) {
-    tls_.reset();
-    answered_in_plain_ = true;
-    state_ = State::kReply;
-    return false;
+  if (answer_ == Answer::kNone &&
+      kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
+    answer_ = first == kTlsHandshakeByte || first == kTlsAlertByte ? Answer::kTls : Answer::kPlain;
+    if (answer_ == Answer::kPlain) {
+      tls_.reset();
+      state_ = State::kReply;
+      return false;
+    }
   }
   switch (tls_->handshake()) {
     case Step::kAgain:
@@ -105,7 +108,7 @@ void Dial::check_reply() {
                     name_of(local_->tls_use())));
   }
   // A plain answer is not authenticated here, so nothing else in it is believed.
-  if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
+  if (answer_ == Answer::kPlain) return retry("what was begun with TLS was answered in plain");
   switch (reply_.status) {
     case HandshakeStatus::kOk:
       break;

@@ -90,7 +90,9 @@ class Dial {
   Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
   Descriptor socket_;
   std::unique_ptr<TlsStream> tls_;
-  bool answered_in_plain_ = false;  // the peer answered without TLS though this end began with it
+  /// How the peer answered what this end began with TLS.
+  enum class Answer { kNone, kTls, kPlain };
+  Answer answer_ = Answer::kNone;
   State state_ = State::kWaiting;
   TimePoint again_{};  // kWaiting: when to (re)try
   TimePoint since_{};  // when this attempt began
