@@ -10,6 +10,10 @@
 namespace tombolo::transport::bootstrap {
 
 BackgroundProgress::~BackgroundProgress() {
+  if (generation_ != fork_generation()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

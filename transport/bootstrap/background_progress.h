@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -62,6 +63,7 @@ class BackgroundProgress {
   std::function<bool()> each_round_;
   const Clock* clock_;
   Drive drive_;
+  unsigned generation_ = fork_generation();  // a forked child has no such thread
   TimePoint due_{};
   std::mutex mutex_;
   std::condition_variable changed_;

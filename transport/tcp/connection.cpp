@@ -97,6 +97,8 @@ TcpConnection::TcpConnection(SetUpResult from)
 }
 
 TcpConnection::~TcpConnection() {
+  // A forked child's copy has nothing to say, and a thread that is not there may hold the locks.
+  if (generation_ != fork_generation()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);

@@ -202,6 +202,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void leave() noexcept;
   std::vector<std::byte> last_words_on(std::size_t index) const;
 
+  unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
   std::shared_ptr<const bootstrap::Local> local_;  // the acceptor's
