@@ -1,4 +1,4 @@
-#include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/half_open_streams.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -6,9 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
+#include <utility>
 
+#include "base/error.h"
 #include "base/units.h"
+#include "transport/backend.h"
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/bootstrap/tls.h"
 #include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
@@ -20,9 +26,6 @@ using std::chrono::seconds;
 // kMostPatience.
 constexpr Duration kHelloTime = seconds(10);
 constexpr Duration kMostPatience = seconds(600);
-// Each unfinished handshake costs a descriptor. When there are more than this, the oldest is dropped, those
-// without a hello before those with one. An honest peer tries again.
-constexpr std::size_t kMostHalfOpen = 256;
 // How long accepting pauses when the process is out of descriptors.
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 
@@ -32,135 +35,111 @@ Duration patience_of(const Hello& hello) {
   return std::min<Duration>(std::chrono::milliseconds(hello.patience_ms), kMostPatience);
 }
 
-Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
-  const Hello& hello = stream.hello;
-  Route route;
-  route.transport = carrier_name(hello.carrier);
-  route.kind = hello.kind;
-  route.emulated = hello.emulated;
-  route.local_nic = acceptor.endpoint().offers[stream.offer].nic;
-  route.peer_nic = hello.nic;
-  route.peer_host = hello.host;
-  route.peer_address = peer_text(stream.socket.get());
-  route.reason = "chosen by the connecting end";
-  if (stream.tls) {
-    route.transport += "+tls";
-    route.reason += fmt::format("; {}, {}", acceptor.local()->tls->description(), stream.tls->cipher());
-  }
-  return route;
-}
-
-Acceptor::Acceptor(std::shared_ptr<const Local> local, Endpoint self)
-    : local_(std::move(local)), endpoint_(std::move(self)), next_key_(endpoint_.offers.size()) {
-  epoll_ = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
+HalfOpenStreams::HalfOpenStreams(Registrations& registrations, ClosingSockets& refused, const Clock& clock)
+    : registrations_(registrations),
+      refused_(refused),
+      clock_(&clock),
+      epoll_(kernel().epoll_create1(EPOLL_CLOEXEC)),
+      sockets_(epoll_.get()) {
   if (!epoll_) fail_errno(errno, "epoll_create1");
-  for (Offer& offer : endpoint_.offers) {
-    Descriptor socket = listen_on(offer.nic, offer.address, offer.port);
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = sockets_.size();
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
-      fail_errno(errno, "epoll_ctl");
-    sockets_.push_back(std::move(socket));
+}
+
+std::shared_ptr<const LocalEnd> HalfOpenStreams::open(std::shared_ptr<const Local> local, Endpoint endpoint) {
+  const std::lock_guard lock(mutex_);
+  return sockets_.open(std::move(local), std::move(endpoint), next_key_);
+}
+
+void HalfOpenStreams::leave(const LocalEnd& end) noexcept {
+  const std::lock_guard lock(mutex_);
+  sockets_.leave(end);
+  // Those that have not said whom they want came in at a socket that may be gone now, and with it whom they could
+  // want.
+  std::erase_if(half_open_, [&](const auto& entry) {
+    const HalfOpen& half = entry.second;
+    return half.end.get() == &end || (!half.end && sockets_.find(half.door) == nullptr);
+  });
+}
+
+bool HalfOpenStreams::progress() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  try {
+    move_all();
+  } catch (const std::exception&) {
+    // Memory is short, also for saying so; the next call goes on.
   }
+  return std::exchange(refused_some_, false);
 }
 
-std::uint16_t Acceptor::port_of(const std::string& address) const noexcept {
-  for (const Offer& offer : endpoint_.offers)
-    if (offer.address == address) return offer.port;
-  return 0;
-}
-
-std::uint32_t Acceptor::open_listener(const std::shared_ptr<Inbox>& inbox) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(listeners_, [](const auto& entry) { return entry.second.expired(); });
-  listeners_[next_listener_] = inbox;
-  return next_listener_++;
-}
-
-void Acceptor::open_connection(const Nonce& connection, const std::shared_ptr<Inbox>& inbox) {
-  const std::lock_guard lock(mutex_);
-  connections_[connection] = inbox;
-}
-
-void Acceptor::close_connection(const Nonce& connection) noexcept {
-  const std::lock_guard lock(mutex_);
-  connections_.erase(connection);
-  asked_until_ = local_->clock->now() + local_->idle_timeout;
-}
-
-bool Acceptor::may_be_asked() {
-  const std::lock_guard lock(mutex_);
-  return local_->clock->now() < asked_until_;
-}
-
-void Acceptor::progress() {
-  const std::lock_guard lock(mutex_);
-  if (paused_until_ != TimePoint{} && local_->clock->now() >= paused_until_) resume_accepting();
+void HalfOpenStreams::move_all() {
+  sockets_.resume(clock_->now(), kAcceptPause);
   std::array<epoll_event, 64> events;
   const int count = kernel().epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
-    if (key < sockets_.size()) {
+    if (auto half = half_open_.find(key); half == half_open_.end()) {
       take_new(key);
-    } else if (auto half = half_open_.find(key); half != half_open_.end() && !advance(half->second)) {
+    } else if (!advance_safely(half->second)) {
       half_open_.erase(half);
     }
   }
   if (!half_open_.empty()) expire();
 }
 
-void Acceptor::take_new(std::size_t offer) {
-  for (;;) {
-    SocketAddress peer;
-    peer.length = sizeof peer.storage;
-    Descriptor socket(kernel().accept4(sockets_[offer].get(), reinterpret_cast<sockaddr*>(&peer.storage),
-                                       &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) {
-      const int error = errno;
-      if (error == EINTR || error == ECONNABORTED) continue;
-      if (error == EAGAIN || error == EWOULDBLOCK) return;
-      if (error != accept_error_) {
-        // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
-        accept_error_ = error;
-        local_->log.warning("accept on NIC {} ({}) failed: {} (errno {})", endpoint_.offers[offer].nic,
-                            endpoint_.offers[offer].address, errno_text(accept_error_), accept_error_);
-      }
-      paused_until_ = local_->clock->now() + kAcceptPause;
-      for (const Descriptor& one : sockets_)
-        kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.get(), nullptr);
-      return;
+void HalfOpenStreams::take_new(std::uint64_t door) {
+  const ListeningSocket* from = sockets_.find(door);
+  for (int i = 0; from != nullptr && i < kMostAccepted; ++i) {
+    try {
+      if (!take_one(door, *from)) return;
+    } catch (const std::exception& error) {
+      from->log().warning("dropped a connection to NIC {} ({}): {}", from->nic, from->address, error.what());
     }
-    accept_error_ = 0;
-    make_room();
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = next_key_;
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0)
-      fail_errno(errno, "epoll_ctl");
-    HalfOpen half;
-    half.socket = std::move(socket);
-    half.offer = offer;
-    half.peer = to_text(peer);
-    half.until = local_->clock->now() + kHelloTime;
-    auto at = half_open_.emplace(next_key_++, std::move(half)).first;
-    if (!advance(at->second)) half_open_.erase(at);
   }
 }
 
-void Acceptor::resume_accepting() {
-  paused_until_ = TimePoint{};
-  for (std::size_t offer = 0; offer < sockets_.size(); ++offer) {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = offer;
-    if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, sockets_[offer].get(), &event) != 0)
-      fail_errno(errno, "epoll_ctl");
+/// False where no other waits, or none can be taken now.
+bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) {
+  SocketAddress peer;
+  peer.length = sizeof peer.storage;
+  Descriptor socket(kernel().accept4(from.socket.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length,
+                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket) {
+    const int error = errno;
+    if (error == EINTR || error == ECONNABORTED) return true;
+    if (error == EAGAIN || error == EWOULDBLOCK) return false;
+    if (std::exchange(accept_error_, error) != error) {
+      // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
+      from.log().warning("accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address, errno_text(error),
+                         error);
+    }
+    sockets_.pause(clock_->now() + kAcceptPause);
+    return false;
   }
+  accept_error_ = 0;
+  make_room();
+  HalfOpen half;
+  half.nic = from.nic;
+  half.address = from.address;
+  half.nth = from.nth;
+  half.door = door;
+  half.peer = to_text(peer);
+  half.until = clock_->now() + kHelloTime;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = next_key_;
+  if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket.get(), &event) != 0) {
+    const int error = errno;
+    drop(half, fmt::format("epoll_ctl: {} (errno {})", errno_text(error), error));
+    return true;
+  }
+  half.socket = std::move(socket);
+  auto at = half_open_.emplace(next_key_++, std::move(half)).first;
+  if (!advance_safely(at->second)) half_open_.erase(at);
+  return true;
 }
 
-void Acceptor::make_room() {
-  if (half_open_.size() < kMostHalfOpen) return;
+void HalfOpenStreams::make_room() {
+  if (half_open_.size() < kMost) return;
   auto oldest = std::ranges::find_if(
       half_open_, [](const auto& entry) { return entry.second.state <= HalfOpen::State::kHello; });
   if (oldest == half_open_.end()) oldest = half_open_.begin();
@@ -168,52 +147,69 @@ void Acceptor::make_room() {
   half_open_.erase(oldest);
 }
 
-bool Acceptor::drop(const HalfOpen& half, std::string_view why) {
-  local_->log.warning("dropped a connection from {} to NIC {} ({}): {}", half.peer,
-                      endpoint_.offers[half.offer].nic, endpoint_.offers[half.offer].address, why);
+bool HalfOpenStreams::drop(const HalfOpen& half, std::string_view why) {
+  log_of(half).warning("dropped a connection from {} to NIC {} ({}): {}", half.peer, half.nic, half.address, why);
   return false;
 }
 
-std::vector<std::byte> Acceptor::HalfOpen::binding() const {
+/// Of the router that it is for. One that has not said that is logged by a router that listens there, if there still
+/// is one.
+const Log& HalfOpenStreams::log_of(const HalfOpen& half) const noexcept {
+  static const Log silent;
+  if (half.end) return half.local().log;
+  const ListeningSocket* from = sockets_.find(half.door);
+  return from != nullptr ? from->log() : silent;
+}
+
+std::vector<std::byte> HalfOpenStreams::HalfOpen::binding() const {
   if (!tls) return {};
   const auto value = tls->binding();
   return {value.begin(), value.end()};
 }
 
 /// Tells the peer why, and drops it.
-bool Acceptor::refuse(HalfOpen& half, HandshakeStatus status, std::string_view why) {
+bool HalfOpenStreams::refuse(HalfOpen& half, HandshakeStatus status, std::string_view why) {
   Reply reply;
   reply.status = status;
   half.writer.set(reply.encode());
   half.writer.write(half.io());
+  drop(half, why);
   // Closing with unread bytes would reset the stream and might overtake the reply.
-  kernel().shutdown(half.socket.get(), SHUT_WR);
-  std::array<std::byte, 4096> rest;
-  while (kernel().recv(half.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {
-  }
-  return drop(half, why);
+  kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
+  half.tls.reset();
+  refused_.add(std::move(half.socket));
+  refused_some_ = true;
+  return false;
 }
 
-bool Acceptor::refuse_tls(HalfOpen& half) {
+bool HalfOpenStreams::refuse_tls(HalfOpen& half) {
   return refuse(half, HandshakeStatus::kTlsOff,
                 fmt::format("it asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
-                            name_of(local_->tls_use())));
+                            name_of(half.end ? half.local().tls_use() : TlsUse::kOff)));
 }
 
 /// Finds out by the first byte whether the peer begins TLS, and runs the TLS handshake if so. True while all
 /// goes well.
-bool Acceptor::secure(HalfOpen& half) {
+bool HalfOpenStreams::secure(HalfOpen& half) {
   if (half.state == HalfOpen::State::kFirst) {
     std::byte first{};
     const ssize_t got = kernel().recv(half.socket.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return true;
     half.state = HalfOpen::State::kHello;
     if (got == 0 || first != kTlsHandshakeByte) return true;  // how it ends is seen there
-    if (!local_->tls) return refuse_tls(half);
-    half.tls = local_->tls->begin(half.socket.get(), false);
+    const ListeningSocket* from = sockets_.find(half.door);
+    const auto tls = from != nullptr ? from->tls() : nullptr;
+    if (!tls) return refuse_tls(half);
+    half.tls = tls->begin(half.socket.get(), false);
+    half.tls->wait_for_keys();
     half.state = HalfOpen::State::kSecuring;
   }
-  switch (half.tls->handshake()) {
+  Step step = half.tls->handshake();
+  if (step == Step::kAgain && half.tls->server_name()) {
+    if (!half.end && !choose_keys(half)) return false;
+    step = half.tls->handshake();
+  }
+  switch (step) {
     case Step::kDone:
       half.state = HalfOpen::State::kHello;
       return true;
@@ -229,7 +225,36 @@ bool Acceptor::secure(HalfOpen& half) {
   return drop(half, fmt::format("TLS handshake: {}", half.tls->trouble()));
 }
 
-bool Acceptor::advance_hello(HalfOpen& half) {
+/// Goes on with the keys of the router that the TLS session is for.
+bool HalfOpenStreams::choose_keys(HalfOpen& half) {
+  const auto to = Destination::parse(*half.tls->server_name());
+  // What refuses it answers in plain, since no session comes about.
+  if (!to || !meet(half, *to)) {
+    half.tls.reset();
+    return refuse(half, HandshakeStatus::kGone, "it asks by TLS for what is not here, or no more");
+  }
+  if (!half.local().tls) {
+    half.tls.reset();
+    return refuse_tls(half);
+  }
+  half.tls->use(half.local().tls);
+  return true;
+}
+
+/// Finds whom it is for. False where that is not here, or not to be had over the NIC on which it came in.
+bool HalfOpenStreams::meet(HalfOpen& half, const Destination& to) {
+  const Registration found = registrations_.find(to);
+  const auto offer = found.end ? found.end->offer_at(half.address, half.nth) : std::nullopt;
+  if (!offer) return false;
+  // The session has the keys of another one.
+  if (half.tls && half.end && half.end->local->tls != found.end->local->tls) return false;
+  half.end = found.end;
+  half.offer = *offer;
+  half.nic = half.end->endpoint.offers[*offer].nic;
+  return true;
+}
+
+bool HalfOpenStreams::advance_hello(HalfOpen& half) {
   const StreamIo io = half.io();
   auto ended = [&](Step step) {
     if (step == Step::kAgain) return true;
@@ -243,9 +268,6 @@ bool Acceptor::advance_hello(HalfOpen& half) {
   if (Step step = half.reader.read(io, Preamble::kBytes); step != Step::kDone) return ended(step);
   auto preamble = Preamble::decode(half.reader.bytes().first<Preamble::kBytes>());
   if (!preamble) return drop(half, "what it sent is no Tombolo handshake");
-  Reply reply;
-  reply.host = endpoint_.host;
-  reply.nic = endpoint_.offers[half.offer].nic;
   if (preamble->version != kProtocolVersion || preamble->size != Hello::kBytes) {
     return refuse(
         half, HandshakeStatus::kOtherVersion,
@@ -260,29 +282,48 @@ bool Acceptor::advance_hello(HalfOpen& half) {
     return refuse(half, HandshakeStatus::kRefused, error.what());
   }
   const Hello& hello = half.hello;
-  const bool wants_tls = local_->wants_tls(hello.carrier, hello.cluster);
+  if (!meet(half, Destination::of(hello))) {
+    return refuse(half, HandshakeStatus::kGone,
+                  fmt::format("it asks for a {} that is not here, or no more",
+                              hello.purpose == Purpose::kJoin ? "listener" : "connection"));
+  }
+  const Local& local = half.local();
+  const bool wants_tls = local.wants_tls(hello.carrier, hello.cluster);
   if (half.tls && !wants_tls) return refuse_tls(half);
-  if ((!half.tls && wants_tls) || !local_->may_carry(hello.carrier, hello.cluster)) {
+  if ((!half.tls && wants_tls) || !local.may_carry(hello.carrier, hello.cluster)) {
     return refuse(half, HandshakeStatus::kTlsWanted,
                   fmt::format("it comes without TLS (by {}), TOMBOLO_TLS is {} here: set it to the same on "
                               "every rank",
-                              carrier_name(hello.carrier), name_of(local_->tls_use())));
+                              carrier_name(hello.carrier), name_of(local.tls_use())));
   }
-  half.until = local_->clock->now() + patience_of(half.hello);
-  if (local_->backend_of(half.hello.carrier) == nullptr) {
+  half.until = clock_->now() + patience_of(half.hello);
+  // What is gone is not carried by anything, which the verdict says.
+  if (local.backend_of(half.hello.carrier) == nullptr && registrations_.find(Destination::of(hello)).inbox) {
     return refuse(
         half, HandshakeStatus::kNoCarrier,
         fmt::format("it asks for {}, which this process cannot use", carrier_name(half.hello.carrier)));
   }
+  Reply reply;
+  reply.host = half.end->endpoint.host;
+  reply.nic = half.nic;
   random_bytes(reply.nonce);
-  reply.mac = reply_mac(local_->secret, half.hello_bytes, reply.encode(), half.binding());
+  reply.mac = reply_mac(local.secret, half.hello_bytes, reply.encode(), half.binding());
   half.reply_bytes = reply.encode();
   half.writer.set(half.reply_bytes);
   half.state = HalfOpen::State::kReply;
   return true;
 }
 
-bool Acceptor::advance(HalfOpen& half) {
+/// Whatever goes wrong concerns that stream alone.
+bool HalfOpenStreams::advance_safely(HalfOpen& half) {
+  try {
+    return advance(half);
+  } catch (const std::exception& error) {
+    return drop(half, error.what());
+  }
+}
+
+bool HalfOpenStreams::advance(HalfOpen& half) {
   if (half.state <= HalfOpen::State::kSecuring) {
     if (!secure(half)) return false;
     if (half.state <= HalfOpen::State::kSecuring) return true;
@@ -310,25 +351,16 @@ bool Acceptor::advance(HalfOpen& half) {
   Finish finish = Finish::decode(half.reader.bytes());
   if (finish.status != HandshakeStatus::kOk) {
     return drop(half, fmt::format("{} says that this end holds another secret; {}",
-                                  half.hello.host.empty() ? "it" : half.hello.host, local_->secret_hint));
+                                  half.hello.host.empty() ? "it" : half.hello.host, half.local().secret_hint));
   }
-  if (!equal(finish.mac, finish_mac(local_->secret, half.hello_bytes, half.reply_bytes, half.binding()))) {
-    return drop(half, fmt::format("it holds another secret; {}", local_->secret_hint));
+  if (!equal(finish.mac, finish_mac(half.local().secret, half.hello_bytes, half.reply_bytes, half.binding()))) {
+    return drop(half, fmt::format("it holds another secret; {}", half.local().secret_hint));
   }
   trust(half);
   return false;
 }
 
-std::shared_ptr<Inbox> Acceptor::inbox_for(const Hello& hello) {
-  if (hello.purpose == Purpose::kJoin) {
-    auto found = listeners_.find(hello.listener);
-    return found == listeners_.end() ? nullptr : found->second.lock();
-  }
-  auto found = connections_.find(hello.connection);
-  return found == connections_.end() ? nullptr : found->second.lock();
-}
-
-bool Acceptor::give_verdict(HalfOpen& half, HandshakeStatus verdict) {
+bool HalfOpenStreams::give_verdict(HalfOpen& half, HandshakeStatus verdict) {
   static_assert(sizeof verdict == kVerdictBytes);
   half.writer.set({static_cast<std::byte>(verdict)});
   // The buffer is empty: the peer has read the reply, or it could not have finished.
@@ -336,11 +368,11 @@ bool Acceptor::give_verdict(HalfOpen& half, HandshakeStatus verdict) {
   return drop(half, fmt::format("send: {}", errno_text(half.writer.error())));
 }
 
-void Acceptor::trust(HalfOpen& half) {
+void HalfOpenStreams::trust(HalfOpen& half) {
   kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, half.socket.get(), nullptr);
-  auto inbox = inbox_for(half.hello);
-  if (!inbox) {
-    local_->log.info("{} asked for a {} that is gone", half.peer,
+  const Registration found = registrations_.find(Destination::of(half.hello));
+  if (!found.inbox || found.end != half.end) {
+    half.local().log.info("{} asked for a {} that is gone", half.peer,
                      half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
     give_verdict(half, HandshakeStatus::kGone);
     return;
@@ -349,17 +381,17 @@ void Acceptor::trust(HalfOpen& half) {
     give_verdict(half, HandshakeStatus::kOk);
     return;
   }
-  set_stream_options(half.socket.get(), local_->idle_timeout);
-  local_->backend_of(half.hello.carrier)
-      ->prepare_stream(half.socket.get(), endpoint_.offers[half.offer].nic, half.hello.streams);
+  set_stream_options(half.socket.get(), half.local().idle_timeout);
+  half.local().backend_of(half.hello.carrier)
+      ->prepare_stream(half.socket.get(), half.nic, half.hello.streams);
   if (give_verdict(half, HandshakeStatus::kOk)) {
-    inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
+    found.inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
                 std::move(half.tls)});
   }
 }
 
-void Acceptor::expire() {
-  TimePoint now = local_->clock->now();
+void HalfOpenStreams::expire() {
+  const TimePoint now = clock_->now();
   std::erase_if(half_open_, [&](const auto& entry) {
     return entry.second.until <= now && !drop(entry.second, "its handshake took too long");
   });

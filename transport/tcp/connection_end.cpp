@@ -109,7 +109,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     stream.dial.reset();
     if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, side());
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
@@ -154,7 +154,7 @@ void TcpConnection::leave() noexcept {
     } else if (!sender_.mid_frame(i)) {
       last_words = goodbye;
     }
-    closing.add(std::move(stream.socket), last_words);
+    closing.add(std::move(stream.socket), last_words, idle_timeout_);
   }
 }
 

@@ -1,0 +1,67 @@
+#include "transport/bootstrap/acceptor.h"
+
+#include <utility>
+
+#include "transport/bootstrap/socket.h"
+
+namespace tombolo::transport::bootstrap {
+namespace {
+
+std::shared_ptr<const LocalEnd> answering_for(const LocalEnd& end) {
+  auto local = std::make_shared<Local>(*end.local);
+  local->backends.clear();
+  local->meters.reset();
+  local->log = Log();
+  return std::make_shared<LocalEnd>(LocalEnd{std::move(local), end.endpoint});
+}
+
+}  // namespace
+
+Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
+  const Hello& hello = stream.hello;
+  Route route;
+  route.transport = carrier_name(hello.carrier);
+  route.kind = hello.kind;
+  route.emulated = hello.emulated;
+  route.local_nic = acceptor.endpoint().offers[stream.offer].nic;
+  route.peer_nic = hello.nic;
+  route.peer_host = hello.host;
+  route.peer_address = peer_text(stream.socket.get());
+  route.reason = "chosen by the connecting end";
+  if (stream.tls) {
+    route.transport += "+tls";
+    route.reason += fmt::format("; {}, {}", acceptor.local()->tls->description(), stream.tls->cipher());
+  }
+  return route;
+}
+
+Acceptor::Acceptor(std::shared_ptr<ProcessHelpers> helpers, std::shared_ptr<const Local> local, Endpoint self)
+    : helpers_(std::move(helpers)),
+      end_(helpers_->half_open_streams().open(std::move(local), std::move(self))),
+      remembered_(answering_for(*end_)) {}
+
+Acceptor::~Acceptor() {
+  helpers_->registrations().leave(*end_);
+  helpers_->half_open_streams().leave(*end_);
+}
+
+std::uint16_t Acceptor::port_of(const std::string& address) const noexcept {
+  for (const Offer& offer : endpoint().offers)
+    if (offer.address == address) return offer.port;
+  return 0;
+}
+
+std::uint32_t Acceptor::open_listener(const std::shared_ptr<Inbox>& inbox) {
+  return helpers_->registrations().open_listener(end_, inbox);
+}
+
+void Acceptor::open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox) {
+  helpers_->registrations().open_connection(connection, side, end_, inbox);
+}
+
+void Acceptor::close_connection(const Nonce& connection, Side side) noexcept {
+  const TimePoint now = helpers_->clock().now();
+  helpers_->registrations().close_connection(connection, side, remembered_, now, now + local()->idle_timeout);
+}
+
+}  // namespace tombolo::transport::bootstrap
