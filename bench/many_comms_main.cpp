@@ -1,6 +1,8 @@
 // What many comms of the NCCL plugin in one process cost: threads, descriptors, memory, the time to set them up,
 // and the time to close them, the second time towards a host that acknowledges nothing any more.
 #include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -26,6 +28,12 @@ class SilentPeers final : public transport::test::ForwardingKernel {
   int unacknowledged(int socket, int* bytes) noexcept override {
     const int result = ForwardingKernel::unacknowledged(socket, bytes);
     if (silent && result == 0) *bytes = 1;
+    return result;
+  }
+  int getsockopt(int socket, int level, int name, void* value, socklen_t* length) noexcept override {
+    const int result = ForwardingKernel::getsockopt(socket, level, name, value, length);
+    // The first byte of TCP_INFO is the state: the end of the stream was sent, and is not acknowledged.
+    if (silent && level == IPPROTO_TCP && name == TCP_INFO) *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
     return result;
   }
   std::atomic<bool> silent{false};

@@ -12,7 +12,7 @@ std::shared_ptr<const LocalEnd> answering_for(const LocalEnd& end) {
   local->backends.clear();
   local->meters.reset();
   local->log = Log();
-  return std::make_shared<LocalEnd>(LocalEnd{std::move(local), end.endpoint});
+  return std::make_shared<LocalEnd>(LocalEnd{std::move(local), end.endpoint, true});
 }
 
 }  // namespace

@@ -297,8 +297,7 @@ bool HalfOpenStreams::advance_hello(HalfOpen& half) {
                               carrier_name(hello.carrier), name_of(local.tls_use())));
   }
   half.until = clock_->now() + patience_of(half.hello);
-  // What is gone is not carried by anything, which the verdict says.
-  if (local.backend_of(half.hello.carrier) == nullptr && registrations_.find(Destination::of(hello)).inbox) {
+  if (local.backend_of(half.hello.carrier) == nullptr && !half.end->answers_only) {
     return refuse(
         half, HandshakeStatus::kNoCarrier,
         fmt::format("it asks for {}, which this process cannot use", carrier_name(half.hello.carrier)));

@@ -52,6 +52,7 @@ class Handshake : public testing::Test {
     RouterOptions options = test::router_options("right");
     options.log = recorder_.log();
     options.clock = &clock_;
+    options.helpers = std::make_shared<ProcessHelpers>(clock_);
     right_ = std::make_unique<Router>(options);
     listener_ = right_->listen();
   }

@@ -23,7 +23,7 @@ std::shared_ptr<const Tls> ListeningSocket::tls() const noexcept {
 
 std::shared_ptr<const LocalEnd> ListeningSockets::open(std::shared_ptr<const Local> local, Endpoint endpoint,
                                                        std::uint64_t& next_key) {
-  const auto end = std::make_shared<LocalEnd>(LocalEnd{std::move(local), std::move(endpoint)});
+  const auto end = std::make_shared<LocalEnd>(LocalEnd{std::move(local), std::move(endpoint), false});
   std::map<std::string, std::size_t> seen;
   try {
     for (Offer& offer : end->endpoint.offers) {

@@ -15,6 +15,8 @@ namespace tombolo::transport::bootstrap {
 struct LocalEnd {
   std::shared_ptr<const Local> local;
   Endpoint endpoint;  ///< with the ports; its `listener` is 0
+  /// It has no transports any more, and only tells peers that what they ask for is closed.
+  bool answers_only = false;
 
   /// The index of the offer that has this address, where `nth` others before it have the same.
   std::optional<std::size_t> offer_at(const std::string& address, std::size_t nth) const noexcept {

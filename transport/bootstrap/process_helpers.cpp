@@ -18,8 +18,8 @@ constexpr Duration kLongestRefused = std::chrono::seconds(2);
 
 ProcessHelpers::ProcessHelpers(const Clock& clock)
     : clock_(&clock),
-      refused_sockets_(kLongestRefused, clock, kRefused),
-      closing_sockets_(Duration::max(), clock),
+      refused_sockets_(kLongestRefused, Clock::steady(), kRefused),
+      closing_sockets_(Duration::max()),
       half_open_streams_(registrations_, refused_sockets_, clock),
       background_progress_([this] { return progress_in_background(); }) {
   random_bytes(std::as_writable_bytes(std::span(&process_, 1)));

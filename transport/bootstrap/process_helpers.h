@@ -18,7 +18,8 @@ namespace tombolo::transport::bootstrap {
 /// nothing. Thread-safe.
 class ProcessHelpers {
  public:
-  /// Makes one beside that of the process. For tests that pretend several processes in one.
+  /// Makes one beside that of the process, for tests that pretend several processes in one. By `clock` handshakes end
+  /// that take too long; the sockets of closed connections go by real time.
   explicit ProcessHelpers(const Clock& clock = Clock::steady());
   ProcessHelpers(const ProcessHelpers&) = delete;
   ProcessHelpers& operator=(const ProcessHelpers&) = delete;
