@@ -1,5 +1,5 @@
-// What many comms of the NCCL plugin in one process cost: threads, descriptors, memory, the time to set them up,
-// and the time to close them, the second time towards a host that acknowledges nothing any more.
+// What many comms of the NCCL plugin in one process cost: threads, descriptors, memory, the time to set them
+// up, and the time to close them, the second time towards a host that acknowledges nothing any more.
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,7 +33,8 @@ class SilentPeers final : public transport::test::ForwardingKernel {
   int getsockopt(int socket, int level, int name, void* value, socklen_t* length) noexcept override {
     const int result = ForwardingKernel::getsockopt(socket, level, name, value, length);
     // The first byte of TCP_INFO is the state: the end of the stream was sent, and is not acknowledged.
-    if (silent && level == IPPROTO_TCP && name == TCP_INFO) *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
+    if (silent && level == IPPROTO_TCP && name == TCP_INFO)
+      *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
     return result;
   }
   std::atomic<bool> silent{false};

@@ -25,8 +25,9 @@ class Context {
 
   /// Returns null while connecting: NCCL then calls again with the same handle memory until it gets a Comm.
   /// The first call with a memory starts an attempt, the call that returns the Comm (or throws) ends it, and
-  /// a later call starts another. One that nobody has asked for as long as connecting may take (Node::deadline) was
-  /// abandoned, and ends in the next call of this function, of listen(), or of drop_abandoned().
+  /// a later call starts another. One that nobody has asked for as long as connecting may take
+  /// (Node::deadline) was abandoned, and ends in the next call of this function, of listen(), or of
+  /// drop_abandoned().
   std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle);
 
   void drop_abandoned() noexcept;

@@ -2,8 +2,9 @@
 // handshake, TLS, the secret, and what all transports need besides: control channels, goodbyes, closing
 // sockets, background progress. It knows no transport; Backend (transport/backend.h) is its way to them.
 //
-// The acceptor is one router's part of what accepts streams in a process: all routers share the listening sockets, the
-// handshakes that are under way, the background thread and the closing sockets (process_helpers.h).
+// The acceptor is one router's part of what accepts streams in a process: all routers share the listening
+// sockets, the handshakes that are under way, the background thread and the closing sockets
+// (process_helpers.h).
 #pragma once
 
 #include <memory>

@@ -54,7 +54,8 @@ void BackgroundProgress::remove(Progressable* one) {
   returned_.wait(lock, [&] { return called_ != one; });
 }
 
-/// Calls each that is due once, without the lock, so that nobody waits for the others. Returns when the next is due.
+/// Calls each that is due once, without the lock, so that nobody waits for the others. Returns when the next
+/// is due.
 TimePoint BackgroundProgress::call_those_due(std::unique_lock<std::mutex>& lock) {
   TimePoint next = TimePoint::max();
   for (auto at = entries_.begin(); at != entries_.end() && !stop_;) {

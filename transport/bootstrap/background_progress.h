@@ -34,8 +34,8 @@ class BackgroundProgress {
   static constexpr Duration kIdle = std::chrono::milliseconds(500);
   static constexpr Duration kSoon = std::chrono::milliseconds(50);
 
-  /// `each_round` is called at the beginning of each round; true where it wants another round soon even if nothing
-  /// was added. It throws nothing.
+  /// `each_round` is called at the beginning of each round; true where it wants another round soon even if
+  /// nothing was added. It throws nothing.
   explicit BackgroundProgress(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
   ~BackgroundProgress();
   BackgroundProgress(const BackgroundProgress&) = delete;
@@ -45,8 +45,8 @@ class BackgroundProgress {
   void add(Progressable* one);
   /// Begins a round at once, since `each_round` has something to do; the others are called when they are due.
   void wake();
-  /// Removes the object. When this returns it is called no more; it waits for a call of this object that is under way,
-  /// but not for calls of others.
+  /// Removes the object. When this returns it is called no more; it waits for a call of this object that is
+  /// under way, but not for calls of others.
   void remove(Progressable* one);
 
  private:

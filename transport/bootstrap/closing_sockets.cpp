@@ -71,7 +71,8 @@ bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   return unacknowledged != 0 || !one.rest.empty();
 }
 
-void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words, Duration longest) noexcept {
+void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words,
+                         Duration longest) noexcept {
   const TimePoint now = clock_->now();
   Leaving one{std::move(socket), {}, now, now, std::min(longest, longest_), 0};
   try {

@@ -33,7 +33,8 @@ class ClosingSockets {
   };
 
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
-  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady(), Room room = {4096, WhenFull::kWait});
+  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady(),
+                          Room room = {4096, WhenFull::kWait});
   /// Waits for the sockets that are left, as long as their peers take bytes; at most `longest`.
   ~ClosingSockets();
   ClosingSockets(const ClosingSockets&) = delete;
@@ -43,8 +44,8 @@ class ClosingSockets {
   /// there is room. The socket is kept for `longest` at most.
   void add(Descriptor socket, std::span<const std::byte> last_words = {},
            Duration longest = Duration::max()) noexcept;
-  /// Moves all sockets and closes those that are done. True while some are left. Reads only so much of what peers
-  /// still send, and leaves the rest to the next call.
+  /// Moves all sockets and closes those that are done. True while some are left. Reads only so much of what
+  /// peers still send, and leaves the rest to the next call.
   bool progress() noexcept;
 
  private:

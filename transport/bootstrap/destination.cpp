@@ -10,7 +10,8 @@ namespace {
 // The first letter says what the hexadecimal digits after it name.
 constexpr char kListener = 'l', kRejoined = 'r', kAsked = 'a';
 
-/// Reads digits that fill the text; false for anything else, capitals included, so that each value has one text.
+/// Reads digits that fill the text; false for anything else, capitals included, so that each value has one
+/// text.
 template <typename Number>
 bool parse_hex(std::string_view text, Number& value) noexcept {
   for (const char letter : text)

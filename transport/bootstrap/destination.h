@@ -15,9 +15,9 @@ struct Destination {
   Nonce connection{};          ///< kRejoin, kAsk
 
   static Destination of(const Hello& hello) noexcept;
-  /// The server name (RFC 6066, 3) with which the connecting end begins TLS, so that the accepting process knows
-  /// which of its keys to use. It is sent in plain: it tells an eavesdropper which streams are for one listener, and
-  /// which replace streams of one connection, but is no secret.
+  /// The server name (RFC 6066, 3) with which the connecting end begins TLS, so that the accepting process
+  /// knows which of its keys to use. It is sent in plain: it tells an eavesdropper which streams are for one
+  /// listener, and which replace streams of one connection, but is no secret.
   std::string server_name() const;
   /// Reads such a name; nothing for any other text.
   static std::optional<Destination> parse(std::string_view server_name) noexcept;

@@ -28,14 +28,15 @@ TEST(Destination, IsReadFromItsServerName) {
 }
 
 TEST(Destination, NoOtherTextIsOne) {
-  for (const char* text : {"", "l", "l1", "l000000001", "l0000000g", "l0000000A", "x00000001", "localhost", "l+0000001",
-                           "r00112233445566778899aabbccddee", "r00112233445566778899aabbccddeeff0",
-                           "a00112233445566778899aabbccddeefg"})
+  for (const char* text : {"", "l", "l1", "l000000001", "l0000000g", "l0000000A", "x00000001", "localhost",
+                           "l+0000001", "r00112233445566778899aabbccddee",
+                           "r00112233445566778899aabbccddeeff0", "a00112233445566778899aabbccddeefg"})
     EXPECT_FALSE(Destination::parse(text)) << text;
   // What is read is what would be written.
   std::mt19937_64 random(test_seed(6));
   for (int i = 0; i < 3000; ++i) {
-    std::string text = Destination{static_cast<Purpose>(i % 3), static_cast<std::uint32_t>(random()), {}}.server_name();
+    std::string text =
+        Destination{static_cast<Purpose>(i % 3), static_cast<std::uint32_t>(random()), {}}.server_name();
     text[random() % text.size()] = static_cast<char>(random());
     if (random() % 4 == 0) text.resize(random() % (text.size() + 1));
     if (const auto read = Destination::parse(text)) {

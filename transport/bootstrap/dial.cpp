@@ -107,8 +107,9 @@ void Dial::check_reply() {
   }
   // It proves nothing, but tells a new connection that there is no point in trying again.
   if (reply_.status == HandshakeStatus::kGone) {
-    return differ(greeting_.purpose == Purpose::kJoin ? "the peer's listener is gone"
-                                                      : "the peer says that it does not know this connection");
+    return differ(greeting_.purpose == Purpose::kJoin
+                      ? "the peer's listener is gone"
+                      : "the peer says that it does not know this connection");
   }
   // A plain answer is not authenticated here, so nothing else in it is believed.
   if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");

@@ -52,8 +52,8 @@ std::shared_ptr<const LocalEnd> HalfOpenStreams::open(std::shared_ptr<const Loca
 void HalfOpenStreams::leave(const LocalEnd& end) noexcept {
   const std::lock_guard lock(mutex_);
   sockets_.leave(end);
-  // Those that have not said whom they want came in at a socket that may be gone now, and with it whom they could
-  // want.
+  // Those that have not said whom they want came in at a socket that may be gone now, and with it whom they
+  // could want.
   std::erase_if(half_open_, [&](const auto& entry) {
     const HalfOpen& half = entry.second;
     return half.end.get() == &end || (!half.end && sockets_.find(half.door) == nullptr);
@@ -101,16 +101,16 @@ void HalfOpenStreams::take_new(std::uint64_t door) {
 bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) {
   SocketAddress peer;
   peer.length = sizeof peer.storage;
-  Descriptor socket(kernel().accept4(from.socket.get(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length,
-                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Descriptor socket(kernel().accept4(from.socket.get(), reinterpret_cast<sockaddr*>(&peer.storage),
+                                     &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!socket) {
     const int error = errno;
     if (error == EINTR || error == ECONNABORTED) return true;
     if (error == EAGAIN || error == EWOULDBLOCK) return false;
     if (std::exchange(accept_error_, error) != error) {
       // It is logged once and not at every attempt, because a lack of descriptors lasts for a while.
-      from.log().warning("accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address, errno_text(error),
-                         error);
+      from.log().warning("accept on NIC {} ({}) failed: {} (errno {})", from.nic, from.address,
+                         errno_text(error), error);
     }
     sockets_.pause(clock_->now() + kAcceptPause);
     return false;
@@ -148,12 +148,13 @@ void HalfOpenStreams::make_room() {
 }
 
 bool HalfOpenStreams::drop(const HalfOpen& half, std::string_view why) {
-  log_of(half).warning("dropped a connection from {} to NIC {} ({}): {}", half.peer, half.nic, half.address, why);
+  log_of(half).warning("dropped a connection from {} to NIC {} ({}): {}", half.peer, half.nic, half.address,
+                       why);
   return false;
 }
 
-/// Of the router that it is for. One that has not said that is logged by a router that listens there, if there still
-/// is one.
+/// Of the router that it is for. One that has not said that is logged by a router that listens there, if
+/// there still is one.
 const Log& HalfOpenStreams::log_of(const HalfOpen& half) const noexcept {
   static const Log silent;
   if (half.end) return half.local().log;
@@ -349,10 +350,12 @@ bool HalfOpenStreams::advance(HalfOpen& half) {
   }
   Finish finish = Finish::decode(half.reader.bytes());
   if (finish.status != HandshakeStatus::kOk) {
-    return drop(half, fmt::format("{} says that this end holds another secret; {}",
-                                  half.hello.host.empty() ? "it" : half.hello.host, half.local().secret_hint));
+    return drop(half,
+                fmt::format("{} says that this end holds another secret; {}",
+                            half.hello.host.empty() ? "it" : half.hello.host, half.local().secret_hint));
   }
-  if (!equal(finish.mac, finish_mac(half.local().secret, half.hello_bytes, half.reply_bytes, half.binding()))) {
+  if (!equal(finish.mac,
+             finish_mac(half.local().secret, half.hello_bytes, half.reply_bytes, half.binding()))) {
     return drop(half, fmt::format("it holds another secret; {}", half.local().secret_hint));
   }
   trust(half);
@@ -372,7 +375,7 @@ void HalfOpenStreams::trust(HalfOpen& half) {
   const Registration found = registrations_.find(Destination::of(half.hello));
   if (!found.inbox || found.end != half.end) {
     half.local().log.info("{} asked for a {} that is gone", half.peer,
-                     half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
+                          half.hello.purpose == Purpose::kJoin ? "listener" : "connection");
     give_verdict(half, HandshakeStatus::kGone);
     return;
   }
@@ -381,11 +384,12 @@ void HalfOpenStreams::trust(HalfOpen& half) {
     return;
   }
   set_stream_options(half.socket.get(), half.local().idle_timeout);
-  half.local().backend_of(half.hello.carrier)
+  half.local()
+      .backend_of(half.hello.carrier)
       ->prepare_stream(half.socket.get(), half.nic, half.hello.streams);
   if (give_verdict(half, HandshakeStatus::kOk)) {
     found.inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
-                std::move(half.tls)});
+                      std::move(half.tls)});
   }
 }
 

@@ -23,18 +23,19 @@ namespace tombolo::transport::bootstrap {
 /// How long the accepting end waits for an honest peer that has said hello.
 Duration patience_of(const Hello& hello);
 
-/// Accepts streams, runs the handshake on each, and puts those that passed it into the inbox that `registrations`
-/// names. One per process. A stranger can hold up nobody: a call accepts and reads a bounded amount, and no error that
-/// a stream meets goes further than to that stream. Thread-safe.
+/// Accepts streams, runs the handshake on each, and puts those that passed it into the inbox that
+/// `registrations` names. One per process. A stranger can hold up nobody: a call accepts and reads a bounded
+/// amount, and no error that a stream meets goes further than to that stream. Thread-safe.
 class HalfOpenStreams {
  public:
   /// The streams that one call accepts at most at each address.
   static constexpr int kMostAccepted = 16;
-  /// Each unfinished handshake costs a descriptor. When there are so many, the oldest is dropped, those without a
-  /// hello before those with one. An honest peer tries again.
+  /// Each unfinished handshake costs a descriptor. When there are so many, the oldest is dropped, those
+  /// without a hello before those with one. An honest peer tries again.
   static constexpr std::size_t kMost = 256;
 
-  /// Refused streams go to `refused`, so that their peers read why. All three outlive this object. Throws kSystem.
+  /// Refused streams go to `refused`, so that their peers read why. All three outlive this object. Throws
+  /// kSystem.
   HalfOpenStreams(Registrations& registrations, ClosingSockets& refused, const Clock& clock);
 
   /// Listens for a router. Throws kSystem naming NIC and address.
@@ -42,8 +43,8 @@ class HalfOpenStreams {
   /// Listens for it no more, and drops the handshakes with it.
   void leave(const LocalEnd& end) noexcept;
 
-  /// Moves all handshakes. Returns at once where another thread is at it. True where a stream was refused since
-  /// the last call, so that `refused` has something to do.
+  /// Moves all handshakes. Returns at once where another thread is at it. True where a stream was refused
+  /// since the last call, so that `refused` has something to do.
   bool progress() noexcept;
   /// Readable while progress() has something to do.
   int wait_handle() const noexcept { return epoll_.get(); }

@@ -90,7 +90,8 @@ class HalfOpen : public testing::Test {
   FakeClock clock_;
   test::LogBook log_;
   Registrations registrations_;
-  ClosingSockets refused_{std::chrono::milliseconds(10), Clock::steady(), {4, ClosingSockets::WhenFull::kCloseOldest}};
+  ClosingSockets refused_{
+      std::chrono::milliseconds(10), Clock::steady(), {4, ClosingSockets::WhenFull::kCloseOldest}};
   HalfOpenStreams streams_{registrations_, refused_, clock_};
   std::shared_ptr<const LocalEnd> end_;
 };
@@ -117,7 +118,8 @@ TEST_F(HalfOpen, AStrangerThatSendsWithoutEndIsReadOnlySoFarAndStillLearnsWhy) {
   ASSERT_EQ(send(one[0].get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), std::ssize(bytes));
   const std::string much(1 << 20, 'x');
   std::size_t sent = 0;
-  for (ssize_t some = 0; (some = send(one[0].get(), much.data(), much.size(), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0;)
+  for (ssize_t some = 0;
+       (some = send(one[0].get(), much.data(), much.size(), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0;)
     sent += static_cast<std::size_t>(some);
   ASSERT_GT(sent, 256u * 1024);
   for (const auto deadline = test::soon(); log_.count("protocol version") == 0 && !deadline.passed();) {
@@ -172,7 +174,9 @@ TEST_F(HalfOpen, WhatAStreamThrowsEndsItAlone) {
   struct Tcp final : Backend {
     Carrier carrier() const noexcept override { return Carrier::kTcp; }
     std::unique_ptr<Connecting> connect(std::shared_ptr<Acceptor>, Way) override { return nullptr; }
-    std::unique_ptr<Connecting> accept(std::shared_ptr<Acceptor>, AuthenticatedStream) override { return nullptr; }
+    std::unique_ptr<Connecting> accept(std::shared_ptr<Acceptor>, AuthenticatedStream) override {
+      return nullptr;
+    }
   };
   auto local = std::make_shared<Local>(*end_->local);
   local->backends = {std::make_shared<Tcp>()};

@@ -242,6 +242,8 @@ TEST_F(Handshake, HonestPeersThatAreDroppedInAFloodTryAgainAndAllGetIn) {
   std::vector<std::unique_ptr<Connection>> mine(kPeers), theirs;
   // Everybody has said hello before the listener looks.
   for (auto& one : connecting) EXPECT_EQ(one->poll(), nullptr);
+  for (std::size_t seen = 0; seen <= 2 * kPeers; seen += HalfOpenStreams::kMostAccepted)
+    EXPECT_EQ(listener_->accept(), nullptr);
   auto ready = [&] { return std::ranges::all_of(mine, [](const auto& one) { return one != nullptr; }); };
   for (auto deadline = test::soon(); !(ready() && theirs.size() == kPeers);) {
     ASSERT_FALSE(deadline.passed()) << theirs.size() << " accepted";

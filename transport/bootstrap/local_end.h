@@ -10,8 +10,8 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Immutable once made. What accepts streams is shared by all routers of a process; this says by which secret and
-/// settings a stream is judged that comes to one of them, and over which of its NICs it came.
+/// Immutable once made. What accepts streams is shared by all routers of a process; this says by which secret
+/// and settings a stream is judged that comes to one of them, and over which of its NICs it came.
 struct LocalEnd {
   std::shared_ptr<const Local> local;
   Endpoint endpoint;  ///< with the ports; its `listener` is 0

@@ -30,7 +30,8 @@ std::shared_ptr<ProcessHelpers> ProcessHelpers::of_process() {
   static std::weak_ptr<ProcessHelpers> current;
   static pid_t owner = 0;
   const std::lock_guard lock(mutex);
-  // A forked process has neither the thread nor the peers of its parent, whose objects it may hold all the same.
+  // A forked process has neither the thread nor the peers of its parent, whose objects it may hold all the
+  // same.
   auto helpers = owner == ::getpid() ? current.lock() : nullptr;
   if (!helpers) {
     current = helpers = std::make_shared<ProcessHelpers>();

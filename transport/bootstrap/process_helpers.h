@@ -1,5 +1,6 @@
-// What all routers of a process share, so that many connections cost no more than one: where it accepts streams, the
-// thread that moves connections whose owners make no calls, and the sockets of closed connections.
+// What all routers of a process share, so that many connections cost no more than one: where it accepts
+// streams, the thread that moves connections whose owners make no calls, and the sockets of closed
+// connections.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@
 
 namespace tombolo::transport::bootstrap {
 
-/// Held by every acceptor, and ended by the last one, so that a library that holds it can be unloaded then. The end
-/// waits until the peers' kernels have the last bytes of closed connections, at most half a second for peers that take
-/// nothing. Thread-safe.
+/// Held by every acceptor, and ended by the last one, so that a library that holds it can be unloaded then.
+/// The end waits until the peers' kernels have the last bytes of closed connections, at most half a second
+/// for peers that take nothing. Thread-safe.
 class ProcessHelpers {
  public:
-  /// Makes one beside that of the process, for tests that pretend several processes in one. By `clock` handshakes end
-  /// that take too long; the sockets of closed connections go by real time.
+  /// Makes one beside that of the process, for tests that pretend several processes in one. By `clock`
+  /// handshakes end that take too long; the sockets of closed connections go by real time.
   explicit ProcessHelpers(const Clock& clock = Clock::steady());
   ProcessHelpers(const ProcessHelpers&) = delete;
   ProcessHelpers& operator=(const ProcessHelpers&) = delete;
 
-  /// The one of this process; made at the first call, and again where the last one has ended. A process that was
-  /// forked gets its own.
+  /// The one of this process; made at the first call, and again where the last one has ended. A process that
+  /// was forked gets its own.
   static std::shared_ptr<ProcessHelpers> of_process();
 
   /// Random; tells processes apart (Endpoint::process).
@@ -39,8 +40,8 @@ class ProcessHelpers {
   /// Moves connections whose owners make no calls.
   BackgroundProgress& background_progress() noexcept { return background_progress_; }
 
-  /// Accepts streams and moves handshakes, within bounds: what is left is done by the next call. Returns at once where
-  /// another thread is at it.
+  /// Accepts streams and moves handshakes, within bounds: what is left is done by the next call. Returns at
+  /// once where another thread is at it.
   void progress() noexcept;
 
  private:

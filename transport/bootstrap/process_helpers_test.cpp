@@ -90,7 +90,8 @@ class Silence final : public test::ForwardingKernel {
   int getsockopt(int socket, int level, int name, void* value, socklen_t* length) noexcept override {
     const int result = ForwardingKernel::getsockopt(socket, level, name, value, length);
     // The first byte of TCP_INFO is the state: the end of the stream was sent, and is not acknowledged.
-    if (silent && level == IPPROTO_TCP && name == TCP_INFO) *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
+    if (silent && level == IPPROTO_TCP && name == TCP_INFO)
+      *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
     return result;
   }
   const pid_t owner = ::gettid();

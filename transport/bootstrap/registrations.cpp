@@ -4,7 +4,8 @@
 
 namespace tombolo::transport::bootstrap {
 
-std::uint32_t Registrations::open_listener(std::shared_ptr<const LocalEnd> end, const std::shared_ptr<Inbox>& inbox) {
+std::uint32_t Registrations::open_listener(std::shared_ptr<const LocalEnd> end,
+                                           const std::shared_ptr<Inbox>& inbox) {
   const std::lock_guard lock(mutex_);
   std::erase_if(listeners_, [](const auto& entry) { return entry.second.inbox.expired(); });
   listeners_[next_listener_] = {std::move(end), inbox, {}};
@@ -17,8 +18,9 @@ void Registrations::open_connection(const Nonce& connection, Side side, std::sha
   connections_[{connection, side}] = {std::move(end), inbox, {}};
 }
 
-void Registrations::close_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> remembered,
-                                     TimePoint now, TimePoint until) {
+void Registrations::close_connection(const Nonce& connection, Side side,
+                                     std::shared_ptr<const LocalEnd> remembered, TimePoint now,
+                                     TimePoint until) {
   const std::lock_guard lock(mutex_);
   const auto found = connections_.find({connection, side});
   if (found == connections_.end() || found->second.closed_until != TimePoint{}) return;

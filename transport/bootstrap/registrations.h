@@ -27,21 +27,21 @@ struct Registration {
 /// Thread-safe.
 class Registrations {
  public:
-  /// So many connections are remembered at most after they were closed. A peer of one that is forgotten finds out by
-  /// its own time limits.
+  /// So many connections are remembered at most after they were closed. A peer of one that is forgotten finds
+  /// out by its own time limits.
   static constexpr std::size_t kMostClosed = 4096;
 
-  /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner holds it.
-  /// No two listeners of a process have the same number.
+  /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner
+  /// holds it. No two listeners of a process have the same number.
   std::uint32_t open_listener(std::shared_ptr<const LocalEnd> end, const std::shared_ptr<Inbox>& inbox);
-  /// Streams that rejoin the connection, and questions for it, go to that end of it, as long as another owner holds
-  /// the inbox.
+  /// Streams that rejoin the connection, and questions for it, go to that end of it, as long as another owner
+  /// holds the inbox.
   void open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
                        const std::shared_ptr<Inbox>& inbox);
-  /// A peer may miss the goodbye where a frame was cut short, and then asks whether the connection still exists. It is
-  /// answered in the name of `remembered` until then.
-  void close_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> remembered, TimePoint now,
-                        TimePoint until);
+  /// A peer may miss the goodbye where a frame was cut short, and then asks whether the connection still
+  /// exists. It is answered in the name of `remembered` until then.
+  void close_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> remembered,
+                        TimePoint now, TimePoint until);
   /// Forgets the listeners of an end that is going.
   void leave(const LocalEnd& end);
 

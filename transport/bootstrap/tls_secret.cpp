@@ -96,7 +96,8 @@ void name_key(std::array<unsigned char, 32>& identity) {
 }
 
 void Tls::take_over(SSL* ssl) const {
-  // All routers' settings are the same but for keys, certificates and authorities, which come with the context.
+  // All routers' settings are the same but for keys, certificates and authorities, which come with the
+  // context.
   if (SSL_set_SSL_CTX(ssl, context_) == nullptr) fail(Cause::kSystem, "a TLS session did not take its keys");
   SSL_set_psk_find_session_callback(ssl, by_certificate() ? nullptr : find_key);
 }

@@ -93,11 +93,13 @@ int TlsStream::get(bio_st* bio, char* data, int size) {
     ssize_t got = -1;
     errno = EAGAIN;
     if (self.may_receive_) {
-      do got = kernel().recv(self.socket_, self.in_.get(), self.handshaking_ ? kHandshakeIn : kIn, MSG_DONTWAIT);
+      do
+        got =
+            kernel().recv(self.socket_, self.in_.get(), self.handshaking_ ? kHandshakeIn : kIn, MSG_DONTWAIT);
       while (got < 0 && errno == EINTR);
     }
-    // The socket gave fewer bytes than there was room for, so the next call would find none; or it is enough for one
-    // call of handshake().
+    // The socket gave fewer bytes than there was room for, so the next call would find none; or it is enough
+    // for one call of handshake().
     self.may_receive_ = got == static_cast<ssize_t>(kIn);
     if (got == 0) {
       self.ended_ = true;

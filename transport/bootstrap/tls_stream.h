@@ -39,11 +39,11 @@ class TlsStream {
   /// Moves the handshake as far as it goes without blocking. kEnded: the peer closed first; kError: trouble()
   /// says what.
   Step handshake();
-  /// Accepting end, before the handshake: it stops once the peer has said whom it wants, until use() gives the keys
-  /// for that.
+  /// Accepting end, before the handshake: it stops once the peer has said whom it wants, until use() gives
+  /// the keys for that.
   void wait_for_keys() noexcept { waits_for_keys_ = true; }
-  /// While the handshake waits for keys: the server name that the peer sent, which may be any bytes or none. Else
-  /// nothing.
+  /// While the handshake waits for keys: the server name that the peer sent, which may be any bytes or none.
+  /// Else nothing.
   const std::optional<std::string>& server_name() const noexcept { return server_name_; }
   void use(std::shared_ptr<const Tls> tls);
   /// Of the key that this connecting end offers (tls_secret.cpp).
