@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "tests/simulation/world.h"
+#include "transport/bootstrap/process_helpers.h"
 #include "transport/routing/router.h"
 
 namespace tombolo::simulation {
@@ -93,6 +94,7 @@ class Run {
     std::size_t posted_sends = 0, posted_receives = 0, done_sends = 0, done_receives = 0;
     std::vector<Posted> posted;
     std::deque<Over> over;
+    std::shared_ptr<bootstrap::ProcessHelpers> helpers;
     std::unique_ptr<Router> router;
     std::unique_ptr<Listener> listener;
     std::unique_ptr<Connecting> connecting;
@@ -136,7 +138,7 @@ class Run {
     if (plan_.tls) made.tls.use = TlsUse::kOn;
     made.meters = std::make_shared<Meters>();
     made.clock = &world_.clock();
-    made.background_thread = false;
+    made.helpers = ends_[host].helpers;
     if (options_.log) {
       made.log = Log(LogLevel::kTrace, [this, host](LogLevel, std::string_view text) {
         fmt::print("{:10.6f} h{}: {}\n", to_seconds(world_.clock().now().time_since_epoch()) - 1000, host,
@@ -150,6 +152,8 @@ class Run {
   void own(unsigned host) {
     End& end = ends_[host];
     try {
+      end.helpers =
+          std::make_shared<bootstrap::ProcessHelpers>(bootstrap::ProcessHelpers::Simulated{}, world_.clock());
       end.router = std::make_unique<Router>(router_options(host));
       if (connect(host)) {
         end.made = true;
@@ -339,10 +343,11 @@ class Run {
     End& end = ends_[host];
     for (;;) {
       if (end.closed && ends_[1 - host].closed) break;
-      if (end.router && !dead(host)) end.router->progress_in_background();
+      if (end.helpers && !dead(host)) end.helpers->background_progress().round();
       sleep(milliseconds(1 + world_.random()() % 20));
     }
     end.router.reset();
+    end.helpers.reset();
   }
 
   void check_end() {
@@ -404,6 +409,7 @@ class Run {
         end.connecting.release();
         end.listener.release();
         end.router.release();
+        new std::shared_ptr<bootstrap::ProcessHelpers>(std::move(end.helpers));
       }
     }
     return verdict_;

@@ -54,7 +54,8 @@ class Accepting : public testing::Test {
   }
 
   std::shared_ptr<const Local> local_ = make_local();
-  Acceptor acceptor_{local_, self()};
+  std::shared_ptr<ProcessHelpers> helpers_ = std::make_shared<ProcessHelpers>();
+  Acceptor acceptor_{helpers_, local_, self()};
 };
 
 TEST_F(Accepting, AStreamGoesToTheInboxOfItsListener) {
@@ -85,10 +86,10 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
   Hello hello;
   random_bytes(hello.connection);
   hello.purpose = Purpose::kAsk;
-  acceptor_.open_connection(hello.connection, inbox);
+  acceptor_.open_connection(hello.connection, Side::kConnecting, inbox);
   EXPECT_EQ(dial(hello), "");
   EXPECT_TRUE(inbox->empty()) << "a question is no stream of the connection";
-  acceptor_.close_connection(hello.connection);
+  acceptor_.close_connection(hello.connection, Side::kConnecting);
   EXPECT_EQ(dial(hello), "connect to itself: the peer no longer has this connection");
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/bootstrap/destination.h"
 #include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
@@ -107,6 +108,12 @@ void Dial::check_reply() {
         fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
                     name_of(local_->tls_use())));
   }
+  // It proves nothing, but tells a new connection that there is no point in trying again.
+  if (reply_.status == HandshakeStatus::kGone) {
+    return differ(greeting_.purpose == Purpose::kJoin
+                      ? "the peer's listener is gone"
+                      : "the peer says that it does not know this connection");
+  }
   // A plain answer is not authenticated here, so nothing else in it is believed.
   if (answer_ == Answer::kPlain) return retry("what was begun with TLS was answered in plain");
   switch (reply_.status) {
@@ -197,7 +204,7 @@ void Dial::begin_handshake() {
   local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
   state_ = State::kHello;
   if (target_->tls) {
-    tls_ = local_->tls->begin(socket, true);
+    tls_ = local_->tls->begin(socket, true, Destination::of(greeting_).server_name());
     state_ = State::kSecuring;
   }
 }

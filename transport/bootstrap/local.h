@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/backend.h"
-#include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/tls.h"
 #include "transport/observe/meters.h"
@@ -27,7 +26,6 @@ struct Local {
   std::shared_ptr<Meters> meters;
   Log log;
   const Clock* clock = nullptr;
-  BackgroundProgress::Drive background = BackgroundProgress::Drive::kThread;
 
   /// The backend of that carrier; null where this process cannot use it.
   Backend* backend_of(Carrier carrier) const noexcept {

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/testing/altering_proxy.h"
@@ -48,6 +49,9 @@ class TlsHandshake : public testing::Test {
   void listen(const RouterOptions& options) {
     right_ = std::make_unique<Router>(options);
     listener_ = right_->listen();
+  }
+  std::string listener_name() const {
+    return Destination{Purpose::kJoin, listener_->endpoint().listener, {}}.server_name();
   }
   /// "" where both ends have their connection; else why not.
   std::string connect(const RouterOptions& options, Cause cause = Cause::kRemote) {
@@ -320,6 +324,7 @@ TEST_F(TlsCertificates, ThatHaveExpiredAreRefusedByThePeer) {
   auto socket = stranger();
   SSL* ssl = SSL_new(context);
   SSL_set_fd(ssl, socket.get());
+  SSL_set_tlsext_host_name(ssl, listener_name().c_str());
   std::thread connecting([&] {
     if (SSL_connect(ssl) == 1) {
       char byte = 0;
@@ -372,6 +377,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
   const auto tls = std::make_shared<Tls>(good("between"), Secret{}, "");
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> passed{0};
+  const std::string name = listener_name();
   std::thread between([&] {
     Descriptor sockets[2];
     std::unique_ptr<TlsStream> sessions[2];
@@ -386,7 +392,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
         pollfd connected{sockets[1].get(), POLLOUT, 0};
         ::poll(&connected, 1, 1000);
         sessions[0] = tls->begin(sockets[0].get(), false);
-        sessions[1] = tls->begin(sockets[1].get(), true);
+        sessions[1] = tls->begin(sockets[1].get(), true, name);
       }
       if (!open) {
         const Step near = sessions[0]->handshake(), far = sessions[1]->handshake();

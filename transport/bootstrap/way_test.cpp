@@ -83,7 +83,7 @@ class DialingTest : public testing::Test {
 
 TEST_F(DialingTest, MakesAsManyStreamsAsItIsToldWithNumbersOfTheirOwn) {
   const auto local = make_local(Clock::steady());
-  Acceptor acceptor(local, self());
+  Acceptor acceptor(std::make_shared<ProcessHelpers>(), local, self());
   const auto inbox = std::make_shared<Inbox>();
   Way way = way_to(acceptor.endpoint().offers[0]);
   way.listener = acceptor.open_listener(inbox);

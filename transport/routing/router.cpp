@@ -142,7 +142,11 @@ struct Router::State {
   std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
   const std::shared_ptr<bootstrap::Acceptor>& listening() {
-    if (!acceptor) acceptor = std::make_shared<bootstrap::Acceptor>(local, self);
+    if (!acceptor) {
+      auto helpers = options.helpers ? options.helpers : bootstrap::ProcessHelpers::of_process();
+      self.process = helpers->process();
+      acceptor = std::make_shared<bootstrap::Acceptor>(std::move(helpers), local, self);
+    }
     return acceptor;
   }
 };
@@ -166,7 +170,6 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   if (!given.meters) report::start(given.host.name, given.log);
   local->log = given.log;
   local->clock = given.clock;
-  if (!given.background_thread) local->background = bootstrap::BackgroundProgress::Drive::kOwner;
   state_->local = std::move(local);
 
   Endpoint& self = state_->self;
@@ -181,17 +184,12 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
-  random_bytes(std::as_writable_bytes(std::span(&self.process, 1)));
 }
 
 Router::~Router() = default;
 
 const RouterOptions& Router::options() const noexcept {
   return state_->options;
-}
-
-std::optional<TimePoint> Router::progress_in_background() {
-  return state_->acceptor ? state_->acceptor->background_progress().round() : std::nullopt;
 }
 
 std::unique_ptr<Listener> Router::listen() {

@@ -92,7 +92,7 @@ TcpConnection::TcpConnection(SetUpResult from)
   }
   timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
-  acceptor_->open_connection(hello_.connection, inbox_);
+  acceptor_->open_connection(hello_.connection, side(), inbox_);
   acceptor_->background_progress().add(this);
 }
 
@@ -103,7 +103,7 @@ TcpConnection::~TcpConnection() {
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, side());
   if (!error_) leave();
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();

@@ -88,6 +88,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     const TcpConnection& of_;
   };
   bool advance() noexcept;
+  bootstrap::Side side() const noexcept {
+    return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
+  }
 
   // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
