@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "base/format.h"
-#include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/half_open_streams.h"
 #include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/registrations.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport {
@@ -132,7 +133,8 @@ TEST(WireProtocol, LimitsAreAsDocumented) {
       {"kLongestMessage", tcp::kLongestMessage},
       {"kLongestChunk", tcp::kLongestChunk},
       {"kMostEpochsAhead", tcp::kMostEpochsAhead},
-      {"kMostHalfOpen", bootstrap::kMostHalfOpen},
+      {"HalfOpenStreams::kMost", bootstrap::HalfOpenStreams::kMost},
+      {"Registrations::kMostClosed", bootstrap::Registrations::kMostClosed},
       {"kHelloTime", seconds(bootstrap::kHelloTime)},
       {"kMostPatience", seconds(bootstrap::kMostPatience)}};
   const auto rows = table_after("## Limits");

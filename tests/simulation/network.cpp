@@ -317,7 +317,10 @@ void Network::settle(Socket& socket) {
     const Pipe& out = *socket.out;
     const bool comes =
         (!out.under_way.empty() && out.under_way.front().arrives <= now) || (out.end && *out.end <= now);
-    if (comes && !path.silent && !socket.reset_arrives) socket.reset_arrives = now + path.delay;
+    // So is a keepalive's probe.
+    const bool probed =
+        socket.keepalive_idle > Duration::zero() && now - socket.keepalive_since >= socket.keepalive_idle;
+    if ((comes || probed) && !path.silent && !socket.reset_arrives) socket.reset_arrives = now + path.delay;
   }
   if (!socket.open && socket.write_ended && socket.in->arrived != 0) {
     socket.in->head += std::exchange(socket.in->arrived, 0);
@@ -375,6 +378,7 @@ std::optional<TimePoint> Network::next() const {
     if (const auto other = socket->other.lock(); !other || other->state == Socket::State::kDead) {
       if (!socket->out->under_way.empty()) note(socket->out->under_way.front().arrives);
       if (socket->out->end) note(*socket->out->end);
+      if (socket->keepalive_idle > Duration::zero()) note(socket->keepalive_since + socket->keepalive_idle);
     }
   }
   return soonest;

@@ -96,6 +96,8 @@ void World::strike_due() {
 void World::strike(const Fault& fault) {
   const TimePoint end = clock_.now() + fault.lasts;
   terminal_ |= fault.terminal();
+  if (fault.kind == Fault::Kind::kReset || fault.kind == Fault::Kind::kHalfReset)
+    last_stream_fault_ = clock_.now();
   switch (fault.kind) {
     case Fault::Kind::kReset:
     case Fault::Kind::kHalfReset: {

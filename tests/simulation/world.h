@@ -37,6 +37,8 @@ class World {
   /// passed `limit`; empty where nothing is.
   std::string run(Duration limit);
   bool terminal_fault_struck() const noexcept { return terminal_; }
+  /// When something last happened to a stream.
+  TimePoint last_stream_fault() const noexcept { return last_stream_fault_; }
   std::uint64_t turns() const noexcept { return turns_; }
 
  private:
@@ -65,6 +67,7 @@ class World {
   std::vector<Ending> endings_;
   TimePoint stopped_until_[16]{};
   bool terminal_ = false;
+  TimePoint last_stream_fault_{};
   std::uint64_t turns_ = 0;
 };
 

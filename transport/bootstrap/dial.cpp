@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/bootstrap/destination.h"
 #include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
@@ -46,7 +47,6 @@ void Dial::greet(Hello hello, std::size_t streams) {
   greeting_.host = local_->host;
   greeting_.nic = target_->nic;
   greeting_.cluster = local_->cluster;
-  greeting_.sender = local_->process;
   streams_ = streams;
 }
 
@@ -60,16 +60,17 @@ void Dial::differ(std::string why, Cause cause) {
 
 /// True once the stream is encrypted.
 bool Dial::secure() {
-  // A peer that uses no TLS answers in plain.
+  // A peer that uses no TLS answers in plain, which its first byte shows. Later bytes may be of the middle of
+  // a record.
   std::byte first{};
   if (answer_ == Answer::kNone &&
       kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
     answer_ = first == kTlsHandshakeByte || first == kTlsAlertByte ? Answer::kTls : Answer::kPlain;
-  }
-  if (answer_ == Answer::kPlain) {
-    tls_.reset();
-    state_ = State::kChallenge;
-    return false;
+    if (answer_ == Answer::kPlain) {
+      tls_.reset();
+      state_ = State::kChallenge;
+      return false;
+    }
   }
   switch (tls_->handshake()) {
     case Step::kAgain:
@@ -109,6 +110,11 @@ void Dial::check_challenge() {
         fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
                     name_of(local_->tls_use())));
   }
+  // It proves nothing, but tells a new connection that there is no point in trying again.
+  if (status == HandshakeStatus::kGone) {
+    return differ(
+        greeting_.purpose == Purpose::kJoin ? gone() : "the peer says that it does not know this connection");
+  }
   // A plain answer is not authenticated here, so nothing else in it is believed.
   if (answer_ == Answer::kPlain) return retry("what was begun with TLS was answered in plain");
   switch (status) {
@@ -119,11 +125,22 @@ void Dial::check_challenge() {
     case HandshakeStatus::kNoCarrier:
       return differ(fmt::format("the peer cannot use {}", carrier_name(greeting_.carrier)),
                     Cause::kUnsupported);
+    case HandshakeStatus::kOtherProcess:
+      return differ(
+          "another process answers there, not the one that is meant (did that one end, or does something "
+          "lead "
+          "its streams astray?)");
     default:
       return differ(fmt::format("the peer refused the handshake (status {})", static_cast<int>(status)));
   }
   writer_.set(Proof{proof_mac(local_->secret, hello_, challenge_, binding())}.encode());
   state_ = State::kProof;
+}
+
+std::string Dial::gone() const {
+  if (greeting_.purpose != Purpose::kJoin) return "the peer no longer has this connection";
+  return greeting_.epoch == 0 ? "the peer's listener is gone"
+                              : "the peer's listener is gone, or has closed the connection already";
 }
 
 Dial::State Dial::poll() {
@@ -195,7 +212,7 @@ void Dial::begin_handshake() {
   local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
   state_ = State::kHello;
   if (target_->tls) {
-    tls_ = local_->tls->begin(socket, true);
+    tls_ = local_->tls->begin(socket, true, Destination::of(greeting_).server_name());
     state_ = State::kSecuring;
   }
 }
@@ -277,15 +294,7 @@ void Dial::check_reply() {
       state_ = State::kReady;
       return;
     case HandshakeStatus::kGone:
-      if (greeting_.purpose != Purpose::kJoin)
-        give_up(Cause::kRemote, "the peer no longer has this connection");
-      give_up(Cause::kRemote, greeting_.epoch == 0
-                                  ? "the peer's listener is gone"
-                                  : "the peer's listener is gone, or has closed the connection already");
-    case HandshakeStatus::kOtherProcess:
-      return differ(
-          "another process of this job answers there, not the one that is meant (did that one end, or does "
-          "something lead its streams astray?)");
+      give_up(Cause::kRemote, gone());
     default:
       retry("the peer did not accept the stream");
   }

@@ -85,6 +85,8 @@ class Dial {
   /// being told, and an attempt that is given up too early costs another only, so it doubles each time.
   Duration patience() const noexcept;
   void check_reply();
+  /// What it means that the peer does not have what the hello asks for.
+  std::string gone() const;
   std::vector<std::byte> binding() const;
   void differ(std::string why, Cause cause = Cause::kRemote);
   void retry(std::string why);
@@ -96,7 +98,7 @@ class Dial {
   Descriptor socket_;
   std::unique_ptr<TlsStream> tls_;
   /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
-  enum class Answer { kNone, kPlain, kTls };
+  enum class Answer { kNone, kTls, kPlain };
   Answer answer_ = Answer::kNone;
   State state_ = State::kWaiting;
   TimePoint again_{};  // kWaiting: when to (re)try

@@ -49,7 +49,7 @@ enum class HandshakeStatus : std::uint8_t {
 enum class Purpose : std::uint8_t {
   kJoin = 0,    ///< one of the streams that a new connection begins with
   kRejoin = 1,  ///< takes the place of a stream of a connection that is there, or adds one
-  kAsk = 2,     ///< carries nothing: the verdict says whether the connection is still there
+  kAsk = 2,     ///< carries nothing: the reply says whether the connection is still there
 };
 
 /// The part that every version shares.

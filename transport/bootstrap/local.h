@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/backend.h"
-#include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/secret.h"
 #include "transport/bootstrap/tls.h"
 #include "transport/observe/meters.h"
@@ -19,7 +18,6 @@ namespace tombolo::transport::bootstrap {
 struct Local {
   std::string host;
   std::uint32_t cluster = 0;  ///< Endpoint::cluster_id
-  std::uint64_t process = 0;  ///< Endpoint::process
   Secret secret;
   std::string secret_hint;  ///< what to do where the two ends' secrets differ
   std::vector<std::shared_ptr<Backend>> backends;
@@ -28,7 +26,6 @@ struct Local {
   std::shared_ptr<Meters> meters;
   Log log;
   const Clock* clock = nullptr;
-  BackgroundProgress::Drive background = BackgroundProgress::Drive::kThread;
 
   /// The backend of that carrier; null where this process cannot use it.
   Backend* backend_of(Carrier carrier) const noexcept {

@@ -82,6 +82,7 @@ Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hin
   BIO_meth_set_write(method_, TlsStream::put);
   BIO_meth_set_read(method_, TlsStream::get);
   BIO_meth_set_ctrl(method_, TlsStream::control);
+  SSL_CTX_set_client_hello_cb(context_, TlsStream::hello_seen, nullptr);
   SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(context_, has_aes() ? kWithAes : kWithoutAes);
@@ -153,8 +154,8 @@ void Tls::use_files() {
   }
 }
 
-std::unique_ptr<TlsStream> Tls::begin(int socket, bool connecting) const {
-  return std::make_unique<TlsStream>(shared_from_this(), context_, method_, socket, connecting);
+std::unique_ptr<TlsStream> Tls::begin(int socket, bool connecting, const std::string& server_name) const {
+  return std::make_unique<TlsStream>(shared_from_this(), context_, method_, socket, connecting, server_name);
 }
 
 std::string Tls::description() const {

@@ -28,7 +28,7 @@ std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const
   return target;
 }
 
-Hello hello_of(const Way& way) {
+Hello hello_of(const Way& way, std::uint64_t sender) {
   Hello hello;
   random_bytes(hello.connection);
   hello.label = way.options.label;
@@ -37,6 +37,7 @@ Hello hello_of(const Way& way) {
   hello.carrier = way.carrier;
   hello.listener = way.listener;
   hello.process = way.process;
+  hello.sender = sender;
   return hello;
 }
 

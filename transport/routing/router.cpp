@@ -138,11 +138,14 @@ class BestConnecting final : public Connecting {
 struct Router::State {
   RouterOptions options;
   std::shared_ptr<const bootstrap::Local> local;
-  Endpoint self;                                  // without ports
+  Endpoint self;                                  // without ports and process
   std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
   const std::shared_ptr<bootstrap::Acceptor>& listening() {
-    if (!acceptor) acceptor = std::make_shared<bootstrap::Acceptor>(local, self);
+    if (!acceptor) {
+      auto helpers = options.helpers ? options.helpers : bootstrap::ProcessHelpers::of_process();
+      acceptor = std::make_shared<bootstrap::Acceptor>(std::move(helpers), local, self);
+    }
     return acceptor;
   }
 };
@@ -152,7 +155,6 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   const RouterOptions& given = state_->options;
   auto local = std::make_shared<bootstrap::Local>();
   local->host = given.host.name;
-  random_bytes(std::as_writable_bytes(std::span(&local->process, 1)));
   local->secret = given.secret;
   local->secret_hint = given.secret_hint;
   local->cluster = fabric_hash(given.host.cluster);
@@ -167,7 +169,6 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   if (!given.meters) report::start(given.host.name, given.log);
   local->log = given.log;
   local->clock = given.clock;
-  if (!given.background_thread) local->background = bootstrap::BackgroundProgress::Drive::kOwner;
   state_->local = std::move(local);
 
   Endpoint& self = state_->self;
@@ -182,17 +183,12 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
-  self.process = state_->local->process;
 }
 
 Router::~Router() = default;
 
 const RouterOptions& Router::options() const noexcept {
   return state_->options;
-}
-
-std::optional<TimePoint> Router::progress_in_background() {
-  return state_->acceptor ? state_->acceptor->background_progress().round() : std::nullopt;
 }
 
 std::unique_ptr<Listener> Router::listen() {

@@ -27,6 +27,9 @@ namespace tombolo::transport {
 
 class Backend;
 struct RouterOptions;
+namespace bootstrap {
+class ProcessHelpers;
+}
 
 /// Makes one router's backend of a transport; null where the options do not allow it.
 using BackendMaker = std::function<std::shared_ptr<Backend>(const RouterOptions&)>;
@@ -94,9 +97,9 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
-  /// Whether a thread of the transport's own moves connections whose owners make no calls; where none does,
-  /// the owner calls Router::progress_in_background().
-  bool background_thread = true;
+  /// What accepts streams, and moves and closes connections, for all routers of this process; null:
+  /// bootstrap::ProcessHelpers::of_process(). Others only for tests that pretend several processes in one.
+  std::shared_ptr<bootstrap::ProcessHelpers> helpers = {};
   /// Makers of transports beside this build's own (routing/backends.cpp). Each must have a carrier of its
   /// own.
   std::vector<BackendMaker> extra_backends = {};
@@ -120,9 +123,6 @@ class Router {
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
-  /// Does what the background thread would, where the options have none. Returns when to call again; nothing
-  /// where there is nothing to do until something is made or closed.
-  std::optional<TimePoint> progress_in_background();
   /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 

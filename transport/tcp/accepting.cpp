@@ -39,11 +39,11 @@ TcpAccepting::TcpAccepting(std::shared_ptr<const TcpSettings> settings,
       number_(hello.connection),
       peer_host_(hello.host),
       deadline_(Deadline::after(bootstrap::patience_of(hello), *acceptor_->local()->clock)) {
-  acceptor_->open_connection(number_, bootstrap::Acceptor::End::kAccepting, group_->inbox());
+  acceptor_->open_connection(number_, bootstrap::Side::kAccepting, group_->inbox());
 }
 
 TcpAccepting::~TcpAccepting() {
-  if (!made_) acceptor_->close_connection(number_, bootstrap::Acceptor::End::kAccepting);
+  if (!made_) acceptor_->close_connection(number_, bootstrap::Side::kAccepting);
 }
 
 void TcpAccepting::append_wait_handles(std::vector<pollfd>& handles) const {

@@ -15,7 +15,7 @@ std::vector<std::shared_ptr<const bootstrap::Target>> targets_of(const bootstrap
 }
 
 bootstrap::Hello hello_of(const bootstrap::Way& way, const bootstrap::Acceptor& acceptor) {
-  bootstrap::Hello hello = bootstrap::hello_of(way);
+  bootstrap::Hello hello = bootstrap::hello_of(way, acceptor.endpoint().process);
   hello.reply_port = acceptor.port_of(way.from.address);
   return hello;
 }
@@ -31,11 +31,11 @@ TcpConnecting::TcpConnecting(std::shared_ptr<const TcpSettings> settings,
       hello_(hello_of(way_, *acceptor_)),
       dialing_(acceptor_->local(), way_, targets_[0], hello_,
                static_cast<std::size_t>(std::max(settings_->options.streams, 1))) {
-  acceptor_->open_connection(hello_.connection, bootstrap::Acceptor::End::kConnecting, inbox_);
+  acceptor_->open_connection(hello_.connection, bootstrap::Side::kConnecting, inbox_);
 }
 
 TcpConnecting::~TcpConnecting() {
-  if (!made_) acceptor_->close_connection(hello_.connection, bootstrap::Acceptor::End::kConnecting);
+  if (!made_) acceptor_->close_connection(hello_.connection, bootstrap::Side::kConnecting);
 }
 
 std::unique_ptr<Connection> TcpConnecting::poll() {

@@ -103,11 +103,13 @@ TcpConnection::TcpConnection(SetUpResult from)
 }
 
 TcpConnection::~TcpConnection() {
+  // A forked child's copy has nothing to say, and a thread that is not there may hold the locks.
+  if (generation_ != fork_generation()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
-  acceptor_->close_connection(hello_.connection, end());
+  acceptor_->close_connection(hello_.connection, side());
   if (!error_) leave();
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();

@@ -91,6 +91,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     const TcpConnection& of_;
   };
   bool advance() noexcept;
+  bootstrap::Side side() const noexcept {
+    return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
+  }
 
   // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
@@ -166,9 +169,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void lose(std::size_t index, int error_number) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  bootstrap::Acceptor::End end() const noexcept {
-    return connecting_ ? bootstrap::Acceptor::End::kConnecting : bootstrap::Acceptor::End::kAccepting;
-  }
   static void note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
                           std::uint32_t count) noexcept;
   void take_epoch_summaries() noexcept;
@@ -209,6 +209,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void leave() noexcept;
   std::vector<std::byte> last_words_on(std::size_t index) const;
 
+  unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
   std::shared_ptr<const bootstrap::Local> local_;  // the acceptor's

@@ -109,7 +109,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
     stream.dial.reset();
     if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  acceptor_->close_connection(hello_.connection, end());
+  acceptor_->close_connection(hello_.connection, side());
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
@@ -152,7 +152,7 @@ void TcpConnection::leave() noexcept {
       const auto sealed = stream.tls->unwritten();
       last_words.assign(sealed.begin(), sealed.end());
     }
-    closing.add(std::move(stream.socket), last_words);
+    closing.add(std::move(stream.socket), last_words, idle_timeout_);
   }
 }
 
