@@ -196,7 +196,10 @@ class Run {
     options.deadline = 4 * kIdleTimeout;
     options.peer_name = "the other";
     end.connecting = end.router->connect(ends_[1].endpoint, options);
-    while (!(end.connection = end.connecting->poll())) wait(*end.connecting, milliseconds(200));
+    while (!(end.connection = end.connecting->poll())) {
+      if (dead(host)) return false;
+      wait(*end.connecting, milliseconds(200));
+    }
     end.connecting.reset();
     return true;
   }
@@ -235,7 +238,7 @@ class Run {
       end.posted.erase(end.posted.begin() + static_cast<std::ptrdiff_t>(i));
     }
     // A peer that closes afterwards is no failure of this end's.
-    if (all_done(end)) return false;
+    if (all_done(end) || dead(host)) return false;
     check_error(end);
     if (end.posted.empty() && !end.error.empty()) return false;
     if (!moved && end.error.empty() && !connection.progress())

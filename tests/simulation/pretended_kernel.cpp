@@ -422,7 +422,7 @@ int PretendedKernel::epoll_wait(int descriptor, epoll_event* events, int most, i
 short PretendedKernel::ready_events(int descriptor, short wanted) noexcept {
   if (descriptor < 0) return 0;
   File* found = file(descriptor);
-  if (found == nullptr) return POLLNVAL;
+  if (found == nullptr) return killed(host_) ? 0 : POLLNVAL;
   if (auto* timer = std::get_if<Timer>(&found->body))
     return timer->ends && *timer->ends <= clock_.now() ? static_cast<short>(wanted & POLLIN) : 0;
   if (auto* event = std::get_if<Event>(&found->body))
@@ -449,6 +449,9 @@ bool PretendedKernel::ready(std::span<const pollfd> handles) {
 }
 
 int PretendedKernel::poll(pollfd* handles, nfds_t count, int timeout_ms) noexcept {
+  // A thread that may sleep gives way even where it need not: otherwise one that calls again and again would
+  // be alone for ever, in no time.
+  if (timeout_ms != 0) give_way();
   const TimePoint until =
       timeout_ms < 0 ? TimePoint::max() : clock_.now() + Duration(milliseconds(timeout_ms));
   for (;;) {
@@ -458,10 +461,12 @@ int PretendedKernel::poll(pollfd* handles, nfds_t count, int timeout_ms) noexcep
       ready += handles[i].revents != 0;
     }
     if (ready != 0 || clock_.now() >= until) return ready;
-    const unsigned host = host_;
     sleep_({handles, count}, until);
-    host_ = host;
   }
+}
+
+void PretendedKernel::give_way() noexcept {
+  sleep_({}, clock_.now());
 }
 
 int PretendedKernel::timerfd_create(int, int) noexcept {

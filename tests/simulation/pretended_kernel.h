@@ -109,6 +109,7 @@ class PretendedKernel final : public transport::Kernel {
   bool fails(Call call) noexcept;
   std::size_t some_of(std::size_t bytes) noexcept;
   std::uint32_t events_of(const Socket& socket) const noexcept;
+  void give_way() noexcept;
   short ready_events(int descriptor, short wanted) noexcept;
   std::size_t collect(Epoll& epoll, epoll_event* events, std::size_t most, bool take) noexcept;
   ssize_t write_parts(int socket, const iovec* parts, std::size_t count) noexcept;

@@ -47,6 +47,7 @@ void World::sleep(std::span<const pollfd> handles, TimePoint until) {
   actor.handles = handles;
   actor.until = until;
   fibers_.yield();
+  kernel_.set_host(actor.host);
   Actor& again = actors_[fibers_.current()];
   again.handles = {};
   again.until.reset();

@@ -80,7 +80,7 @@ TcpConnection::TcpConnection(SetUpResult from)
     stream.next_epoch = given.epoch + 1;
     sender_.join(i, stream.io(), given.epoch);
     receiver_.join(i, stream.io(), given.epoch);
-    watch(i);
+    watch(epoll_, i);
   }
   live_ = streams_.size();
   meter_->live_streams.set(live_);
@@ -205,29 +205,34 @@ std::size_t TcpConnection::home_of(const std::shared_ptr<const bootstrap::Target
   return index;
 }
 
+/// Makes room for so many streams. Changes nothing where it throws.
 void TcpConnection::grow(std::size_t streams) {
   if (streams <= streams_.size()) return;
-  streams_.resize(streams);
-  if (streams == 1) return;
-  const bool first = !epoll_;
-  if (first) epoll_ = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) fail_errno(errno, "epoll_create1");
   // From now on the streams share the work, in pieces that are small enough not to hold the others up.
   const std::size_t chunk = settings_->chunk_of(streams);
-  sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
-  for (std::size_t i = 0; i < streams; ++i) {
-    if (!streams_[i].live) continue;
-    settings_->limit_buffers(streams_[i].socket.get(), streams);
-    if (first) watch(i);
+  if (streams > 1) {
+    Descriptor first;
+    if (!epoll_) {
+      first = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
+      if (!first) fail_errno(errno, "epoll_create1");
+    }
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (!streams_[i].live) continue;
+      settings_->limit_buffers(streams_[i].socket.get(), streams);
+      if (first) watch(first, i);
+    }
+    if (first) epoll_ = std::move(first);
+    sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
   }
+  streams_.resize(streams);
 }
 
-void TcpConnection::watch(std::size_t index) {
-  if (!epoll_) return;
+void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
+  if (!epoll) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = index;
-  if (kernel().epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
+  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
     fail_errno(errno, "epoll_ctl");
 }
 

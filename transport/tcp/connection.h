@@ -149,7 +149,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool ack_due() const noexcept;
   bool all_was_said(std::size_t index) noexcept;
   void look_for_events() noexcept;
-  void watch(std::size_t index);
+  void watch(const Descriptor& epoll, std::size_t index) const;
   void grow(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 

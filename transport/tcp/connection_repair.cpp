@@ -102,6 +102,10 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   stream.tls.reset();
   moved_ = true;
   dialing_ = connecting_;
+  // Where the peer has said goodbye, what it sent before may lie on a stream that it opened again, and that
+  // waits to be taken over.
+  if (live_ == 0 && goodbye_) take_arrivals();
+  if (error_) return;
   if (live_ == 0) {
     if (goodbye_) {
       fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
@@ -155,7 +159,7 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   receiver_.join(index, stream.io(), epoch);
   sender_.join(index, stream.io(), epoch);
   try {
-    watch(index);
+    watch(epoll_, index);
   } catch (const Error& error) {
     local_->log.warning("{}: {}", description_, error.what());
     return lose(index, ENOMEM);
