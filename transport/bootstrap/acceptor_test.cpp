@@ -94,6 +94,27 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
   EXPECT_EQ(dial(hello), "connect to itself: the peer no longer has this connection");
 }
 
+// Anybody on the way could say so.
+TEST_F(Accepting, AConnectionThatWasNeverHereFailsAnAttemptOnly) {
+  auto target = std::make_shared<Target>();
+  target->local_address = "127.0.0.1";
+  target->peer = SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
+  for (const Purpose purpose : {Purpose::kRejoin, Purpose::kAsk}) {
+    Hello hello;
+    hello.process = helpers_->process();
+    hello.purpose = purpose;
+    random_bytes(hello.connection);
+    const Deadline deadline = test::soon();
+    Dial dial(local_, target, deadline);
+    dial.greet(hello, 1);
+    while (dial.last_trouble().empty() && !deadline.passed()) {
+      EXPECT_NE(dial.poll(), Dial::State::kReady);
+      acceptor_.progress();
+    }
+    EXPECT_EQ(dial.last_trouble(), "the peer says that it does not know this connection");
+  }
+}
+
 TEST_F(Accepting, AStreamThatJoinsAgainGoesToItsConnectionOrNowhere) {
   const auto listener = std::make_shared<Inbox>(), connection = std::make_shared<Inbox>();
   Hello hello;
