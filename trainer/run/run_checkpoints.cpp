@@ -208,12 +208,15 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const CheckpointOpti
   return std::make_unique<CheckpointSaver>(std::move(saver), trainer_.compute().layout(), files_, log);
 }
 
+bool RunCheckpoints::begins_after(const StepReport& report) const noexcept {
+  // What ends the run is saved by finish().
+  return saver_ && (report.step + 1) % every_ == 0 && !report.interrupted;
+}
+
 void RunCheckpoints::after_step(const StepReport& report) {
   if (!saver_) return;
   saver_->count(report.votes);
-  const int next_step = report.step + 1;
-  // What ends the run is saved by finish().
-  if (next_step % every_ == 0 && !report.interrupted) begin(next_step);
+  if (begins_after(report)) begin(report.step + 1);
 }
 
 void RunCheckpoints::begin(int next_step) {
