@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/shard.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,10 +166,11 @@ ShardHeader parse_description(const Json& json) {
   return header;
 }
 
-Descriptor open_to_read(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) refuse(fmt::format("cannot be opened: {}", errno_text(errno)));
-  return file;
+Descriptor open_to_read(FileSystem& files, const std::string& path) {
+  int descriptor = -1;
+  if (const int error = files.open(path, descriptor); error != 0)
+    refuse(fmt::format("cannot be opened: {}", errno_text(error)));
+  return Descriptor(descriptor);
 }
 
 void read_at(const Descriptor& file, std::size_t position, std::span<std::byte> to) {
@@ -252,9 +252,9 @@ std::string wrong_chunk(const ShardHeader& header, std::size_t chunk, std::span<
                      header.checksums.size(), found, header.checksums[chunk]);
 }
 
-ShardFile::ShardFile(std::string path) : path_(std::move(path)) {
+ShardFile::ShardFile(std::string path, FileSystem& files) : path_(std::move(path)), files_(&files) {
   try {
-    const Descriptor file = open_to_read(path_);
+    const Descriptor file = open_to_read(files, path_);
     struct stat status {};
     if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse("not a regular file");
     const auto size = static_cast<std::size_t>(status.st_size);
@@ -273,12 +273,12 @@ ShardFile::ShardFile(std::string path) : path_(std::move(path)) {
   }
 }
 
-void ShardFile::read_chunk(std::size_t chunk, std::span<float> to) const {
+void ShardFile::read_chunk(std::size_t chunk, std::span<float> to) {
   TOMBOLO_CHECK(to.size() == floats_of_chunk(header_, chunk), "chunk={} given={}", chunk, to.size());
   std::string wrong;
   try {
-    read_at(open_to_read(path_), head_.size() + chunk * header_.chunk_floats * sizeof(float),
-            std::as_writable_bytes(to));
+    if (!file_) file_ = open_to_read(*files_, path_);
+    read_at(file_, head_.size() + chunk * header_.chunk_floats * sizeof(float), std::as_writable_bytes(to));
     wrong = wrong_chunk(header_, chunk, to);
   } catch (const Error& error) {
     wrong = error.what();
