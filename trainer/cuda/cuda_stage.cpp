@@ -52,6 +52,10 @@ class StageOnDevice final : public StageCompute {
   }
   std::span<float> gradients_to_host(const Bucket& bucket) override { return exchange_.to_host(bucket); }
   void gradients_from_host(const Bucket& bucket) override { exchange_.from_host(bucket); }
+  GroupId make_group_id() override { return stage_.device->make_group_id(); }
+  std::unique_ptr<StageGroup> join_group(const GroupId& id, const GroupMember& member) override {
+    return exchange_.join(id, member);
+  }
 
   std::span<std::byte> input(int micro_batch) noexcept override {
     if (stage_.host.inputs.empty()) return {};

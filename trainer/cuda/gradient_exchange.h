@@ -1,7 +1,10 @@
-// The way of a stage's gradients out of the arena, over which ranks sum them, and back.
+// The way of a stage's gradients to other ranks: out of the arena and back, or summed where they are.
 #pragma once
 
+#include <deque>
+#include <memory>
 #include <span>
+#include <string>
 
 #include "trainer/cuda/passes.h"
 #include "trainer/cuda/stage_context.h"
@@ -17,13 +20,20 @@ class GradientExchange {
   /// As StageCompute::gradients_to_host() and gradients_from_host().
   std::span<float> to_host(const Bucket& bucket);
   void from_host(const Bucket& bucket);
-  /// What is put on the compute stream from now on waits for the gradients that come back.
-  void order_back() const { back_.order(Stream::kCompute); }
+  /// As StageCompute::join_group().
+  std::unique_ptr<StageGroup> join(const GroupId& id, const GroupMember& member);
+  /// What is put on the compute stream from now on waits for the gradients that come back, and for sums.
+  void order_back() const {
+    back_.order(Stream::kCompute);
+    summed_.order(Stream::kCompute);
+  }
 
  private:
+  class Group;
+
   StageContext& stage_;
   const Passes& passes_;
-  Mark sent_, back_;
+  Mark sent_, back_, summed_;
 };
 
 }  // namespace tombolo::trainer::cuda

@@ -33,7 +33,7 @@ StageContext::StageContext(std::shared_ptr<Device> of, const StageOptions& stage
 StageContext::~StageContext() {
   try {
     settled_.record(Stream::kCompute);
-    for (const Stream stream : {Stream::kToHost, Stream::kFromHost}) {
+    for (const Stream stream : {Stream::kToHost, Stream::kFromHost, Stream::kReduce}) {
       settled_.order(stream);
       settled_.record(stream);
     }

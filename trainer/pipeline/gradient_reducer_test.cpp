@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "collectives/testing/test_support.h"
+#include "trainer/model/stage_compute.h"
+#include "trainer/pipeline/engine_gradient_sum.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -61,7 +63,8 @@ TEST(GradientReducer, SumsGradientsAndSumsOverTheReplicasInEveryStep) {
   collectives::test::expect_fine(collectives::test::run_ranks("AAA", [](Communicator& world) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(0, 2, static_cast<float>(world.rank() + 1));
-    GradientReducer reducer(&world, nullptr, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(&world, nullptr, stage, timeline), &world,
+                            stage.layout(), 1, timeline);
     double expected = 1 + 2 + 3;
     for (int step = 0; step < 3; ++step) {
       reducer.gradients_final(stage.layout().layer_begin(1));
@@ -81,7 +84,8 @@ TEST(GradientReducer, AddsTheGradientsOfBothCopiesOfTheEmbedding) {
   collectives::test::expect_fine(collectives::test::run_ranks("AA", [](Communicator& ends) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(ends.rank(), 1, ends.rank() == 0 ? 1.0F : 4.0F);
-    GradientReducer reducer(nullptr, &ends, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(nullptr, &ends, stage, timeline), nullptr,
+                            stage.layout(), 1, timeline);
     reducer.gradients_final(0);
     std::array<double, 1> sums{0.5};
     reducer.finish(sums);
@@ -97,7 +101,7 @@ TEST(GradientReducer, AddsTheGradientsOfBothCopiesOfTheEmbedding) {
 TEST(GradientReducer, DoesNothingOnOneRank) {
   Timeline timeline(Clock::steady().now());
   GradientsOnly stage(0, 2, 7);
-  GradientReducer reducer(nullptr, nullptr, stage, 1, timeline);
+  GradientReducer reducer(nullptr, nullptr, stage.layout(), 1, timeline);
   std::array<double, 1> sums{3};
   reducer.finish(sums);
   EXPECT_EQ(sums[0], 3);
@@ -109,7 +113,8 @@ TEST(GradientReducer, CanBeDestroyedInTheMiddleOfAStep) {
   collectives::test::run_ranks("AA", [](Communicator& world) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(0, 2, 1);
-    GradientReducer reducer(&world, nullptr, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(&world, nullptr, stage, timeline), &world,
+                            stage.layout(), 1, timeline);
     if (world.rank() == 0) reducer.gradients_final(0);
   });
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "trainer/cuda/gpu/cuda_check.h"
 #include "trainer/cuda/gpu/launches.h"
 #include "trainer/cuda/gpu/products.h"
+#include "trainer/cuda/nccl_group.h"
 #include "trainer/cuda/operation_shape.h"
 #include "trainer/cuda/parameters.h"
 
@@ -115,8 +117,13 @@ class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int number) : number_(number), properties_(properties_of(number)) {
     make_current();
-    for (cudaStream_t& stream : streams_)
-      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU");
+    // Sums over ranks go first: they need few of the GPU's processors, and other ranks wait for them.
+    int lowest = 0, highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "priorities of the GPU's streams");
+    for (std::size_t index = 0; index < streams_.size(); ++index)
+      check(cudaStreamCreateWithPriority(&streams_[index], cudaStreamNonBlocking,
+                                         index == index_of(Stream::kReduce) ? highest : lowest),
+            "a stream of the GPU");
     products_ = std::make_unique<Products>();
     // Products are put on this stream; on another the first one allocates.
     workspaces_[index_of(Stream::kCompute)] = allocate(kProductWorkspace, "products' workspace");
@@ -282,7 +289,31 @@ class CudaDevice final : public Device {
     verify(cudaGraphLaunch(instance, of(stream)), "launching a graph");
   }
 
+  std::string address() const override {
+    std::string machine;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> machine;
+    return fmt::format("{} {:04x}:{:02x}:{:02x}", machine, properties_.pciDomainID, properties_.pciBusID,
+                       properties_.pciDeviceID);
+  }
+  std::string group_library() override { return nccl().describe(); }
+  GroupId make_group_id() override {
+    make_current();
+    GroupId id;
+    nccl().check(nccl().get_unique_id(&id), fmt::format("{}: an id for a group", name()));
+    return id;
+  }
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override {
+    return std::make_unique<NcclGroup>(nccl(), id, member, of(Stream::kReduce), name(),
+                                       [this] { make_current(); });
+  }
+
  private:
+  /// Loaded once, and never unloaded: its threads may run until the process ends.
+  static const NcclLibrary& nccl() {
+    static const auto* library = new NcclLibrary(kNcclLibraryParameter.text());
+    return *library;
+  }
+  std::string name() const { return fmt::format("GPU {} ({})", number_, properties_.name); }
   static std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
   cudaStream_t of(Stream stream) const { return streams_[index_of(stream)]; }
   cudaEvent_t of(Event event) {
