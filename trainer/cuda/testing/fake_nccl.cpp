@@ -39,7 +39,8 @@ NcclResult ncclCommInitRankConfig(NcclCommunicator** communicator, int size, Gro
   fake.rank = rank;
   fake.blocking = config->blocking;
   fake.version = config->version;
-  *communicator = reinterpret_cast<NcclCommunicator*>(&the_communicator);
+  const bool refused = fake.init != NcclResult::kSuccess && fake.init != NcclResult::kInProgress;
+  *communicator = refused ? nullptr : reinterpret_cast<NcclCommunicator*>(&the_communicator);
   return begin(fake.init);
 }
 NcclResult ncclAllReduce(const void* /*from*/, void* /*to*/, std::size_t count, int type, int operation,
