@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/testing/test_support.h"
@@ -117,6 +121,44 @@ TEST(GradientReducer, CanBeDestroyedInTheMiddleOfAStep) {
                             stage.layout(), 1, timeline);
     if (world.rank() == 0) reducer.gradients_final(0);
   });
+}
+
+/// Waits in its first bucket until it is aborted.
+class EndlessSum final : public GradientSum {
+ public:
+  void start(const Bucket& /*bucket*/) override {
+    std::unique_lock lock(mutex_);
+    started_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !reason_.empty(); });
+    fail(Cause::kAborted, "{}", reason_);
+  }
+  void finish() override {}
+  void abort(const std::string& reason) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    reason_ = reason;
+    changed_.notify_all();
+  }
+  void wait_until_started() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return started_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false;
+  std::string reason_;
+};
+
+TEST(GradientReducer, AbortsTheSumThatIsUnderWayWhereItIsDestroyed) {
+  Timeline timeline(Clock::steady().now());
+  const GradientsOnly stage(0, 2, 1);
+  auto sum = std::make_unique<EndlessSum>();
+  EndlessSum& endless = *sum;
+  GradientReducer reducer(std::move(sum), nullptr, stage.layout(), 1, timeline);
+  reducer.gradients_final(0);
+  endless.wait_until_started();
 }
 
 }  // namespace
