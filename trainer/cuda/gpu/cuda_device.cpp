@@ -22,6 +22,7 @@
 #include "trainer/cuda/gpu/cuda_check.h"
 #include "trainer/cuda/gpu/launches.h"
 #include "trainer/cuda/gpu/products.h"
+#include "trainer/cuda/gpu/refusal.h"
 #include "trainer/cuda/nccl_group.h"
 #include "trainer/cuda/operation_shape.h"
 #include "trainer/cuda/parameters.h"
@@ -31,9 +32,6 @@ namespace {
 
 /// The oldest whose Tensor Cores know bf16, and whose copies to shared memory are asynchronous.
 constexpr int kOldestMajor = 8;
-/// CUDA's limit for the y and z coordinates of a launch's blocks.
-constexpr std::size_t kMostInGrid = 65535;
-
 /// Throws kUnsupported where there is no such GPU that we can use.
 cudaDeviceProp properties_of(int number) {
   int count = 0;
@@ -51,66 +49,6 @@ cudaDeviceProp properties_of(int number) {
     fail(Cause::kUnsupported, "{} has compute capability {}.{}, but {}.0 or later is needed", properties.name,
          properties.major, properties.minor, kOldestMajor);
   return properties;
-}
-
-/// A product's or attention's operands have one type; so have a norm's.
-template <typename... Others>
-bool same_element(const Values& first, const Others&... others) {
-  return ((others.at == nullptr || others.element == first.element) && ...);
-}
-
-// What a kernel cannot take, in words; null where it takes all.
-const char* refusal(const Embed& o) {
-  return same_element(o.out, o.token_embedding, o.position_embedding) ? nullptr : "the tables' types differ";
-}
-const char* refusal(const EmbedBackward&) {
-  return nullptr;
-}
-const char* refusal(const Norm& o) {
-  if (o.width > kNormWidest) return "rows are at most 16384 wide";
-  return same_element(o.out, o.sum, o.x, o.residual, o.weight, o.bias) ? nullptr
-                                                                       : "the operands' types differ";
-}
-const char* refusal(const NormBackward& o) {
-  if (o.width > kNormWidest) return "rows are at most 16384 wide";
-  return same_element(o.gradient, o.x_gradient, o.x, o.weight) ? nullptr : "the operands' types differ";
-}
-const char* refusal(const Product& o) {
-  if (!same_element(o.a, o.b)) return "the factors' types differ";
-  if (o.epilogue == Epilogue::kSumOfA)
-    return o.vector.element == Element::kFloat32 ? nullptr : "the sum of a is fp32";
-  return same_element(o.out, o.vector, o.auxiliary) ? nullptr
-                                                    : "the epilogue's types differ from the result's";
-}
-const char* refusal(const Add&) {
-  return nullptr;
-}
-template <typename Either>
-const char* attention_refusal(const Either& o) {
-  if (o.head_size > kLargestHead) return "heads are at most 256 wide";
-  if (o.heads > kMostInGrid || o.rows > kMostInGrid) return "heads and rows are at most 65535";
-  return same_element(o.qkv, o.out) ? nullptr : "the operands' types differ";
-}
-const char* refusal(const Attention& o) {
-  return attention_refusal(o);
-}
-const char* refusal(const AttentionBackward& o) {
-  if (!same_element(o.qkv, o.gradient, o.qkv_gradient)) return "the operands' types differ";
-  return attention_refusal(o);
-}
-const char* refusal(const CrossEntropy& o) {
-  return o.vocabulary <= o.stride ? nullptr : "rows overlap";
-}
-const char* refusal(const Sum&) {
-  return nullptr;
-}
-const char* refusal(const AdamWUpdate& o) {
-  if (o.range_count > kMostInGrid) return "ranges are at most 65535";
-  if (o.copy.at != nullptr && o.copy.element != Element::kBfloat16) return "the copy is bf16";
-  return same_element(o.first_moment, o.second_moment) ? nullptr : "the moments' types differ";
-}
-const char* refusal(const Convert&) {
-  return nullptr;
 }
 
 class CudaDevice final : public Device {
