@@ -26,6 +26,7 @@
 #include "trainer/run/back_end.h"
 #include "trainer/run/device_peak.h"
 #include "trainer/run/placement_check.h"
+#include "trainer/run/reduction_choice.h"
 
 namespace tombolo::tools {
 namespace {
@@ -102,6 +103,7 @@ struct TrainCommand {
   trainer::TrainOptions train;
   trainer::DeviceChoice device = trainer::DeviceChoice::kCpu;
   std::optional<int> gpu;  ///< the rank's number on its host
+  trainer::ReductionChoice reduction = trainer::ReductionChoice::kAuto;
 };
 
 void print_start(const trainer::Job& job, const trainer::StageCompute& compute,
@@ -162,17 +164,27 @@ int run_train(const TrainCommand& command) {
   catch_interrupts();
   trainer::TrainOptions options = command.train;
   const auto identity = collectives::Identity::from_environment();
+  const bool nccl_may_sum = command.reduction != trainer::ReductionChoice::kEngine && identity.size > 1;
+  // The environment is changed before anything starts threads that may read it.
+  trainer::ReductionWish wish{command.reduction, !options.traffic.empty() || !options.measured.empty(), {}};
+  if (nccl_may_sum && command.device != trainer::DeviceChoice::kCpu)
+    wish.plugin = trainer::offer_net_plugin();
   const trainer::BackEnd back_end =
-      trainer::choose_back_end(command.device, command.gpu.value_or(identity.local_rank));
+      trainer::choose_back_end(command.device, command.gpu.value_or(identity.local_rank), nccl_may_sum);
+  trainer::check_reduction(command.reduction, back_end.device);
   options.make_stage = options.sample.make_stage = back_end.make_stage;
   if (!back_end.note.empty() && identity.rank == 0) fmt::print("{}\n", back_end.note);
-  const trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
+  trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
   std::unique_ptr<collectives::Communicator> world;
   if (identity.size > 1) {
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
+    job.reduction_deadline = engine.deadline;
     try {
       if (job.plan) check_plan(*job.plan, options.plan, *world, engine.routing);
+      const auto [reduction, note] = trainer::choose_reduction(wish, back_end, world.get());
+      job.reduction = reduction;
+      if (!note.empty() && identity.rank == 0) fmt::print("{}\n", note);
     } catch (const Error&) {
       // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
       // that this rank failed.
@@ -309,6 +321,16 @@ void add_train(CommandLine& tombolo) {
   app.add_option("--gpu", command->gpu,
                  "Number of the GPU among those that CUDA shows [the rank's number on its host]")
       ->check(CLI::NonNegativeNumber);
+  app.add_option_function<std::string>(
+         "--reduce",
+         [command](const std::string& text) {
+           command->reduction = *trainer::reduction_choice_from_name(text);
+         },
+         "What sums gradients over ranks: engine, in host memory; nccl, in the GPUs' memory, over Tombolo's "
+         "net "
+         "plugin; auto: nccl where every rank has a GPU of its own and NCCL can be loaded, else the engine "
+         "[auto]")
+      ->check(CLI::IsMember({"auto", "engine", "nccl"}));
   const auto add_precision = [&](const char* name, compute::Precision& precision, const char* help) {
     app.add_option_function<std::string>(
            name,

@@ -21,6 +21,8 @@ TEST_F(TrainCommand, RefusesOptionsThatCannotBe) {
   refuses(command({"--bucket", "lots"}), {"--bucket", "lots"});
   refuses(command({"--steps", "few"}), {"--steps", "few"});
   refuses(command({"--micro-batches", "2"}), {"--micro-batches"});
+  refuses(command({"--reduce", "mpi"}), {"--reduce", "mpi"});
+  refuses(command({"--reduce", "nccl"}), {"--reduce nccl", "on the CPU", "--device cuda"});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "trainer/cuda/operation.h"
+#include "trainer/model/stage_group.h"
 
 namespace tombolo::trainer::cuda {
 
@@ -20,8 +21,9 @@ enum class Stream {
   kCompute,
   kToHost,    ///< copies of outputs and gradients
   kFromHost,  ///< copies of inputs, tokens and reduced gradients
+  kReduce,    ///< sums of gradients over several devices
 };
-inline constexpr int kStreams = 3;
+inline constexpr int kStreams = 4;
 
 /// A device that has not done what it was told after this long is taken for hung.
 inline constexpr Duration kDeviceDeadline = std::chrono::seconds(60);
@@ -31,6 +33,23 @@ struct Event {
 };
 struct Graph {
   int index = -1;
+};
+
+/// Devices of several ranks that sum numbers in their own memory. One thread at a time, except abort().
+/// Failures throw Error naming operation, rank and the library's words, and leave the group unusable.
+class DeviceGroup {
+ public:
+  /// Leaves in order where all was well, and gives up what is under way where it was not.
+  virtual ~DeviceGroup() = default;
+  /// Puts the sum over all ranks in the place of these numbers, on stream kReduce. Every rank calls it with
+  /// as many, in the same order.
+  virtual void all_reduce(float* at, std::size_t count) = 0;
+  /// Throws what has failed since the last look, be it on another rank; kAborted after abort().
+  virtual void check() = 0;
+  /// Ends what is under way on this device, so that its streams go on; every later call throws kAborted.
+  virtual void give_up(const std::string& reason) noexcept = 0;
+  /// Makes the thread that uses the group find kAborted at its next look. Any thread.
+  virtual void abort(const std::string& reason) noexcept = 0;
 };
 
 /// What is put on a stream is done later; the host learns by done() and synchronize(). One thread at a time
@@ -71,6 +90,15 @@ class Device {
   virtual void begin_graph(Stream stream) = 0;
   virtual Graph end_graph(Stream stream) = 0;
   virtual void launch(Stream stream, Graph graph) = 0;
+
+  /// Tells this device from all that other ranks may have: machine and PCI address.
+  virtual std::string address() const = 0;
+  /// What sums over several devices: "NCCL 2.28.9 (libnccl.so.2)". Throws kUnsupported saying why nothing
+  /// does.
+  virtual std::string group_library() = 0;
+  /// As StageCompute::make_group_id() and join_group(). The device outlives the group.
+  virtual GroupId make_group_id() = 0;
+  virtual std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) = 0;
 };
 
 /// The GPU of this number among those that CUDA shows (CUDA_VISIBLE_DEVICES). Loads libtombolo_cuda.so at run

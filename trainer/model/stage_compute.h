@@ -13,10 +13,12 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
 #include "compute/precision.h"
 #include "planner/model/job.h"
 #include "trainer/model/model.h"
 #include "trainer/model/optimizer.h"
+#include "trainer/model/stage_group.h"
 #include "trainer/model/stage_parameters.h"
 
 namespace tombolo::trainer {
@@ -37,7 +39,7 @@ struct StageOptions {
   /// What of a block's activations backward computes again in place of keeping it.
   planner::Recompute recompute = planner::Recompute::kNone;
   bool training = true;  ///< false: no gradients, no optimizer state, forward only
-  /// False where nobody will call gradients_to_host().
+  /// False where nobody will call gradients_to_host(): there is one rank, or devices sum by themselves.
   bool exchanges_gradients = true;
   /// True to take times: `progress` is called once after each block, when the device has done it, and every
   /// member waits for the device. The CPU does so always.
@@ -81,6 +83,16 @@ class StageCompute {
   /// changed until gradients_from_host() of the same bucket, which makes the change the device's.
   virtual std::span<float> gradients_to_host(const Bucket& bucket) = 0;
   virtual void gradients_from_host(const Bucket& bucket) = 0;
+
+  /// Both: for gradients that are summed over ranks by the devices. The id is made by one rank of the group;
+  /// all join together. The stage outlives the group, which another thread may use. Throws kUnsupported where
+  /// the device cannot do it, kTimeout naming the rank where others do not come.
+  virtual GroupId make_group_id() {
+    fail(Cause::kUnsupported, "this device sums no gradients by itself: {}", describe());
+  }
+  virtual std::unique_ptr<StageGroup> join_group(const GroupId& /*id*/, const GroupMember& /*member*/) {
+    fail(Cause::kUnsupported, "this device sums no gradients by itself: {}", describe());
+  }
 
   // Boundary buffers hold rows x context x width values: fp32, or bf16 where the stage computes in bf16.
 

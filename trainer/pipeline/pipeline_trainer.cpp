@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "trainer/model/initial_values.h"
 #include "trainer/model/model_file.h"
+#include "trainer/pipeline/device_gradient_sum.h"
 #include "trainer/pipeline/divergence.h"
+#include "trainer/pipeline/engine_gradient_sum.h"
 
 namespace tombolo::trainer {
 
@@ -48,7 +50,8 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
   options.precision = job.precision;
   options.moments = job.moments;
   options.recompute = job.recompute;
-  options.exchanges_gradients = job.parallel.replicas > 1 || job.parallel.pipeline() > 1;
+  options.exchanges_gradients =
+      job.reduction == Reduction::kEngine && (job.parallel.replicas > 1 || job.parallel.pipeline() > 1);
   return options;
 }
 
@@ -84,6 +87,15 @@ void check_boundaries(Communicator& pipeline, StageCompute& compute) {
          "stages pass boundaries of {:.0f} and of {:.0f} bytes (here {:.0f}): with bf16 all of them must "
          "compute on GPUs, or all on CPUs",
          -largest_and_smallest[1], largest_and_smallest[0], bytes);
+}
+
+/// Null where there is nothing to add up.
+std::unique_ptr<GradientSum> make_gradient_sum(const Job& job, Communicator* data, Communicator* tied,
+                                               StageCompute& compute, Timeline& timeline) {
+  if (data == nullptr && tied == nullptr) return nullptr;
+  if (job.reduction == Reduction::kNccl)
+    return std::make_unique<DeviceGradientSum>(data, tied, compute, job.reduction_deadline, timeline);
+  return std::make_unique<EngineGradientSum>(data, tied, compute, timeline);
 }
 
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
@@ -131,7 +143,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_,
                                                    job.parallel.micro_batches(), in_flight, timeline);
   reducer_ =
-      std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
+      std::make_unique<GradientReducer>(make_gradient_sum(job, data_.get(), tied_.get(), *compute_, timeline),
+                                        data_.get(), compute_->layout(), job.bucket_bytes, timeline);
   const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
                      static_cast<std::size_t>(job.shape.context);
   tokens_.resize(share);

@@ -18,6 +18,7 @@
 #include "trainer/data/rows.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/pipeline/gradient_reducer.h"
+#include "trainer/pipeline/gradient_sum.h"
 #include "trainer/pipeline/parallel_config.h"
 #include "trainer/pipeline/pipeline_transfers.h"
 #include "trainer/pipeline/timeline.h"
@@ -43,6 +44,10 @@ struct Job {
   StageFactory make_stage = cpu_stages();
   /// Gradients are reduced in pieces of at least this many bytes.
   std::size_t bucket_bytes = 256 * 1024;
+  /// What adds them up. kNccl: every rank computes on a GPU of its own that sums with the others.
+  Reduction reduction = Reduction::kEngine;
+  /// With kNccl: for joining, and for each of its sums.
+  Duration reduction_deadline = std::chrono::seconds(60);
 };
 
 struct StepReport {

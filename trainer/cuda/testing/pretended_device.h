@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/testing/pretended_groups.h"
 
 namespace tombolo::trainer::cuda {
 
@@ -26,7 +27,11 @@ enum class Eagerness {
 
 struct PretendedOptions {
   unsigned seed = 1;
-  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom};
+  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom,
+                                          Eagerness::kRandom};
+  /// Over which it sums with other devices; null: it has no such library.
+  std::shared_ptr<PretendedNccl> nccl = nullptr;
+  std::string address = "pretended machine, slot 0";
 };
 
 /// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
@@ -40,7 +45,9 @@ struct PretendedOptions {
 ///  * host memory: it does not change between the moment a copy from it is put on a stream and the moment it
 ///    is carried out, and is not written while a copy to it is under way; host_reads() and host_writes()
 ///    check what the host does in between
-///  * threads: only one at a time puts work on one stream
+///  * threads: only one at a time puts work on one stream; and those of PretendedGroupState
+///  * sums over devices: nothing touches the numbers between the moment a device comes to them and the moment
+///    the result is there; it finds poison
 /// What breaks a rule throws Error (kInternal) naming both operations, their streams and the address. Any
 /// thread may call any member.
 class PretendedDevice final : public Device {
@@ -64,6 +71,10 @@ class PretendedDevice final : public Device {
   void begin_graph(Stream stream) override;
   Graph end_graph(Stream stream) override;
   void launch(Stream stream, Graph graph) override;
+  std::string address() const override { return options_.address; }
+  std::string group_library() override;
+  GroupId make_group_id() override;
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override;
 
   /// The host is about to read (write) this memory: throws where a copy to it (any copy of it) may be under
   /// way.
@@ -87,7 +98,9 @@ class PretendedDevice final : public Device {
   struct Segment;
   struct Allocation;
   struct EventState;
+  struct Sum;
   class StreamUse;
+  class Group;
 
   std::byte* add_allocation(std::size_t bytes, std::string_view what, bool host);
   const Allocation& allocation_of(std::string_view operation, const void* at, std::size_t bytes) const;
@@ -103,8 +116,11 @@ class PretendedDevice final : public Device {
   bool runnable(int stream) const;
   void carry_out_head(int stream);
   void carry_out(Command& command);
-  /// Carries out one command without which the recording will not happen.
-  void step_towards(const Event& event, std::size_t recording);
+  void finish_sum(const Command& command);
+  PretendedNccl& nccl() const;
+  /// Carries out one command without which the recording will not happen; false where that must wait for
+  /// another device.
+  bool step_towards(const Event& event, std::size_t recording);
   /// What early streams and the dice want.
   void carry_out_eagerly();
   void roll_dice();
