@@ -48,7 +48,7 @@ def machine():
 
 def why_no_gpu():
     """What keeps a benchmark of NVIDIA's GPUs from running here; None where there is one."""
-    return None if _said("nvidia-smi", "-L") else "no GPU (nvidia-smi lists none)"
+    return None if "GPU" in (_said("nvidia-smi", "-L") or "") else "no GPU (nvidia-smi lists none)"
 
 
 def source():
