@@ -55,7 +55,7 @@ class PyTorch:
 
     def __init__(self, python, job, compiled, folder):
         self._python, self._job, self._compiled, self._folder = python, job, compiled, folder
-        self._workers, self._started = [], 0
+        self._workers = []
         self.about = {}
 
     def train(self):
@@ -86,8 +86,7 @@ class PyTorch:
         self._workers = []
 
     def _start(self):
-        self._started += 1
-        store = self._folder / f"store-{self._started}"
+        store = pathlib.Path(tempfile.mkdtemp(dir=self._folder)) / "store"  # none that other workers have met by
         job = json.dumps({**dataclasses.asdict(self._job), "compile": self._compiled})
         for rank in range(self._job.replicas):
             errors = tempfile.TemporaryFile("w+", errors="replace")

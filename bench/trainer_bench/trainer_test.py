@@ -108,10 +108,11 @@ class Run(unittest.TestCase):
 
     @unittest.skipIf(NO_PYTORCH, NO_PYTORCH)
     def test_two_replicas_and_micro_batches_beside_ddp(self):
-        self.bench(*TINY, "--width", 32, "--steps", 8, "--rounds", 1, "--replicas", 2, "--micro-batch", 1)
-        size, = self.results()["sizes"]
+        self.bench(*TINY, "--widths", "16,32", "--steps", 8, "--rounds", 1, "--replicas", 2, "--micro-batch", 1)
         self.assertEqual(self.results()["settings"]["replicas"], 2)
-        self.check_parity(size)
+        self.assertEqual(len(self.results()["sizes"]), 2)
+        for size in self.results()["sizes"]:
+            self.check_parity(size)
 
     def check_parity(self, size):
         found = size["largest_difference"]
