@@ -70,7 +70,7 @@ def speeds(size):
     drawn = bars(f"Tokens per second, {size['name']}", [(name, css, side["median_tokens_per_second"]) for name, css, side in sides],
                  per_second)
     times = bars(f"Time per step, {size['name']}", [(name, css, side["median_step_seconds"]) for name, css, side in sides], duration)
-    return page.figure(drawn, "Tokens per second", note) + page.figure(times, "Time per step", "Of the whole batch, over all replicas.")
+    return page.figure(f"{drawn}\n<h3>Time per step</h3>\n{times}", "Tokens per second", note)
 
 
 def rounds(size):
