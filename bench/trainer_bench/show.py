@@ -133,8 +133,8 @@ def conditions(results):
     reduced = "; gradients over Tombolo's engine and over DDP with Gloo" if settings["replicas"] > 1 else ""
     rows = [("Run", f"{settings['device']}, {settings['dtype']}, {ranks}, {threads}{reduced}; {settings['steps']} steps, rounds: "
              f"{settings['rounds']}"),
-            ("Optimizer", f"AdamW, rate {settings['rate']:g} after {settings['warmup']} step{'s' if settings['warmup'] > 1 else ''}, half a cosine down to "
-             f"{settings['smallest_rate']:g}, decay {settings['weight_decay']:g} of matrices, gradient norm clipped at {settings['clip']:g}"),
+            ("Optimizer", f"AdamW, rate {settings['rate']:g} after {settings['warmup']} step{'s' if settings['warmup'] > 1 else ''}, "
+             f"half a cosine down to {settings['smallest_rate']:g}, decay {settings['weight_decay']:g} of matrices, gradient norm clipped at {settings['clip']:g}"),
             ("Instruction sets", ", ".join(results["machine"]["instruction_sets"]) or "not told"),
             ("Tombolo's kernels", size["tombolo"].get("kernels") or "not told")]
     return rows + [("PyTorch", peer(size["pytorch"]) if size["pytorch"] else results["why_no_pytorch"])]
