@@ -12,6 +12,7 @@
 #include "trainer/cuda/block.h"
 #include "trainer/cuda/head.h"
 #include "trainer/cuda/memory_plan.h"
+#include "trainer/cuda/pass_times.h"
 #include "trainer/cuda/slots.h"
 #include "trainer/cuda/token_runs.h"
 
@@ -54,6 +55,7 @@ class StageOnDevice final : public StageCompute {
             host_plan_, sizes_, layout_.slices().size(),
             [&](std::size_t bytes) { return device_->allocate_host(bytes, "a stage's host memory"); })),
         runs_(options.shape.vocabulary),
+        passes_(*device_, options.time_passes),
         embedded_(*device_),
         gradients_sent_(*device_),
         gradients_back_(*device_),
@@ -125,6 +127,8 @@ class StageOnDevice final : public StageCompute {
   void clear_gradients() override;
   double gradient_square_sum() const override;
   void update(const AdamWStep& step) override;
+  planner::PassClock pass_clock() const noexcept override { return planner::PassClock::kDevice; }
+  std::vector<PassTime> take_pass_times(Gather gather) override;
 
  private:
   void prepare_state();
@@ -138,6 +142,12 @@ class StageOnDevice final : public StageCompute {
   void settle() const {
     settled_.record(Stream::kCompute);
     settled_.synchronize();
+  }
+  /// The same, and learns the times of the passes so far.
+  void settle_passes() const {
+    passes_.record_anchor();
+    settle();
+    passes_.anchor_reached(Clock::steady().now());
   }
   void settle_if_timed() const {
     if (options_.wait_per_layer) settle();
@@ -181,6 +191,7 @@ class StageOnDevice final : public StageCompute {
   const DeviceBuffers buffers_;
   const HostBuffers host_;
   TokenRuns runs_;
+  mutable PassTimes passes_;
   std::vector<Slot> slots_;
   std::vector<GradientSlot> gradient_slots_;
   std::vector<Staged<std::int32_t>> token_ring_;
@@ -215,7 +226,8 @@ void StageOnDevice::prepare_state() {
     device_->copy(Stream::kCompute, buffers_.ranges, host_.ranges, index * sizeof(Range));
   }
   device_->clear(Stream::kCompute, buffers_.loss, sizeof(double));
-  settle();
+  settle_passes();
+  static_cast<void>(passes_.take());  // preparing is no pass
 }
 
 void StageOnDevice::check_state(StageState state, std::size_t offset, std::size_t count) const {
@@ -408,6 +420,7 @@ void StageOnDevice::forward(int micro_batch, std::span<const std::int32_t> token
                             std::span<const std::int32_t> targets, const Progress& progress) {
   Slot& slot = of_micro_batch(slots_, micro_batch);
   bring_input(slot, micro_batch, tokens, targets);
+  passes_.begin(Pass::kForward, micro_batch);
   for (std::size_t layer = 0; layer < sizes_.layers; ++layer) {
     run_part(slot.forward[layer], [&] { forward_layer(slot, layer); });
     after_layer(progress);
@@ -419,10 +432,12 @@ void StageOnDevice::forward(int micro_batch, std::span<const std::int32_t> token
         head_loss(*device_, sizes_, slot.buffers, *head_, buffers_.scratch, buffers_.loss,
                   static_cast<float>(options_.loss_scale));
       });
+    passes_.end();
     slot.done.record(Stream::kCompute);
     settle_if_timed();
     return;
   }
+  passes_.end();
   slot.done.record(Stream::kCompute);
   {
     const std::scoped_lock lock(to_host_);
@@ -476,14 +491,12 @@ void StageOnDevice::backward(int micro_batch, std::span<const std::int32_t> /*to
                   of_micro_batch(host_.boundary_gradients, micro_batch), sizes_.boundary_bytes());
     gradient.arrived.record(Stream::kFromHost);
   }
-  if (layout_.last()) {
-    gradient.sent.order(Stream::kCompute);
+  (layout_.last() ? gradient.sent : gradient.arrived).order(Stream::kCompute);
+  passes_.begin(Pass::kBackward, micro_batch);
+  if (layout_.last())
     run_part(slot.head_backward, [&] {
       head_backward(*device_, sizes_, slot.buffers, gradient.values, *head_, buffers_.scratch);
     });
-  } else {
-    gradient.arrived.order(Stream::kCompute);
-  }
   for (std::size_t layer = sizes_.layers; layer-- > 0;) {
     run_part(slot.backward[layer], [&] { backward_layer(slot, gradient.values, layer); });
     announce(layer_done_[layer], layout_.layer_begin(options_.first_layer + static_cast<int>(layer)));
@@ -493,6 +506,7 @@ void StageOnDevice::backward(int micro_batch, std::span<const std::int32_t> /*to
     run_part(slot.embed_backward, [&] { embed_backward(slot, gradient.values); });
     announce(embedded_, 0);
   }
+  passes_.end();
   gradient.ready.record(Stream::kCompute);
   slot.done.record(Stream::kCompute);
   settle_if_timed();
@@ -513,7 +527,7 @@ void StageOnDevice::backward(int micro_batch, std::span<const std::int32_t> /*to
 
 double StageOnDevice::read_scalar(const double* at) const {
   device_->copy(Stream::kCompute, host_.scalar, at, sizeof(double));
-  settle();
+  settle_passes();
   return *host_.scalar;
 }
 
@@ -538,7 +552,9 @@ std::span<const float> StageOnDevice::scores(int micro_batch, int row, int posit
 void StageOnDevice::clear_gradients() {
   if (!options_.training) return;
   gradients_back_.order(Stream::kCompute);
+  passes_.begin(Pass::kClearGradients);
   device_->clear(Stream::kCompute, buffers_.gradients, sizes_.arena * sizeof(float));
+  passes_.end();
   settle_if_timed();
 }
 
@@ -548,9 +564,11 @@ double StageOnDevice::gradient_square_sum() const {
   // A copy of the embedding is the last tensor; padding between tensors is 0.
   const Slice& last = layout_.slices().back();
   const std::size_t count = layout_.is_copy(last) ? last.offset : sizes_.arena;
+  passes_.begin(Pass::kGradientNorm);
   device_->clear(Stream::kCompute, buffers_.squares, sizeof(double));
   device_->run(Stream::kCompute,
                Sum{buffers_.squares, buffers_.gradients, buffers_.scratch.sum, count, true});
+  passes_.end();
   return read_scalar(buffers_.squares);
 }
 
@@ -560,6 +578,7 @@ void StageOnDevice::update(const AdamWStep& step) {
   Staged<StepConstants>& staged = step_ring_[next_step_++ % step_ring_.size()];
   staged.copied.synchronize();
   *staged.at = {step, step.number};
+  passes_.begin(Pass::kUpdate);
   device_->copy(Stream::kCompute, buffers_.step, staged.at, sizeof(StepConstants));
   staged.copied.record(Stream::kCompute);
   run_part(update_, [&] {
@@ -577,7 +596,13 @@ void StageOnDevice::update(const AdamWStep& step) {
     operation.step_number = &buffers_.step->number;
     device_->run(Stream::kCompute, operation);
   });
+  passes_.end();
   settle_if_timed();
+}
+
+std::vector<PassTime> StageOnDevice::take_pass_times(Gather gather) {
+  if (gather == Gather::kAll && passes_.pending()) settle_passes();
+  return passes_.take();
 }
 
 }  // namespace

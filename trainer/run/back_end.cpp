@@ -38,7 +38,7 @@ double core_peak(compute::Precision precision) {
 }
 
 BackEnd cpu_back_end(std::string note) {
-  return {DeviceChoice::kCpu, cpu_stages(), std::move(note), core_peak};
+  return {DeviceChoice::kCpu, "cpu", {}, cpu_stages(), std::move(note), core_peak};
 }
 
 }  // namespace
@@ -46,19 +46,21 @@ BackEnd cpu_back_end(std::string note) {
 BackEnd choose_back_end(DeviceChoice choice, int gpu,
                         const std::function<std::unique_ptr<cuda::Device>(int)>& open) {
   if (choice == DeviceChoice::kCpu) return cpu_back_end({});
-  std::string note;
+  std::string note, name, description;
   double single_peak = 0, half_peak = 0;
   try {
     // Opened and closed: each stage opens its own, and gives its memory back with it.
     const std::unique_ptr<cuda::Device> device = open(gpu);
     single_peak = device->peak(cuda::Element::kFloat32);
     half_peak = device->peak(cuda::Element::kBfloat16);
-    if (choice == DeviceChoice::kAuto) note = fmt::format("device: {}", device->describe());
+    name = device->name();
+    description = device->describe();
+    if (choice == DeviceChoice::kAuto) note = fmt::format("device: {}", description);
   } catch (const Error& error) {
     if (choice == DeviceChoice::kCuda || error.cause() != Cause::kUnsupported) throw;
     return cpu_back_end(fmt::format("device: CPU. {}", error.what()));
   }
-  return {DeviceChoice::kCuda,
+  return {DeviceChoice::kCuda, name, description,
           cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); }), note,
           [=](compute::Precision precision) {
             return precision == compute::Precision::kBfloat16 ? half_peak : single_peak;

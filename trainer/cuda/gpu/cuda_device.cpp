@@ -138,6 +138,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  std::string name() const override { return properties_.name; }
   std::string describe() const override {
     return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}", properties_.name,
                        properties_.major, properties_.minor, properties_.multiProcessorCount,
@@ -209,14 +210,8 @@ class CudaDevice final : public Device {
     verify(cudaMemsetAsync(at, 0, bytes, of(stream)), fmt::format("clearing {}", format_size(bytes)));
   }
 
-  Event make_event() override {
-    make_current();
-    cudaEvent_t event = nullptr;
-    verify(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
-    const std::scoped_lock lock(mutex_);
-    events_.push_back(event);
-    return {static_cast<int>(events_.size()) - 1};
-  }
+  Event make_event() override { return add_event(cudaEventDisableTiming); }
+  Event make_timed_event() override { return add_event(cudaEventDefault); }
   void record(Stream stream, Event event) override {
     make_current();
     verify(cudaEventRecordWithFlags(of(event), of(stream),
@@ -253,6 +248,14 @@ class CudaDevice final : public Device {
     }
   }
 
+  double seconds_between(Event begin, Event end) override {
+    make_current();
+    constexpr double kMilli = 1e-3;
+    float milliseconds = 0;
+    verify(cudaEventElapsedTime(&milliseconds, of(begin), of(end)), "the time between two events");
+    return kMilli * static_cast<double>(milliseconds);
+  }
+
   void begin_graph(Stream stream) override {
     make_current();
     // Other threads go on with calls of their own.
@@ -283,6 +286,14 @@ class CudaDevice final : public Device {
   }
 
  private:
+  Event add_event(unsigned flags) {
+    make_current();
+    cudaEvent_t event = nullptr;
+    verify(cudaEventCreateWithFlags(&event, flags), "an event");
+    const std::scoped_lock lock(mutex_);
+    events_.push_back(event);
+    return {static_cast<int>(events_.size()) - 1};
+  }
   static std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
   cudaStream_t of(Stream stream) const { return streams_[index_of(stream)]; }
   cudaEvent_t of(Event event) {

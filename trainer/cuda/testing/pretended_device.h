@@ -27,6 +27,7 @@ enum class Eagerness {
 struct PretendedOptions {
   unsigned seed = 1;
   std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom};
+  double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
 };
 
 /// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
@@ -41,6 +42,9 @@ struct PretendedOptions {
 ///    is carried out, and is not written while a copy to it is under way; host_reads() and host_writes()
 ///    check what the host does in between
 ///  * threads: only one at a time puts work on one stream
+/// The device's clock is a virtual one: work begins once what was put on its stream before it is done, the
+/// events that it waits for have happened, and the host, which learns what time it is by waiting, has put it
+/// there. Operations take what the options say, copies nothing. So it tells the same whatever the eagerness.
 /// What breaks a rule throws Error (kInternal) naming both operations, their streams and the address. Any
 /// thread may call any member.
 class PretendedDevice final : public Device {
@@ -48,6 +52,7 @@ class PretendedDevice final : public Device {
   explicit PretendedDevice(const PretendedOptions& options = {});
   ~PretendedDevice() override;
 
+  std::string name() const override;
   std::string describe() const override;
   double peak(Element element) const override;
   std::byte* allocate(std::size_t bytes, std::string_view what) override;
@@ -57,6 +62,8 @@ class PretendedDevice final : public Device {
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override;
   void clear(Stream stream, void* at, std::size_t bytes) override;
   Event make_event() override;
+  Event make_timed_event() override;
+  double seconds_between(Event begin, Event end) override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
   bool done(Event event) override;
@@ -103,6 +110,8 @@ class PretendedDevice final : public Device {
   bool runnable(int stream) const;
   void carry_out_head(int stream);
   void carry_out(Command& command);
+  void advance_clock(int stream, const Command& command);
+  double latest_seconds(Event event);
   /// Carries out one command without which the recording will not happen.
   void step_towards(const Event& event, std::size_t recording);
   /// What early streams and the dice want.
@@ -127,6 +136,8 @@ class PretendedDevice final : public Device {
   std::array<std::optional<std::vector<Command>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
   std::vector<Stream> history_;
+  std::array<double, kStreams> stream_seconds_{};  ///< the virtual clock: when each stream was done
+  double host_seconds_ = 0;                        ///< and what the host knows of it
   std::size_t launches_ = 0;
 };
 
