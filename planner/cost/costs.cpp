@@ -90,10 +90,11 @@ void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& plac
     return std::ranges::any_of(profile.measurements, [&](const auto& one) { return one.kind == kind; });
   };
   if (profile.recompute != Recompute::kNone && profile.recompute != job.recompute)
-    fail(Cause::kInvalidUsage,
-         "the profile was measured with recomputation {}, but the job has {}; plan with the same (--recompute "
-         "{}), or measure without any",
-         recompute_name(profile.recompute), recompute_name(job.recompute), recompute_name(profile.recompute));
+    fail(
+        Cause::kInvalidUsage,
+        "the profile was measured with recomputation {}, but the job has {}; plan with the same (--recompute "
+        "{}), or measure without any",
+        recompute_name(profile.recompute), recompute_name(job.recompute), recompute_name(profile.recompute));
   const auto recomputed = [&](PassSeconds pass) {
     if (job.recompute == profile.recompute) return pass;
     pass.backward_input += recomputed_share(job) * pass.forward;

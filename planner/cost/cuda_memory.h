@@ -29,9 +29,9 @@ struct CudaStage {
 ///  * buffers: 6 N W e in which a block works, what is computed again of one layer, up to three boundary
 ///    gradients, scratch of sums and of attention, on the last stage the scores of a chunk of tokens, up to
 ///    256 MiB
-/// Attention's scratch is that of the trainer's own kernel. What CUDA and its libraries take for themselves is
-/// no part of the plan: see Profile::overhead_bytes, which is added to the buffers. Nothing may overflow: see
-/// rank_memory().
+/// Attention's scratch is that of the trainer's own kernel. What CUDA and its libraries take for themselves
+/// is no part of the plan: see Profile::overhead_bytes, which is added to the buffers. Nothing may overflow:
+/// see rank_memory().
 RankMemory cuda_stage_memory(const Job& job, const CudaStage& stage);
 
 /// The part of `activations` that one layer takes for one micro-batch.

@@ -160,10 +160,9 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
 
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
   if (job.framework == Framework::kMegatron) return megatron_layer(job, rows, tensor);
-  const std::uint64_t bytes =
-      job.on_cuda() ? cuda_layer_bytes(job, rows)
-                    : tombolo_layer_values(Sizes(job.model, rows), job.recompute) *
-                          static_cast<std::uint64_t>(job.model.bytes_per_value);
+  const std::uint64_t bytes = job.on_cuda() ? cuda_layer_bytes(job, rows)
+                                            : tombolo_layer_values(Sizes(job.model, rows), job.recompute) *
+                                                  static_cast<std::uint64_t>(job.model.bytes_per_value);
   return {bytes, bytes};
 }
 
@@ -194,9 +193,9 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     return memory;
   }
   if (job.on_cuda())
-    return cuda_stage_memory(job, {plan.stage(slot, replica).layers, pipeline.micro_batch,
-                                   micro_batches_in_flight(slot, slots, pipeline.micro_batches()), slot == 0,
-                                   slot + 1 == slots});
+    return cuda_stage_memory(
+        job, {plan.stage(slot, replica).layers, pipeline.micro_batch,
+              micro_batches_in_flight(slot, slots, pipeline.micro_batches()), slot == 0, slot + 1 == slots});
   const Sizes sizes(model, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 

@@ -14,9 +14,9 @@ namespace tombolo::planner {
 ///  * activations: the most that its operations, in their order, hold at once: what the backward pass needs
 ///    of each chunk, and where the last layers are, of the final norm and the logits
 ///  * buffers: the bundled trainer's, what one backward pass works in, what it computes again of one layer,
-///    three boundary gradients (one being computed with, one being sent, one arriving), and one more input, so
-///    that the next can arrive;
-///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32; a profile's overhead
+///    three boundary gradients (one being computed with, one being sent, one arriving), and one more input,
+///    so that the next can arrive; Megatron-LM's: one boundary each way, and the gradient of the logits in
+///    fp32; a profile's overhead
 /// On the bundled trainer's GPUs: what cuda_memory.h says.
 RankMemory rank_memory(const Plan& plan, int replica, int slot);
 

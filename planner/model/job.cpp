@@ -112,9 +112,10 @@ void Job::check() const {
   if (profile) profile->check(model);
   if (framework != Framework::kTombolo) {
     if (device != TrainerDevice::kCpu || moment_bytes != 4)
-      fail(Cause::kInvalidUsage,
-           "job: device {} and moments of {} bytes are the bundled trainer's; leave them out for framework {}",
-           trainer_device_name(device), moment_bytes, framework_name(framework));
+      fail(
+          Cause::kInvalidUsage,
+          "job: device {} and moments of {} bytes are the bundled trainer's; leave them out for framework {}",
+          trainer_device_name(device), moment_bytes, framework_name(framework));
     return;
   }
   const auto lacks = [](std::string_view what) {

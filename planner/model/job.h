@@ -67,9 +67,7 @@ struct Job {
     shard_optimizer = saving.shard_optimizer;
   }
   /// Whether the bundled trainer computes on GPUs.
-  bool on_cuda() const noexcept {
-    return framework == Framework::kTombolo && device == TrainerDevice::kCuda;
-  }
+  bool on_cuda() const noexcept { return framework == Framework::kTombolo && device == TrainerDevice::kCuda; }
   /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer on a
   /// CPU, fp32 on a GPU; Megatron-LM accumulates in fp32 unless it is told not to.
   int gradient_bytes() const noexcept {

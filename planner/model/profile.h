@@ -54,8 +54,8 @@ struct Profile {
   Recompute recompute = Recompute::kNone;
   /// For people: what stands behind a device's name. Nothing is planned by it.
   struct Device {
-    std::string name;             ///< as in the measurements
-    std::string description;      ///< what computed, in a line
+    std::string name;                  ///< as in the measurements
+    std::string description;           ///< what computed, in a line
     double peak_flops_per_second = 0;  ///< of products in the precision that was measured; 0 = not known
   };
   std::vector<Device> devices;

@@ -78,7 +78,8 @@ TEST(CudaMemory, IsPlannedAsTheTrainerAllocatesIt) {
   for (int round = 0; round < test_rounds(300); ++round) {
     const Case one = random_case(random);
     SCOPED_TRACE(fmt::format(
-        "hidden {}, heads {}, context {}, vocabulary {}, {} bytes, moments of {}, recompute {}, {} rows, stage "
+        "hidden {}, heads {}, context {}, vocabulary {}, {} bytes, moments of {}, recompute {}, {} rows, "
+        "stage "
         "{} of {}",
         one.job.model.hidden, one.job.model.heads, one.job.model.context, one.job.model.vocabulary,
         one.job.model.bytes_per_value, one.job.moment_bytes, planner::recompute_name(one.job.recompute),

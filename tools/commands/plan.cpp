@@ -34,7 +34,8 @@ constexpr const char* kWhatItDoes =
     "\n"
     "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For\n"
     "Megatron-LM (--framework megatron) it is also the tensor-parallel degree, the schedule with its model\n"
-    "chunks, and whether the optimizer's state is sharded; what is left open is chosen. The bundled trainer's\n"
+    "chunks, and whether the optimizer's state is sharded; what is left open is chosen. The bundled "
+    "trainer's\n"
     "memory is counted as it allocates it on a CPU or on a GPU (--device), and `tombolo train --plan` takes\n"
     "device, precision and recomputation from the plan.\n"
     "\n";
@@ -111,7 +112,8 @@ void set_device(const PlanOptions& options, const topology::ClusterFile& cluster
     const bool half = options.dtype == "bf16";
     if (half && job.framework == planner::Framework::kTombolo && !job.on_cuda())
       fail(Cause::kInvalidUsage,
-           "--dtype bf16 with --device cpu: there it is how products are computed, and all that is kept or sent "
+           "--dtype bf16 with --device cpu: there it is how products are computed, and all that is kept or "
+           "sent "
            "is fp32; plan without it, and give it to tombolo train");
     job.model.bytes_per_value = half ? 2 : 4;
   }
@@ -277,9 +279,10 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
       ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
   add_count(app, "--chunks", options.chunks,
             "megatron: model chunks per stage when interleaved; default: 2 or 4");
-  app.add_option("--device", options.device,
-                 "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
-                 "the cluster file has GPUs alone")
+  app.add_option(
+         "--device", options.device,
+         "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
+         "the cluster file has GPUs alone")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--dtype", options.dtype,
                  "fp32 or bf16: bytes of activations and of the parameters that products read; default: the "

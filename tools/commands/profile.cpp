@@ -163,7 +163,9 @@ void add_profile(CommandLine& tombolo) {
   const auto add_precision = [&](const char* flag, compute::Precision& precision, const char* help) {
     app.add_option_function<std::string>(
            flag,
-           [options, &precision](const std::string& text) { precision = *compute::precision_from_name(text); },
+           [options, &precision](const std::string& text) {
+             precision = *compute::precision_from_name(text);
+           },
            help)
         ->check(CLI::IsMember({"fp32", "bf16"}));
   };
@@ -172,7 +174,8 @@ void add_profile(CommandLine& tombolo) {
   app.add_option_function<std::string>(
          "--recompute",
          [options](const std::string& text) { options->recompute = *planner::recompute_from_name(text); },
-         "What backward computes again: none, selective or full; plans by these times then do the same [none]")
+         "What backward computes again: none, selective or full; plans by these times then do the same "
+         "[none]")
       ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_option("--name", options->name,
                  "Name of what is measured [as the cluster file names it, else cpu or the GPU's own]");

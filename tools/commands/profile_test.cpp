@@ -115,7 +115,8 @@ TEST_F(ProfileCommandTest, WithoutAGpuItSaysSoOrTakesTheCpu) {
   };
   EXPECT_EQ(with({"--device", "cuda", "--gpu", "999"}), kExitFailed);
   EXPECT_MENTIONS(err_, "GPU 999 cannot be used");
-  ASSERT_EQ(with({"--device", "auto", "--gpu", "999", "--recompute", "full", "-o", file("full.json")}), kExitOk)
+  ASSERT_EQ(with({"--device", "auto", "--gpu", "999", "--recompute", "full", "-o", file("full.json")}),
+            kExitOk)
       << err_;
   EXPECT_EQ(json("full.json").at("recompute"), "full");
   EXPECT_EQ(json("full.json").at("measurements").at(0).at("device"), "cpu");

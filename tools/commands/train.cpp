@@ -101,7 +101,7 @@ Log train_log() {
 struct TrainCommand {
   trainer::TrainOptions train;
   std::optional<trainer::DeviceChoice> device;  ///< the plan's; CPU
-  std::optional<int> gpu;  ///< the rank's number on its host
+  std::optional<int> gpu;                       ///< the rank's number on its host
 };
 
 void print_start(const trainer::Job& job, const trainer::StageCompute& compute,

@@ -96,7 +96,7 @@ DeviceTimes parse_times(const std::string& text, int rank) {
   times.host = document.root().field("host").text();
   times.device = document.root().field("device").text();
   times.kind = document.root().field("kind").choice({"cpu", "cuda"}) == 0 ? trainer::DeviceChoice::kCpu
-                                                                         : trainer::DeviceChoice::kCuda;
+                                                                          : trainer::DeviceChoice::kCuda;
   times.description = document.root().field("description").text();
   times.peak = document.root().field("peak").number_at_least(0);
   const std::string profile = document.root().field("profile").raw().dump();
@@ -114,7 +114,8 @@ std::string device_name(const topology::Host& host, std::size_t local, const tra
   const bool is_gpu = device.kind == topology::DeviceKind::kGpu;
   if (is_gpu != (back_end.device == trainer::DeviceChoice::kCuda))
     fail(Cause::kInvalidUsage,
-         "device {} of host {} is a {} ({}) in the cluster file, but what would be measured is {}; --device {} "
+         "device {} of host {} is a {} ({}) in the cluster file, but what would be measured is {}; --device "
+         "{} "
          "measures the other, --name NAME names what was measured",
          local, host.name, is_gpu ? "GPU" : "CPU", device.name, back_end.name, is_gpu ? "cuda" : "cpu");
   return device.name;
@@ -131,8 +132,9 @@ bool shares_processor(const std::string& host) {
 
 DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::optional<std::string>& device) {
   if (request.gpu && ranks > 1)
-    fail(Cause::kInvalidUsage, "GPU {} alone cannot be {} ranks' at once: leave out its number, or measure one rank",
-         *request.gpu, ranks);
+    fail(Cause::kInvalidUsage,
+         "GPU {} alone cannot be {} ranks' at once: leave out its number, or measure one rank", *request.gpu,
+         ranks);
   std::vector<trainer::BackEnd> back_ends{back_end_of(request, 0)};
   const bool on_cpu = back_ends.front().device == trainer::DeviceChoice::kCpu;
   const unsigned cores = static_cast<unsigned>(compute::usable_processors());
@@ -142,7 +144,8 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::op
          "hosts share a processor is said in the cluster file (shared_processor)",
          ranks, request.threads, cores);
   while (static_cast<int>(back_ends.size()) < ranks)
-    back_ends.push_back(on_cpu ? back_ends.front() : back_end_of(request, static_cast<int>(back_ends.size())));
+    back_ends.push_back(on_cpu ? back_ends.front()
+                               : back_end_of(request, static_cast<int>(back_ends.size())));
   DeviceTimes result;
   result.device = device.value_or(back_ends.front().name);
   describe_device(request, back_ends.front(), result);
@@ -180,7 +183,8 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::op
   return result;
 }
 
-std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::optional<std::string>& device) {
+std::vector<DeviceTimes> profile_job(const ProfileRequest& request,
+                                     const std::optional<std::string>& device) {
   const auto engine = collectives::Options::from_environment();
   const topology::Host& host = engine.router.host;
   const int rank = engine.identity.rank, size = engine.identity.size;

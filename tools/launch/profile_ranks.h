@@ -15,9 +15,9 @@ namespace tombolo::tools {
 
 struct ProfileRequest {
   planner::Model model;
-  std::vector<int> micro_batches;                     ///< rows
-  double seconds = 1;                                 ///< per micro-batch
-  int threads = 1;                                    ///< per rank, for matrix products
+  std::vector<int> micro_batches;                              ///< rows
+  double seconds = 1;                                          ///< per micro-batch
+  int threads = 1;                                             ///< per rank, for matrix products
   trainer::DeviceChoice device = trainer::DeviceChoice::kCpu;  ///< what computes, on each rank
   std::optional<int> gpu;  ///< its number among those that CUDA shows; absent: the rank's number on its host
   compute::Precision precision = compute::Precision::kFloat32, moments = compute::Precision::kFloat32;
@@ -30,10 +30,10 @@ struct ProfileRequest {
 /// The measured times of one device.
 struct DeviceTimes {
   std::string host, device;
-  std::vector<planner::Profile::Measurement> measurements;  ///< all of `device`
+  std::vector<planner::Profile::Measurement> measurements;   ///< all of `device`
   trainer::DeviceChoice kind = trainer::DeviceChoice::kCpu;  ///< kCpu or kCuda
   std::string description = {};                              ///< of a GPU
-  double peak = 0;                                           ///< FLOP/s of a GPU, by its data sheet; 0: unknown
+  double peak = 0;  ///< FLOP/s of a GPU, by its data sheet; 0: unknown
 };
 
 /// Runs `ranks` threads of this process that measure at once, each as a rank of its own; returns the medians

@@ -10,9 +10,9 @@
 
 namespace tombolo::trainer::cuda {
 
-/// Puts a timed event before and after each pass on the compute stream, and asks for their times once the host
-/// has waited for something later on that stream anyway: the device is never stalled for them. Events are
-/// used again, so there are as many as passes are under way. Used by one thread at a time.
+/// Puts a timed event before and after each pass on the compute stream, and asks for their times once the
+/// host has waited for something later on that stream anyway: the device is never stalled for them. Events
+/// are used again, so there are as many as passes are under way. Used by one thread at a time.
 ///
 /// The two clocks are compared where the host has waited (anchor): positions on the host's axis are late by
 /// what it takes to notice that, tens of microseconds; how long a pass took is not affected.

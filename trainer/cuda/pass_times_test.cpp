@@ -66,7 +66,8 @@ TEST(PassTimes, AreThoseOfTheDevicesWorkInItsOrder) {
     if (step > 0) expected.insert(expected.begin(), Pass::kUpdate);
     ASSERT_EQ(order, expected) << "step " << step;
     for (std::size_t at = 0; at < times.size(); ++at) {
-      // The norm has an anchor of its own, and the virtual clock goes on between the two while the host's stands.
+      // The norm has an anchor of its own, and the virtual clock goes on between the two while the host's
+      // stands.
       if (at > 0 && times[at].pass != Pass::kGradientNorm) {
         EXPECT_LE(times[at - 1].end, times[at].begin + std::chrono::nanoseconds(2)) << at;
       }

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "compute/precision.h"
 #include "base/clock.h"
+#include "compute/precision.h"
 #include "planner/model/job.h"
 #include "planner/simulate/pass_clock.h"
 #include "trainer/model/model.h"

@@ -102,7 +102,8 @@ Json Timeline::events(int rank, const std::string& label) const {
   Json events = Json::array();
   events.push_back(name_event("process_name", rank, 0, label));
   const bool by_device = pass_clock_ == planner::PassClock::kDevice;
-  events.push_back(name_event("thread_name", rank, 0, by_device ? "compute (the device's clock)" : "compute"));
+  events.push_back(
+      name_event("thread_name", rank, 0, by_device ? "compute (the device's clock)" : "compute"));
   if (by_device) events.push_back(name_event("thread_name", rank, 2, "wait (the host's clock)"));
   events.push_back(name_event("thread_name", rank, 1, "reduce gradients"));
   for (const Bar& bar : bars_) {

@@ -81,8 +81,8 @@ class Timeline {
   /// the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces; transfers are
-  /// asynchronous events, which viewers show in rows by name ("activation from rank 0"). Where passes are by the
-  /// device's clock, they are a row of the device, and a third one is that of the thread that waits.
+  /// asynchronous events, which viewers show in rows by name ("activation from rank 0"). Where passes are by
+  /// the device's clock, they are a row of the device, and a third one is that of the thread that waits.
   Json events(int rank, const std::string& label) const;
 
  private:

@@ -60,8 +60,11 @@ BackEnd choose_back_end(DeviceChoice choice, int gpu,
     if (choice == DeviceChoice::kCuda || error.cause() != Cause::kUnsupported) throw;
     return cpu_back_end(fmt::format("device: CPU. {}", error.what()));
   }
-  return {DeviceChoice::kCuda, name, description,
-          cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); }), note,
+  return {DeviceChoice::kCuda,
+          name,
+          description,
+          cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); }),
+          note,
           [=](compute::Precision precision) {
             return precision == compute::Precision::kBfloat16 ? half_peak : single_peak;
           }};

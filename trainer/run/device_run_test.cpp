@@ -17,8 +17,8 @@ namespace {
 
 using collectives::Communicator;
 
-// On a device whose operations take 10 s each, which no host waits for: what the timeline says can only be the
-// device's clock.
+// On a device whose operations take 10 s each, which no host waits for: what the timeline says can only be
+// the device's clock.
 TEST(DeviceRun, ItsFilesAreByTheDevicesClockAndHaveEveryStepsPasses) {
   constexpr double kOperation = 10;
   const TemporaryFolder folder;
@@ -68,8 +68,10 @@ TEST(DeviceRun, ItsFilesAreByTheDevicesClockAndHaveEveryStepsPasses) {
     std::map<std::string, int> bars;
     for (const Json& event : timeline.events(world.rank(), "rank"))
       if (event["ph"] == "X" && event["cat"] == "compute") ++bars[event["name"]];
-    EXPECT_EQ(bars, (std::map<std::string, int>{
-                        {"backward", 4}, {"clear gradients", 1}, {"forward", 4}, {"gradient norm", 1}, {"update", 1}}));
+    EXPECT_EQ(
+        bars,
+        (std::map<std::string, int>{
+            {"backward", 4}, {"clear gradients", 1}, {"forward", 4}, {"gradient norm", 1}, {"update", 1}}));
     const std::vector<collectives::LinkTraffic> none;
     const Json measured = measured_file({&world, trainer, timeline, none, none, seconds});
     if (world.rank() == 0) {

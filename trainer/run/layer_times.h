@@ -32,7 +32,7 @@ struct LayerTimesOptions {
   int rows = 1;
   /// How long steps are run, approximately; at least one is run after the warm-up.
   Duration budget = std::chrono::seconds(1);
-  int threads = 1;                         ///< for matrix products
+  int threads = 1;  ///< for matrix products
   // As in StageOptions.
   compute::Precision precision = compute::Precision::kFloat32, moments = compute::Precision::kFloat32;
   planner::Recompute recompute = planner::Recompute::kNone;
