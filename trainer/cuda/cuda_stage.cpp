@@ -29,7 +29,8 @@ class StageOnDevice final : public StageCompute {
         passes_(stage_),
         exchange_(stage_, passes_),
         optimizer_(stage_) {
-    stage_.settle();
+    stage_.settle_passes();
+    static_cast<void>(stage_.pass_times.take());  // preparing is no pass
   }
 
   const StageParameters& layout() const noexcept override { return stage_.layout; }
@@ -94,6 +95,11 @@ class StageOnDevice final : public StageCompute {
   void update(const AdamWStep& step) override {
     exchange_.order_back();
     optimizer_.update(step);
+  }
+  planner::PassClock pass_clock() const noexcept override { return planner::PassClock::kDevice; }
+  std::vector<PassTime> take_pass_times(Gather gather) override {
+    if (gather == Gather::kAll && stage_.pass_times.pending()) stage_.settle_passes();
+    return stage_.pass_times.take();
   }
 
  private:

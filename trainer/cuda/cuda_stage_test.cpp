@@ -337,6 +337,7 @@ TEST(CudaStage, Bfloat16TrainsNearlyAsFp32) {
 class DeviceWithoutWaits final : public Device {
  public:
   DeviceWithoutWaits(Stream waits, Stream recorded) : waits_(waits), recorded_(recorded) {}
+  std::string name() const override { return device_.name(); }
   std::string describe() const override { return device_.describe(); }
   double peak(Element element) const override { return device_.peak(element); }
   std::byte* allocate(std::size_t bytes, std::string_view what) override {
@@ -354,6 +355,8 @@ class DeviceWithoutWaits final : public Device {
   }
   void clear(Stream stream, void* at, std::size_t bytes) override { device_.clear(stream, at, bytes); }
   Event make_event() override { return device_.make_event(); }
+  Event make_timed_event() override { return device_.make_timed_event(); }
+  double seconds_between(Event begin, Event end) override { return device_.seconds_between(begin, end); }
   void record(Stream stream, Event event) override {
     by_.resize(std::max(by_.size(), static_cast<std::size_t>(event.index) + 1));
     by_[static_cast<std::size_t>(event.index)] = stream;

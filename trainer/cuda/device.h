@@ -60,6 +60,8 @@ class Device {
  public:
   virtual ~Device() = default;
 
+  /// "NVIDIA H100 80GB HBM3"
+  virtual std::string name() const = 0;
   /// "NVIDIA H100 80GB HBM3, compute capability 9.0, 132 SMs, 79.6 GiB"
   virtual std::string describe() const = 0;
   /// Floating-point operations per second of dense products by the data sheet; 0 where this is not known.
@@ -77,6 +79,8 @@ class Device {
   virtual void clear(Stream stream, void* at, std::size_t bytes) = 0;
 
   virtual Event make_event() = 0;
+  /// An event that also keeps when it happened, which takes the device a little longer.
+  virtual Event make_timed_event() = 0;
   /// The event happens when all that is on the stream so far is done.
   virtual void record(Stream stream, Event event) = 0;
   /// What is put on the stream from now on waits for the event's latest recording.
@@ -84,6 +88,9 @@ class Device {
   virtual bool done(Event event) = 0;
   /// Returns when the event has happened. Throws kTimeout after `kDeviceDeadline`.
   virtual void synchronize(Event event) = 0;
+  /// Seconds from the latest recording of one timed event to that of another, by the device's clock; below 0
+  /// where `end` happened first. Both have happened. CUDA tells half microseconds.
+  virtual double seconds_between(Event begin, Event end) = 0;
 
   /// What is put on `stream` between the two is kept, not done; launch() does it, any number of times, in the
   /// stream's order. Events recorded and waited for in between behave as outside at each launch.

@@ -21,7 +21,9 @@ DeviceOptimizer::DeviceOptimizer(StageContext& stage) : stage_(stage) {
 
 void DeviceOptimizer::clear_gradients() {
   if (!stage_.options.training) return;
+  stage_.pass_times.begin(Pass::kClearGradients);
   stage_.device->clear(Stream::kCompute, stage_.buffers.gradients, stage_.sizes.arena * sizeof(float));
+  stage_.pass_times.end();
   stage_.settle_if_timed();
 }
 
@@ -30,9 +32,11 @@ double DeviceOptimizer::gradient_square_sum() {
   // A copy of the embedding is the last tensor; padding between tensors is 0.
   const Slice& last = stage_.layout.slices().back();
   const std::size_t count = stage_.layout.is_copy(last) ? last.offset : stage_.sizes.arena;
+  stage_.pass_times.begin(Pass::kGradientNorm);
   stage_.device->clear(Stream::kCompute, stage_.buffers.squares, sizeof(double));
   stage_.device->run(Stream::kCompute, Sum{stage_.buffers.squares, stage_.buffers.gradients,
                                            stage_.buffers.scratch.sum, count, true});
+  stage_.pass_times.end();
   return stage_.read_scalar(stage_.buffers.squares);
 }
 
@@ -41,6 +45,7 @@ void DeviceOptimizer::update(const AdamWStep& step) {
   Staged<StepConstants>& staged = ring_[next_++ % ring_.size()];
   staged.copied.synchronize();
   *staged.at = {step, step.number};
+  stage_.pass_times.begin(Pass::kUpdate);
   stage_.device->copy(Stream::kCompute, stage_.buffers.step, staged.at, sizeof(StepConstants));
   staged.copied.record(Stream::kCompute);
   stage_.run_part(update_, [&] {
@@ -58,6 +63,7 @@ void DeviceOptimizer::update(const AdamWStep& step) {
     operation.step_number = &stage_.buffers.step->number;
     stage_.device->run(Stream::kCompute, operation);
   });
+  stage_.pass_times.end();
   stage_.settle_if_timed();
 }
 

@@ -86,6 +86,7 @@ void Passes::forward(int micro_batch, std::span<const std::int32_t> tokens,
                      std::span<const std::int32_t> targets, const Progress& progress) {
   Slot& slot = of_micro_batch(slots_, micro_batch);
   bring_input(slot, micro_batch, tokens, targets);
+  stage_.pass_times.begin(Pass::kForward, micro_batch);
   for (std::size_t layer = 0; layer < stage_.sizes.layers; ++layer) {
     stage_.run_part(slot.forward[layer], [&] { forward_layer(slot, layer); });
     after_layer(progress);
@@ -99,10 +100,12 @@ void Passes::forward(int micro_batch, std::span<const std::int32_t> tokens,
         head_loss(*stage_.device, stage_.sizes, slot.buffers, *head_, stage_.buffers.scratch,
                   stage_.buffers.loss, static_cast<float>(stage_.options.loss_scale));
       });
+    stage_.pass_times.end();
     slot.done.record(Stream::kCompute);
     stage_.settle_if_timed();
     return;
   }
+  stage_.pass_times.end();
   slot.done.record(Stream::kCompute);
   {
     const std::scoped_lock lock(stage_.to_host);
@@ -162,15 +165,16 @@ void Passes::backward(int micro_batch, const Progress& progress, const Gradients
     mark.record(Stream::kCompute);
     if (gradients_final) gradients_final(from);
   };
-  if (stage_.layout.last()) {
+  if (stage_.layout.last())
     gradient.sent.order(Stream::kCompute);
+  else
+    bring_gradient(gradient, micro_batch);
+  stage_.pass_times.begin(Pass::kBackward, micro_batch);
+  if (stage_.layout.last())
     stage_.run_part(slot.head_backward, [&] {
       head_backward(*stage_.device, stage_.sizes, slot.buffers, gradient.values, *head_,
                     stage_.buffers.scratch);
     });
-  } else {
-    bring_gradient(gradient, micro_batch);
-  }
   for (std::size_t layer = stage_.sizes.layers; layer-- > 0;) {
     stage_.run_part(slot.backward[layer], [&] { backward_layer(slot, gradient.values, layer); });
     announce(layer_done_[layer],
@@ -181,6 +185,7 @@ void Passes::backward(int micro_batch, const Progress& progress, const Gradients
     stage_.run_part(slot.embed_backward, [&] { embed_backward(slot, gradient.values); });
     announce(embedded_, 0);
   }
+  stage_.pass_times.end();
   gradient.ready.record(Stream::kCompute);
   slot.done.record(Stream::kCompute);
   stage_.settle_if_timed();

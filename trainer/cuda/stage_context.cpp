@@ -27,6 +27,7 @@ StageContext::StageContext(std::shared_ptr<Device> of, const StageOptions& stage
       host(laid_out<HostBuffers>(
           host_plan, sizes, layout.slices().size(),
           [&](std::size_t bytes) { return device->allocate_host(bytes, "a stage's host memory"); })),
+      pass_times(*device, stage.time_passes),
       graphs_(cuda.graphs),
       settled_(*device) {}
 
@@ -48,9 +49,15 @@ void StageContext::settle() {
   settled_.synchronize();
 }
 
+void StageContext::settle_passes() {
+  pass_times.record_anchor();
+  settle();
+  pass_times.anchor_reached(Clock::steady().now());
+}
+
 double StageContext::read_scalar(const double* at) {
   device->copy(Stream::kCompute, host.scalar, at, sizeof(double));
-  settle();
+  settle_passes();
   return *host.scalar;
 }
 

@@ -7,6 +7,7 @@
 
 #include "trainer/cuda/device.h"
 #include "trainer/cuda/memory_plan.h"
+#include "trainer/cuda/pass_times.h"
 #include "trainer/cuda/slots.h"
 #include "trainer/cuda/stage_buffers.h"
 #include "trainer/model/stage_compute.h"
@@ -24,11 +25,14 @@ class StageContext {
 
   /// Returns when all that is on the compute stream is done.
   void settle();
-  /// The same where the stage takes times.
+  /// The same, and learns the times of the passes so far.
+  void settle_passes();
+  /// settle() where every member waits for the device.
   void settle_if_timed() {
     if (options.wait_per_layer) settle();
   }
-  /// A number in the device's memory, once all that is on the compute stream is done.
+  /// A number in the device's memory, once all that is on the compute stream is done. Learns the times of the
+  /// passes before it.
   double read_scalar(const double* at);
 
   /// Does `body`'s work on the compute stream: the first time as it comes, so that the device prepares what
@@ -54,6 +58,8 @@ class StageContext {
   /// Held while work is put on these streams: two threads copy, the one that computes, and the one that
   /// reduces gradients.
   std::mutex to_host, from_host;
+  /// By the thread that computes.
+  PassTimes pass_times;
 
  private:
   const bool graphs_;

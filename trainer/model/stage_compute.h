@@ -12,10 +12,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "compute/precision.h"
 #include "planner/model/job.h"
+#include "planner/simulate/pass_clock.h"
 #include "trainer/model/model.h"
 #include "trainer/model/optimizer.h"
 #include "trainer/model/stage_group.h"
@@ -44,6 +47,8 @@ struct StageOptions {
   /// True to take times: `progress` is called once after each block, when the device has done it, and every
   /// member waits for the device. The CPU does so always.
   bool wait_per_layer = false;
+  /// Whether take_pass_times() will be called, once a step at least.
+  bool time_passes = false;
 };
 
 struct StageMemory {
@@ -55,6 +60,16 @@ using Progress = std::function<void()>;
 /// Called by backward each time more gradients are complete, or will be once the device has done what it was
 /// told: those from this arena offset to the end.
 using GradientsFinal = std::function<void(std::size_t)>;
+
+/// What a stage is told to do.
+enum class Pass { kForward, kBackward, kClearGradients, kGradientNorm, kUpdate };
+
+/// When a device did it, on the host's axis.
+struct PassTime {
+  Pass pass;
+  int micro_batch;  ///< -1 where it is of none
+  TimePoint begin, end;
+};
 
 /// What a run must keep to go on later, beside the number of its next step. One float per arena element each.
 enum class StageState { kParameters, kFirstMoment, kSecondMoment };
@@ -130,6 +145,14 @@ class StageCompute {
   /// the device.
   virtual double gradient_square_sum() const = 0;
   virtual void update(const AdamWStep& step) = 0;
+
+  /// Which clock tells how long passes took: the caller's around the calls; or, where they return before the
+  /// device has done the work, the device's, which take_pass_times() reads.
+  virtual planner::PassClock pass_clock() const noexcept { return planner::PassClock::kHost; }
+  /// What the device has done since the last call, in its order, as far as that is known without waiting: up
+  /// to the last member that waits for the device. kAll waits for it. Empty with the host's clock.
+  enum class Gather { kKnown, kAll };
+  virtual std::vector<PassTime> take_pass_times(Gather /*gather*/) { return {}; }
 };
 
 /// Makes the stages of a back end. Throws as it does: kInvalidUsage for shapes out of range, kUnsupported for

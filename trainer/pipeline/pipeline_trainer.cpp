@@ -36,7 +36,7 @@ RankCoordinates own_coordinates(const Job& job, const Communicator* world) {
   return job.parallel.coordinates[static_cast<std::size_t>(world == nullptr ? 0 : world->rank())];
 }
 
-StageOptions stage_options(const Job& job, const RankCoordinates& own) {
+StageOptions stage_options(const Job& job, const RankCoordinates& own, const Timeline& timeline) {
   const planner::Stage& stage = job.parallel.stages[static_cast<std::size_t>(own.stage)];
   StageOptions options;
   options.shape = job.shape;
@@ -50,6 +50,7 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
   options.precision = job.precision;
   options.moments = job.moments;
   options.recompute = job.recompute;
+  options.time_passes = timeline.wants_passes();
   options.exchanges_gradients =
       job.reduction == Reduction::kEngine && (job.parallel.replicas > 1 || job.parallel.pipeline() > 1);
   return options;
@@ -125,7 +126,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
                                                   job.parallel.micro_batches())),
       rows_(open_source({job.data, job.tokenizer}), job.shape.context, job.order),
-      compute_(job.make_stage(stage_options(job, coordinates_))) {
+      compute_(job.make_stage(stage_options(job, coordinates_, timeline))) {
+  timeline_.set_pass_clock(compute_->pass_clock());
   fill_parameters(job, *compute_);
   const int stages = job.parallel.pipeline();
   if (world_ != nullptr) {
@@ -173,7 +175,7 @@ std::span<const std::int32_t> PipelineTrainer::rows_of(const std::vector<std::in
 void PipelineTrainer::forward(int micro_batch) {
   transfers_->before_forward(micro_batch);
   {
-    const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
+    const auto bar = timed("forward", Activity::kForward, micro_batch);
     compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
                       [this] { transfers_->progress(); });
   }
@@ -183,7 +185,7 @@ void PipelineTrainer::forward(int micro_batch) {
 void PipelineTrainer::backward(int micro_batch) {
   transfers_->before_backward(micro_batch);
   {
-    const Timed timed(timeline_, "backward", Activity::kBackward, micro_batch);
+    const auto bar = timed("backward", Activity::kBackward, micro_batch);
     GradientsFinal announce;
     if (micro_batch + 1 == job_.parallel.micro_batches())
       announce = [this](std::size_t from) { reducer_->gradients_final(from); };
@@ -196,9 +198,10 @@ void PipelineTrainer::backward(int micro_batch) {
 StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
+  step_ = step;
   load_tokens(rows_, step);
   {
-    const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
+    const auto bar = timed("clear gradients", Activity::kUpdate);
     compute_->clear_gradients();
   }
   transfers_->begin_step();
@@ -218,9 +221,10 @@ StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
                         static_cast<double>(votes.failed), 0.0};
   reducer_->finish(std::span(sums).first(kNorm));
   {
-    const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
+    const auto bar = timed("gradient norm", Activity::kUpdate);
     sums[kNorm] = compute_->gradient_square_sum();
   }
+  collect_pass_times(StageCompute::Gather::kKnown);
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
     pipeline_->all_reduce(sums, sums, kSums, DataType::kFloat64, ReduceOp::kSum);
@@ -237,9 +241,10 @@ StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
     fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
                     *compute_, world_);
   {
-    const Timed timed(timeline_, "update", Activity::kUpdate);
+    const auto bar = timed("update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
   }
+  updated_step_ = step;
   timeline_.end_step();
   report.seconds = to_seconds(Clock::steady().now() - begin);
   report.tokens_per_second = tokens / report.seconds;

@@ -38,7 +38,7 @@ double core_peak(compute::Precision precision) {
 }
 
 BackEnd cpu_back_end(std::string note) {
-  return {DeviceChoice::kCpu, cpu_stages(), std::move(note), core_peak};
+  return {DeviceChoice::kCpu, "cpu", {}, cpu_stages(), std::move(note), core_peak};
 }
 
 void look_for_nccl(cuda::Device& device, BackEnd& back_end) {
@@ -62,7 +62,9 @@ BackEnd choose_back_end(DeviceChoice choice, int gpu, bool sums,
     const std::unique_ptr<cuda::Device> device = open(gpu);
     single_peak = device->peak(cuda::Element::kFloat32);
     half_peak = device->peak(cuda::Element::kBfloat16);
-    if (choice == DeviceChoice::kAuto) chosen.note = fmt::format("device: {}", device->describe());
+    chosen.name = device->name();
+    chosen.description = device->describe();
+    if (choice == DeviceChoice::kAuto) chosen.note = fmt::format("device: {}", chosen.description);
     chosen.gpu = device->address();
     if (sums) look_for_nccl(*device, chosen);
   } catch (const Error& error) {

@@ -23,6 +23,8 @@ std::optional<DeviceChoice> device_choice_from_name(std::string_view name) noexc
 
 struct BackEnd {
   DeviceChoice device = DeviceChoice::kCpu;  ///< kCpu or kCuda
+  std::string name;                          ///< "cpu", or the GPU's
+  std::string description;                   ///< of the GPU, in a line; empty of the CPU
   StageFactory make_stage;
   /// Says for people why an automatic choice was made as it was; empty where none was made.
   std::string note;

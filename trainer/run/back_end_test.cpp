@@ -47,6 +47,9 @@ TEST(BackEnd, CudaTakesTheGpu) {
   const BackEnd chosen = choose_back_end(DeviceChoice::kCuda, 0, true, pretended);
   EXPECT_EQ(chosen.device, DeviceChoice::kCuda);
   EXPECT_EQ(chosen.note, "");
+  EXPECT_EQ(chosen.name, "pretended device");
+  EXPECT_EQ(chosen.description, "pretended device");
+  EXPECT_EQ(chosen.gpu, "pretended machine, slot 0");
   const auto stage = chosen.make_stage(small_stage());
   EXPECT_NE(stage->describe().find("pretended device"), std::string::npos);
   EXPECT_NE(stage->describe().find("parameters (fp32)"), std::string::npos) << stage->describe();

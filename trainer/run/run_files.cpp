@@ -98,6 +98,9 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   rank.seconds = {elapsed(Activity::kForward), elapsed(Activity::kBackward), elapsed(Activity::kUpdate)};
   rank.wait = elapsed(Activity::kWait);
   rank.reduce = elapsed(Activity::kReduce);
+  rank.clock = facts.timeline.pass_clock();
+  // A device's passes take no processor.
+  if (rank.clock == planner::PassClock::kDevice) return rank;
   // Only one of the threads that share a matrix product is timed, so the time of the others would count as
   // sending.
   if (facts.trainer.threads() > 1) return rank;
@@ -138,6 +141,7 @@ Json timeline_file(const RunFacts& facts) {
                   {{"rank", rank},
                    {"stage", own_coordinates.stage},
                    {"replica", own_coordinates.replica},
+                   {"compute_clock", planner::pass_clock_name(facts.timeline.pass_clock())},
                    {"compute_seconds", over_passes(facts.timeline)},
                    {"wait_seconds", facts.timeline.seconds(Activity::kWait)},
                    {"reduce_seconds", facts.timeline.seconds(Activity::kReduce)}}}};

@@ -101,6 +101,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     checkpoints.after_step(report);
     if (rank_zero && hooks.stepped) hooks.stepped(report);
   }
+  trainer.finish_timeline();
   const std::vector<collectives::LinkTraffic> after = trainer.traffic();
   log.sync();
   result.checkpointed = checkpoints.finish(next_step);

@@ -83,6 +83,7 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  std::string name() const override { return properties_.name; }
   std::string describe() const override {
     return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}", properties_.name,
                        properties_.major, properties_.minor, properties_.multiProcessorCount,
@@ -154,14 +155,8 @@ class CudaDevice final : public Device {
     verify(cudaMemsetAsync(at, 0, bytes, of(stream)), fmt::format("clearing {}", format_size(bytes)));
   }
 
-  Event make_event() override {
-    make_current();
-    cudaEvent_t event = nullptr;
-    verify(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
-    const std::scoped_lock lock(mutex_);
-    events_.push_back(event);
-    return {static_cast<int>(events_.size()) - 1};
-  }
+  Event make_event() override { return add_event(cudaEventDisableTiming); }
+  Event make_timed_event() override { return add_event(cudaEventDefault); }
   void record(Stream stream, Event event) override {
     make_current();
     verify(cudaEventRecordWithFlags(of(event), of(stream),
@@ -196,6 +191,14 @@ class CudaDevice final : public Device {
              format_seconds(to_seconds(deadline.allowed())));
       std::this_thread::sleep_for(kSleep);
     }
+  }
+
+  double seconds_between(Event begin, Event end) override {
+    make_current();
+    constexpr double kMilli = 1e-3;
+    float milliseconds = 0;
+    verify(cudaEventElapsedTime(&milliseconds, of(begin), of(end)), "the time between two events");
+    return kMilli * static_cast<double>(milliseconds);
   }
 
   void begin_graph(Stream stream) override {
@@ -237,11 +240,11 @@ class CudaDevice final : public Device {
   GroupId make_group_id() override {
     make_current();
     GroupId id;
-    nccl().check(nccl().get_unique_id(&id), fmt::format("{}: an id for a group", name()));
+    nccl().check(nccl().get_unique_id(&id), fmt::format("{}: an id for a group", label()));
     return id;
   }
   std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override {
-    return std::make_unique<NcclGroup>(nccl(), id, member, of(Stream::kReduce), name(),
+    return std::make_unique<NcclGroup>(nccl(), id, member, of(Stream::kReduce), label(),
                                        [this] { make_current(); });
   }
 
@@ -251,7 +254,16 @@ class CudaDevice final : public Device {
     static const auto* library = new NcclLibrary(kNcclLibraryParameter.text());
     return *library;
   }
-  std::string name() const { return fmt::format("GPU {} ({})", number_, properties_.name); }
+  /// As errors call it.
+  std::string label() const { return fmt::format("GPU {} ({})", number_, properties_.name); }
+  Event add_event(unsigned flags) {
+    make_current();
+    cudaEvent_t event = nullptr;
+    verify(cudaEventCreateWithFlags(&event, flags), "an event");
+    const std::scoped_lock lock(mutex_);
+    events_.push_back(event);
+    return {static_cast<int>(events_.size()) - 1};
+  }
   static std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
   cudaStream_t of(Stream stream) const { return streams_[index_of(stream)]; }
   cudaEvent_t of(Event event) {

@@ -52,6 +52,7 @@ struct PretendedDevice::Command {
   std::size_t recording = 0;           ///< of the event: which one it makes, or waits for
   std::vector<std::byte> source = {};  ///< of a copy from host memory: what was there
   bool poisoned = false;               ///< of a copy to host memory: the host finds poison until it is done
+  double put_seconds = 0;              ///< when the host put it there
   std::shared_ptr<Sum> sum = nullptr;
 
   std::string_view name() const {
@@ -123,9 +124,11 @@ struct PretendedDevice::EventState {
   struct Recording {
     int stream = 0;
     bool happened = false;
+    double seconds = 0;  ///< when
   };
   std::vector<Recording> recordings = {};
   VectorClock clock{};  ///< of the latest
+  bool timed = false;
 };
 
 /// Says that this thread puts work on a stream.
@@ -149,6 +152,10 @@ PretendedDevice::PretendedDevice(const PretendedOptions& options)
     : options_(options), random_(options.seed) {}
 
 PretendedDevice::~PretendedDevice() = default;
+
+std::string PretendedDevice::name() const {
+  return "pretended device";
+}
 
 std::string PretendedDevice::describe() const {
   return "pretended device";
@@ -326,6 +333,7 @@ void PretendedDevice::put_now(Stream stream, Command command) {
     check_accesses(stream, command);
     if (command.kind == Command::Kind::kCopy) prepare_copy(command);
   }
+  command.put_seconds = host_seconds_;
   queues_[own].push_back(std::move(command));
 }
 
@@ -347,6 +355,26 @@ Event PretendedDevice::make_event() {
   return {static_cast<int>(events_.size()) - 1};
 }
 
+Event PretendedDevice::make_timed_event() {
+  const Event event = make_event();
+  const std::scoped_lock lock(mutex_);
+  state_of(event, "make").timed = true;
+  return event;
+}
+
+double PretendedDevice::latest_seconds(Event event) {
+  const EventState& state = state_of(event, "time");
+  if (!state.timed) fail(Cause::kInternal, "event {} keeps no time", event.index);
+  if (state.recordings.empty() || !state.recordings.back().happened)
+    fail(Cause::kInternal, "the time of event {}, which has not happened", event.index);
+  return state.recordings.back().seconds;
+}
+
+double PretendedDevice::seconds_between(Event begin, Event end) {
+  const std::scoped_lock lock(mutex_);
+  return latest_seconds(end) - latest_seconds(begin);
+}
+
 void PretendedDevice::record(Stream stream, Event event) {
   put(stream, {.kind = Command::Kind::kRecord, .event = event});
 }
@@ -365,6 +393,7 @@ PretendedDevice::EventState& PretendedDevice::state_of(Event event, std::string_
 void PretendedDevice::learn(const EventState& state) {
   for (std::size_t stream = 0; stream < kStreams; ++stream)
     host_clock_[stream] = std::max(host_clock_[stream], state.clock[stream]);
+  host_seconds_ = std::max(host_seconds_, state.recordings.back().seconds);
 }
 
 bool PretendedDevice::done(Event event) {
@@ -462,8 +491,21 @@ void PretendedDevice::carry_out_head(int stream) {
   Command command = std::move(queue.front());
   queue.pop_front();
   carry_out(command);
+  advance_clock(stream, command);
   if (command.kind != Command::Kind::kRecord && command.kind != Command::Kind::kWait)
     history_.push_back(static_cast<Stream>(stream));
+}
+
+void PretendedDevice::advance_clock(int stream, const Command& command) {
+  double& seconds = stream_seconds_[static_cast<std::size_t>(stream)];
+  seconds = std::max(seconds, command.put_seconds);
+  if (command.kind == Command::Kind::kOperation) seconds += options_.operation_seconds;
+  if (command.kind != Command::Kind::kRecord && command.kind != Command::Kind::kWait) return;
+  auto& recording = events_[static_cast<std::size_t>(command.event.index)].recordings[command.recording];
+  if (command.kind == Command::Kind::kRecord)
+    recording.seconds = seconds;
+  else
+    seconds = std::max(seconds, recording.seconds);
 }
 
 void PretendedDevice::carry_out(Command& command) {

@@ -32,6 +32,7 @@ struct PretendedOptions {
   /// Over which it sums with other devices; null: it has no such library.
   std::shared_ptr<PretendedNccl> nccl = nullptr;
   std::string address = "pretended machine, slot 0";
+  double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
 };
 
 /// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
@@ -48,13 +49,17 @@ struct PretendedOptions {
 ///  * threads: only one at a time puts work on one stream; and those of PretendedGroupState
 ///  * sums over devices: nothing touches the numbers between the moment a device comes to them and the moment
 ///    the result is there; it finds poison
-/// What breaks a rule throws Error (kInternal) naming both operations, their streams and the address. Any
-/// thread may call any member.
+/// The device's clock is a virtual one: work begins once what was put on its stream before it is done, the
+/// events that it waits for have happened, and the host, which learns what time it is by waiting, has put it
+/// there. Operations take what the options say; copies take nothing, nor do sums over devices, whose clocks
+/// nothing compares. So it tells the same whatever the eagerness. What breaks a rule throws Error (kInternal)
+/// naming both operations, their streams and the address. Any thread may call any member.
 class PretendedDevice final : public Device {
  public:
   explicit PretendedDevice(const PretendedOptions& options = {});
   ~PretendedDevice() override;
 
+  std::string name() const override;
   std::string describe() const override;
   double peak(Element element) const override;
   std::byte* allocate(std::size_t bytes, std::string_view what) override;
@@ -64,6 +69,8 @@ class PretendedDevice final : public Device {
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override;
   void clear(Stream stream, void* at, std::size_t bytes) override;
   Event make_event() override;
+  Event make_timed_event() override;
+  double seconds_between(Event begin, Event end) override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
   bool done(Event event) override;
@@ -121,6 +128,8 @@ class PretendedDevice final : public Device {
   /// Carries out one command without which the recording will not happen; false where that must wait for
   /// another device.
   bool step_towards(const Event& event, std::size_t recording);
+  void advance_clock(int stream, const Command& command);
+  double latest_seconds(Event event);
   /// What early streams and the dice want.
   void carry_out_eagerly();
   void roll_dice();
@@ -143,6 +152,8 @@ class PretendedDevice final : public Device {
   std::array<std::optional<std::vector<Command>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
   std::vector<Stream> history_;
+  std::array<double, kStreams> stream_seconds_{};  ///< the virtual clock: when each stream was done
+  double host_seconds_ = 0;                        ///< and what the host knows of it
   std::size_t launches_ = 0;
 };
 
