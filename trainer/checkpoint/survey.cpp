@@ -169,7 +169,7 @@ std::vector<FoundCheckpoint> survey_checkpoints(const std::string& root, const S
   std::map<std::string, bool> other_model;
   std::vector<std::string> errors;
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    const Json json = Json::parse(texts[rank]);
+    const Json json = parse_peer_json(texts[rank], fmt::format("rank {}'s list of checkpoints", rank));
     if (json.contains("error")) {
       errors.push_back(fmt::format("rank {}: {}", rank, json["error"].get<std::string>()));
       continue;
