@@ -88,25 +88,23 @@ JsonDocument JsonDocument::load(const std::string& path) {
 }
 
 JsonDocument JsonDocument::parse(std::string_view text, std::string source) {
-  auto tree = std::make_shared<JsonTree>();
-  tree->source = std::move(source);
+  auto tree = std::make_shared<JsonTree>(std::move(source));
   parse_json_tree(text, *tree);
   return JsonDocument(std::move(tree));
 }
 
 Json parse_peer_json(std::string_view text, const std::string& source) {
   try {
-    JsonTree tree;
-    tree.source = source;
+    JsonTree tree(source);
     parse_json_tree(text, tree);
-    return std::move(tree.root);
+    return std::move(*tree.root);
   } catch (const Error& error) {
     fail(Cause::kRemote, "{}", error.what());
   }
 }
 
 JsonCursor JsonDocument::root() const {
-  return JsonCursor(*this, tree_->root);
+  return JsonCursor(*this, *tree_->root);
 }
 
 JsonCursor::JsonCursor(JsonDocument document, const Json& value)
@@ -118,7 +116,7 @@ const Json& JsonCursor::raw() const noexcept {
 
 std::string JsonCursor::path() const {
   std::string path;
-  append_path(document_.tree_->root, *value_, path);
+  append_path(*document_.tree_->root, *value_, path);
   return path;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/units.h"
 
@@ -111,7 +112,7 @@ class Builder : public nlohmann::json_sax<Json> {
       open_.back().elements.push_back(place);
       return &open_.back().value->back();
     }
-    Json* added = &tree_.root;
+    Json* added = tree_.root.get();
     if (!open_.empty()) added = &(*open_.back().value)[std::move(key_)];
     *added = std::move(value);
     place.value = added;  // for good: an object's members stay where they are, even when the object is moved
@@ -150,6 +151,10 @@ class Builder : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
+
+JsonTree::JsonTree(std::string the_source) : source(std::move(the_source)), root(std::make_unique<Json>()) {}
+
+JsonTree::~JsonTree() = default;
 
 const JsonPlace& JsonTree::place_of(const Json& value) const {
   const auto found = std::lower_bound(

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,21 +22,19 @@ struct JsonPlace {
   std::uint32_t order = 0;  ///< among all values of the text
 };
 
-/// Must not be moved: the places hold addresses of values.
 struct JsonTree {
-  JsonTree() = default;
-  JsonTree(const JsonTree&) = delete;
-  JsonTree& operator=(const JsonTree&) = delete;
+  explicit JsonTree(std::string the_source);
+  ~JsonTree();
 
   /// The place of a value of this tree.
   const JsonPlace& place_of(const Json& value) const;
 
   std::string source;
-  Json root;
+  std::unique_ptr<Json> root;
   std::vector<JsonPlace> places;  ///< by address
 };
 
-/// Fills `tree`, whose source is set. Throws kInvalidUsage with line and column.
+/// Fills a fresh tree. Throws kInvalidUsage with line and column.
 void parse_json_tree(std::string_view text, JsonTree& tree);
 
 /// A name or a text as a message shows it: its beginning, where it is long.
