@@ -39,6 +39,22 @@ TEST(RankRecord, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.encode(), example_record().encode());
 }
 
+// The store's limits are computed with this.
+TEST(RankRecord, TakesLessThanAKibibyteWithEightNics) {
+  RankRecord one = example_record();
+  one.host = "a-host-with-a-rather-long-name.of.some.domain.example";
+  one.settings = {{"number of ranks", "4096"},
+                  {"TOMBOLO_ROUTING", "per-peer"},
+                  {"TOMBOLO_ALGORITHM", "two-level"},
+                  {"TOMBOLO_SEGMENT", "1048576"},
+                  {"small-vector limit", "65536"}};
+  one.endpoint.host = one.host;
+  for (int nic = 0; nic < 8; ++nic)
+    one.endpoint.offers.push_back({"mlx5_ib" + std::to_string(nic), topology::NicKind::kInfiniBand, 7,
+                                   "fd00::" + std::to_string(nic), 4000, 400'000'000'000, false});
+  EXPECT_LT(one.encode().size(), 1024U);
+}
+
 // 16 MB of nested arrays ended rank 0 with a stack overflow when records were CBOR.
 TEST(RankRecord, NestedRecordsOfOtherFormatsAreRefusedNamingTheRank) {
   for (const int byte : {0x81, 0x9f, 0x7f, 0x5f, 0xa1, 0x5b}) {

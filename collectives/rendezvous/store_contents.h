@@ -10,12 +10,50 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "collectives/rendezvous/store_limits.h"
 #include "collectives/rendezvous/store_protocol.h"
 
 namespace tombolo::collectives {
+
+/// Bytes that the store may still keep. Not thread-safe.
+class StoreBudget {
+ public:
+  /// Taken bytes; they are given back at its end.
+  class Share {
+   public:
+    Share() = default;
+    Share(Share&& other) noexcept : from_(other.from_), bytes_(other.bytes_) { other.from_ = nullptr; }
+    Share& operator=(Share&& other) noexcept {
+      std::swap(from_, other.from_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Share() {
+      if (from_ != nullptr) from_->taken_ -= bytes_;
+    }
+
+   private:
+    friend class StoreBudget;
+    Share(StoreBudget* from, std::size_t bytes) noexcept : from_(from), bytes_(bytes) {}
+    StoreBudget* from_ = nullptr;
+    std::size_t bytes_ = 0;
+  };
+
+  explicit StoreBudget(std::size_t bytes) noexcept : bytes_(bytes) {}
+  StoreBudget(const StoreBudget&) = delete;
+  StoreBudget& operator=(const StoreBudget&) = delete;
+
+  std::size_t taken() const noexcept { return taken_; }
+  /// Throws kRemote where the store is full.
+  Share take(std::size_t bytes);
+
+ private:
+  std::size_t bytes_;
+  std::size_t taken_ = 0;
+};
 
 /// One thread at a time.
 class StoreContents {

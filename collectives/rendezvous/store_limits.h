@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
 
 #include "base/clock.h"
 
@@ -30,43 +29,6 @@ struct StoreLimits {
   /// For a request to arrive whole once its first bytes have, and for an answer to be taken. The longest
   /// arrive in time at 0.6 Mbit/s.
   Duration patience = std::chrono::seconds(60);
-};
-
-/// Bytes that the store may still keep. Not thread-safe.
-class StoreBudget {
- public:
-  /// Taken bytes; they are given back at its end.
-  class Share {
-   public:
-    Share() = default;
-    Share(Share&& other) noexcept : from_(other.from_), bytes_(other.bytes_) { other.from_ = nullptr; }
-    Share& operator=(Share&& other) noexcept {
-      std::swap(from_, other.from_);
-      std::swap(bytes_, other.bytes_);
-      return *this;
-    }
-    ~Share() {
-      if (from_ != nullptr) from_->taken_ -= bytes_;
-    }
-
-   private:
-    friend class StoreBudget;
-    Share(StoreBudget* from, std::size_t bytes) noexcept : from_(from), bytes_(bytes) {}
-    StoreBudget* from_ = nullptr;
-    std::size_t bytes_ = 0;
-  };
-
-  explicit StoreBudget(std::size_t bytes) noexcept : bytes_(bytes) {}
-  StoreBudget(const StoreBudget&) = delete;
-  StoreBudget& operator=(const StoreBudget&) = delete;
-
-  std::size_t taken() const noexcept { return taken_; }
-  /// Throws kRemote where the store is full.
-  Share take(std::size_t bytes);
-
- private:
-  std::size_t bytes_;
-  std::size_t taken_ = 0;
 };
 
 }  // namespace tombolo::collectives
