@@ -24,7 +24,7 @@ constexpr std::size_t kPrefixBytes = 32;
 constexpr std::size_t kSealedBytes = 28;
 constexpr std::size_t kDataAlignment = 64;
 // A piece takes some 40 characters and a chunk 12: this is beyond any model that Shape::check() admits.
-constexpr std::size_t kMostDescription = std::size_t{1} << 30;
+constexpr std::size_t kMostDescription = std::size_t{256} << 20;
 
 struct Prefix {
   std::uint32_t version = kShardVersion;
@@ -231,7 +231,8 @@ ShardHeader parse_shard_head(std::string_view head) {
     refuse("the checksum of its description does not fit: damaged");
   ShardHeader header;
   try {
-    header = parse_description(Json::parse(description));
+    // By its depth a description must not exhaust the stack of what writes a part of it again.
+    header = parse_description(JsonDocument::parse(description, "its description").root().raw());
   } catch (const Json::exception& error) {
     refuse(fmt::format("its description is not as it should be: {}", error.what()));
   }

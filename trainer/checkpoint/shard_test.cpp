@@ -133,6 +133,8 @@ TEST_F(Shard, WithFittingChecksumsAndAbsurdFiguresIsRefused) {
   refused(with([](ShardHeader& header) { header.chunk_floats = std::size_t{1} << 60; }), "chunks of");
   refused(with([](ShardHeader& header) { header.shape.layers = -1; }), "layers is -1");
   refused(with([](ShardHeader& header) { header.id.step = -5; }), "none");
+  const std::string nested = std::string(1'000, '[') + std::string(1'000, ']');
+  refused(with([&](ShardHeader& header) { header.data_position = nested; }), "nested more than 64 deep");
   refused(head_ + " ", "description of");
 }
 

@@ -104,7 +104,7 @@ std::vector<Json> exchange(const std::string& root, collectives::Communicator* w
   std::vector<Json> all;
   std::vector<std::string> errors;
   for (const std::string& text : texts_of_ranks(own, world)) {
-    all.push_back(Json::parse(text));
+    all.push_back(parse_peer_json(text, fmt::format("rank {}'s list of checkpoints", all.size())));
     if (all.back().contains("error"))
       errors.push_back(fmt::format("rank {}: {}", all.size() - 1, all.back()["error"].get<std::string>()));
   }

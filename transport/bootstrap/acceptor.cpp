@@ -165,8 +165,11 @@ void Acceptor::make_room() {
 }
 
 bool Acceptor::drop(const HalfOpen& half, std::string_view why) {
-  local_->log.warning("dropped a connection from {} to NIC {} ({}): {}", half.peer,
-                      endpoint_.offers[half.offer].nic, endpoint_.offers[half.offer].address, why);
+  // Anyone who reaches the port can cause this line. How far the handshake came tells strangers from peers
+  // with a wrong setting, whose lines are not to be lost among those of strangers.
+  drop_warnings_.try_emplace(half.state, *local_->clock)
+      .first->second.write(local_->log, "dropped a connection from {} to NIC {} ({}): {}", half.peer,
+                           endpoint_.offers[half.offer].nic, endpoint_.offers[half.offer].address, why);
   return false;
 }
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limited_warning.h"
 #include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/exchange.h"
@@ -105,6 +106,7 @@ class Acceptor {
   std::map<Nonce, std::weak_ptr<Inbox>> connections_;
   TimePoint asked_until_{};  // peers of closed connections may ask until then
   int accept_error_ = 0;     // the last one that was logged
+  std::map<HalfOpen::State, LimitedWarning> drop_warnings_;
   /// When the process is out of descriptors, nothing is accepted until then, because a listening socket with
   /// a waiting connection stays readable and would keep the loop busy.
   TimePoint paused_until_{};
