@@ -3,30 +3,12 @@
 #include <nccl.h>
 
 #include <cstddef>
-#include <type_traits>
 
+#include "tests/gpu/same_shape.h"
 #include "trainer/cuda/nccl_library.h"
 
 namespace tombolo::trainer::cuda {
 namespace {
-
-template <typename Ours, typename Theirs>
-constexpr bool kSameArgument =
-    sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>;
-
-template <typename Ours, typename Theirs>
-struct SameShape : std::false_type {};
-
-template <typename OurResult, typename... Ours, typename TheirResult, typename... Theirs>
-struct SameShape<OurResult (*)(Ours...), TheirResult (*)(Theirs...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(Ours) == sizeof...(Theirs)) {
-      return sizeof(OurResult) == sizeof(TheirResult) && (kSameArgument<Ours, Theirs> && ...);
-    } else {
-      return false;
-    }
-  }();
-};
 
 #define TOMBOLO_SAME(member, function) \
   static_assert(SameShape<decltype(NcclLibrary::member), decltype(&function)>::value, #function)

@@ -204,36 +204,33 @@ std::vector<std::string> saving_rank(const Folder& folder, const char* grace) {
 
 TEST(RunCommand, ARankThatIsSavingHasTheGraceToEnd) {
   Folder folder;
-  const auto there = [&](const char* name) { return std::filesystem::exists(folder.path() / name); };
   auto command = start_command(saving_rank(folder, "600"));
-  ASSERT_TRUE(eventually([&] { return there("ready"); }));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
   ::kill(command.pid, SIGTERM);
-  ASSERT_TRUE(eventually([&] { return there("saving"); }));
+  ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
   std::ofstream(folder.path() / "disk") << "free again";
   EXPECT_EQ(finish(command), 143);
-  EXPECT_TRUE(there("saved"));
+  EXPECT_TRUE(folder.has("saved"));
 }
 
 TEST(RunCommand, ASecondSignalEndsARankThatIsSaving) {
   Folder folder;
-  const auto there = [&](const char* name) { return std::filesystem::exists(folder.path() / name); };
   auto command = start_command(saving_rank(folder, "600"));
-  ASSERT_TRUE(eventually([&] { return there("ready"); }));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
   ::kill(command.pid, SIGTERM);
-  ASSERT_TRUE(eventually([&] { return there("saving"); }));
+  ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
   ::kill(command.pid, SIGTERM);
   EXPECT_EQ(finish(command), 143);
-  EXPECT_FALSE(there("saved"));
+  EXPECT_FALSE(folder.has("saved"));
 }
 
 TEST(RunCommand, TheGraceIsBounded) {
   Folder folder;
-  const auto there = [&](const char* name) { return std::filesystem::exists(folder.path() / name); };
   auto command = start_command(saving_rank(folder, "0.2"));
-  ASSERT_TRUE(eventually([&] { return there("ready"); }));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
   ::kill(command.pid, SIGTERM);
   EXPECT_EQ(finish(command), 143);
-  EXPECT_FALSE(there("saved"));
+  EXPECT_FALSE(folder.has("saved"));
 }
 
 TEST(RunCommand, AReaderThatGoesAwayLeavesTheRanksToFinish) {
