@@ -6,7 +6,7 @@
 //   then frames:      length of the rest (4), kind (1), request (4), key length (2), key, value
 //
 // Answers carry the number of their request, so that a client may stop waiting for one and make another
-// request.
+// request; the one before is then not answered any more, unless its answer is under way.
 #pragma once
 
 #include <array>
@@ -32,7 +32,8 @@ enum class Kind : std::uint8_t {
   kServerClosing = 19  ///< the server closes on purpose
 };
 
-constexpr std::size_t kMaxValue = std::size_t{16} << 20;
+/// The longest value is a rank's report to tombolo doctor, with 300 bytes about each other rank.
+constexpr std::size_t kMaxValue = std::size_t{4} << 20;
 constexpr std::size_t kMaxKey = 1024;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = 1 + 4 + 2;  ///< after the length
@@ -59,6 +60,9 @@ struct Frame {
 /// One message, with its length in front.
 std::vector<std::byte> encode(Kind kind, std::uint32_t request, std::string_view key,
                               std::span<const std::byte> value);
+/// What stands before the value in an answer to `request`.
+std::array<std::byte, kLengthBytes + kHeaderBytes> encode_answer_head(Kind kind, std::uint32_t request,
+                                                                      std::size_t value_bytes) noexcept;
 std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexcept;
 /// `body` is what follows the length. Throws kRemote where lengths do not add up.
 Frame parse(std::span<const std::byte> body);

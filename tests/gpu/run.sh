@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Real NCCL over the plugin: two ranks on one GPU; and the trainer's CUDA back end against the CPU. Needs a GPU, NCCL,
-# python3, and what a build with CUDA makes (bin/nccl_two_ranks, lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check,
-# lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
+# Real NCCL over the plugin: two ranks on one GPU; the trainer's CUDA back end against the CPU; and runs of it whose ranks
+# share a GPU, or have two. Needs a GPU, NCCL, python3, and what a build with CUDA makes (bin/nccl_two_ranks,
+# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
 # Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -153,6 +153,49 @@ elif [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
 else
   echo "kernels: $kernels or libtombolo_cuda.so was not built: skipped"
   for name in kernels kernels_memcheck kernels_racecheck; do echo "skipped" >"$work/$name.status"; done
+fi
+
+# trainer_case NAME RANKS REDUCE SAYS OPTION...: trains on CPUs and on GPUs and compares the losses of every step; the
+# trainer must say SAYS.
+trainer_case() {
+  local name=$1 count=$2 reduce=$3 says=$4 started verdict device
+  shift 4
+  started=$(date +%s)
+  verdict=passed
+  for device in cpu cuda; do
+    local options=(--device "$device")
+    [ $device = cuda ] && options+=(--reduce "$reduce" "$@")
+    timeout -k 5 120 "$tombolo" run -n "$count" -- "$tombolo" train --data "$root/README.md" --layers 4 --width 64 --heads 2 \
+      --context 64 --batch 8 --steps 10 --replicas 2 --pipeline $((count / 2)) "${options[@]}" \
+      --log "$work/$name.$device.steps" >>"$work/$name.log" 2>&1 || verdict="failed on $device (exit status $?)"
+  done
+  if [ "$verdict" = passed ] && ! grep -q "$says" "$work/$name.log"; then verdict="failed (it does not say '$says')"; fi
+  if [ "$verdict" = passed ]; then
+    python3 "$here/same_losses.py" --case "$name" --results "$work/$name.jsonl" "$work/$name.cpu.steps" \
+      "$work/$name.cuda.steps" >>"$work/$name.log" 2>&1 || verdict="failed (the losses differ)"
+  fi
+  echo "$verdict" >"$work/$name.status"
+  echo "$name: $verdict, $(($(date +%s) - started)) s"
+  case $verdict in failed*) tail -15 "$work/$name.log" ;; esac
+}
+
+tombolo="$build/bin/tombolo"
+export TOMBOLO_NCCL_LIBRARY="$nccl"
+if [ $kernels_too = no ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
+  echo "trainer: not asked for, or $tombolo or libtombolo_cuda.so was not built: skipped"
+  for name in trainer_2_ranks trainer_4_ranks trainer_nccl; do echo "skipped" >"$work/$name.status"; done
+else
+  chmod +x "$tombolo" 2>/dev/null
+  # On one GPU the engine sums, as NCCL refuses ranks that share one.
+  trainer_case trainer_2_ranks 2 auto "gradients: summed by the engine: ranks 0 and 1 share a GPU" --gpu 0
+  trainer_case trainer_4_ranks 4 auto "gradients: summed by the engine: ranks 0 and 1 share a GPU" --gpu 0
+  if [ "$(nvidia-smi -L | grep -c '^GPU')" -ge 2 ]; then
+    # NCCL finds the plugin where the trainer says that it is.
+    trainer_case trainer_nccl 2 nccl "via NET/Tombolo"
+  else
+    echo "trainer_nccl: one GPU, and NCCL needs one for each rank: skipped"
+    echo "skipped" >"$work/trainer_nccl.status"
+  fi
 fi
 
 cat "$work"/*.log >"$out/gpu.log"

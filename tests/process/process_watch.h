@@ -40,6 +40,7 @@ inline bool is_running(pid_t pid) {
 /// A temporary folder into which processes write their ids as file names.
 class Folder : public TemporaryFolder {
  public:
+  bool has(const std::string& name) const { return std::filesystem::exists(path() / name); }
   std::vector<pid_t> pids() const {
     std::vector<pid_t> all;
     for (const auto& entry : std::filesystem::directory_iterator(path())) {

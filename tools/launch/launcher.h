@@ -17,6 +17,9 @@
 
 namespace tombolo::tools {
 
+/// What ranks have between the request to end and the end: Slurm's KillWait.
+inline constexpr Duration kDefaultGrace = std::chrono::seconds(30);
+
 enum class Output {
   kPrefixed,  ///< every line, with "[rank] " before it
   kRankZero,  ///< only rank 0's lines, as they are
@@ -42,8 +45,9 @@ struct LaunchOptions {
   /// Returns true for a line that is not to be printed.
   std::function<bool(int rank, std::string_view line)> hide;
 
-  std::optional<Duration> timeout;           ///< for the whole run; empty = none
-  Duration grace = std::chrono::seconds(5);  ///< between asking ranks to end and killing them
+  std::optional<Duration> timeout;  ///< for the whole run; empty = none
+  /// Between asking ranks to end and killing them. One of them may be writing a checkpoint.
+  Duration grace = kDefaultGrace;
 };
 
 struct LaunchResult {

@@ -337,6 +337,7 @@ TEST(CudaStage, Bfloat16TrainsNearlyAsFp32) {
 class DeviceWithoutWaits final : public Device {
  public:
   DeviceWithoutWaits(Stream waits, Stream recorded) : waits_(waits), recorded_(recorded) {}
+  std::string name() const override { return device_.name(); }
   std::string describe() const override { return device_.describe(); }
   double peak(Element element) const override { return device_.peak(element); }
   std::byte* allocate(std::size_t bytes, std::string_view what) override {
@@ -354,6 +355,8 @@ class DeviceWithoutWaits final : public Device {
   }
   void clear(Stream stream, void* at, std::size_t bytes) override { device_.clear(stream, at, bytes); }
   Event make_event() override { return device_.make_event(); }
+  Event make_timed_event() override { return device_.make_timed_event(); }
+  double seconds_between(Event begin, Event end) override { return device_.seconds_between(begin, end); }
   void record(Stream stream, Event event) override {
     by_.resize(std::max(by_.size(), static_cast<std::size_t>(event.index) + 1));
     by_[static_cast<std::size_t>(event.index)] = stream;
@@ -368,9 +371,15 @@ class DeviceWithoutWaits final : public Device {
   void begin_graph(Stream stream) override { device_.begin_graph(stream); }
   Graph end_graph(Stream stream) override { return device_.end_graph(stream); }
   void launch(Stream stream, Graph graph) override { device_.launch(stream, graph); }
+  std::string address() const override { return device_.address(); }
+  std::string group_library() override { return device_.group_library(); }
+  GroupId make_group_id() override { return device_.make_group_id(); }
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override {
+    return device_.join_group(id, member);
+  }
 
  private:
-  PretendedDevice device_;
+  PretendedDevice device_{PretendedOptions{.nccl = std::make_shared<PretendedNccl>()}};
   Stream waits_, recorded_;
   std::vector<Stream> by_;
 };
@@ -386,6 +395,42 @@ TEST(CudaStage, WithoutItsEventsThePretendedDeviceObjects) {
         std::pair{Stream::kFromHost, Stream::kCompute}})
     test::expect_refusal([&, waits = waits, recorded = recorded] { run(waits, recorded); },
                          {"no event orders the two"}, Cause::kInternal);
+}
+
+/// A step of one micro-batch whose gradients are summed as backward announces them, by a group of one rank.
+void step_with_sums(StageCompute& stage) {
+  initialize_widely(stage);
+  const auto tokens = random_tokens(kTokens, 1), targets = random_tokens(kTokens, 2);
+  const auto group = stage.join_group(stage.make_group_id(), {0, 1});
+  stage.clear_gradients();
+  stage.forward(0, tokens, targets, {});
+  std::size_t end = stage.layout().size();
+  stage.backward(0, tokens, {}, [&](std::size_t begin) { group->sum({begin, std::exchange(end, begin)}); });
+  group->wait();
+  EXPECT_EQ(end, 0U);
+}
+
+TEST(CudaStage, SumsComeAfterTheGradientsOrThePretendedDeviceObjects) {
+  const auto run = [](Stream waits, Stream recorded) {
+    step_with_sums(
+        *make_cuda_stage(std::make_shared<DeviceWithoutWaits>(waits, recorded), stage_options(0, 3)));
+  };
+  run(Stream::kReduce, Stream::kReduce);  // nothing is left out
+  test::expect_refusal([&] { run(Stream::kReduce, Stream::kCompute); },
+                       {"sum over devices", "\"reduce\"", "no event orders the two"}, Cause::kInternal);
+}
+
+TEST(CudaStage, SumsOfABlockAreMadeWhileBackwardGoesOn) {
+  PretendedOptions options;
+  options.streams.fill(Eagerness::kLate);
+  options.nccl = std::make_shared<PretendedNccl>();
+  const auto device = std::make_shared<PretendedDevice>(options);
+  const auto stage = make_cuda_stage(device, stage_options(0, 3));
+  step_with_sums(*stage);
+  const std::vector<Stream> history = device->history();
+  const auto first_sum = std::ranges::find(history, Stream::kReduce);
+  ASSERT_NE(first_sum, history.end());
+  EXPECT_GT(std::count(first_sum, history.end(), Stream::kCompute), 10) << "backward of two blocks is left";
 }
 
 TEST(CudaStage, TheLastStagesForwardReturnsBeforeTheDeviceHasBegun) {

@@ -5,6 +5,7 @@
 #include "planner/cost/memory.h"
 #include "planner/model/schedule.h"
 #include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage_buffers.h"
 #include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer::cuda {
@@ -114,6 +115,41 @@ TEST(StageMemory, FullRecomputationKeepsABlocksOutputAlone) {
   EXPECT_EQ(of_layers(2, planner::Recompute::kFull) - of_layers(1, planner::Recompute::kFull), boundary);
   EXPECT_EQ(of_layers(2, planner::Recompute::kSelective), of_layers(2, planner::Recompute::kNone))
       << "attention never keeps its weights";
+}
+
+/// What a whole GPT-2 of 1.5 billion parameters takes, by a plan for which nothing is allocated.
+std::size_t gpt2_xl_bytes(int rows, planner::Recompute recompute) {
+  StageOptions options;
+  options.shape.context = 1024;
+  options.shape.vocabulary = 50257;
+  options.shape.padded_vocabulary = 50304;
+  options.shape.layers = options.layers = 48;
+  options.shape.heads = 25;
+  options.shape.width = 1600;
+  options.rows = rows;
+  options.in_flight = 1;
+  options.precision = compute::Precision::kBfloat16;
+  options.recompute = recompute;
+  options.exchanges_gradients = false;
+  const StageParameters layout(options.shape, 0, options.layers);
+  const PretendedDevice device;
+  const StageSizes sizes(options, {}, layout, device);
+  MemoryPlan plan;
+  DeviceBuffers(PlanCarver(plan, nullptr), sizes, layout.slices().size());
+  return plan.bytes();
+}
+
+TEST(StageMemory, OfTheLargestGpt2FitsAGpuOf80Gigabytes) {
+  // Of the 80 GiB that are sold, the driver leaves 79.1; the libraries take less than 2.
+  constexpr std::size_t kFree = std::size_t{77} << 30;
+  EXPECT_LT(gpt2_xl_bytes(16, planner::Recompute::kNone), kFree);
+  EXPECT_LT(gpt2_xl_bytes(64, planner::Recompute::kFull), kFree);
+  EXPECT_GT(gpt2_xl_bytes(64, planner::Recompute::kNone), kFree) << "so that it says something";
+  // Per row of the batch one boundary of each layer, and what a single block keeps and works with.
+  const std::size_t row =
+      gpt2_xl_bytes(65, planner::Recompute::kFull) - gpt2_xl_bytes(64, planner::Recompute::kFull);
+  EXPECT_GT(row, std::size_t{49} * 1024 * 1600 * 2);
+  EXPECT_LT(row, std::size_t{49 + 32} * 1024 * 1600 * 2);
 }
 
 TEST(StageMemory, ScoresAreHeldForAChunkOfTokens) {

@@ -59,7 +59,7 @@ void fail_divergence(const Divergence& divergence, StageCompute& compute, collec
   if (world != nullptr) texts = collectives::gather_texts(*world, own.dump());
   Json nearest;
   for (const std::string& text : texts) {
-    Json one = Json::parse(text);
+    Json one = parse_peer_json(text, "what a rank says of the divergence");
     if (!one.empty() && (nearest.empty() || one < nearest)) nearest = std::move(one);
   }
   const std::string began = nearest.empty() ? std::string() : nearest[3].get<std::string>();

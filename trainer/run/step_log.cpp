@@ -31,7 +31,8 @@ std::string lines_before(const std::string& text, int first_step) {
   return kept;
 }
 
-StepLog::StepLog(const std::string& path, int first_step, Log log) : path_(path), log_(std::move(log)) {
+StepLog::StepLog(const std::string& path, int first_step, FileSystem& files, Log log)
+    : path_(path), files_(files), log_(std::move(log)) {
   if (path.empty()) return;
   std::error_code ignored;
   if (first_step > 0 && std::filesystem::is_regular_file(path, ignored)) {
@@ -60,8 +61,23 @@ void StepLog::write(const StepReport& report, const StepFigures& figures) {
   if (figures.utilisation > 0) line["mfu"] = figures.utilisation;
   if (std::fprintf(file_, "%s\n", line.dump().c_str()) >= 0 && std::fflush(file_) == 0) return;
   fine_ = false;
-  log_.warning("log {}: writing step {}: {}; training goes on without the log", path_, report.step,
-               errno_text(errno));
+  warn(fmt::format("writing step {}", report.step), errno, "training goes on without the log");
+}
+
+void StepLog::sync() {
+  if (file_ == nullptr || !fine_ || !syncs_) return;
+  int error = files_.sync(::fileno(file_));
+  // What is no file on a disk, such as a pipe, needs no syncing.
+  if (error == EINVAL || error == EROFS) error = 0;
+  // The name too: the file may be new.
+  if (error == 0) error = files_.sync_folder(std::filesystem::absolute(path_).parent_path().string());
+  if (error == 0) return;
+  syncs_ = false;
+  warn("syncing it to the disk", error, "its last lines may be lost if the machine stops");
+}
+
+void StepLog::warn(const std::string& what, int error, const std::string& consequence) const {
+  log_.warning("log {}: {}: {}; {}", path_, what, errno_text(error), consequence);
 }
 
 }  // namespace tombolo::trainer

@@ -69,7 +69,7 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   PipelineTrainer trainer(job, world, timeline);
   FileSystem disk;
   RunCheckpoints checkpoints(options.checkpoints, job, trainer, world, disk, hooks.log);
-  StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), hooks.log);
+  StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), disk, hooks.log);
   ScalarLog scalars(rank_zero ? options.tensorboard : std::string(), hooks.log);
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
   if (rank_zero && hooks.started) hooks.started(job, trainer.compute());
@@ -97,10 +97,13 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
                               utilisation(job.shape, report.tokens_per_second, options.peak)};
     log.write(report, figures);
     scalars.write(report, figures);
+    if (checkpoints.begins_after(report)) log.sync();
     checkpoints.after_step(report);
     if (rank_zero && hooks.stepped) hooks.stepped(report);
   }
+  trainer.finish_timeline();
   const std::vector<collectives::LinkTraffic> after = trainer.traffic();
+  log.sync();
   result.checkpointed = checkpoints.finish(next_step);
 
   const bool sampling = options.sample.tokens > 0 && !result.interrupted;

@@ -40,8 +40,8 @@ struct TrainOptions {
   AdamW optimizer;
   int steps = 100;  ///< in all, those before a resumption included
   int threads = 1;
-  compute::Precision precision = compute::Precision::kFloat32;
-  compute::Precision moments = compute::Precision::kFloat32;
+  std::optional<compute::Precision> precision;  ///< the plan's; fp32
+  std::optional<compute::Precision> moments;    ///< the plan's; fp32
   std::optional<planner::Recompute> recompute;  ///< the plan's; kNone
   StageFactory make_stage = cpu_stages();       ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;

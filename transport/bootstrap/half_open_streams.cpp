@@ -144,8 +144,11 @@ void HalfOpenStreams::make_room() {
 }
 
 bool HalfOpenStreams::drop(const HalfOpen& half, std::string_view why) {
-  log_of(half).warning("dropped a connection from {} to NIC {} ({}): {}", half.peer, half.nic, half.address,
-                       why);
+  // Anyone who reaches the port can cause this line. How far the handshake came tells strangers from peers
+  // with a wrong setting, whose lines are not to be lost among those of strangers.
+  drop_warnings_.try_emplace(half.state, *clock_)
+      .first->second.write(log_of(half), "dropped a connection from {} to NIC {} ({}): {}", half.peer,
+                           half.nic, half.address, why);
   return false;
 }
 

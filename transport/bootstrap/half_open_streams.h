@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/limited_warning.h"
 #include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/exchange.h"
 #include "transport/bootstrap/handshake.h"
@@ -112,6 +113,7 @@ class HalfOpenStreams {
   ListeningSockets sockets_;
   std::map<std::uint64_t, HalfOpen> half_open_;  // by age
   int accept_error_ = 0;                         // the last one that was logged
+  std::map<HalfOpen::State, LimitedWarning> drop_warnings_;
   bool refused_some_ = false;                    // since the last call of progress()
 };
 

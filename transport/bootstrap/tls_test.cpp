@@ -154,6 +154,25 @@ TEST_F(TlsHandshake, BetweenClustersEncryptsOnlyThere) {
   converse(1);
 }
 
+// In a process of its own, because the warning comes once per process.
+TEST(TlsBetweenClusters, WithoutAClusterNameSaysOnceThatNothingIsEncrypted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto routers = [] {
+    test::LogBook log;
+    RouterOptions options = test::router_options("here", {}, by_secret(TlsUse::kBetweenClusters));
+    const Router silent(options);
+    options.log = log.of("here");
+    options.host.cluster = "east";
+    const Router named(options);
+    const std::size_t too_early = log.count("has no name");
+    options.host.cluster.clear();
+    const Router first(options), second(options);
+    std::fputs(log.text().c_str(), stderr);
+    std::_Exit(too_early == 0 && log.count("the cluster of host here has no name") == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(routers(), testing::ExitedWithCode(0), "TOMBOLO_CLUSTER, or set TOMBOLO_TLS=on");
+}
+
 TEST_F(TlsHandshake, WhereItIsOffAtTheListenerBothEndsSaySo) {
   listen(by_secret(TlsUse::kOff));
   const std::string text = connect(options_of("left", by_secret()));

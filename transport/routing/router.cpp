@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 
 #include "base/error.h"
@@ -67,6 +68,20 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
     offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, {}});
   }
   return offers;
+}
+
+/// Hosts whose clusters have no names count as one cluster, so that nothing would be encrypted. Said once per
+/// process: every communicator has a router.
+void warn_where_no_cluster_has_a_name(const RouterOptions& options) {
+  static std::atomic<bool> told{false};
+  if (options.tls.use != TlsUse::kBetweenClusters || !options.host.cluster.empty()) return;
+  if (!options.log.enabled(LogLevel::kWarning) || told.exchange(true)) return;
+  options.log.warning(
+      "TOMBOLO_TLS=between-clusters: the cluster of host {} has no name, so its connections with other hosts "
+      "without one are not encrypted. Give every host its \"cluster\" in a cluster file and name that file "
+      "in "
+      "TOMBOLO_CLUSTER, or set TOMBOLO_TLS=on",
+      options.host.name);
 }
 
 /// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
@@ -161,6 +176,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   local->idle_timeout = given.tcp.idle_timeout > Duration::zero()
                             ? given.tcp.idle_timeout
                             : TcpOptions::from_environment().idle_timeout;
+  warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
     local->tls = std::make_shared<bootstrap::Tls>(given.tls, given.secret, given.secret_hint);
   Backends backends = make_backends(given, local->idle_timeout);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -17,11 +18,11 @@ constexpr int kPoison = 0xff;
 constexpr std::size_t kPretendedAlignment = 256;
 
 std::string_view stream_name(int stream) {
-  constexpr std::array<std::string_view, kStreams> kNames{"compute", "to host", "from host"};
+  constexpr std::array<std::string_view, kStreams> kNames{"compute", "to host", "from host", "reduce"};
   return kNames[static_cast<std::size_t>(stream)];
 }
 
-std::uintptr_t address(const void* at) {
+std::uintptr_t as_number(const void* at) {
   return reinterpret_cast<std::uintptr_t>(at);
 }
 
@@ -31,8 +32,17 @@ bool is_poison(const std::byte* at, std::size_t bytes) {
 
 }  // namespace
 
+/// A sum over devices, as this one takes part in it.
+struct PretendedDevice::Sum {
+  std::shared_ptr<PretendedGroupState> group;
+  int rank = 0;
+  std::size_t number = 0;
+  bool contributed = false;
+  std::optional<std::vector<float>> result = {};
+};
+
 struct PretendedDevice::Command {
-  enum class Kind { kOperation, kCopy, kClear, kRecord, kWait };
+  enum class Kind { kOperation, kCopy, kClear, kRecord, kWait, kSum };
   Kind kind = Kind::kOperation;
   std::optional<Operation> operation = {};
   void* to = nullptr;
@@ -42,6 +52,8 @@ struct PretendedDevice::Command {
   std::size_t recording = 0;           ///< of the event: which one it makes, or waits for
   std::vector<std::byte> source = {};  ///< of a copy from host memory: what was there
   bool poisoned = false;               ///< of a copy to host memory: the host finds poison until it is done
+  double put_seconds = 0;              ///< when the host put it there
+  std::shared_ptr<Sum> sum = nullptr;
 
   std::string_view name() const {
     switch (kind) {
@@ -55,6 +67,8 @@ struct PretendedDevice::Command {
         return "record";
       case Kind::kWait:
         return "wait";
+      case Kind::kSum:
+        return "sum over devices";
     }
     return {};
   }
@@ -76,6 +90,8 @@ struct PretendedDevice::Command {
         return {{from, bytes, true, false}, {to, bytes, false, true}};
       case Kind::kClear:
         return {{to, bytes, false, true}};
+      case Kind::kSum:
+        return {{to, bytes, true, true}};
       case Kind::kRecord:
       case Kind::kWait:
         break;
@@ -108,9 +124,11 @@ struct PretendedDevice::EventState {
   struct Recording {
     int stream = 0;
     bool happened = false;
+    double seconds = 0;  ///< when
   };
   std::vector<Recording> recordings = {};
   VectorClock clock{};  ///< of the latest
+  bool timed = false;
 };
 
 /// Says that this thread puts work on a stream.
@@ -135,6 +153,10 @@ PretendedDevice::PretendedDevice(const PretendedOptions& options)
 
 PretendedDevice::~PretendedDevice() = default;
 
+std::string PretendedDevice::name() const {
+  return "pretended device";
+}
+
 std::string PretendedDevice::describe() const {
   return "pretended device";
 }
@@ -153,16 +175,16 @@ std::byte* PretendedDevice::add_allocation(std::size_t bytes, std::string_view w
   if (!allocation.memory) fail(Cause::kSystem, "no memory for {}: {} bytes", what, bytes);
   std::byte* const begin = allocation.memory.get();
   std::memset(begin, kPoison, rounded);
-  allocation.end = address(begin) + bytes;
+  allocation.end = as_number(begin) + bytes;
   allocation.what = what;
   allocation.host = host;
   if (bytes > 0) {
     Segment whole;
     whole.end = allocation.end;
     whole.written = host;  // what the host writes is not seen
-    segments_.emplace(address(begin), whole);
+    segments_.emplace(as_number(begin), whole);
   }
-  allocations_.emplace(address(begin), std::move(allocation));
+  allocations_.emplace(as_number(begin), std::move(allocation));
   return begin;
 }
 
@@ -179,18 +201,18 @@ std::size_t PretendedDevice::attention_scratch(const Attention& attention) const
 }
 
 std::string PretendedDevice::place(const void* at) const {
-  auto after = allocations_.upper_bound(address(at));
+  auto after = allocations_.upper_bound(as_number(at));
   if (after == allocations_.begin()) return fmt::format("{}", at);
   const auto& [begin, allocation] = *std::prev(after);
-  return fmt::format("{} (\"{}\" + {})", at, allocation.what, address(at) - begin);
+  return fmt::format("{} (\"{}\" + {})", at, allocation.what, as_number(at) - begin);
 }
 
 const PretendedDevice::Allocation& PretendedDevice::allocation_of(std::string_view operation, const void* at,
                                                                   std::size_t bytes) const {
-  auto after = allocations_.upper_bound(address(at));
+  auto after = allocations_.upper_bound(as_number(at));
   if (after != allocations_.begin()) {
     const auto& allocation = std::prev(after)->second;
-    if (address(at) + bytes <= allocation.end) return allocation;
+    if (as_number(at) + bytes <= allocation.end) return allocation;
   }
   fail(Cause::kInternal, "{}: {} bytes at {} are not inside an allocation", operation, bytes, place(at));
 }
@@ -223,7 +245,7 @@ void PretendedDevice::touch(Stream stream, std::string_view name, const Access& 
              stream_name(static_cast<int>(own)), does, place(reinterpret_cast<const void*>(at)),
              before[other].name, stream_name(static_cast<int>(other)), did);
   };
-  const std::uintptr_t begin = address(access.at);
+  const std::uintptr_t begin = as_number(access.at);
   for_segments(begin, begin + access.bytes, [&](std::uintptr_t at, Segment& segment) {
     if (access.reads && !segment.written)
       fail(Cause::kInternal, "{} on stream \"{}\" reads {}, which nothing has written", name,
@@ -255,7 +277,8 @@ bool PretendedDevice::touches_queued(const void* at, std::size_t bytes) const {
   for (const auto& queue : queues_)
     for (const Command& command : queue)
       for (const Access& access : command.touched())
-        if (address(access.at) < address(at) + bytes && address(at) < address(access.at) + access.bytes)
+        if (as_number(access.at) < as_number(at) + bytes &&
+            as_number(at) < as_number(access.at) + access.bytes)
           return true;
   return false;
 }
@@ -310,6 +333,7 @@ void PretendedDevice::put_now(Stream stream, Command command) {
     check_accesses(stream, command);
     if (command.kind == Command::Kind::kCopy) prepare_copy(command);
   }
+  command.put_seconds = host_seconds_;
   queues_[own].push_back(std::move(command));
 }
 
@@ -331,6 +355,26 @@ Event PretendedDevice::make_event() {
   return {static_cast<int>(events_.size()) - 1};
 }
 
+Event PretendedDevice::make_timed_event() {
+  const Event event = make_event();
+  const std::scoped_lock lock(mutex_);
+  state_of(event, "make").timed = true;
+  return event;
+}
+
+double PretendedDevice::latest_seconds(Event event) {
+  const EventState& state = state_of(event, "time");
+  if (!state.timed) fail(Cause::kInternal, "event {} keeps no time", event.index);
+  if (state.recordings.empty() || !state.recordings.back().happened)
+    fail(Cause::kInternal, "the time of event {}, which has not happened", event.index);
+  return state.recordings.back().seconds;
+}
+
+double PretendedDevice::seconds_between(Event begin, Event end) {
+  const std::scoped_lock lock(mutex_);
+  return latest_seconds(end) - latest_seconds(begin);
+}
+
 void PretendedDevice::record(Stream stream, Event event) {
   put(stream, {.kind = Command::Kind::kRecord, .event = event});
 }
@@ -349,6 +393,7 @@ PretendedDevice::EventState& PretendedDevice::state_of(Event event, std::string_
 void PretendedDevice::learn(const EventState& state) {
   for (std::size_t stream = 0; stream < kStreams; ++stream)
     host_clock_[stream] = std::max(host_clock_[stream], state.clock[stream]);
+  host_seconds_ = std::max(host_seconds_, state.recordings.back().seconds);
 }
 
 bool PretendedDevice::done(Event event) {
@@ -365,16 +410,21 @@ bool PretendedDevice::done(Event event) {
 }
 
 void PretendedDevice::synchronize(Event event) {
-  const std::scoped_lock lock(mutex_);
-  const EventState& state = state_of(event, "synchronize");
-  if (state.recordings.empty())
+  std::unique_lock lock(mutex_);
+  const std::size_t recordings = state_of(event, "synchronize").recordings.size();
+  if (recordings == 0)
     fail(Cause::kInternal, "the host waits for event {}, which was never recorded", event.index);
-  const std::size_t recording = state.recordings.size() - 1;
-  while (!state.recordings[recording].happened) {
+  const auto happened = [&] { return state_of(event, "synchronize").recordings[recordings - 1].happened; };
+  const Deadline deadline = Deadline::after(kDeviceDeadline);
+  while (!happened()) {
     roll_dice();
-    if (!state.recordings[recording].happened) step_towards(event, recording);
+    if (happened() || step_towards(event, recordings - 1)) continue;
+    if (deadline.passed()) fail(Cause::kTimeout, "the pretended device waits for another one");
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
   }
-  learn(state);
+  learn(state_of(event, "synchronize"));
 }
 
 void PretendedDevice::begin_graph(Stream stream) {
@@ -418,17 +468,44 @@ bool PretendedDevice::runnable(int stream) const {
   const auto& queue = queues_[static_cast<std::size_t>(stream)];
   if (queue.empty()) return false;
   const Command& head = queue.front();
+  if (head.kind == Command::Kind::kSum) {
+    Sum& sum = *head.sum;
+    if (!sum.contributed || sum.group->given_up(sum.rank)) return true;
+    if (!sum.result) sum.result = sum.group->result(sum.number);
+    return sum.result.has_value();
+  }
   if (head.kind != Command::Kind::kWait) return true;
   return events_[static_cast<std::size_t>(head.event.index)].recordings[head.recording].happened;
 }
 
 void PretendedDevice::carry_out_head(int stream) {
   auto& queue = queues_[static_cast<std::size_t>(stream)];
+  if (const auto& sum = queue.front().sum; sum && !std::exchange(sum->contributed, true)) {
+    // Until the others have come to it too, whoever looks finds poison.
+    const Command& head = queue.front();
+    sum->group->contribute(sum->rank, sum->number,
+                           {static_cast<const float*>(head.to), head.bytes / sizeof(float)});
+    std::memset(head.to, kPoison, head.bytes);
+    return;
+  }
   Command command = std::move(queue.front());
   queue.pop_front();
   carry_out(command);
+  advance_clock(stream, command);
   if (command.kind != Command::Kind::kRecord && command.kind != Command::Kind::kWait)
     history_.push_back(static_cast<Stream>(stream));
+}
+
+void PretendedDevice::advance_clock(int stream, const Command& command) {
+  double& seconds = stream_seconds_[static_cast<std::size_t>(stream)];
+  seconds = std::max(seconds, command.put_seconds);
+  if (command.kind == Command::Kind::kOperation) seconds += options_.operation_seconds;
+  if (command.kind != Command::Kind::kRecord && command.kind != Command::Kind::kWait) return;
+  auto& recording = events_[static_cast<std::size_t>(command.event.index)].recordings[command.recording];
+  if (command.kind == Command::Kind::kRecord)
+    recording.seconds = seconds;
+  else
+    seconds = std::max(seconds, recording.seconds);
 }
 
 void PretendedDevice::carry_out(Command& command) {
@@ -448,6 +525,9 @@ void PretendedDevice::carry_out(Command& command) {
     case Command::Kind::kClear:
       std::memset(command.to, 0, command.bytes);
       return;
+    case Command::Kind::kSum:
+      finish_sum(command);
+      return;
     case Command::Kind::kRecord:
       events_[static_cast<std::size_t>(command.event.index)].recordings[command.recording].happened = true;
       return;
@@ -456,15 +536,23 @@ void PretendedDevice::carry_out(Command& command) {
   }
 }
 
-void PretendedDevice::step_towards(const Event& event, std::size_t recording) {
+void PretendedDevice::finish_sum(const Command& command) {
+  if (!is_poison(static_cast<const std::byte*>(command.to), command.bytes))
+    fail(Cause::kInternal, "{} was written while its sum over devices was under way", place(command.to));
+  if (command.sum->result) std::memcpy(command.to, command.sum->result->data(), command.bytes);
+}
+
+bool PretendedDevice::step_towards(const Event& event, std::size_t recording) {
   int stream = events_[static_cast<std::size_t>(event.index)].recordings[recording].stream;
   // A wait's recording was put on its stream before the wait was, so this ends.
   while (!runnable(stream)) {
     const Command& head = queues_[static_cast<std::size_t>(stream)].front();
+    if (head.kind == Command::Kind::kSum) return false;
     stream = events_[static_cast<std::size_t>(head.event.index)].recordings[head.recording].stream;
   }
   carry_out_head(stream);
   carry_out_eagerly();
+  return true;
 }
 
 void PretendedDevice::carry_out_eagerly() {
@@ -489,6 +577,55 @@ void PretendedDevice::roll_dice() {
   }
 }
 
+/// One rank's end of a group.
+class PretendedDevice::Group final : public DeviceGroup {
+ public:
+  Group(PretendedDevice& device, std::shared_ptr<PretendedGroupState> state, const GroupMember& member)
+      : device_(device), state_(std::move(state)), rank_(member.rank) {
+    state_->join(member);
+  }
+
+  void all_reduce(float* at, std::size_t count) override {
+    check();
+    Command command{.kind = Command::Kind::kSum, .to = at, .bytes = count * sizeof(float)};
+    command.sum = std::make_shared<Sum>(Sum{state_, rank_, state_->announce(rank_, count)});
+    device_.put(Stream::kReduce, std::move(command));
+  }
+  void check() override {
+    if (abort_wanted_) {
+      give_up("an abort");
+      fail(Cause::kAborted, "rank {}: sums of gradients: aborted", rank_);
+    }
+    state_->check(rank_);
+  }
+  void give_up(const std::string& reason) noexcept override { state_->give_up(rank_, reason); }
+  void abort(const std::string& /*reason*/) noexcept override { abort_wanted_ = true; }
+
+ private:
+  PretendedDevice& device_;
+  const std::shared_ptr<PretendedGroupState> state_;
+  const int rank_;
+  std::atomic<bool> abort_wanted_{false};
+};
+
+PretendedNccl& PretendedDevice::nccl() const {
+  if (!options_.nccl) fail(Cause::kUnsupported, "the pretended device has no NCCL");
+  return *options_.nccl;
+}
+
+std::string PretendedDevice::group_library() {
+  static_cast<void>(nccl());
+  return "pretended NCCL";
+}
+
+GroupId PretendedDevice::make_group_id() {
+  return nccl().make_id();
+}
+
+std::unique_ptr<DeviceGroup> PretendedDevice::join_group(const GroupId& id, const GroupMember& member) {
+  return std::make_unique<Group>(*this, nccl().group(id, member.size), member);
+}
+
 void PretendedDevice::host_touches(const void* at, std::size_t bytes, bool writes) {
   const std::scoped_lock lock(mutex_);
   allocation_of("the host", at, bytes);
@@ -500,7 +637,7 @@ void PretendedDevice::host_touches(const void* at, std::size_t bytes, bool write
              writes ? "writes" : "reads", place(at), before[stream].name,
              stream_name(static_cast<int>(stream)), did);
   };
-  for_segments(address(at), address(at) + bytes, [&](std::uintptr_t, const Segment& segment) {
+  for_segments(as_number(at), as_number(at) + bytes, [&](std::uintptr_t, const Segment& segment) {
     check(segment.writes, "writes");
     if (writes) check(segment.reads, "reads");
   });

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/testing/pretended_groups.h"
 
 namespace tombolo::trainer::cuda {
 
@@ -26,7 +27,12 @@ enum class Eagerness {
 
 struct PretendedOptions {
   unsigned seed = 1;
-  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom};
+  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom,
+                                          Eagerness::kRandom};
+  /// Over which it sums with other devices; null: it has no such library.
+  std::shared_ptr<PretendedNccl> nccl = nullptr;
+  std::string address = "pretended machine, slot 0";
+  double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
 };
 
 /// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
@@ -40,14 +46,20 @@ struct PretendedOptions {
 ///  * host memory: it does not change between the moment a copy from it is put on a stream and the moment it
 ///    is carried out, and is not written while a copy to it is under way; host_reads() and host_writes()
 ///    check what the host does in between
-///  * threads: only one at a time puts work on one stream
-/// What breaks a rule throws Error (kInternal) naming both operations, their streams and the address. Any
-/// thread may call any member.
+///  * threads: only one at a time puts work on one stream; and those of PretendedGroupState
+///  * sums over devices: nothing touches the numbers between the moment a device comes to them and the moment
+///    the result is there; it finds poison
+/// The device's clock is a virtual one: work begins once what was put on its stream before it is done, the
+/// events that it waits for have happened, and the host, which learns what time it is by waiting, has put it
+/// there. Operations take what the options say; copies take nothing, nor do sums over devices, whose clocks
+/// nothing compares. So it tells the same whatever the eagerness. What breaks a rule throws Error (kInternal)
+/// naming both operations, their streams and the address. Any thread may call any member.
 class PretendedDevice final : public Device {
  public:
   explicit PretendedDevice(const PretendedOptions& options = {});
   ~PretendedDevice() override;
 
+  std::string name() const override;
   std::string describe() const override;
   double peak(Element element) const override;
   std::byte* allocate(std::size_t bytes, std::string_view what) override;
@@ -57,6 +69,8 @@ class PretendedDevice final : public Device {
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override;
   void clear(Stream stream, void* at, std::size_t bytes) override;
   Event make_event() override;
+  Event make_timed_event() override;
+  double seconds_between(Event begin, Event end) override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
   bool done(Event event) override;
@@ -64,6 +78,10 @@ class PretendedDevice final : public Device {
   void begin_graph(Stream stream) override;
   Graph end_graph(Stream stream) override;
   void launch(Stream stream, Graph graph) override;
+  std::string address() const override { return options_.address; }
+  std::string group_library() override;
+  GroupId make_group_id() override;
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override;
 
   /// The host is about to read (write) this memory: throws where a copy to it (any copy of it) may be under
   /// way.
@@ -87,7 +105,9 @@ class PretendedDevice final : public Device {
   struct Segment;
   struct Allocation;
   struct EventState;
+  struct Sum;
   class StreamUse;
+  class Group;
 
   std::byte* add_allocation(std::size_t bytes, std::string_view what, bool host);
   const Allocation& allocation_of(std::string_view operation, const void* at, std::size_t bytes) const;
@@ -103,8 +123,13 @@ class PretendedDevice final : public Device {
   bool runnable(int stream) const;
   void carry_out_head(int stream);
   void carry_out(Command& command);
-  /// Carries out one command without which the recording will not happen.
-  void step_towards(const Event& event, std::size_t recording);
+  void finish_sum(const Command& command);
+  PretendedNccl& nccl() const;
+  /// Carries out one command without which the recording will not happen; false where that must wait for
+  /// another device.
+  bool step_towards(const Event& event, std::size_t recording);
+  void advance_clock(int stream, const Command& command);
+  double latest_seconds(Event event);
   /// What early streams and the dice want.
   void carry_out_eagerly();
   void roll_dice();
@@ -127,6 +152,8 @@ class PretendedDevice final : public Device {
   std::array<std::optional<std::vector<Command>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
   std::vector<Stream> history_;
+  std::array<double, kStreams> stream_seconds_{};  ///< the virtual clock: when each stream was done
+  double host_seconds_ = 0;                        ///< and what the host knows of it
   std::size_t launches_ = 0;
 };
 
