@@ -20,6 +20,7 @@ namespace {
 using tests::eventually;
 using tests::Folder;
 using tests::is_running;
+using tests::take_interrupts;
 
 LaunchOptions script(int ranks, const std::string& text) {
   LaunchOptions options;
@@ -154,6 +155,7 @@ Started start_command(std::vector<std::string> arguments) {
   started.pid = ::fork();
   if (started.pid == 0) {
     ::setpgid(0, 0);
+    take_interrupts();
     ::dup2(out.write.get(), STDOUT_FILENO);
     ::dup2(out.write.get(), STDERR_FILENO);
     ::execv(argv[0], argv.data());

@@ -22,6 +22,7 @@
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_config.h"
+#include "tools/process/ending_signals.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/back_end.h"
 #include "trainer/run/device_peak.h"
@@ -81,8 +82,9 @@ void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM}) {
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+  }
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
   // A file beyond `ulimit -f` is then a write that fails, like any other.
