@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "transport/bootstrap/socket.h"
 
 namespace tombolo::transport::bootstrap {
@@ -43,8 +44,18 @@ Acceptor::Acceptor(std::shared_ptr<ProcessHelpers> helpers, std::shared_ptr<cons
 }
 
 Acceptor::~Acceptor() {
+  if (is_copy()) return;
   helpers_->registrations().leave(*end_);
   helpers_->half_open_streams().leave(*end_);
+}
+
+void Acceptor::check_process() const {
+  if (is_copy()) {
+    fail(Cause::kInvalidUsage,
+         "host {}: this process is a fork of the one that made the router, and cannot use it; make a router "
+         "after fork()",
+         local()->host);
+  }
 }
 
 std::uint16_t Acceptor::port_of(const std::string& address) const noexcept {
@@ -62,6 +73,7 @@ void Acceptor::open_connection(const Nonce& connection, Side side, const std::sh
 }
 
 void Acceptor::close_connection(const Nonce& connection, Side side) noexcept {
+  if (is_copy()) return;
   const TimePoint now = helpers_->clock().now();
   helpers_->registrations().close_connection(connection, side, remembered_, now, now + local()->idle_timeout);
 }

@@ -18,6 +18,7 @@
 #include "transport/bootstrap/local_end.h"
 #include "transport/bootstrap/process_helpers.h"
 #include "transport/endpoint.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -33,6 +34,9 @@ class Acceptor {
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
+
+  /// Throws kInvalidUsage in a forked child's copy: what a process had made before stays with it.
+  void check_process() const;
 
   const std::shared_ptr<const Local>& local() const noexcept { return end_->local; }
   /// This process's endpoint, with the ports and the process; its `listener` is 0.
@@ -55,6 +59,10 @@ class Acceptor {
   int wait_handle() const noexcept { return helpers_->half_open_streams().wait_handle(); }
 
  private:
+  /// A forked child's copy has no peers, and a thread that is not there may hold the locks.
+  bool is_copy() const noexcept { return generation_ != fork_generation(); }
+
+  unsigned generation_ = fork_generation();
   std::shared_ptr<ProcessHelpers> helpers_;
   std::shared_ptr<const LocalEnd> end_;
   /// What answers for closed connections: without the log and the transports, which their owners may end.

@@ -18,6 +18,7 @@ void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) c
 }
 
 std::unique_ptr<Connection> AuthenticatingListener::accept() {
+  acceptor_->check_process();
   acceptor_->progress();
   while (auto stream = inbox_->take()) begin(std::move(*stream));
   return next_ready();

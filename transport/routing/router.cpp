@@ -161,6 +161,7 @@ struct Router::State {
       auto helpers = options.helpers ? options.helpers : bootstrap::ProcessHelpers::of_process();
       acceptor = std::make_shared<bootstrap::Acceptor>(std::move(helpers), local, self);
     }
+    acceptor->check_process();
     return acceptor;
   }
 };

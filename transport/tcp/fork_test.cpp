@@ -52,6 +52,32 @@ TEST(Fork, AChildThatEndsItsCopiesLeavesTheConnectionsAlone) {
   send_one(*pair.second, *pair.first);
 }
 
+TEST(Fork, AChildIsToldToMakeARouterOfItsOwn) {
+  Router router(tcp_options("here"));
+  auto listener = router.listen();
+  const pid_t child = fork();
+  if (child == 0) {
+    int refused = 0;
+    for (const auto& use :
+         std::vector<std::function<void()>>{[&] { (void)listener->accept(); }, [&] { (void)router.listen(); },
+                                            [&] { (void)router.connect(listener->endpoint(), {}); }}) {
+      try {
+        use();
+      } catch (const Error& error) {
+        refused += error.cause() == Cause::kInvalidUsage &&
+                   std::string(error.what()).find("after fork()") != std::string::npos;
+      }
+    }
+    Router own(tcp_options("here"));
+    auto connecting = own.connect(own.listen()->endpoint(), {});
+    _exit(refused == 3 && connecting ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Fork, ADeadProcessIsNoticedThoughItsChildLives) {
   Router router(tcp_options("here"));
   auto listener = router.listen();
