@@ -38,7 +38,8 @@ constexpr std::size_t kMaxKey = 1024;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = 1 + 4 + 2;  ///< after the length
 constexpr std::size_t kMaxFrame = kHeaderBytes + kMaxKey + kMaxValue;
-constexpr std::uint16_t kVersion = 1;
+/// Also says how a secret comes from a text: ends that differ in it could not tell that from another text.
+constexpr std::uint16_t kVersion = 2;
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;
@@ -67,7 +68,7 @@ std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexce
 Frame parse(std::span<const std::byte> body);
 
 std::array<std::byte, kHelloBytes> make_hello(const Nonce& server);
-/// Throws kRemote ("not a Tombolo store", "version 2, this build speaks 1"); the caller adds which store.
+/// Throws kRemote ("not a Tombolo store", "version 1, this build version 2"); the caller adds which store.
 Nonce read_hello(std::span<const std::byte, kHelloBytes> hello);
 std::array<std::byte, kProofBytes> make_proof(const transport::Secret& secret, const Nonce& server,
                                               const Nonce& client);

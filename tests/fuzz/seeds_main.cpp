@@ -145,9 +145,10 @@ int main(int argc, char** argv) {
   transport::bootstrap::Reply reply;
   reply.host = "b0";
   put("handshake", "reply", reply.encode(), 1);
-  put("handshake", "finish", transport::bootstrap::Finish{}.encode(), 2);
+  put("handshake", "proof", transport::bootstrap::Proof{}.encode(), 2);
+  put("handshake", "challenge", transport::bootstrap::Challenge{}.encode(), 3);
   const auto greeting = hello.encode();
-  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 3);
+  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 4);
 
   transport::tcp::FrameHeader chunk;
   chunk.length = 100;

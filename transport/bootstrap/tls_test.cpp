@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/testing/altering_proxy.h"
@@ -48,6 +49,9 @@ class TlsHandshake : public testing::Test {
   void listen(const RouterOptions& options) {
     right_ = std::make_unique<Router>(options);
     listener_ = right_->listen();
+  }
+  std::string listener_name() const {
+    return Destination{Purpose::kJoin, listener_->endpoint().listener, {}}.server_name();
   }
   /// "" where both ends have their connection; else why not.
   std::string connect(const RouterOptions& options, Cause cause = Cause::kRemote) {
@@ -215,6 +219,22 @@ TEST_F(TlsHandshake, PlainGarbageAndTlsGarbageAreDroppedAndDisturbNobody) {
   converse(1);
 }
 
+// As builds before protocol version 6 begin it.
+TEST_F(TlsHandshake, WithoutAServerNameIsAnotherVersion) {
+  listen(by_secret());
+  const auto socket = stranger();
+  const auto secret = Secret::from_text("the tests' secret");
+  const auto stream = std::make_shared<Tls>(by_secret(), secret, "")->begin(socket.get(), true);
+  EXPECT_EQ(stream->handshake(), Step::kAgain);
+  serve_until([&] { return logged("it begins TLS without naming a listener or connection"); });
+  std::vector<std::byte> answer(Challenge::kBytes);
+  ASSERT_EQ(recv(socket.get(), answer.data(), answer.size(), MSG_WAITALL), std::ssize(answer));
+  const auto preamble = Preamble::decode(std::span(answer).first<Preamble::kBytes>());
+  ASSERT_TRUE(preamble);
+  EXPECT_EQ(preamble->version, kProtocolVersion) << "an older build names this one";
+  EXPECT_EQ(Challenge::decode(answer).status, HandshakeStatus::kOtherVersion);
+}
+
 TEST_F(TlsHandshake, NothingThatIsSaidIsReadOnTheWay) {
   for (const bool encrypted : {false, true}) {
     SCOPED_TRACE(encrypted);
@@ -339,6 +359,7 @@ TEST_F(TlsCertificates, ThatHaveExpiredAreRefusedByThePeer) {
   auto socket = stranger();
   SSL* ssl = SSL_new(context);
   SSL_set_fd(ssl, socket.get());
+  SSL_set_tlsext_host_name(ssl, listener_name().c_str());
   std::thread connecting([&] {
     if (SSL_connect(ssl) == 1) {
       char byte = 0;
@@ -391,6 +412,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
   const auto tls = std::make_shared<Tls>(good("between"), Secret{}, "");
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> passed{0};
+  const std::string name = listener_name();
   std::thread between([&] {
     Descriptor sockets[2];
     std::unique_ptr<TlsStream> sessions[2];
@@ -405,7 +427,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
         pollfd connected{sockets[1].get(), POLLOUT, 0};
         ::poll(&connected, 1, 1000);
         sessions[0] = tls->begin(sockets[0].get(), false);
-        sessions[1] = tls->begin(sockets[1].get(), true);
+        sessions[1] = tls->begin(sockets[1].get(), true, name);
       }
       if (!open) {
         const Step near = sessions[0]->handshake(), far = sessions[1]->handshake();
@@ -429,7 +451,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
   stop = true;
   between.join();
   expect_in(text, "the two ends hold different secrets");
-  EXPECT_GE(passed, Hello::kBytes + Reply::kBytes);
+  EXPECT_GE(passed, Hello::kBytes + Challenge::kBytes + Proof::kBytes);
 }
 
 }  // namespace

@@ -153,11 +153,15 @@ class BestConnecting final : public Connecting {
 struct Router::State {
   RouterOptions options;
   std::shared_ptr<const bootstrap::Local> local;
-  Endpoint self;                                  // without ports
+  Endpoint self;                                  // without ports and process
   std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
   const std::shared_ptr<bootstrap::Acceptor>& listening() {
-    if (!acceptor) acceptor = std::make_shared<bootstrap::Acceptor>(local, self);
+    if (!acceptor) {
+      auto helpers = options.helpers ? options.helpers : bootstrap::ProcessHelpers::of_process();
+      acceptor = std::make_shared<bootstrap::Acceptor>(std::move(helpers), local, self);
+    }
+    acceptor->check_process();
     return acceptor;
   }
 };
@@ -196,7 +200,6 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
-  random_bytes(std::as_writable_bytes(std::span(&self.process, 1)));
 }
 
 Router::~Router() = default;
@@ -236,7 +239,8 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
                        peer.listener,
                        local.wants_tls(choice.carrier, cluster),
                        choice.carrier,
-                       {}};
+                       {},
+                       peer.process};
     if (choice.carrier != Carrier::kShm) {
       way.nic_pairs.emplace_back(mine[choice.local], peer.offers[choice.peer]);
       for (const auto& [here, there] : choice.more)
