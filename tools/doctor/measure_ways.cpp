@@ -87,7 +87,8 @@ Way::Reach reach_of(int error) {
   }
 }
 
-transport::Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFacts& theirs, Way& way) {
+transport::Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFacts& theirs,
+                                  Way& way) {
   int error = 0;
   transport::Descriptor socket;
   try {

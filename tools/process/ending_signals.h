@@ -12,9 +12,9 @@ namespace tombolo::tools {
 /// runs in the background.
 bool is_ignored(int signal_number) noexcept;
 
-/// While it lives, those of the four signals that were not ignored are blocked for the calling thread and are read from a descriptor
-/// instead. They must be blocked in the other threads of the process too, since a signal goes to any thread
-/// that does not block it.
+/// While it lives, those of the four signals that were not ignored are blocked for the calling thread and are
+/// read from a descriptor instead. They must be blocked in the other threads of the process too, since a
+/// signal goes to any thread that does not block it.
 class EndingSignals {
  public:
   /// Throws kSystem where the kernel gives no descriptor.

@@ -114,7 +114,7 @@ class HalfOpenStreams {
   std::map<std::uint64_t, HalfOpen> half_open_;  // by age
   int accept_error_ = 0;                         // the last one that was logged
   std::map<HalfOpen::State, LimitedWarning> drop_warnings_;
-  bool refused_some_ = false;                    // since the last call of progress()
+  bool refused_some_ = false;  // since the last call of progress()
 };
 
 }  // namespace tombolo::transport::bootstrap
