@@ -16,8 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzedDataProvider input(data, size);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return 0;
-  const Descriptor from(ends[0]);
-  Descriptor to(ends[1]);
+  const transport::Descriptor from(ends[0]);
+  transport::Descriptor to(ends[1]);
   MessageReader reader;
   std::vector<std::uint8_t> sent;
   std::size_t taken = 0;  // by the messages before this one
