@@ -196,7 +196,8 @@ PLUGIN_TESTS = ("Abi/*/v12:"
                 "-*EveryConnectionChoosesItsOwnTransport*:*AForbiddenFallbackToTcpIsAnErrorThatSaysWhy*")
 
 GROUPS = {
-    "conformance": lambda: googletest("conformance", "test_transport", "Verbs/*"),
+    # Tracing stands above the transport, so that one kind with it is enough.
+    "conformance": lambda: googletest("conformance", "test_transport", "Verbs/*:-*/RdmaTraced:*PairsTraced:*EagerTraced"),
     "verbs": lambda: googletest("verbs", "test_rdma_vm", "*"),
     "plugin": plugin,
     "all_reduce": all_reduce,
