@@ -42,7 +42,8 @@ struct StageOptions {
   /// What of a block's activations backward computes again in place of keeping it.
   planner::Recompute recompute = planner::Recompute::kNone;
   bool training = true;  ///< false: no gradients, no optimizer state, forward only
-  /// False where nobody will call gradients_to_host(): there is one rank, or devices sum by themselves.
+  /// False where nobody will call gradients_to_host(), as where there is one rank or devices sum by
+  /// themselves: then no host memory is taken for all gradients, and the call is refused with kInternal.
   bool exchanges_gradients = true;
   /// True to take times: `progress` is called once after each block, when the device has done it, and every
   /// member waits for the device. The CPU does so always.
@@ -93,6 +94,11 @@ class StageCompute {
   /// Throws kInternal beyond the arena's end, and for moments of a stage that does not train.
   virtual void read_state(StageState state, std::size_t offset, std::span<float> to) const = 0;
   virtual void write_state(StageState state, std::size_t offset, std::span<const float> from) = 0;
+
+  /// Copies out of the gradients, as read_state() out of the state, once backward is over and what others
+  /// change in them has come back. Throws kInternal beyond the arena's end and for a stage that does not
+  /// train.
+  virtual void read_gradients(std::size_t offset, std::span<float> to) const = 0;
 
   /// Waits until the gradients of `bucket` are final and returns them in host memory, where they may be
   /// changed until gradients_from_host() of the same bucket, which makes the change the device's.

@@ -12,6 +12,7 @@
 #include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 #include "trainer/pipeline/pipeline_trainer.h"
+#include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -147,6 +148,23 @@ TEST_F(DeviceTraining, SumsOfFourReplicasByTheGpusAreTheEnginesButForRounding) {
   }
 }
 
+// No host memory is taken for gradients that are summed by GPUs, or by nobody.
+TEST_F(DeviceTraining, AGradientThatIsNotFiniteIsNamedWhereNoGradientLeavesTheGpu) {
+  job_.parallel = even_parallel_config(job_.shape, 1, 1, 8, 1);
+  job_.make_stage = pretended_gpus(test_seed());
+  Timeline timeline(Clock::steady().now());
+  PipelineTrainer trainer(job_, nullptr, timeline);
+  const Slice& weight = trainer.compute().layout().find(Tensor::kMlpWeight, 2);
+  // Each is finite, but not the sums of products. (Of one sign they would cancel out: a norm's output has the
+  // mean 0.)
+  std::vector<float> values(weight.elements);
+  for (std::size_t at = 0; at < values.size(); ++at) values[at] = at % 2 == 0 ? 3e38F : -3e38F;
+  trainer.compute().write_state(StageState::kParameters, weight.offset, values);
+  test::expect_refusal([&] { trainer.step(0, false); },
+                       {"step 0: loss NaN with gradient norm NaN: training diverged; it began on rank 0",
+                        "gradient of ", "values are not finite"});
+}
+
 // Rank 0 makes one step less than the others, and leaves while they wait for it.
 TEST_F(DeviceTraining, ARankThatLeavesEndsTheOthersWithAnErrorThatNamesRankAndSum) {
   const auto nccl = std::make_shared<cuda::PretendedNccl>();
@@ -194,6 +212,9 @@ class OtherBoundaries final : public StageCompute {
   }
   void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
     stage_->write_state(state, offset, from);
+  }
+  void read_gradients(std::size_t offset, std::span<float> to) const override {
+    stage_->read_gradients(offset, to);
   }
   std::span<float> gradients_to_host(const Bucket& bucket) override {
     return stage_->gradients_to_host(bucket);

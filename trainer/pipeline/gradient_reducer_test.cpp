@@ -46,6 +46,7 @@ class GradientsOnly final : public StageCompute {
   StageMemory memory() const noexcept override { return {}; }
   std::string describe() const override { return "gradients"; }
   void read_state(StageState, std::size_t, std::span<float>) const override {}
+  void read_gradients(std::size_t, std::span<float>) const override {}
   void write_state(StageState, std::size_t, std::span<const float>) override {}
   std::span<std::byte> input(int) noexcept override { return {}; }
   std::span<const std::byte> output(int) const noexcept override { return {}; }

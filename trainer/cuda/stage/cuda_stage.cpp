@@ -51,6 +51,10 @@ class StageOnDevice final : public StageCompute {
   void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
     state_.write(state, offset, from);
   }
+  void read_gradients(std::size_t offset, std::span<float> to) const override {
+    exchange_.order_back();
+    state_.read_gradients(offset, to);
+  }
   std::span<float> gradients_to_host(const Bucket& bucket) override { return exchange_.to_host(bucket); }
   void gradients_from_host(const Bucket& bucket) override { exchange_.from_host(bucket); }
   GroupId make_group_id() override { return stage_.device->make_group_id(); }

@@ -222,6 +222,29 @@ TEST(CudaStage, StateIsWrittenAndReadInPiecesThatBeginAnywhere) {
   }
 }
 
+TEST(CudaStage, GradientsAreReadInPiecesWhetherOrNotTheyAreExchanged) {
+  Training exchanging = training_of(Variant{});
+  const std::vector<float> expected = exchanging.run(1).gradients.front();
+  Training alone = training_of(1, [](StageOptions options) {
+    options.exchanges_gradients = false;
+    return make_cuda_stage(std::make_shared<PretendedDevice>(PretendedOptions{.seed = test_seed()}), options);
+  });
+  StageCompute& stage = alone.stage(0);
+  stage.clear_gradients();
+  alone.passes();
+  std::mt19937 random(test_seed());
+  for (int round = 0; round < 20; ++round) {
+    const std::size_t begin = random() % expected.size(), count = random() % (expected.size() - begin + 1);
+    std::vector<float> piece(count);
+    stage.read_gradients(begin, piece);
+    EXPECT_TRUE(
+        std::equal(piece.begin(), piece.end(), expected.begin() + static_cast<std::ptrdiff_t>(begin)));
+  }
+  std::vector<float> beyond(2);
+  test::expect_refusal([&] { stage.read_gradients(expected.size() - 1, beyond); }, {"2 floats from"},
+                       Cause::kInternal);
+}
+
 TEST(CudaStage, TrainingGoesOnFromStateAsIfItHadNotStopped) {
   Variant variant;
   variant.precision = variant.moments = compute::Precision::kBfloat16;

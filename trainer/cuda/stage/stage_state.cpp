@@ -18,6 +18,11 @@ struct StatePiece {
   std::size_t begin, count, aligned_begin, aligned_count;
 };
 
+void check_range(std::size_t offset, std::size_t count, std::size_t arena) {
+  if (offset > arena || count > arena - offset)
+    fail(Cause::kInternal, "stage state: {} floats from {} on, but the arena has {}", count, offset, arena);
+}
+
 }  // namespace
 
 DeviceState::DeviceState(StageContext& stage) : stage_(stage) {
@@ -34,9 +39,7 @@ DeviceState::DeviceState(StageContext& stage) : stage_(stage) {
 void DeviceState::check(StageState state, std::size_t offset, std::size_t count) const {
   if (state != StageState::kParameters && !stage_.options.training)
     fail(Cause::kInternal, "a stage that does not train has no moments");
-  if (offset > stage_.sizes.arena || count > stage_.sizes.arena - offset)
-    fail(Cause::kInternal, "stage state: {} floats from {} on, but the arena has {}", count, offset,
-         stage_.sizes.arena);
+  check_range(offset, count, stage_.sizes.arena);
 }
 
 Values DeviceState::values(StageState state) const noexcept {
@@ -46,16 +49,26 @@ Values DeviceState::values(StageState state) const noexcept {
 
 void DeviceState::read(StageState state, std::size_t offset, std::span<float> to) const {
   check(state, offset, to.size());
+  read(values(state), offset, to);
+}
+
+void DeviceState::read_gradients(std::size_t offset, std::span<float> to) const {
+  if (!stage_.options.training) fail(Cause::kInternal, "a stage that does not train has no gradients");
+  check_range(offset, to.size(), stage_.sizes.arena);
+  read(fp32(stage_.buffers.gradients), offset, to);
+}
+
+void DeviceState::read(const Values& arena, std::size_t offset, std::span<float> to) const {
   for (std::size_t done = 0; done < to.size();) {
     const StatePiece piece(offset + done, to.size() - done);
     const float* from = nullptr;
-    if (converts(state)) {
-      stage_.device->run(Stream::kCompute,
-                         Convert{fp32(stage_.buffers.state), from_element(values(state), piece.aligned_begin),
-                                 piece.aligned_count});
+    if (arena.element == Element::kBfloat16) {
+      stage_.device->run(
+          Stream::kCompute,
+          Convert{fp32(stage_.buffers.state), from_element(arena, piece.aligned_begin), piece.aligned_count});
       from = stage_.buffers.state + (piece.begin - piece.aligned_begin);
     } else {
-      from = reinterpret_cast<const float*>(values(state).at) + piece.begin;
+      from = reinterpret_cast<const float*>(arena.at) + piece.begin;
     }
     stage_.device->copy(Stream::kCompute, stage_.host.state, from, piece.count * sizeof(float));
     stage_.settle();
@@ -70,7 +83,7 @@ void DeviceState::write(StageState state, std::size_t offset, std::span<const fl
     const StatePiece piece(offset + done, from.size() - done);
     std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(done), piece.count, stage_.host.state);
     const Values to = from_element(values(state), piece.aligned_begin);
-    if (converts(state)) {
+    if (to.element == Element::kBfloat16) {
       // What lies around the piece is read before it is written again: it comes back as it was.
       const Values wide = fp32(stage_.buffers.state);
       stage_.device->run(Stream::kCompute, Convert{wide, to, piece.aligned_count});

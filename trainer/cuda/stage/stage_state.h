@@ -1,4 +1,4 @@
-// Parameters and moments of a stage on a device, from and to host memory.
+// Parameters, moments and gradients of a stage on a device, from and to host memory.
 #pragma once
 
 #include <span>
@@ -15,12 +15,12 @@ class DeviceState {
   /// As StageCompute::read_state() and write_state().
   void read(StageState state, std::size_t offset, std::span<float> to) const;
   void write(StageState state, std::size_t offset, std::span<const float> from);
+  /// As StageCompute::read_gradients(), of what the compute stream sees.
+  void read_gradients(std::size_t offset, std::span<float> to) const;
 
  private:
   void check(StageState state, std::size_t offset, std::size_t count) const;
-  bool converts(StageState state) const noexcept {
-    return state != StageState::kParameters && stage_.sizes.moments == Element::kBfloat16;
-  }
+  void read(const Values& arena, std::size_t offset, std::span<float> to) const;
   Values values(StageState state) const noexcept;
   void refresh_copy(std::size_t begin, std::size_t count);
 

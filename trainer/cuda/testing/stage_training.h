@@ -40,11 +40,12 @@ class Training {
   explicit Training(std::vector<std::unique_ptr<StageCompute>> stages);
 
   Trained run(int steps);
+  /// The passes of one step's micro-batches: run() without all that comes before and after them.
+  void passes();
 
   StageCompute& stage(std::size_t index) { return *stages_[index]; }
 
  private:
-  void passes();
   void forward(std::size_t stage, int micro_batch);
   void backward(std::size_t stage, int micro_batch);
   void exchange_gradients(Trained& result);
