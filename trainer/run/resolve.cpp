@@ -126,6 +126,11 @@ Job resolve(const TrainOptions& options) {
                                             batch, options.micro_batch.value_or(0));
   job.parallel.check(shape);
   job.optimizer.check();
+  if (options.sample.tokens != 0) {
+    GenerateOptions sample = options.sample;
+    sample.tokenizer = options.tokenizer;
+    check_generation(shape, sample);
+  }
   return job;
 }
 

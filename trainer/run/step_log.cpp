@@ -1,5 +1,7 @@
 #include "trainer/run/step_log.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -34,15 +36,27 @@ std::string lines_before(const std::string& text, int first_step) {
 StepLog::StepLog(const std::string& path, int first_step, FileSystem& files, Log log)
     : path_(path), files_(files), log_(std::move(log)) {
   if (path.empty()) return;
-  std::error_code ignored;
-  if (first_step > 0 && std::filesystem::is_regular_file(path, ignored)) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (file.bad()) fail(Cause::kSystem, "log {}: cannot be read", path);
-    write_text_file(path, lines_before(text, first_step));
+  try {
+    open(first_step);
+  } catch (const Error& error) {
+    if (first_step == 0) throw;
+    fine_ = false;
+    log_.warning("{}; training goes on without the log", error.what());
   }
-  file_ = std::fopen(path.c_str(), first_step > 0 ? "ae" : "we");
-  if (file_ == nullptr) fail_errno(errno, fmt::format("log {}: creating", path));
+}
+
+void StepLog::open(int first_step) {
+  std::error_code ignored;
+  if (first_step > 0 && std::filesystem::is_regular_file(path_, ignored)) {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad() || !file.is_open()) fail(Cause::kSystem, "log {}: cannot be read", path_);
+    // Cut off, not written anew: the disk may be full.
+    if (::truncate(path_.c_str(), static_cast<off_t>(lines_before(text, first_step).size())) != 0)
+      fail_errno(errno, fmt::format("log {}: cutting off what follows step {}", path_, first_step - 1));
+  }
+  file_ = std::fopen(path_.c_str(), first_step > 0 ? "ae" : "we");
+  if (file_ == nullptr) fail_errno(errno, fmt::format("log {}: creating", path_));
 }
 
 StepLog::~StepLog() {

@@ -16,7 +16,8 @@ class StepLog {
  public:
   /// Empty path: does nothing. A run that begins with step 0 empties the file; one that goes on from a later
   /// step keeps the lines of the steps before it, and nothing else, so that the file becomes that of a run
-  /// without interruption. Throws kSystem: cannot be written. `files` outlives the object.
+  /// without interruption. Throws kSystem where it cannot be written; but a run that goes on does so without
+  /// the log, and a warning says it. `files` outlives the object.
   StepLog(const std::string& path, int first_step, FileSystem& files, Log log);
   ~StepLog();
   StepLog(const StepLog&) = delete;
@@ -32,6 +33,7 @@ class StepLog {
   bool fine() const noexcept { return fine_; }
 
  private:
+  void open(int first_step);
   void warn(const std::string& what, int error, const std::string& consequence) const;
 
   std::string path_;

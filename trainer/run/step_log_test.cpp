@@ -1,6 +1,8 @@
 #include "trainer/run/step_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 
@@ -65,6 +67,39 @@ TEST_F(StepLogs, AMissingLogOfARunThatGoesOnBeginsAnew) {
   StepLog log(folder.file("log"), 4, files_, Log());
   log.write(report_of(4), {0.1, 0});
   EXPECT_EQ(steps_in(folder.read("log")), "4");
+}
+
+TEST_F(StepLogs, ARunThatGoesOnDoesWithoutALogThatCannotBeOpened) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();  // a folder is no file
+  EXPECT_THROW(StepLog(path, 0, files_, Log()), Error);
+  std::string logged;
+  StepLog log(path, 4, files_,
+              Log(LogLevel::kInfo, [&](LogLevel, std::string_view text) { logged += text; }));
+  log.write(report_of(4), {0.1, 0});
+  log.sync();
+  EXPECT_FALSE(log.fine());
+  EXPECT_EQ(
+      logged,
+      fmt::format("log {}: creating: Is a directory (errno 21); training goes on without the log", path));
+}
+
+// Of a disk that has no room left for another copy.
+TEST_F(StepLogs, WhatIsKeptIsNotWrittenAnew) {
+  const TemporaryFolder folder;
+  folder.write("log", "{\"step\":1}\n{\"step\":5}\n");
+  struct stat before {
+  }, after{};
+  ASSERT_EQ(stat(folder.file("log").c_str(), &before), 0);
+  rlimit old{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  const rlimit full{0, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &full), 0);
+  { StepLog log(folder.file("log"), 5, files_, Log()); }
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  ASSERT_EQ(stat(folder.file("log").c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(folder.read("log"), "{\"step\":1}\n");
 }
 
 TEST_F(StepLogs, AFullDiskIsOneWarning) {

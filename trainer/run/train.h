@@ -13,10 +13,11 @@
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/pipeline/pipeline_trainer.h"
-#include "trainer/run/evaluation.h"
+#include "trainer/run/evaluation_options.h"
 #include "trainer/run/generate.h"
 #include "trainer/run/run_checkpoints.h"
 #include "trainer/run/run_files.h"
+#include "trainer/run/sampling.h"
 
 namespace tombolo::trainer {
 
@@ -70,7 +71,7 @@ struct TrainOptions {
 struct TrainHooks {
   std::function<void(const Job&, const StageCompute&)> started;
   std::function<void(const StepReport&)> stepped;
-  Evaluation::Sampled sampled;
+  Sampling::Sampled sampled;
   Log log;
   std::function<bool()> stop_requested;  ///< on every rank, between steps; on rank 0 by another thread too
 };

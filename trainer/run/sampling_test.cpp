@@ -1,9 +1,14 @@
-#include "trainer/run/evaluation.h"
+#include "trainer/run/sampling.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/temporary_folder.h"
 #include "trainer/data/text_file.h"
@@ -43,6 +48,8 @@ class EvaluationOfARun : public testing::Test {
     TrainHooks hooks;
     hooks.stepped = [&](const StepReport& report) { reports.push_back(report); };
     hooks.sampled = [&](int step, const std::string& text) { samples_.emplace_back(step, text); };
+    hooks.log = Log(LogLevel::kWarning, [&](LogLevel, std::string_view text) { logged_ += text; });
+    hooks.stop_requested = stop_requested_;
     train(options, resolve(options), nullptr, hooks);
     return reports;
   }
@@ -50,6 +57,8 @@ class EvaluationOfARun : public testing::Test {
   TemporaryFolder folder_;
   TrainOptions options_;
   std::vector<std::pair<int, std::string>> samples_;
+  std::string logged_;  ///< warnings
+  std::function<bool()> stop_requested_;
 };
 
 TEST_F(EvaluationOfARun, ComesWhenItIsDueAndChangesNoBitOfTraining) {
@@ -101,6 +110,43 @@ TEST_F(EvaluationOfARun, TextAndItsTokenFileTrainAlike) {
   EXPECT_NE(run(options_)[0].loss, text[0].loss);
 }
 
+TEST_F(EvaluationOfARun, ASampleThatFailsIsAWarningAndTheCheckpointIsMade) {
+  options_.evaluation.sample_every = options_.steps;
+  options_.sample.tokens = 3;
+  options_.sample.make_stage = cpu_stages();
+  options_.checkpoints.folder = folder_.file("checkpoints");
+  // The thread that writes asks before each token.
+  stop_requested_ = [trains = std::this_thread::get_id()]() -> bool {
+    if (std::this_thread::get_id() != trains) throw std::runtime_error("the pen broke");
+    return false;
+  };
+  EXPECT_EQ(run(options_).size(), 7U);
+  EXPECT_TRUE(samples_.empty());
+  EXPECT_EQ(logged_, "no sample after step 7: the pen broke; training goes on");
+  options_.checkpoints.resume = "auto";
+  options_.steps = 8;
+  EXPECT_EQ(run(options_).front().step, 7) << "the checkpoint was there to go on from";
+}
+
+// Memory that does not suffice is found out at the start.
+TEST_F(EvaluationOfARun, TheModelThatWritesIsMadeOnceBeforeTraining) {
+  options_.evaluation.sample_every = 2;
+  options_.sample.tokens = 3;
+  int made = 0;
+  options_.sample.make_stage = [&](const StageOptions& stage) {
+    ++made;
+    return make_cpu_stage(stage);
+  };
+  run(options_);
+  EXPECT_EQ(made, 1);
+  options_.sample.make_stage = [](const StageOptions&) -> std::unique_ptr<StageCompute> {
+    fail(Cause::kSystem, "no memory for a stage's memory");
+  };
+  options_.checkpoints.folder = folder_.file("checkpoints");
+  expect_refusal([&] { run(options_); }, {"no memory for a stage's memory"}, Cause::kSystem);
+  EXPECT_TRUE(std::filesystem::is_empty(options_.checkpoints.folder));
+}
+
 TEST_F(EvaluationOfARun, OptionsThatDoNotFitAreRefused) {
   const auto refused = [&](const std::function<void(TrainOptions&)>& spoil,
                            std::initializer_list<const char*> words) {
@@ -112,6 +158,27 @@ TEST_F(EvaluationOfARun, OptionsThatDoNotFitAreRefused) {
   refused([](TrainOptions& o) { o.evaluation.validate_every = -3; }, {"--validate-every -3"});
   refused([](TrainOptions& o) { o.evaluation.validation_rows = 0; }, {"--validation-rows 0"});
   refused([](TrainOptions& o) { o.evaluation.sample_every = 4; }, {"--sample-every 4", "--sample"});
+  const auto sample_refused = [&](const std::function<void(GenerateOptions&)>& spoil,
+                                  std::initializer_list<const char*> words) {
+    refused(
+        [&](TrainOptions& o) {
+          o.sample.tokens = 3;
+          o.vocabulary = 256;
+          spoil(o.sample);
+        },
+        words);
+  };
+  sample_refused([](GenerateOptions& o) { o.tokens = -5; }, {"--sample -5 is below 0"});
+  sample_refused([](GenerateOptions& o) { o.prompt = ""; }, {"--prompt is empty"});
+  sample_refused([](GenerateOptions& o) { o.temperature = -1; }, {"--temperature -1"});
+  sample_refused([](GenerateOptions& o) { o.temperature = std::nan(""); }, {"--temperature nan"});
+  refused(
+      [](TrainOptions& o) {
+        o.sample.tokens = 3;
+        o.sample.prompt = "~";
+        o.vocabulary = 126;
+      },
+      {"--prompt", "token 126", "vocabulary of 126"});
   refused(
       [](TrainOptions& o) {
         o.measured = "run.json";
