@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -63,7 +64,7 @@ class Device {
 
   /// "NVIDIA H100 80GB HBM3"
   virtual std::string name() const = 0;
-  /// "NVIDIA H100 80GB HBM3, compute capability 9.0, 132 SMs, 79.6 GiB"
+  /// "NVIDIA H100 80GB HBM3, compute capability 9.0, 132 SMs, 79.6 GiB, attention: cuDNN 9.19.0"
   virtual std::string describe() const = 0;
   /// Floating-point operations per second of dense products by the data sheet; 0 where this is not known.
   virtual double peak(Element element) const = 0;
@@ -74,6 +75,12 @@ class Device {
   virtual std::byte* allocate_host(std::size_t bytes, std::string_view what) = 0;
   /// Bytes that AttentionBackward's scratch takes.
   virtual std::size_t attention_scratch(const Attention& attention) const = 0;
+  /// Bytes that Product, and Attention of this shape, take on one stream beside their operands, as the
+  /// libraries do that run them.
+  virtual std::size_t workspace(const Attention& attention) const = 0;
+  /// Lends them, in an allocation of this device, to the operations that are put on this stream from now on.
+  /// Without enough of it run() throws kInternal: nothing is allocated that the caller does not know of.
+  virtual void lend_workspace(Stream stream, std::span<std::byte> memory) = 0;
 
   virtual void run(Stream stream, const Operation& operation) = 0;
   virtual void copy(Stream stream, void* to, const void* from, std::size_t bytes) = 0;

@@ -63,8 +63,6 @@ class CudaDevice final : public Device {
                                          index == index_of(Stream::kReduce) ? highest : lowest),
             "a stream of the GPU");
     products_ = std::make_unique<Products>();
-    // Products are put on this stream; on another the first one allocates.
-    workspaces_[index_of(Stream::kCompute)] = allocate(kProductWorkspace, "products' workspace");
     choose_attention();
   }
 
@@ -85,10 +83,11 @@ class CudaDevice final : public Device {
 
   std::string name() const override { return properties_.name; }
   std::string describe() const override {
-    return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}", properties_.name,
+    return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}{}", properties_.name,
                        properties_.major, properties_.minor, properties_.multiProcessorCount,
                        static_cast<double>(properties_.totalGlobalMem) / static_cast<double>(kGiB),
-                       attention_ ? attention_->name() : "own");
+                       attention_ ? attention_->name() : "own",
+                       why_own_attention_.empty() ? std::string() : " (" + why_own_attention_ + ")");
   }
   double peak(Element element) const override { return data_sheet_peak(properties_.name, element); }
 
@@ -132,6 +131,15 @@ class CudaDevice final : public Device {
     make_current();
     if (attention_ && attention_->takes(attention)) return attention_->backward_scratch(attention);
     return own_attention_scratch(attention);
+  }
+
+  std::size_t workspace(const Attention& attention) const override {
+    make_current();
+    const bool by_library = attention_ && attention_->takes(attention);
+    return std::max(kProductWorkspace, by_library ? attention_->forward_scratch(attention) : 0);
+  }
+  void lend_workspace(Stream stream, std::span<std::byte> memory) override {
+    workspaces_[index_of(stream)] = memory;
   }
 
   void run(Stream stream, const Operation& operation) override {
@@ -287,30 +295,26 @@ class CudaDevice final : public Device {
   void choose_attention() {
     const std::string wanted = kCudaAttentionParameter.choice();
     if (wanted == "own") return;
-    std::string problem;
-    attention_ = open_cudnn_attention(problem);
+    attention_ = open_cudnn_attention(why_own_attention_);
     if (!attention_ && wanted == "cudnn")
-      fail(Cause::kUnsupported, "{}=cudnn, but {}", kCudaAttentionParameter.name, problem);
+      fail(Cause::kUnsupported, "{}=cudnn, but {}", kCudaAttentionParameter.name, why_own_attention_);
     attention_is_forced_ = wanted == "cudnn";
   }
 
-  /// Memory for one stream's operations alone. Not inside a graph, where nothing may be allocated.
-  std::byte* workspace(Stream stream, std::vector<std::byte*>& of_streams, std::size_t bytes,
-                       std::string_view what) {
-    std::byte*& place = of_streams[index_of(stream)];
-    if (place == nullptr) {
-      if (capturing(stream)) fail(Cause::kInternal, "{}: the first one on a stream is inside a graph", what);
-      place = allocate(bytes, what);
-    }
-    return place;
+  /// Operations on one stream come one after the other, so that all may use the same.
+  std::byte* lent_workspace(Stream stream, std::size_t bytes) const {
+    const std::span<std::byte> lent = workspaces_[index_of(stream)];
+    if (lent.size() < bytes)
+      fail(Cause::kInternal, "the stream was lent a workspace of {}, but {} are needed",
+           format_size(lent.size()), format_size(bytes));
+    return lent.data();
   }
 
   template <typename One>
   void put(Stream stream, const One& operation) {
     if (const char* why = refusal(operation)) fail(Cause::kUnsupported, "{}", why);
     if constexpr (std::is_same_v<One, Product>)
-      products_->run(launcher(stream), operation,
-                     workspace(stream, workspaces_, kProductWorkspace, "products' workspace"));
+      products_->run(launcher(stream), operation, lent_workspace(stream, kProductWorkspace));
     else if constexpr (std::is_same_v<One, Attention> || std::is_same_v<One, AttentionBackward>)
       put_attention(stream, operation);
     else
@@ -328,7 +332,8 @@ class CudaDevice final : public Device {
   }
   void put_attention(Stream stream, const Attention& attention) {
     if (!by_library(attention)) return launch_operation(launcher(stream), attention);
-    attention_->run(launcher(stream), attention, forward_scratch(stream, attention));
+    attention_->run(launcher(stream), attention,
+                    lent_workspace(stream, attention_->forward_scratch(attention)));
   }
   void put_attention(Stream stream, const AttentionBackward& attention) {
     const Attention shape{attention.out,   attention.qkv,      nullptr, attention.rows, attention.context,
@@ -336,26 +341,15 @@ class CudaDevice final : public Device {
     if (!by_library(shape)) return launch_operation(launcher(stream), attention);
     attention_->run(launcher(stream), attention);
   }
-  std::byte* forward_scratch(Stream stream, const Attention& attention) {
-    const std::size_t bytes = attention_->forward_scratch(attention);
-    if (bytes == 0) return nullptr;
-    std::size_t& had = forward_scratch_bytes_[index_of(stream)];
-    if (bytes > had) {  // a larger shape than before; the old memory stays, since the stream may use it
-      forward_scratch_[index_of(stream)] = nullptr;
-      had = bytes;
-    }
-    return workspace(stream, forward_scratch_, bytes, "attention's scratch");
-  }
 
   const int number_;
   const cudaDeviceProp properties_;
   std::array<cudaStream_t, kStreams> streams_{};
   std::array<bool, kStreams> capturing_{};
-  std::vector<std::byte*> workspaces_ = std::vector<std::byte*>(kStreams);
-  std::vector<std::byte*> forward_scratch_ = std::vector<std::byte*>(kStreams);
-  std::array<std::size_t, kStreams> forward_scratch_bytes_{};
+  std::array<std::span<std::byte>, kStreams> workspaces_{};
   std::unique_ptr<Products> products_;
   std::unique_ptr<AttentionLibrary> attention_;
+  std::string why_own_attention_;  ///< where no library was to be had
   bool attention_is_forced_ = false;
 
   std::mutex mutex_;  ///< of what follows

@@ -75,6 +75,7 @@ ScratchBuffers scratch_buffers(PlanCarver& carver, const StageSizes& sizes) {
   scratch.narrow = values(kUse, "scratch of a block", sizes.boundary());
   scratch.projected = values(kUse, "scratch of a block", sizes.boundary());
   scratch.sum = carver.take<double>(kUse, "scratch of sums", kSumScratch);
+  scratch.workspace = carver.take<std::byte>(kUse, "workspace of libraries", sizes.workspace);
   if (sizes.last) {
     scratch.scores = values(kUse, "scores of a chunk of tokens", sizes.chunk * sizes.padded_vocabulary);
     scratch.score_row = carver.take<float>(kUse, "scores of one token", sizes.padded_vocabulary);
@@ -119,6 +120,7 @@ StageSizes::StageSizes(const StageOptions& options, const CudaStageOptions& cuda
   attention.head_size = head_size;
   attention.out.element = attention.qkv.element = element;
   attention_scratch = training ? device.attention_scratch(attention) : 0;
+  workspace = device.workspace(attention);
 }
 
 DeviceBuffers::DeviceBuffers(PlanCarver carver, const StageSizes& sizes, std::size_t range_count) {

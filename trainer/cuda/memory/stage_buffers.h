@@ -32,7 +32,7 @@ struct StageSizes {
   std::size_t chunk;             ///< tokens whose scores are held at once
   std::size_t gradient_buffers;  ///< gradients of micro-batches that are on their way in, through and out
   std::size_t arena;             ///< floats
-  std::size_t attention_scratch;
+  std::size_t attention_scratch, workspace;
   Element element, moments;
   planner::Recompute recompute;
   bool first, last, training, exchanges;
@@ -73,7 +73,8 @@ struct ScratchBuffers {
   float* statistics;
   float *bias, *norm;
   std::byte* attention;
-  double* sum;  ///< kSumScratch
+  std::byte* workspace;  ///< lent to the compute stream
+  double* sum;           ///< kSumScratch
 };
 
 /// Constants of one optimizer step, as they travel.

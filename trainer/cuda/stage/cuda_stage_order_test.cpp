@@ -27,6 +27,10 @@ class DeviceWithoutWaits final : public Device {
   std::size_t attention_scratch(const Attention& shape) const override {
     return device_.attention_scratch(shape);
   }
+  std::size_t workspace(const Attention& shape) const override { return device_.workspace(shape); }
+  void lend_workspace(Stream stream, std::span<std::byte> memory) override {
+    device_.lend_workspace(stream, memory);
+  }
   void run(Stream stream, const Operation& operation) override { device_.run(stream, operation); }
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
     device_.copy(stream, to, from, bytes);

@@ -29,7 +29,9 @@ StageContext::StageContext(std::shared_ptr<Device> of, const StageOptions& stage
           [&](std::size_t bytes) { return device->allocate_host(bytes, "a stage's host memory"); })),
       pass_times(*device, stage.time_passes),
       graphs_(cuda.graphs),
-      settled_(*device) {}
+      settled_(*device) {
+  device->lend_workspace(Stream::kCompute, {buffers.scratch.workspace, sizes.workspace});
+}
 
 StageContext::~StageContext() {
   try {

@@ -40,6 +40,7 @@ std::vector<Access> PretendedCommand::touched() const {
         shape.heads = attention->heads;
         all.push_back({attention->scratch, reference_attention_scratch(shape), false, true});
       }
+      if (!workspace.empty()) all.push_back({workspace.data(), workspace.size(), false, true});
       return all;
     }
     case Kind::kCopy:

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct PretendedCommand {
   bool poisoned = false;               ///< of a copy to host memory: the host finds poison until it is done
   double put_seconds = 0;              ///< when the host put it there
   std::shared_ptr<PretendedSum> sum = nullptr;
+  std::span<std::byte> workspace = {};  ///< that an operation may write to
 
   std::string_view name() const;
   /// The memory that it reads and writes.

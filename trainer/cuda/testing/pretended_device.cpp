@@ -8,6 +8,8 @@
 
 namespace tombolo::trainer::cuda {
 
+constexpr std::size_t kPretendedWorkspace = 512;
+
 /// Says that this thread puts work on a stream.
 class PretendedDevice::StreamUse {
  public:
@@ -70,8 +72,27 @@ void PretendedDevice::put(Stream stream, PretendedCommand command) {
     streams_.put(stream, std::move(command));
 }
 
+std::size_t PretendedDevice::workspace(const Attention& /*attention*/) const {
+  return kPretendedWorkspace;
+}
+
+void PretendedDevice::lend_workspace(Stream stream, std::span<std::byte> memory) {
+  const std::scoped_lock lock(mutex_);
+  if (memory_.is_host("workspace", memory.data(), memory.size()))
+    fail(Cause::kInternal, "the workspace of stream {} is the host's", stream_name(static_cast<int>(stream)));
+  workspaces_[static_cast<std::size_t>(stream)] = memory;
+}
+
 void PretendedDevice::run(Stream stream, const Operation& operation) {
-  put(stream, {.kind = PretendedCommand::Kind::kOperation, .operation = operation});
+  PretendedCommand command{.kind = PretendedCommand::Kind::kOperation, .operation = operation};
+  if (std::holds_alternative<Product>(operation) || std::holds_alternative<Attention>(operation)) {
+    const std::span<std::byte> lent = workspaces_[static_cast<std::size_t>(stream)];
+    if (lent.size() < kPretendedWorkspace)
+      fail(Cause::kInternal, "{} on stream {}: {} bytes of workspace are lent, but {} needed", command.name(),
+           stream_name(static_cast<int>(stream)), lent.size(), kPretendedWorkspace);
+    command.workspace = lent;
+  }
+  put(stream, std::move(command));
 }
 
 void PretendedDevice::copy(Stream stream, void* to, const void* from, std::size_t bytes) {

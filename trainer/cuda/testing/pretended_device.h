@@ -34,6 +34,7 @@ struct PretendedOptions {
 ///    begun; nothing is read that nothing has written
 ///  * order: of two accesses to the same bytes on different streams, one of them writing, one comes before
 ///    the other by events, or because the host waited in between
+///  * workspace: what a library's operation may use has been lent to its stream, which alone touches it
 ///  * events: none is waited for that was never recorded
 ///  * host memory: it does not change between the moment a copy from it is put on a stream and the moment it
 ///    is carried out, and is not written while a copy to it is under way; host_reads() and host_writes()
@@ -55,6 +56,8 @@ class PretendedDevice final : public Device {
   std::byte* allocate(std::size_t bytes, std::string_view what) override;
   std::byte* allocate_host(std::size_t bytes, std::string_view what) override;
   std::size_t attention_scratch(const Attention& attention) const override;
+  std::size_t workspace(const Attention& attention) const override;
+  void lend_workspace(Stream stream, std::span<std::byte> memory) override;
   void run(Stream stream, const Operation& operation) override;
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override;
   void clear(Stream stream, void* at, std::size_t bytes) override;
@@ -103,6 +106,7 @@ class PretendedDevice final : public Device {
   std::vector<std::vector<PretendedCommand>> graphs_;
   std::array<std::optional<std::vector<PretendedCommand>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
+  std::array<std::span<std::byte>, kStreams> workspaces_{};
   std::size_t launches_ = 0;
 };
 

@@ -331,5 +331,29 @@ TEST(PretendedDevice, TheScratchOfAttentionIsWatchedToo) {
   expect_broken_rule([&] { device.run(Stream::kCompute, backward); }, {"\"scratch\" + 0", "not inside"});
 }
 
+TEST(PretendedDevice, AProductNeedsAWorkspaceThatNoOtherStreamTouches) {
+  PretendedDevice device;
+  const std::size_t bytes = device.workspace({});
+  std::byte* const numbers = device.allocate(256, "numbers");
+  std::byte* const workspace = device.allocate(bytes, "workspace");
+  std::byte* const of_host = device.allocate_host(bytes, "host");
+  device.clear(Stream::kCompute, numbers, 256);
+  Product product{};
+  product.out = {numbers, Element::kFloat32};
+  product.a = {numbers + 64, Element::kFloat32};
+  product.b = {numbers + 128, Element::kFloat32};
+  product.m = product.n = product.k = 2;
+  expect_broken_rule([&] { device.run(Stream::kCompute, product); }, {"0 bytes of workspace are lent"});
+  expect_broken_rule([&] { device.lend_workspace(Stream::kCompute, {of_host, bytes}); }, {"is the host's"});
+  expect_broken_rule(
+      [&] {
+        device.lend_workspace(Stream::kCompute, {workspace, bytes + 4096});
+      },
+      {"\"workspace\" + 0", "not inside"});
+  device.lend_workspace(Stream::kCompute, {workspace, bytes});
+  device.run(Stream::kCompute, product);
+  expect_broken_rule([&] { device.clear(Stream::kFromHost, workspace, 8); }, {"\"workspace\" + 0"});
+}
+
 }  // namespace
 }  // namespace tombolo::trainer::cuda
