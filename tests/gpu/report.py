@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 CASES = ("tombolo", "socket", "torch")  # of NCCL
-KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck")  # of the trainer's CUDA back end
-TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl")  # whole runs of it
+KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
+# Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
+TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
+           "trainer_timeline")
 
 
 def nvidia_smi(field):

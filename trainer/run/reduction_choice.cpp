@@ -20,6 +20,8 @@ constexpr std::array<std::pair<ReductionChoice, std::string_view>, 3> kReduction
      {ReductionChoice::kNccl, "nccl"}}};
 
 constexpr const char* kPluginVariable = "NCCL_NET_PLUGIN";
+/// With the value 1 NCCL lets ranks share a GPU.
+constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 constexpr std::string_view kPluginName = "libnccl-net-tombolo.so";
 
 /// What a rank tells the others.
@@ -28,6 +30,7 @@ struct RankFacts {
   std::array<char, 400> problem{};  ///< why it has no NCCL; empty: it has
   std::int32_t choice = 0;
   std::int32_t counts_bytes = 0;
+  std::int32_t may_share = 0;  ///< its GPU with other ranks
 };
 
 template <std::size_t size>
@@ -46,8 +49,10 @@ std::string why_not(const std::vector<RankFacts>& ranks) {
     if (!text_of(ranks[rank].problem).empty())
       return fmt::format("rank {}: {}", rank, text_of(ranks[rank].problem));
     for (std::size_t other = 0; other < rank; ++other)
-      if (text_of(ranks[other].gpu) == text_of(ranks[rank].gpu))
-        return fmt::format("ranks {} and {} share a GPU, which NCCL refuses", other, rank);
+      if (text_of(ranks[other].gpu) == text_of(ranks[rank].gpu) &&
+          (ranks[other].may_share == 0 || ranks[rank].may_share == 0))
+        return fmt::format("ranks {} and {} share a GPU, which NCCL refuses without {}=1", other, rank,
+                           kShareVariable);
   }
   for (const RankFacts& facts : ranks)
     if (facts.counts_bytes != 0)
@@ -92,6 +97,8 @@ ReductionDecision choose_reduction(const ReductionWish& wish, const BackEnd& bac
   put(own.problem, back_end.nccl_problem);
   own.choice = static_cast<std::int32_t>(wish.choice);
   own.counts_bytes = wish.counts_bytes ? 1 : 0;
+  const char* may_share = std::getenv(kShareVariable);
+  own.may_share = may_share != nullptr && std::string_view(may_share) == "1" ? 1 : 0;
   const std::vector<RankFacts> all = facts_of_all(own, *world);
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank].choice != all[0].choice)

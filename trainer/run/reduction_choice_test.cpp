@@ -63,13 +63,22 @@ TEST(ReductionChoice, AutoTakesNcclWhereEveryRankHasAGpuOfItsOwn) {
 
 TEST(ReductionChoice, AutoTakesTheEngineElseAndSaysWhy) {
   EXPECT_EQ(decided({}, {gpu("a 1"), gpu("a 2"), gpu("a 1")}),
-            "engine: gradients: summed by the engine: ranks 0 and 2 share a GPU, which NCCL refuses");
+            "engine: gradients: summed by the engine: ranks 0 and 2 share a GPU, which NCCL refuses without "
+            "NCCL_MULTI_RANK_GPU_ENABLE=1");
   EXPECT_EQ(decided({}, {gpu("a 1"), gpu("a 2", "NCCL cannot be loaded")}),
             "engine: gradients: summed by the engine: rank 1: NCCL cannot be loaded");
   EXPECT_EQ(decided({}, {BackEnd{}, gpu("a 2")}),
             "engine: gradients: summed by the engine: rank 0 computes on the CPU");
   EXPECT_NE(decided({.counts_bytes = true}, {gpu("a 1"), gpu("a 2")}).find("--measured count bytes"),
             std::string::npos);
+}
+
+TEST(ReductionChoice, RanksMayShareAGpuWhereNcclIsToldToLetThem) {
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  EXPECT_TRUE(decided({}, {gpu("a 1"), gpu("a 1")}).starts_with("nccl: "));
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);
+  EXPECT_TRUE(decided({}, {gpu("a 1"), gpu("a 1")}).starts_with("engine: "));
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
 TEST(ReductionChoice, OnCpusThereIsNothingToSay) {
@@ -83,9 +92,8 @@ TEST(ReductionChoice, TheEngineIsTakenWhereItIsAskedFor) {
 
 TEST(ReductionChoice, NcclThatCannotBeIsTheSameErrorOnEveryRank) {
   EXPECT_EQ(decided({.choice = ReductionChoice::kNccl}, {gpu("a 1"), gpu("a 1")}),
-            "unsupported: --reduce nccl: ranks 0 and 1 share a GPU, which NCCL refuses; --reduce auto takes "
-            "the engine "
-            "then");
+            "unsupported: --reduce nccl: ranks 0 and 1 share a GPU, which NCCL refuses without "
+            "NCCL_MULTI_RANK_GPU_ENABLE=1; --reduce auto takes the engine then");
 }
 
 TEST(ReductionChoice, RanksWithDifferentChoicesAreRefused) {
