@@ -25,6 +25,7 @@ class Shard : public testing::Test {
     header_.shape = marked_shape();
     header_.whole_before = true;
     header_.data_position = R"({"seed":7,"step":100})";
+    header_.settings = R"({"lr":0.001})";
     header_.chunk_floats = 100;  // many chunks
     header_.pieces = shard_pieces(stage_share(StageParameters(header_.shape, 2, 2), 1, 2));
     for (std::size_t at = 0; at < header_.floats(); ++at) data_.push_back(static_cast<float>(at) / 3);
@@ -73,6 +74,7 @@ TEST_F(Shard, IsReadBackToTheBit) {
   EXPECT_EQ(read.shape, header_.shape);
   EXPECT_TRUE(read.whole_before);
   EXPECT_EQ(read.data_position, header_.data_position);
+  EXPECT_EQ(read.settings, header_.settings);
   EXPECT_EQ(read.pieces, header_.pieces);
   EXPECT_EQ(read.checksums, header_.checksums);
   EXPECT_EQ(head_.size() % 64, 0U);

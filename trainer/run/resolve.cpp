@@ -52,6 +52,11 @@ Job resolve(const TrainOptions& options) {
   if (options.data.empty()) fail(Cause::kInvalidUsage, "--data names no file");
   if (options.steps < 0) fail(Cause::kInvalidUsage, "--steps {} is below 0", options.steps);
   if (options.threads < 1) fail(Cause::kInvalidUsage, "--threads {} is below 1", options.threads);
+  if (options.bucket_bytes == 0) fail(Cause::kInvalidUsage, "--bucket 0 is below 1 byte");
+  if (options.timeline_first < 0)
+    fail(Cause::kInvalidUsage, "--timeline-first {} is below 0", options.timeline_first);
+  if (options.timeline_steps < 1)
+    fail(Cause::kInvalidUsage, "--timeline-steps {} is below 1", options.timeline_steps);
   options.checkpoints.check();
   std::shared_ptr<const planner::Plan> plan;
   check_data_options(options);

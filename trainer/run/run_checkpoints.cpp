@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "trainer/checkpoint/restore.h"
+#include "trainer/run/run_settings.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -101,6 +102,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const Job& job,
 }
 
 void RunCheckpoints::start(const CheckpointOptions& options) {
+  if (!folder_.empty() || !options.resume.empty()) settings_ = run_settings(job_, trainer_.rows().source());
   if (!folder_.empty()) {
     check_folder(folder_, world_);
     found_ = survey_checkpoints(folder_, job_.shape, world_, files_);
@@ -184,6 +186,9 @@ bool RunCheckpoints::restore(FoundCheckpoint& found, const std::string& root) {
         "the checkpoint's place in the training data was {}, but is {} now: this run reads other rows than "
         "the one that it goes on from",
         then.dump(), now.dump());
+  const std::string changes = changed_settings(Json::parse(result.settings), settings_);
+  if (!changes.empty())
+    log_.warning("this run has other settings than the one that it goes on from: {}", changes);
   return true;
 }
 
@@ -197,6 +202,7 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const CheckpointOpti
   saver.replica = trainer_.coordinates().replica;
   saver.replicas = job_.parallel.replicas;
   saver.shape = job_.shape;
+  saver.settings = settings_.dump();
   for (auto found = found_.rbegin(); found != found_.rend(); ++found) {  // oldest first
     saver.generation = std::max(saver.generation, found->generation + 1);
     if (found->condition == CheckpointCondition::kWhole) saver.whole.push_back(found->id);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/checkpoint/file_system.h"
@@ -67,6 +68,7 @@ class RunCheckpoints {
   Log rank_log_;  ///< of every rank
   std::string folder_;
   int every_ = 1;
+  Json settings_;  ///< of this start of the run
   int first_step_ = 0;
   int begun_ = 0;          ///< the step of the checkpoint begun last
   CheckpointId restored_;  ///< where first_step_ is not 0

@@ -261,6 +261,16 @@ TEST_F(RunCheckpointsTest, OtherRowsOfDataAreAWarning) {
             std::string::npos);
 }
 
+TEST_F(RunCheckpointsTest, OtherSettingsAreAWarningThatNamesThem) {
+  EXPECT_EQ(start(3).logged.find("other settings"), std::string::npos);
+  job_.optimizer.learning_rate = 0.25;
+  const Run run = resume(4);
+  EXPECT_NE(run.logged.find("other settings than the one that it goes on from: lr 0.003, now 0.25\n"),
+            std::string::npos)
+      << run.logged;
+  EXPECT_EQ(resume(5).logged.find("other settings"), std::string::npos) << "it has been told";
+}
+
 TEST_F(RunCheckpointsTest, ADiskThatIsFullEndsNothingButIsToldAtTheEnd) {
   std::atomic<bool> full{false};
   test::HookedFiles files(
