@@ -61,22 +61,17 @@ TcpConnection::TcpConnection(SetUpResult from)
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     ConnectedStream& given = from.streams[i];
-    stream.socket = std::move(given.socket);
-    stream.tls = std::move(given.tls);
-    stream.local_nic = std::move(given.local_nic);
-    stream.peer_nic = std::move(given.peer_nic);
-    stream.limit = std::move(given.limit);
+    stream.path = {std::move(given.local_nic), std::move(given.peer_nic), std::move(given.limit)};
     // The accepting end needs only one target at which to ask for the peer.
     if (given.target && (connecting_ || i == 0))
       stream.home = stream.at = stream.next = home_of(given.target);
-    stream.live = true;
-    stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+    stream.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     // Nothing was received in the epochs that this end did not begin.
     if (given.epoch != 0) {
-      note_epochs(stream, 0, given.epoch - 1, 0);
+      stream.note_epochs(0, given.epoch - 1, 0);
       announce_soon();
     }
-    stream.epoch = given.epoch;
+    stream.join(std::move(given.socket), std::move(given.tls), given.epoch);
     stream.next_epoch = given.epoch + 1;
     sender_.join(i, stream.io(), given.epoch);
     receiver_.join(i, stream.io(), given.epoch);
@@ -88,7 +83,7 @@ TcpConnection::TcpConnection(SetUpResult from)
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
   if (connecting_) controls_.resize(targets_.size());
   // On a long path a request that waits for its acknowledgement takes a round trip.
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket.get());
+  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
   acks_in_pairs_ = round_trip < kLongPath;
   if (!acks_in_pairs_) {
     // Twice what is under way on the path, with room for a request that is being copied.
@@ -107,7 +102,7 @@ TcpConnection::~TcpConnection() {
   if (generation_ != fork_generation()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
-    if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
+    if (stream.live()) read_tcp_info(stream.socket(), *stream.meter);
   if (!error_) flush_out();
   acceptor_->close_connection(hello_.connection, side());
   if (!error_) leave();
@@ -143,12 +138,13 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   if (receiver_.post(request)) {
     moved_ = true;
     for (std::size_t i = 0; i < streams_.size(); ++i)
-      if (streams_[i].live) count(i);
+      if (streams_[i].live()) count(i);
     check_fault();
     // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
     // trigger another look at them.
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
-      if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
+      if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
+        lose(i, StreamLoss::of(Receiver::kDamaged));
     if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
   }
   return request;
@@ -217,8 +213,8 @@ void TcpConnection::grow(std::size_t streams) {
       if (!first) fail_errno(errno, "epoll_create1");
     }
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (!streams_[i].live) continue;
-      settings_->limit_buffers(streams_[i].socket.get(), streams);
+      if (!streams_[i].live()) continue;
+      settings_->limit_buffers(streams_[i].socket(), streams);
       if (first) watch(first, i);
     }
     if (first) epoll_ = std::move(first);
@@ -232,7 +228,7 @@ void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = index;
-  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
+  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket(), &event) != 0)
     fail_errno(errno, "epoll_ctl");
 }
 
@@ -242,16 +238,13 @@ void TcpConnection::look_for_events() noexcept {
   int count = kernel().epoll_wait(epoll_.get(), events.data(), kMost, 0);
   for (int i = 0; i < count; ++i) {
     Stream& stream = streams_[events[static_cast<std::size_t>(i)].data.u64];
-    auto what = events[static_cast<std::size_t>(i)].events;
-    if ((what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.hang_up = true;
-    if ((what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.in = true;
-    if ((what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) stream.out = true;
+    stream.ready.note(events[static_cast<std::size_t>(i)].events);
   }
 }
 
 bool TcpConnection::ack_due() const noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live && !streams_[i].peer_half_closed && receiver_.ack_due(i)) return true;
+    if (streams_[i].live() && !streams_[i].is(StreamState::kHalfClosed) && receiver_.ack_due(i)) return true;
   return false;
 }
 
@@ -259,17 +252,18 @@ bool TcpConnection::send_all() noexcept {
   fresh_send_ = false;
   if (announce_due_) announce();
   bool several = streams_.size() > 1, moved = false;
-  if (several && std::ranges::any_of(streams_, [](const Stream& one) { return one.live && !one.out; }))
+  if (several &&
+      std::ranges::any_of(streams_, [](const Stream& one) { return one.live() && !one.ready.out; }))
     look_for_events();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live) continue;
-    if (stream.peer_half_closed) {
-      if (sender_.waiting() || sender_.unwritten()) lose(i, EPIPE);
+    if (!stream.live()) continue;
+    if (stream.is(StreamState::kHalfClosed)) {
+      if (sender_.waiting() || sender_.unwritten()) lose(i, StreamLoss::of(EPIPE));
       if (error_) return moved;
       continue;
     }
-    if (several && !stream.out) {
+    if (several && !stream.ready.out) {
       fresh_send_ |= sender_.has_work(i) || receiver_.ack_due(i);
       continue;
     }
@@ -286,9 +280,9 @@ bool TcpConnection::send_all() noexcept {
     if (!sender_.has_work(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (stream.limit) {
+    if (stream.path.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, stream.limit->egress.allowance(now));
+      allowance = std::min(allowance, stream.path.limit->egress.allowance(now));
       if (allowance == 0) {
         fresh_send_ = true;
         continue;
@@ -299,25 +293,25 @@ bool TcpConnection::send_all() noexcept {
     // sends, and messages that are done.
     const std::uint64_t done = sender_.messages();
     auto result = sender_.flush(i, allowance, receiver_.count(i));
-    if (stream.limit && result.written != 0) stream.limit->egress.consume(result.written, now);
+    if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
       moved |= sender_.messages() != done;
       moved_ |= sender_.messages() != done;
       stream.meter->sent_bytes.add(result.written);
       count(i);
     }
-    if (result.blocked) stream.out = false;
+    if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
       if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
-        stream.peer_half_closed = true;
+        stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
       // This reads what the peer sent before, which may include its goodbye.
-      if (!error_) lose(i, result.error);
+      if (!error_) lose(i, StreamLoss::of(result.error));
       if (error_) return moved;
     }
     // What had no room, or no allowance, is written next time, and so are frames without payload.
-    fresh_send_ |= stream.live && sender_.has_work(i);
+    fresh_send_ |= stream.live() && sender_.has_work(i);
   }
   return moved;
 }
@@ -342,26 +336,26 @@ bool TcpConnection::receive_all() noexcept {
   if (several) look_for_events();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live || (several && !stream.in)) continue;
+    if (!stream.live() || (several && !stream.ready.in)) continue;
     const bool ahead = needs_acks() && receiver_.may_read_ahead(i);
     if (!ahead && !receiver_.wants_data(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (stream.limit) {
+    if (stream.path.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, stream.limit->ingress.allowance(now));
+      allowance = std::min(allowance, stream.path.limit->ingress.allowance(now));
       if (allowance == 0) continue;
     }
     auto result = ahead ? receiver_.read_ahead(i) : receiver_.read(i, allowance);
-    if (stream.limit && result.read != 0) stream.limit->ingress.consume(result.read, now);
+    if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
       moved |= result.read != result.idle;
       moved_ |= result.read != result.idle;
       stream.meter->received_bytes.add(result.read);
       if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
-        bootstrap::acknowledge_in_pairs(stream.socket.get());
+        bootstrap::acknowledge_in_pairs(stream.socket());
     }
-    if (result.drained && !stream.hang_up) stream.in = false;
+    if (result.drained && !stream.ready.hang_up) stream.ready.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {
       check_fault();
       return moved;
@@ -369,11 +363,11 @@ bool TcpConnection::receive_all() noexcept {
     if (!take_acks(i)) return moved;
     if (result.read != 0) count(i);
     if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
-    if (error_ || !stream.live) continue;
+    if (error_ || !stream.live()) continue;
     if (result.error != 0) {
-      lose(i, result.error);
+      lose(i, StreamLoss::of(result.error));
     } else if (result.ended) {
-      note_end(i);
+      lose(i, {StreamLoss::Why::kEnded});
     }
     if (error_) return moved;
   }

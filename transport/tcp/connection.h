@@ -23,6 +23,7 @@
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/sender.h"
 #include "transport/tcp/settings.h"
+#include "transport/tcp/stream.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::tcp {
@@ -99,25 +100,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
-  struct Stream {
-    Descriptor socket;
-    std::unique_ptr<bootstrap::TlsStream> tls;  // null: plain
-    bootstrap::StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
-    bool live = false;
-    bool in = true, out = true;  // readiness, with several streams
-    bool hang_up = false;        // keep reading until the end of the stream is seen
-    unsigned small_reads = 0;
-    bool peer_half_closed = false;  // the peer closed its end, and not all that it had sent is delivered yet
-    std::string local_nic, peer_nic;
-    std::shared_ptr<NicRateLimit> limit;
-
-    std::uint32_t epoch = 0;
-    /// Counts of the chunks received in earlier epochs. They are sent to the peer until it shows that it
-    /// knows them.
-    struct EpochSummary {
-      std::uint32_t first_epoch, last_epoch, count;
-    };
-    std::vector<EpochSummary> epoch_summaries;
+  struct Stream : tcp::Stream {
     // Pairs of NICs (indices into targets_): the stream's own, the present one, and the next to try.
     std::size_t home = 0, at = 0, next = 0;
     std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again; null while no attempt is under way
@@ -127,11 +110,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
     std::uint32_t next_epoch = 1;
     unsigned failures = 0;     // attempts in a row that failed
-    std::string trouble;       // why it broke last
-    bool ended = false;        // the peer's kernel ended it in order, without a goodbye
-    bool suspect = false;      // the path answers nothing, so a replacement is opened beside it
     TimePoint silent_since{};  // its kernel has been waiting for an answer since then, or later
-    StreamMeter* meter = nullptr;
 
     // connection_streams.cpp
     struct Look {
@@ -166,11 +145,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void pace(Stream& stream) noexcept;
 
   // connection_repair.cpp
-  void lose(std::size_t index, int error_number) noexcept;
+  void lose(std::size_t index, const StreamLoss& loss) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  static void note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
-                          std::uint32_t count) noexcept;
   void take_epoch_summaries() noexcept;
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
@@ -204,7 +181,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
 
   // connection_end.cpp
-  void note_end(std::size_t index) noexcept;
   void check_fault() noexcept;
   void check_timeouts(TimePoint now) noexcept;
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason, const FrameHeader& about) noexcept;

@@ -1,6 +1,7 @@
 // Opening streams: the connecting end opens broken and additional ones; the accepting end asks whether the
 // peer lives.
 #include <algorithm>
+#include <cerrno>
 
 #include "transport/tcp/connection.h"
 
@@ -37,7 +38,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
     dialing_ = false;
     for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
       Stream& stream = streams_[i];
-      if (stream.live && !stream.suspect && !away(stream)) continue;
+      if (stream.live() && !stream.is(StreamState::kSuspect) && !away(stream)) continue;
       if (live_ == 0) stream.dial_after = std::min(stream.dial_after, now + kRedialAfter);
       try {
         dial(i, now);
@@ -95,12 +96,12 @@ void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string wh
   }
   last_dial_ = std::move(why);
   ++stream.failures;
-  if (stream.live && !stream.suspect) {
+  if (stream.live() && !stream.is(StreamState::kSuspect)) {
     stream.dial_after = now + home_again(stream);
     return;
   }
   stream.next = (stream.next + 1) % targets_.size();
-  const Duration slowest = stream.meter->breaks.get() != 0 || stream.live ? kSlowestRedial : kSlowestFirst;
+  const Duration slowest = stream.meter->breaks.get() != 0 || stream.live() ? kSlowestRedial : kSlowestFirst;
   stream.dial_after =
       now + (live_ == 0 ? kRedialAfter
                         : std::min<Duration>(kRedialAfter * (1U << std::min(stream.failures, 10U)), slowest));
@@ -128,8 +129,8 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
   if (!stream.dial) {
     if (now < stream.dial_after) return;
     // A live stream over other NICs is tried over its own; a suspect one is tried over others first.
-    if (stream.live) {
-      if (!stream.suspect) {
+    if (stream.live()) {
+      if (!stream.is(StreamState::kSuspect)) {
         stream.next = stream.home;
       } else if (stream.failures == 0) {
         stream.next = (stream.at + 1) % targets_.size();
@@ -154,12 +155,12 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     const std::size_t at = stream.next;
     Descriptor socket = stream.dial->take_socket();
     auto tls = stream.dial->take_tls();
-    stream.peer_nic = stream.dial->reply().nic;
-    lose(index, stream.suspect ? ETIMEDOUT : 0);
+    stream.path.peer_nic = stream.dial->reply().nic;
+    lose(index, stream.is(StreamState::kSuspect) ? StreamLoss::of(ETIMEDOUT) : StreamLoss{});
     if (error_) return;
     stream.at = at;
-    stream.local_nic = targets_[at]->nic;
-    stream.limit = settings_->limit_of(stream.local_nic);
+    stream.path.local_nic = targets_[at]->nic;
+    stream.path.limit = settings_->limit_of(stream.path.local_nic);
     stream.next_epoch = epoch + 1;
     stream.dial_after = now + home_again(stream);
     take_over(index, std::move(socket), std::move(tls), epoch);

@@ -21,11 +21,6 @@ constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
 
-void TcpConnection::note_end(std::size_t index) noexcept {
-  streams_[index].ended = true;
-  lose(index, 0);
-}
-
 void TcpConnection::check_fault() noexcept {
   const FrameHeader& header = receiver_.fault_header();
   switch (receiver_.fault()) {
@@ -63,7 +58,7 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
   if (now - last_moved_ < idle_timeout_ || alone_since_) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
-    if (stream.live) silent = std::min(silent, bootstrap::unanswered_for(stream.socket.get()));
+    if (stream.live()) silent = std::min(silent, bootstrap::unanswered_for(stream.socket()));
   if (silent >= idle_timeout_) {
     fail_with(
         Cause::kTimeout,
@@ -111,7 +106,7 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
-    if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
+    if (stream.live()) kernel().shutdown(stream.socket(), SHUT_RDWR);
   }
   acceptor_->close_connection(hello_.connection, side());
 }
@@ -120,10 +115,10 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   HeaderBytes bytes;
   encode(header, bytes);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i].live || sender_.mid_frame(i)) continue;
+    if (!streams_[i].live() || sender_.mid_frame(i)) continue;
     iovec part{bytes.data(), bytes.size()};
-    if (streams_[i].tls) {
-      streams_[i].tls->close(bytes);
+    if (streams_[i].tls()) {
+      streams_[i].tls()->close(bytes);
       continue;
     }
     [[maybe_unused]] auto sent = streams_[i].io().write({&part, 1});
@@ -149,14 +144,14 @@ void TcpConnection::leave() noexcept {
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live) continue;
+    if (!stream.live()) continue;
     std::vector<std::byte> last_words = last_words_on(i);
-    if (stream.tls) {
-      if (!last_words.empty()) stream.tls->close(last_words);
-      const auto sealed = stream.tls->unwritten();
+    if (stream.tls()) {
+      if (!last_words.empty()) stream.tls()->close(last_words);
+      const auto sealed = stream.tls()->unwritten();
       last_words.assign(sealed.begin(), sealed.end());
     }
-    closing.add(std::move(stream.socket), last_words, idle_timeout_);
+    closing.add(stream.take_socket(), last_words, idle_timeout_);
   }
 }
 

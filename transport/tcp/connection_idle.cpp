@@ -36,19 +36,19 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
-    if (!stream.live) {
+    if (!stream.live()) {
       if (!connecting_) asleep = true;
       if (connecting_ && !goodbye_) wait = std::min(wait, std::max(stream.dial_after - now, Duration(1)));
       continue;
     }
     bool may_send = true, may_receive = true;
-    if (stream.limit && !error_) {
+    if (stream.path.limit && !error_) {
       if (sender_.has_work(i)) {
-        Duration egress = stream.limit->egress.until_ready(now);
+        Duration egress = stream.path.limit->egress.until_ready(now);
         may_send = egress == Duration::zero();
         if (!may_send) wait = std::min(wait, egress);
       }
-      Duration ingress = stream.limit->ingress.until_ready(now);
+      Duration ingress = stream.path.limit->ingress.until_ready(now);
       may_receive = ingress == Duration::zero();
       if (!may_receive) wait = std::min(wait, ingress);
     }
@@ -56,8 +56,8 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
     if (error_ || (may_receive && reads)) events |= POLLIN;
     if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
-    if (!stream.peer_half_closed && sender_.has_work(i) && may_send) events |= POLLOUT;
-    if (events != 0) handles.push_back({stream.socket.get(), events, 0});
+    if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(i) && may_send) events |= POLLOUT;
+    if (events != 0) handles.push_back({stream.socket(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
   if (!connecting_ && !error_) {
@@ -86,16 +86,16 @@ Duration TcpConnection::progress_in_background() noexcept {
     bool wanted = sender_.unwritten() || sender_.unresolved() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {
-      if (!stream.live) continue;
-      wanted = wanted || (!stream.peer_half_closed &&
+      if (!stream.live()) continue;
+      wanted = wanted || (!stream.is(StreamState::kHalfClosed) &&
                           sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
-      pollfd broken{stream.socket.get(), POLLRDHUP, 0};
+      pollfd broken{stream.socket(), POLLRDHUP, 0};
       wanted = wanted || kernel().poll(&broken, 1, 0) > 0;
     }
     // The bytes still lie in this kernel because the peer's host does not take them: the path may be dead.
     wanted =
         wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
-                     return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();
+                     return stream.live() && bootstrap::unanswered_for(stream.socket()) > Duration::zero();
                    }));
     if (wanted) {
       advance();

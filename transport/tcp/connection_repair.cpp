@@ -36,11 +36,11 @@ constexpr std::size_t kTurnedAway = 10;
 
 }  // namespace
 
-void TcpConnection::lose(std::size_t index, int error_number) noexcept {
+void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   Stream& stream = streams_[index];
-  if (!stream.live) return;
+  if (!stream.live()) return;
   // What the peer sent before is still in the kernel, and is read first.
-  while (error_number != Receiver::kDamaged && error_number != bootstrap::TlsStream::kAltered) {
+  while (loss.leaves_rest()) {
     auto result = receiver_.read(index, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
     if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
@@ -48,19 +48,19 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   }
   if (!take_acks(index)) return;
   goodbye_ |= receiver_.said_goodbye(index);
-  note_epochs(stream, stream.epoch, stream.epoch, receiver_.lose(index));
+  stream.note_epochs(stream.epoch(), stream.epoch(), receiver_.lose(index));
   sender_.lose(index);
-  stream.live = false;
-  stream.suspect = false;
+  read_tcp_info(stream.socket(), *stream.meter);
+  std::string why = stream.lose(loss);
   --live_;
   stream.dial_after = TimePoint{};
   stream.failures = 0;
   // A path that is known to work is tried before one that fell silent, and before one on which the peer
   // closed the stream, because the peer may have noticed the silence first.
   std::size_t next = stream.at;
-  if (error_number == ETIMEDOUT || error_number == 0) {
+  if (loss.doubts_path()) {
     for (const Stream& one : streams_) {
-      if (!one.live || one.suspect || one.at == stream.at) continue;
+      if (!one.live() || one.is(StreamState::kSuspect) || one.at == stream.at) continue;
       next = one.at;
       break;
     }
@@ -75,31 +75,18 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   stream.pace = 0;
   stream.losses = {};
   stream.last_look = {};
-  read_tcp_info(stream.socket.get(), *stream.meter);
   count(index);
   stream.meter->broke();
   meter_->live_streams.set(live_);
-  if (!stream.ended) {
-    // The socket is reset, because a FIN would tell the peer that this process has gone.
-    const ::linger hard{1, 0};
-    kernel().setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
-  }
-  stream.socket.reset();
   if (!goodbye_) {
-    stream.trouble = trouble_ = stream.ended        ? "the peer's end was closed without a goodbye"
-                                : error_number == 0 ? "the peer gave it up"
-                                : error_number == Receiver::kDamaged ? "a checksum did not match"
-                                : error_number == bootstrap::TlsStream::kAltered && stream.tls
-                                    ? stream.tls->trouble() + ": it was altered on its way"
-                                    : errno_text(error_number);
+    stream.trouble = trouble_ = std::move(why);
     // The loss of the last stream either ends the connection or is repaired, and either of these is logged
     // later.
     if (live_ != 0) {
       local_->log.info("{}: stream {} of {} ({} -> {}) broke: {}", description_, index, streams_.size(),
-                       stream.local_nic, stream.peer_nic, trouble_);
+                       stream.path.local_nic, stream.path.peer_nic, trouble_);
     }
   }
-  stream.tls.reset();
   moved_ = true;
   dialing_ = connecting_;
   // Where the peer has said goodbye, what it sent before may lie on a stream that it opened again, and that
@@ -117,29 +104,10 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   announce_soon();
 }
 
-void TcpConnection::note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
-                                std::uint32_t count) noexcept {
-  // A chunk in this epoch shows that the peer knows the counts of all epochs before.
-  if (count != 0) stream.epoch_summaries.clear();
-  // Consecutive epochs without chunks share one summary, so that their number stays bounded however often the
-  // stream breaks.
-  if (count == 0 && !stream.epoch_summaries.empty() && stream.epoch_summaries.back().count == 0) {
-    stream.epoch_summaries.back().last_epoch = last;
-  } else {
-    stream.epoch_summaries.push_back({first, last, count});
-  }
-}
-
 void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
-  // The peer may have begun epochs that this end did not; nothing was received in them.
-  if (epoch - stream.epoch > 1) note_epochs(stream, stream.epoch + 1, epoch - 1, 0);
-  stream.epoch = epoch;
-  stream.socket = std::move(socket);
-  stream.tls = std::move(tls);
-  stream.live = stream.in = stream.out = true;
-  stream.hang_up = stream.peer_half_closed = stream.ended = stream.suspect = false;
+  stream.join(std::move(socket), std::move(tls), epoch);
   stream.silent_since = clock_->now();
   if (!away(stream)) stream.home_since = stream.silent_since;
   stream.dial.reset();
@@ -159,15 +127,15 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
     watch(epoll_, index);
   } catch (const Error& error) {
     local_->log.warning("{}: {}", description_, error.what());
-    return lose(index, ENOMEM);
+    return lose(index, StreamLoss::of(ENOMEM));
   }
   stream.failures = 0;
   if (stream.meter->breaks.get() != 0) {
     local_->log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
-                        stream.local_nic, stream.peer_nic);
+                        stream.path.local_nic, stream.path.peer_nic);
   } else {
-    local_->log.info("{}: stream {} is there, {} -> {}", description_, index, stream.local_nic,
-                     stream.peer_nic);
+    local_->log.info("{}: stream {} is there, {} -> {}", description_, index, stream.path.local_nic,
+                     stream.path.peer_nic);
   }
   announce_soon();
 }
@@ -186,8 +154,8 @@ void TcpConnection::take_epoch_summaries() noexcept {
     // This end has not accepted that stream yet, so nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
     const Stream& stream = streams_[said.stream];
-    if (stream.live && stream.epoch >= said.first_epoch && stream.epoch <= said.last_epoch)
-      lose(said.stream, 0);
+    if (stream.live() && stream.epoch() >= said.first_epoch && stream.epoch() <= said.last_epoch)
+      lose(said.stream, {StreamLoss::Why::kGivenUp});
     if (error_) return;
     if (!sender_.resolve_epoch(said.stream, said.first_epoch, said.last_epoch, said.count)) {
       fail_with(Cause::kRemote,
@@ -205,8 +173,8 @@ void TcpConnection::announce() noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     // A chunk in this epoch shows that the peer knows the counts of all epochs before.
-    if (stream.live && receiver_.count(i) != 0) stream.epoch_summaries.clear();
-    for (const Stream::EpochSummary& last : stream.epoch_summaries) {
+    if (stream.live() && receiver_.count(i) != 0) stream.forget_epochs();
+    for (const Stream::EpochSummary& last : stream.epoch_summaries()) {
       FrameHeader header;
       header.type = FrameType::kEpochSummary;
       header.offset = i;
@@ -214,7 +182,7 @@ void TcpConnection::announce() noexcept {
       header.sequence = last.count;
       bool said = false;
       for (std::size_t j = 0; j < streams_.size(); ++j) {
-        if (!streams_[j].live) continue;
+        if (!streams_[j].live()) continue;
         header.ack = receiver_.count(j);
         said |= sender_.say(j, header);
       }
@@ -244,9 +212,9 @@ void TcpConnection::repair(TimePoint now) noexcept {
 void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
   if (live_ == 0 || !waits() || now - last_moved_ < (dialing_ ? kEndedGrace : kEndedGraceUnasked)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live && !receiver_.ends_behind_a_chunk(i)) return;
+    if (streams_[i].live() && !receiver_.ends_behind_a_chunk(i)) return;
   for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
-    if (streams_[i].live) note_end(i);
+    if (streams_[i].live()) lose(i, {StreamLoss::Why::kEnded});
 }
 
 void TcpConnection::take_arrivals() noexcept {
@@ -256,7 +224,7 @@ void TcpConnection::take_arrivals() noexcept {
     const std::size_t index = arrival->hello.stream;
     const std::uint32_t epoch = arrival->hello.epoch;
     // The peer has already replaced this stream by a later one.
-    const std::uint32_t last = index < streams_.size() ? streams_[index].epoch : 0;
+    const std::uint32_t last = index < streams_.size() ? streams_[index].epoch() : 0;
     if (index < streams_.size() && epoch <= last) continue;
     if (epoch - last > kMostEpochsAhead) {
       local_->log.warning("{}: dropped a stream {} from {}: its epoch {} is more than {} above the last, {}",
@@ -269,15 +237,14 @@ void TcpConnection::take_arrivals() noexcept {
       local_->log.warning("{}: no further stream: {}", description_, error.what());
       continue;
     }
-    lose(index, 0);
+    lose(index, {StreamLoss::Why::kGivenUp});
     if (error_) return;
     auto made = connected_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
-    stream.local_nic = std::move(made.local_nic);
-    stream.peer_nic = std::move(made.peer_nic);
-    stream.limit = std::move(made.limit);
+    stream.path = {std::move(made.local_nic), std::move(made.peer_nic), std::move(made.limit)};
     for (Stream& each : streams_)
-      if (each.meter == nullptr) each.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+      if (each.meter == nullptr)
+        each.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     meter_->decided_streams.set(streams_.size());
     if (made.target) targets_ = {std::move(made.target)};
     take_over(index, std::move(made.socket), std::move(made.tls), epoch);
@@ -289,29 +256,35 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
   last_streams_ = now;
   std::size_t silent = 0;
   for (Stream& stream : streams_) {
-    if (!stream.live) continue;
+    if (!stream.live()) continue;
+    if (stream.is(StreamState::kHalfClosed)) {  // nothing is written to it, so that nobody owes it an answer
+      if (!away(stream)) drop_dial(stream);
+      continue;
+    }
     // The kernel counts from the last answer, which on an idle stream was long ago; one packet that was lost
     // after that does not make the path silent.
-    const Duration unanswered = bootstrap::unanswered_for(stream.socket.get());
+    const Duration unanswered = bootstrap::unanswered_for(stream.socket());
     if (unanswered == Duration::zero()) stream.silent_since = now;
-    const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket.get()));
-    const bool before = stream.suspect;
-    stream.suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
-    if (stream.suspect) ++silent;
-    if (stream.suspect && !before) {
+    const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket()));
+    const bool before = stream.is(StreamState::kSuspect);
+    const bool suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
+    if (suspect != before) stream.apply(suspect ? StreamEvent::kSilent : StreamEvent::kAnswered);
+    if (suspect) ++silent;
+    if (suspect && !before) {
       stream.dial_after = TimePoint{};
       stream.failures = 0;
     }
-    if (!stream.suspect && !away(stream)) drop_dial(stream);
+    if (!suspect && !away(stream)) drop_dial(stream);
   }
   // Where all streams are silent each may still recover, so that new ones are tried beside them.
   if (silent == 0 || silent == live_) return;
   for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
-    if (streams_[i].live && streams_[i].suspect) lose(i, ETIMEDOUT);
+    if (streams_[i].is(StreamState::kSuspect)) lose(i, {StreamLoss::Why::kSilent, ETIMEDOUT});
 }
 
 void TcpConnection::check_alone(TimePoint now) noexcept {
-  const bool ended = std::ranges::all_of(streams_, [](const Stream& stream) { return stream.ended; });
+  const bool ended =
+      std::ranges::all_of(streams_, [](const Stream& stream) { return stream.is(StreamState::kEnded); });
   const Duration alone = now - *alone_since_;
   const Duration patience =
       !ended ? idle_timeout_ : std::min(idle_timeout_, !targets_.empty() ? kEndedGrace : kEndedGraceUnasked);
@@ -342,7 +315,7 @@ void TcpConnection::ping(TimePoint now) noexcept {
     FrameHeader header;
     header.type = FrameType::kPing;
     header.ack = receiver_.count(i);
-    if (streams_[i].live) sender_.say(i, header);
+    if (streams_[i].live()) sender_.say(i, header);
   }
   fresh_send_ = true;
 }

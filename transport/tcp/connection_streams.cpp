@@ -25,9 +25,9 @@ constexpr double kBusyShare = 0.5, kHeldShare = 0.5;
 
 void TcpConnection::look_at_streams(TimePoint now) noexcept {
   for (Stream& stream : streams_) {
-    if (!stream.live) continue;
-    read_tcp_info(stream.socket.get(), *stream.meter);
-    settings_->congestion.look(stream.socket.get(), stream.local_nic, stream.losses);
+    if (!stream.live()) continue;
+    read_tcp_info(stream.socket(), *stream.meter);
+    settings_->congestion.look(stream.socket(), stream.path.local_nic, stream.losses);
     pace(stream);
   }
   if (!connecting_ || settings_->options.streams != 0 || goodbye_ || error_) return;
@@ -40,7 +40,7 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
     look.length = Duration::max();
     for (Stream& stream : streams_) {
       if (stream.home != nic_pair) continue;
-      if (!stream.live || stream.at != nic_pair) {
+      if (!stream.live() || stream.at != nic_pair) {
         ++look.missing;
         continue;
       }
@@ -61,7 +61,7 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
 void TcpConnection::take_look(Stream& stream, Duration time, PathLook& look) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (kernel().getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (kernel().getsockopt(stream.socket(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   Stream::Look& last = stream.last_look;
   if (info.tcpi_bytes_acked < last.bytes) last = {};  // the stream has a new socket
   const Stream::Look now{info.tcpi_bytes_acked, info.tcpi_busy_time,
@@ -92,9 +92,9 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcep
   for (std::size_t i = first; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     stream.home = stream.at = stream.next = nic_pair;
-    stream.local_nic = targets_[nic_pair]->nic;
-    stream.peer_nic = targets_[nic_pair]->peer_nic;
-    stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+    stream.path.local_nic = targets_[nic_pair]->nic;
+    stream.path.peer_nic = targets_[nic_pair]->peer_nic;
+    stream.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     stream.meter->down.set(1);
   }
   dialing_ = true;
@@ -102,12 +102,12 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcep
 }
 
 void TcpConnection::pace(Stream& stream) noexcept {
-  const auto nic = settings_->pacing.find(stream.local_nic);
+  const auto nic = settings_->pacing.find(stream.path.local_nic);
   if (nic == settings_->pacing.end()) return;
   if (!stream.paced) stream.paced = std::make_unique<PacedStream>(nic->second);
   const std::uint64_t rate = stream.paced->bytes_per_second();
   if (rate == stream.pace) return;
-  if (kernel().setsockopt(stream.socket.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) == 0)
+  if (kernel().setsockopt(stream.socket(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) == 0)
     stream.pace = rate;
 }
 
