@@ -7,7 +7,7 @@
 #include "base/format.h"
 #include "base/randomized_test.h"
 #include "planner/cost/memory.h"
-#include "trainer/cuda/stage_buffers.h"
+#include "trainer/cuda/memory/stage_buffers.h"
 #include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo {

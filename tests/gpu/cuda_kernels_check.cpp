@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/operation_cases.h"
 #include "trainer/model/initial_values.h"
 

@@ -1,11 +1,11 @@
-// Checks that what trainer/cuda/nccl_library.h declares is what NCCL's own header says: results, types, the
-// layout of a configuration, and functions. This file is compiled, but never run.
+// Checks that what trainer/cuda/group/nccl_library.h declares is what NCCL's own header says: results, types,
+// the layout of a configuration, and functions. This file is compiled, but never run.
 #include <nccl.h>
 
 #include <cstddef>
 
 #include "tests/gpu/same_shape.h"
-#include "trainer/cuda/nccl_library.h"
+#include "trainer/cuda/group/nccl_library.h"
 
 namespace tombolo::trainer::cuda {
 namespace {

@@ -350,7 +350,9 @@ class BadInput(unittest.TestCase):
         self.refuses(["run", "--emulate", self.write("bad.json", '{"name": 3}'), "--", "true"], "bad.json")
 
     def test_an_interrupt_while_ranks_run(self):
-        process = self.start("run", "--emulate", "holmes", "--", "sh", "-c", "echo ready; sleep 300")
+        # No shell: one that starts a program just when the signal comes waits for that program.
+        rank = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2]); print('ready', flush=True); signal.sigwait([2])"
+        process = self.start("run", "--emulate", "holmes", "--", sys.executable, "-c", rank)
         try:
             self.assertIn("ready", process.stdout.readline())
             process.send_signal(signal.SIGINT)

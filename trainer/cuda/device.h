@@ -1,8 +1,9 @@
 // What the CUDA back end needs of a device: memory, streams, events, operations, graphs.
 //
-// trainer/cuda/ owns the CUDA back end: the order in which one stage's operations are put on streams, and the
-// devices that carry them out. Everything but cuda_device*, *.cu and the libraries that they load is plain
-// C++ and tested on machines without a GPU.
+// trainer/cuda/ owns the CUDA back end. operations/ says what a device can do, each thing with a reference in
+// plain C++; memory/ plans a stage's memory; group/ sums over devices by NCCL; stage/ puts one stage's
+// operations on streams; gpu/ is the device and its kernels, and all else is plain C++ that is tested on
+// machines without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "trainer/cuda/operation.h"
+#include "trainer/cuda/operations/operation.h"
 #include "trainer/model/stage_group.h"
 
 namespace tombolo::trainer::cuda {

@@ -9,7 +9,7 @@
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
 #include "collectives/testing/test_support.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 #include "trainer/pipeline/pipeline_trainer.h"
 

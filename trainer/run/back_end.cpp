@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "compute/product_speed.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 
 namespace tombolo::trainer {
 namespace {

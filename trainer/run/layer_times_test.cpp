@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {

@@ -23,8 +23,8 @@
 #include "trainer/cuda/gpu/launches.h"
 #include "trainer/cuda/gpu/products.h"
 #include "trainer/cuda/gpu/refusal.h"
-#include "trainer/cuda/nccl_group.h"
-#include "trainer/cuda/operation_shape.h"
+#include "trainer/cuda/group/nccl_group.h"
+#include "trainer/cuda/operations/operation_shape.h"
 #include "trainer/cuda/parameters.h"
 
 namespace tombolo::trainer::cuda::gpu {

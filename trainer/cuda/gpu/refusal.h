@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "trainer/cuda/gpu/launches.h"
-#include "trainer/cuda/operation.h"
+#include "trainer/cuda/operations/operation.h"
 
 namespace tombolo::trainer::cuda::gpu {
 

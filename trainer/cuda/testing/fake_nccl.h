@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "trainer/cuda/nccl_library.h"
+#include "trainer/cuda/group/nccl_library.h"
 
 namespace tombolo::trainer::cuda {
 

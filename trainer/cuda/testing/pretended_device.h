@@ -4,26 +4,19 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <deque>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/cuda/device.h"
 #include "trainer/cuda/testing/pretended_groups.h"
+#include "trainer/cuda/testing/pretended_memory.h"
+#include "trainer/cuda/testing/pretended_streams.h"
 
 namespace tombolo::trainer::cuda {
-
-/// When what was put on a stream is carried out.
-enum class Eagerness {
-  kEarly,   ///< as soon as the events that it waits for have happened
-  kLate,    ///< not before the host waits for it
-  kRandom,  ///< at some time in between, by the seed
-};
 
 struct PretendedOptions {
   unsigned seed = 1;
@@ -35,9 +28,8 @@ struct PretendedOptions {
   double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
 };
 
-/// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
-/// order and the events, and nothing else. Every rule below is checked when work is put on a stream, by
-/// vector clocks (Fidge, Mattern 1988), so that a missing event is found whichever order comes about:
+/// Work is queued by stream and carried out by run_reference (pretended_streams.h). Every rule below is
+/// checked when work is put on a stream, so that a missing event is found whichever order comes about:
 ///  * memory: every access lies inside one allocation, copies included; nothing is allocated once work has
 ///    begun; nothing is read that nothing has written
 ///  * order: of two accesses to the same bytes on different streams, one of them writing, one comes before
@@ -49,11 +41,9 @@ struct PretendedOptions {
 ///  * threads: only one at a time puts work on one stream; and those of PretendedGroupState
 ///  * sums over devices: nothing touches the numbers between the moment a device comes to them and the moment
 ///    the result is there; it finds poison
-/// The device's clock is a virtual one: work begins once what was put on its stream before it is done, the
-/// events that it waits for have happened, and the host, which learns what time it is by waiting, has put it
-/// there. Operations take what the options say; copies take nothing, nor do sums over devices, whose clocks
-/// nothing compares. So it tells the same whatever the eagerness. What breaks a rule throws Error (kInternal)
-/// naming both operations, their streams and the address. Any thread may call any member.
+/// Copies and sums over devices, whose clocks nothing compares, take no time of the device's clock; so it
+/// tells the same whatever the eagerness. What breaks a rule throws Error (kInternal) naming both operations,
+/// their streams and the address. Any thread may call any member.
 class PretendedDevice final : public Device {
  public:
   explicit PretendedDevice(const PretendedOptions& options = {});
@@ -98,62 +88,21 @@ class PretendedDevice final : public Device {
   std::size_t launches() const;
 
  private:
-  /// How much of each stream is known to be over: the number of its commands.
-  using VectorClock = std::array<std::uint64_t, kStreams>;
-  struct Command;
-  struct Touch;
-  struct Segment;
-  struct Allocation;
-  struct EventState;
-  struct Sum;
   class StreamUse;
   class Group;
 
   std::byte* add_allocation(std::size_t bytes, std::string_view what, bool host);
-  const Allocation& allocation_of(std::string_view operation, const void* at, std::size_t bytes) const;
-  void put(Stream stream, Command command);
-  void put_now(Stream stream, Command command);
-  void check_accesses(Stream stream, const Command& command);
-  void touch(Stream stream, std::string_view name, const Access& access);
-  void host_touches(const void* at, std::size_t bytes, bool writes);
-  /// Calls `visit` for the segments that make up a range, cut at its ends.
-  template <typename Visit>
-  void for_segments(std::uintptr_t begin, std::uintptr_t end, const Visit& visit);
-  void prepare_copy(Command& command);
-  bool runnable(int stream) const;
-  void carry_out_head(int stream);
-  void carry_out(Command& command);
-  void finish_sum(const Command& command);
+  void put(Stream stream, PretendedCommand command);
   PretendedNccl& nccl() const;
-  /// Carries out one command without which the recording will not happen; false where that must wait for
-  /// another device.
-  bool step_towards(const Event& event, std::size_t recording);
-  void advance_clock(int stream, const Command& command);
-  double latest_seconds(Event event);
-  /// What early streams and the dice want.
-  void carry_out_eagerly();
-  void roll_dice();
-  EventState& state_of(Event event, std::string_view use);
-  void learn(const EventState& state);
-  bool touches_queued(const void* at, std::size_t bytes) const;
-  std::string place(const void* at) const;
 
   PretendedOptions options_;
   mutable std::mutex mutex_;
-  std::mt19937 random_;
   bool started_ = false;
-  std::map<std::uintptr_t, Allocation> allocations_;  ///< by begin
-  std::map<std::uintptr_t, Segment> segments_;        ///< by begin
-  std::array<std::deque<Command>, kStreams> queues_;
-  std::array<VectorClock, kStreams> clocks_{};
-  VectorClock host_clock_{};
-  std::vector<EventState> events_;
-  std::vector<std::vector<Command>> graphs_;
-  std::array<std::optional<std::vector<Command>>, kStreams> captures_;
+  PretendedMemory memory_;
+  PretendedStreams streams_;
+  std::vector<std::vector<PretendedCommand>> graphs_;
+  std::array<std::optional<std::vector<PretendedCommand>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
-  std::vector<Stream> history_;
-  std::array<double, kStreams> stream_seconds_{};  ///< the virtual clock: when each stream was done
-  double host_seconds_ = 0;                        ///< and what the host knows of it
   std::size_t launches_ = 0;
 };
 

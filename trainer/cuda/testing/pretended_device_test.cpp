@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/randomized_test.h"
-#include "trainer/cuda/stage_buffers.h"
+#include "trainer/cuda/memory/stage_buffers.h"
 #include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer::cuda {
