@@ -187,7 +187,9 @@ std::ptrdiff_t Network::read(Socket& socket, std::span<std::byte> into, bool pee
       pipe.bytes.clear();
       pipe.head = 0;
     }
-    settle(socket);  // the window has opened
+    // The window has opened, for what has come and for what is still to come.
+    settle(socket);
+    changed_ = true;
     return static_cast<std::ptrdiff_t>(taken);
   }
   if (socket.error != 0) return -std::exchange(socket.error, 0);

@@ -181,6 +181,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void repair(TimePoint now) noexcept;
   void take_arrivals() noexcept;
   void check_streams(TimePoint now) noexcept;
+  void lose_ended_streams(TimePoint now) noexcept;
   void ping(TimePoint now) noexcept;
   void check_alone(TimePoint now) noexcept;
 
@@ -188,6 +189,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void poll_dials(TimePoint now) noexcept;
   void dial(std::size_t index, TimePoint now);
   void ask(TimePoint now) noexcept;
+  bool answer_due() const noexcept;
+  void await_answers(TimePoint now) noexcept;
   void attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept;
   static Duration home_again(const Stream& stream) noexcept;
   static void drop_dial(Stream& stream) noexcept;
@@ -198,14 +201,17 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
-  bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }
-  bool waits() const noexcept { return receiver_.pending() || sender_.waiting() || sender_.unwritten(); }
+  bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && !goodbye_); }
+  bool waits() const noexcept { return receiver_.pending() || sends(); }
+  /// Whether something that was posted has not reached the peer, as far as this end knows.
+  bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
 
   // connection_end.cpp
   void note_end(std::size_t index) noexcept;
   void check_fault() noexcept;
   void check_timeouts(TimePoint now) noexcept;
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason, const FrameHeader& about) noexcept;
+  void fail_closed() noexcept;
   std::string in_flight() noexcept;
   void say_goodbye(const FrameHeader& header) noexcept;
   void flush_out() noexcept;

@@ -62,6 +62,31 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       GoodbyeReason::kFailed, {});
 }
 
+/// Whether the peer may have accepted a stream without this end knowing. Then it may have sent something on
+/// that stream before it said goodbye on others.
+bool TcpConnection::answer_due() const noexcept {
+  return std::ranges::any_of(streams_, [](const Stream& stream) {
+    return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
+  });
+}
+
+/// After the peer's goodbye no stream is opened any more, but those that it has accepted are taken over.
+void TcpConnection::await_answers(TimePoint now) noexcept {
+  dialing_ = false;
+  for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
+    Stream& stream = streams_[i];
+    if (stream.dial && stream.dial->state() < bootstrap::Dial::State::kReply) drop_dial(stream);
+    if (!stream.dial) continue;
+    try {
+      dial(i, now);
+    } catch (const Error& error) {
+      attempt_failed(stream, now, error.what());
+    }
+    dialing_ |= stream.dial != nullptr;
+  }
+  if (!error_ && live_ == 0 && !dialing_) fail_closed();
+}
+
 void TcpConnection::attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept {
   if (stream.dial) {
     stream.next_epoch = std::max(stream.next_epoch, stream.dial->epoch());

@@ -73,7 +73,7 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
     return;
   }
   // A waiting receive alone is not a failure while the peer's host answers: the peer may compute.
-  if ((sender_.unwritten() || sender_.waiting()) && now - last_moved_ >= kStalledFactor * idle_timeout_) {
+  if (sends() && now - last_moved_ >= kStalledFactor * idle_timeout_) {
     fail_with(Cause::kTimeout,
               fmt::format("the peer took nothing for {}, {}", format_seconds(to_seconds(now - last_moved_)),
                           in_flight()),
@@ -81,8 +81,12 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
   }
 }
 
+void TcpConnection::fail_closed() noexcept {
+  fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
+}
+
 std::string TcpConnection::in_flight() noexcept {
-  if (sender_.waiting() || sender_.unwritten()) {
+  if (sends()) {
     return fmt::format("while sending message {} of {}", sender_.oldest(),
                        format_size(sender_.oldest_size()));
   }

@@ -107,10 +107,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   if (live_ == 0 && goodbye_) take_arrivals();
   if (error_) return;
   if (live_ == 0) {
-    if (goodbye_) {
-      fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
-      return;
-    }
+    if (goodbye_ && !answer_due()) return fail_closed();
     alone_since_ = clock_->now();
     // Attempts that failed while other streams worked say nothing about the peer's state now.
     refusing_ = 0;
@@ -226,12 +223,26 @@ void TcpConnection::announce() noexcept {
 void TcpConnection::repair(TimePoint now) noexcept {
   acceptor_->progress();
   take_arrivals();
-  if (error_ || goodbye_) return;
+  if (!error_) lose_ended_streams(now);
+  if (error_) return;
+  if (goodbye_) return await_answers(now);
   check_streams(now);
   if (error_) return;
   poll_dials(now);
   if (!error_ && alone_since_) check_alone(now);
   if (!error_) ping(now);
+}
+
+/// The peer may end its streams while chunks on all of them wait for receives that are not posted yet. Where
+/// this end waits for something else all the same, for chunks that other streams have lost or for
+/// acknowledgements, that cannot come on them, and they would keep the connection from seeing that its peer
+/// is gone. What an attempt to open a stream may still bring gets longer.
+void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
+  if (live_ == 0 || !waits() || now - last_moved_ < (dialing_ ? kEndedGrace : kEndedGraceUnasked)) return;
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (streams_[i].live && !receiver_.ends_behind_a_chunk(i)) return;
+  for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+    if (streams_[i].live) note_end(i);
 }
 
 void TcpConnection::take_arrivals() noexcept {

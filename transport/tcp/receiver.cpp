@@ -248,7 +248,7 @@ void Receiver::scan(Stream& stream) noexcept {
 
 bool Receiver::rest_reaches_the_end(std::size_t index) noexcept {
   read_ahead(index, SIZE_MAX);
-  return streams_[index].blocked && streams_[index].end_ahead;
+  return ends_behind_a_chunk(index);
 }
 
 Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexcept {
@@ -267,9 +267,11 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
     ssize_t got = stream.io.read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // The end is handled when its turn comes. A broken stream is reset, so it has no orderly end.
-      stream.end_ahead |= got == 0;
+      // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
+      // error is told at once, because the kernel tells it once.
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+      if (got < 0 && !result.drained && !stream.end_ahead) result.error = errno;
+      stream.end_ahead |= got == 0;
       return result;
     }
     stream.end += static_cast<std::size_t>(got);

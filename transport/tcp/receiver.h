@@ -50,7 +50,12 @@ class Receiver {
   /// Whether read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
-    return stream.blocked && !stream.ended && stream.end < kMostAhead;
+    return stream.blocked && !stream.ended && !stream.end_ahead && stream.end < kMostAhead;
+  }
+  /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: it
+  /// brings nothing new any more.
+  bool ends_behind_a_chunk(std::size_t index) const noexcept {
+    return streams_[index].blocked && streams_[index].end_ahead;
   }
 
   /// True where the stream's next bytes can be used: no chunk on it waits for a receive to be posted.
