@@ -57,7 +57,16 @@ TcpConnection::TcpConnection(SetUpResult from)
       clock_(local_->clock),
       sender_(sender_options(*settings_, from.streams.size())),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
-  grow(from.streams.size());
+  std::optional<Error> trouble;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      if (!trouble) trouble = error;
+    }
+  };
+  attempt([&] { grow(from.streams.size()); });
+  streams_.resize(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     ConnectedStream& given = from.streams[i];
@@ -75,8 +84,10 @@ TcpConnection::TcpConnection(SetUpResult from)
     stream.next_epoch = given.epoch + 1;
     sender_.join(i, stream.io(), given.epoch);
     receiver_.join(i, stream.io(), given.epoch);
-    watch(epoll_, i);
   }
+  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer_) attempt([] { fail_errno(errno, "timerfd_create"); });
+  if (trouble && connecting_) throw *trouble;
   live_ = streams_.size();
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
@@ -92,8 +103,8 @@ TcpConnection::TcpConnection(SetUpResult from)
     sender_.copy_everything(
         static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
   }
-  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer_) fail_errno(errno, "timerfd_create");
+  for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
+  if (trouble) fail_with(trouble->cause(), trouble->what(), GoodbyeReason::kFailed, {});
   acceptor_->background_progress().add(this);
 }
 
@@ -230,6 +241,16 @@ void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
   event.data.u64 = index;
   if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket(), &event) != 0)
     fail_errno(errno, "epoll_ctl");
+}
+
+/// A stream of which nothing would be heard is opened again like one that broke.
+void TcpConnection::watch_or_lose(std::size_t index) noexcept {
+  try {
+    watch(epoll_, index);
+  } catch (const Error& error) {
+    local_->log.warning("{}: {}", description_, error.what());
+    lose(index, StreamLoss::of(ENOMEM));
+  }
 }
 
 void TcpConnection::look_for_events() noexcept {

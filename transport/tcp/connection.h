@@ -58,6 +58,8 @@ struct SetUpResult {
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
+  /// Where the system refuses what it needs, the connecting end throws, and the accepting end makes a
+  /// connection that has failed: its peer has the reply and counts on it.
   explicit TcpConnection(SetUpResult from);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has everything that was reported as sent.
   ~TcpConnection() override;
@@ -129,6 +131,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool all_was_said(std::size_t index) noexcept;
   void look_for_events() noexcept;
   void watch(const Descriptor& epoll, std::size_t index) const;
+  void watch_or_lose(std::size_t index) noexcept;
   void grow(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 

@@ -123,12 +123,8 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   moved_ = true;
   receiver_.join(index, stream.io(), epoch);
   sender_.join(index, stream.io(), epoch);
-  try {
-    watch(epoll_, index);
-  } catch (const Error& error) {
-    local_->log.warning("{}: {}", description_, error.what());
-    return lose(index, StreamLoss::of(ENOMEM));
-  }
+  watch_or_lose(index);
+  if (!stream.live()) return;
   stream.failures = 0;
   if (stream.meter->breaks.get() != 0) {
     local_->log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
