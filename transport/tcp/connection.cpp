@@ -55,6 +55,7 @@ TcpConnection::TcpConnection(SetUpResult from)
       description_(describe(route_.transport, route_, from.peer_name)),
       idle_timeout_(local_->idle_timeout),
       clock_(local_->clock),
+      liveness_(idle_timeout_),
       sender_(sender_options(*settings_, from.streams.size())),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
   std::optional<Error> trouble;
@@ -133,7 +134,7 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
   if (request == nullptr) return nullptr;
   if (error_) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
-  if (!sender_.unwritten()) moved_ = true;  // the time without progress counts from here
+  if (!sender_.unwritten()) liveness_.moved();  // the time without progress counts from here
   sender_.post(request);
   fresh_send_ = true;
   return request;
@@ -145,9 +146,9 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   if (!error_ && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
   if (request == nullptr || error_) return request;
-  if (!receiver_.pending()) moved_ = true;
+  if (!receiver_.pending()) liveness_.moved();
   if (receiver_.post(request)) {
-    moved_ = true;
+    liveness_.moved();
     for (std::size_t i = 0; i < streams_.size(); ++i)
       if (streams_[i].live()) count(i);
     check_fault();
@@ -316,8 +317,10 @@ bool TcpConnection::send_all() noexcept {
     auto result = sender_.flush(i, allowance, receiver_.count(i));
     if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
-      moved |= sender_.messages() != done;
-      moved_ |= sender_.messages() != done;
+      if (sender_.messages() != done) {
+        moved = true;
+        liveness_.moved();
+      }
       stream.meter->sent_bytes.add(result.written);
       count(i);
     }
@@ -370,8 +373,10 @@ bool TcpConnection::receive_all() noexcept {
     auto result = ahead ? receiver_.read_ahead(i) : receiver_.read(i, allowance);
     if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
-      moved |= result.read != result.idle;
-      moved_ |= result.read != result.idle;
+      if (result.read != result.idle) {
+        moved = true;
+        liveness_.moved();
+      }
       stream.meter->received_bytes.add(result.read);
       if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
         bootstrap::acknowledge_in_pairs(stream.socket());

@@ -17,6 +17,7 @@
 #include "transport/bootstrap/local.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
+#include "transport/tcp/liveness.h"
 #include "transport/tcp/pacing.h"
 #include "transport/tcp/path_control.h"
 #include "transport/tcp/rate_limit.h"
@@ -111,8 +112,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     TimePoint home_since{};                 // since when it has been over its own NICs
     unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
     std::uint32_t next_epoch = 1;
-    unsigned failures = 0;     // attempts in a row that failed
-    TimePoint silent_since{};  // its kernel has been waiting for an answer since then, or later
+    unsigned failures = 0;  // attempts in a row that failed
 
     // connection_streams.cpp
     struct Look {
@@ -205,6 +205,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   std::string description_;
   Duration idle_timeout_;
   const Clock* clock_;
+  Liveness liveness_;
 
   std::vector<Stream> streams_;
   /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if
@@ -229,12 +230,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
-  bool moved_ = true;        // something moved since `last_moved_` was taken
   bool goodbye_ = false;     // the peer said goodbye on some stream, so none is opened again
   unsigned skipped_reads_ = 0, passes_ = 0;
-  TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{};
-  Duration ping_after_{};
-  std::optional<TimePoint> alone_since_;  // since when no stream has been live
   bool dialing_ = false;
   std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};

@@ -13,9 +13,6 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// After this many idle timeouts a peer is given up whose host is alive but whose process takes nothing; it
-// may compute for long.
-constexpr int kStalledFactor = 10;
 // How long closing waits without progress for a stream that has to send again what was reported as sent.
 constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
@@ -51,27 +48,21 @@ void TcpConnection::check_fault() noexcept {
 }
 
 void TcpConnection::check_timeouts(TimePoint now) noexcept {
-  if (!waits()) {
-    last_moved_ = now;
-    return;
-  }
-  if (now - last_moved_ < idle_timeout_ || alone_since_) return;
+  if (!liveness_.overdue(now, waits())) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
     if (stream.live()) silent = std::min(silent, bootstrap::unanswered_for(stream.socket()));
-  if (silent >= idle_timeout_) {
+  const Liveness::Verdict verdict = liveness_.judge(now, silent, sends());
+  if (verdict == Liveness::Verdict::kHostSilent) {
     fail_with(
         Cause::kTimeout,
         fmt::format("the peer's host has not answered for {}{}, {}", format_seconds(to_seconds(silent)),
                     last_dial_.empty() ? "" : fmt::format(" (a new stream: {})", last_dial_), in_flight()),
         GoodbyeReason::kTimeout, {});
-    return;
-  }
-  // A waiting receive alone is not a failure while the peer's host answers: the peer may compute.
-  if (sends() && now - last_moved_ >= kStalledFactor * idle_timeout_) {
+  } else if (verdict == Liveness::Verdict::kStalled) {
     fail_with(Cause::kTimeout,
-              fmt::format("the peer took nothing for {}, {}", format_seconds(to_seconds(now - last_moved_)),
-                          in_flight()),
+              fmt::format("the peer took nothing for {}, {}",
+                          format_seconds(to_seconds(liveness_.quiet_for(now))), in_flight()),
               GoodbyeReason::kTimeout, {});
   }
 }
@@ -128,10 +119,10 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
 void TcpConnection::flush_out() noexcept {
   if (!sender_.owes()) return;
   auto deadline = Deadline::after(idle_timeout_, *clock_);
-  last_moved_ = clock_->now();
-  moved_ = false;
+  liveness_.restart(clock_->now());
   std::vector<pollfd> waiting;
-  while (!error_ && sender_.owes() && !deadline.passed() && clock_->now() - last_moved_ < kReplayLinger) {
+  while (!error_ && sender_.owes() && !deadline.passed() &&
+         liveness_.quiet_for(clock_->now()) < kReplayLinger) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);

@@ -14,15 +14,10 @@ using std::chrono::seconds;
 
 void TcpConnection::check_idle() noexcept {
   const TimePoint now = clock_->now();
-  if (!moved_) stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
+  if (!liveness_.look(now))
+    stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
   if (refresh_.due(now)) look_at_streams(now);
-  if (moved_) {
-    moved_ = false;
-    last_moved_ = now;
-    ping_after_ = Duration::zero();
-  }
-  if (now - last_checked_ < (busy_repairing() ? kRepairEvery : kCheckEvery)) return;
-  last_checked_ = now;
+  if (!liveness_.check_due(now, busy_repairing() ? kRepairEvery : kCheckEvery)) return;
   repair(now);
   if (!error_) check_timeouts(now);
   if (!error_ && fresh_send_) send_all();

@@ -17,22 +17,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// When the peer's kernel has left packets unanswered for this long (or for four round trips), the path is
-// taken for dead. A kernel sends a packet again after 200 ms at the earliest.
-constexpr Duration kSilent = milliseconds(400);
-// A kernel sends a packet again after this at the earliest; before that, silence cannot be told from waiting.
-constexpr Duration kFirstRepeat = milliseconds(200);
-// A connection that waits for its peer tests the path after this time, then after twice as long, and so on.
-constexpr Duration kFirstPing = milliseconds(300);
 // A path that falls silent within this time after its streams returned to it is avoided for longer each time.
 constexpr Duration kStaysHome = seconds(10);
-// When the peer's kernel has ended all streams in order and without a goodbye, its process has died, or
-// something between the two has cut them all. The peer gets the first of these times to show that it lives,
-// or the second where this end cannot ask it.
-constexpr Duration kEndedGrace = seconds(5);
-constexpr Duration kEndedGraceUnasked = milliseconds(500);
-// After this many attempts in a row that were accepted and then closed we assume a proxy without a backend.
-constexpr std::size_t kTurnedAway = 10;
 
 }  // namespace
 
@@ -87,7 +73,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
                        stream.path.local_nic, stream.path.peer_nic, trouble_);
     }
   }
-  moved_ = true;
+  liveness_.moved();
   dialing_ = connecting_;
   // Where the peer has said goodbye, what it sent before may lie on a stream that it opened again, and that
   // waits to be taken over.
@@ -95,7 +81,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   if (error_) return;
   if (live_ == 0) {
     if (goodbye_ && !answer_due()) return fail_closed();
-    alone_since_ = clock_->now();
+    liveness_.alone(clock_->now());
     // Attempts that failed while other streams worked say nothing about the peer's state now.
     refusing_ = 0;
     turned_away_ = 0;
@@ -108,8 +94,9 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
   stream.join(std::move(socket), std::move(tls), epoch);
-  stream.silent_since = clock_->now();
-  if (!away(stream)) stream.home_since = stream.silent_since;
+  const TimePoint now = clock_->now();
+  liveness_.joined(index, now);
+  if (!away(stream)) stream.home_since = now;
   stream.dial.reset();
   ++live_;
   if (stream.meter->breaks.get() != 0) {
@@ -118,9 +105,9 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
     stream.meter->down.set(0);
   }
   meter_->live_streams.set(live_);
-  alone_since_.reset();
+  liveness_.not_alone();
   asking_.reset();
-  moved_ = true;
+  liveness_.moved();
   receiver_.join(index, stream.io(), epoch);
   sender_.join(index, stream.io(), epoch);
   watch_or_lose(index);
@@ -197,7 +184,7 @@ void TcpConnection::repair(TimePoint now) noexcept {
   check_streams(now);
   if (error_) return;
   poll_dials(now);
-  if (!error_ && alone_since_) check_alone(now);
+  if (!error_) check_alone(now);
   if (!error_) ping(now);
 }
 
@@ -206,7 +193,7 @@ void TcpConnection::repair(TimePoint now) noexcept {
 /// acknowledgements, that cannot come on them, and they would keep the connection from seeing that its peer
 /// is gone. What an attempt to open a stream may still bring gets longer.
 void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
-  if (live_ == 0 || !waits() || now - last_moved_ < (dialing_ ? kEndedGrace : kEndedGraceUnasked)) return;
+  if (live_ == 0 || !waits() || !liveness_.gives_up_ended(now, dialing_)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].live() && !receiver_.ends_behind_a_chunk(i)) return;
   for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
@@ -248,22 +235,18 @@ void TcpConnection::take_arrivals() noexcept {
 }
 
 void TcpConnection::check_streams(TimePoint now) noexcept {
-  if (now - last_streams_ < kCheckEvery) return;
-  last_streams_ = now;
+  if (!liveness_.paths_due(now, kCheckEvery)) return;
   std::size_t silent = 0;
-  for (Stream& stream : streams_) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {  // nothing is written to it, so that nobody owes it an answer
       if (!away(stream)) drop_dial(stream);
       continue;
     }
-    // The kernel counts from the last answer, which on an idle stream was long ago; one packet that was lost
-    // after that does not make the path silent.
-    const Duration unanswered = bootstrap::unanswered_for(stream.socket());
-    if (unanswered == Duration::zero()) stream.silent_since = now;
-    const Duration patience = std::max(kSilent, 4 * bootstrap::round_trip_time(stream.socket()));
     const bool before = stream.is(StreamState::kSuspect);
-    const bool suspect = std::min(unanswered, now - stream.silent_since + kFirstRepeat) >= patience;
+    const bool suspect = liveness_.path_is_silent(i, now, bootstrap::unanswered_for(stream.socket()),
+                                                  bootstrap::round_trip_time(stream.socket()));
     if (suspect != before) stream.apply(suspect ? StreamEvent::kSilent : StreamEvent::kAnswered);
     if (suspect) ++silent;
     if (suspect && !before) {
@@ -281,20 +264,17 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
 void TcpConnection::check_alone(TimePoint now) noexcept {
   const bool ended =
       std::ranges::all_of(streams_, [](const Stream& stream) { return stream.is(StreamState::kEnded); });
-  const Duration alone = now - *alone_since_;
-  const Duration patience =
-      !ended ? idle_timeout_ : std::min(idle_timeout_, !targets_.empty() ? kEndedGrace : kEndedGraceUnasked);
-  // A proxy in front of the peer may accept every attempt and close it, although the peer is gone.
-  const bool nobody = turned_away_ >= kTurnedAway && alone >= std::min(idle_timeout_, kEndedGrace);
-  if (alone < patience && !nobody) return;
+  const Liveness::WhileAlone known{ended, !targets_.empty(), turned_away_};
+  const Liveness::Verdict verdict = liveness_.judge_alone(now, known);
+  if (verdict == Liveness::Verdict::kWait) return;
   const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);
-  if (ended || nobody) {
+  if (verdict == Liveness::Verdict::kVanished) {
     fail_with(Cause::kRemote, fmt::format("the peer vanished: {} (did its process die?){}", trouble_, tried),
               GoodbyeReason::kFailed, {});
   } else {
     fail_with(Cause::kTimeout,
               fmt::format("its last stream broke ({}) and none came back within {}{}, {}", trouble_,
-                          format_seconds(to_seconds(patience)), tried, in_flight()),
+                          format_seconds(to_seconds(liveness_.patience(known))), tried, in_flight()),
               GoodbyeReason::kTimeout, {});
   }
 }
@@ -303,10 +283,7 @@ void TcpConnection::ping(TimePoint now) noexcept {
   // A sender's own bytes test the path. An end that only waits sends a ping, so that its kernel notices a
   // dead path.
   if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
-  const Duration after = std::max(ping_after_, kFirstPing);
-  if (now - std::max(last_moved_, last_ping_) < after) return;
-  last_ping_ = now;
-  ping_after_ = std::min(2 * after, std::max<Duration>(idle_timeout_ / 4, kFirstPing));
+  if (!liveness_.ping_due(now)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     FrameHeader header;
     header.type = FrameType::kPing;
