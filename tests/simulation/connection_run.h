@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/simulation/defects.h"
 #include "tests/simulation/plan.h"
 
 namespace tombolo::simulation {
@@ -19,11 +20,13 @@ struct Verdict {
 
 struct RunOptions {
   bool log = false;  ///< print what both ends log, with the virtual time
+  Defect defect = Defect::kNone;
 };
 
 /// Runs the plan. What is checked: every byte once and in order; a plan that can be survived is survived; a
-/// send that is done was received, unless an end failed; both ends of a connection that cannot go on learn
-/// it; nobody waits for ever; nothing is written to buffers whose requests are over; no descriptor is left.
+/// send that is done was received, unless the receiving end failed and says so; both ends of a connection
+/// that cannot go on learn it in time; connecting and closing keep their deadlines; nobody waits for ever, or
+/// spins; nothing is written to buffers whose requests are over; no descriptor and no memory is left.
 Verdict run_connection(const Plan& plan, const RunOptions& options = {});
 
 }  // namespace tombolo::simulation
