@@ -29,10 +29,6 @@ constexpr unsigned kSmallReadsPerHabit = 16;
 // While something moves, the clock is read once in so many passes.
 constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 
-// The rate in bytes per second that is assumed for a path where no NIC tells its rate.
-constexpr double kUnknownRate = 10e9 / 8;
-constexpr double kRoomForRequests = 16.0 * static_cast<double>(kMiB);
-
 SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   SenderOptions options;
   options.chunk = settings.chunk_of(streams);
@@ -93,17 +89,9 @@ TcpConnection::TcpConnection(SetUpResult from)
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
-  if (connecting_) controls_.resize(targets_.size());
-  // On a long path a request that waits for its acknowledgement takes a round trip.
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
-  acks_in_pairs_ = round_trip < kLongPath;
-  if (!acks_in_pairs_) {
-    // Twice what is under way on the path, with room for a request that is being copied.
-    const double rate = from.bytes_per_second > 0 ? from.bytes_per_second : kUnknownRate;
-    const double under_way = 2 * rate * to_seconds(round_trip) + kRoomForRequests;
-    sender_.copy_everything(
-        static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
-  }
+  treatment_ = treatment_of(bootstrap::path_length(streams_[0].socket()), from.bytes_per_second,
+                            settings_->options.replay_bytes);
+  if (treatment_.copies != 0) sender_.copy_everything(treatment_.copies);
   for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   if (trouble) fail_with(trouble->cause(), trouble->what(), GoodbyeReason::kFailed, {});
   acceptor_->background_progress().add(this);
@@ -378,7 +366,8 @@ bool TcpConnection::receive_all() noexcept {
         liveness_.moved();
       }
       stream.meter->received_bytes.add(result.read);
-      if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
+      if (result.read <= kSmallRead && treatment_.acks_in_pairs &&
+          stream.small_reads++ % kSmallReadsPerHabit == 0)
         bootstrap::acknowledge_in_pairs(stream.socket());
     }
     if (result.drained && !stream.ready.hang_up) stream.ready.in = false;

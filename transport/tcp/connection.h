@@ -18,8 +18,7 @@
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
 #include "transport/tcp/liveness.h"
-#include "transport/tcp/pacing.h"
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path_tuner.h"
 #include "transport/tcp/rate_limit.h"
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/sender.h"
@@ -113,14 +112,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
     std::uint32_t next_epoch = 1;
     unsigned failures = 0;  // attempts in a row that failed
-
-    // connection_streams.cpp
-    struct Look {
-      std::uint64_t bytes = 0, busy_us = 0, held_us = 0, sent = 0, repeated = 0;
-    } last_look;
-    Congestion::Watch losses;
-    std::unique_ptr<PacedStream> paced;
-    std::uint64_t pace = 0;  // bytes per second; 0 = as fast as it will
   };
 
   void count(std::size_t index) noexcept;
@@ -142,10 +133,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   // connection_streams.cpp
   void look_at_streams(TimePoint now) noexcept;
-  static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
   /// Connecting end: adds so many streams, which are opened in the background.
   void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
-  void pace(Stream& stream) noexcept;
+  void pace(std::size_t index) noexcept;
 
   // connection_repair.cpp
   void lose(std::size_t index, const StreamLoss& loss) noexcept;
@@ -211,11 +201,10 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if
   /// there is one.
   std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
-  std::vector<PathControl> controls_;  // connecting end: by target
-  TimePoint last_look_{};
+  PathTuner tuner_;
   std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
   std::size_t turned_away_ = 0;  // attempts in a row that the other side ended on purpose
-  bool acks_in_pairs_ = false;   // whether the kernel is asked to acknowledge in pairs; on a short path only
+  PathTreatment treatment_;
   std::size_t live_ = 0;
   Descriptor epoll_;  // only with several streams
   Descriptor timer_;  // ends sleeps that no other descriptor ends

@@ -57,10 +57,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   }
   if (stream.dial && stream.next != next) drop_dial(stream);
   stream.next = next;
-  stream.paced.reset();
-  stream.pace = 0;
-  stream.losses = {};
-  stream.last_look = {};
+  tuner_.lost(index);
   count(index);
   stream.meter->broke();
   meter_->live_streams.set(live_);

@@ -14,71 +14,47 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// The shortest round trip for which streams are added. On shorter paths one window is enough for 24 Gbit/s
-// and more, so a stream that lacks window waits for a slow reader.
-constexpr Duration kGrowFrom = std::chrono::milliseconds(1);
-// Shares of the time since the last look: with something under way, and held back for want of window or
-// buffer.
-constexpr double kBusyShare = 0.5, kHeldShare = 0.5;
+std::optional<TcpCounters> counters_of(int socket) noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (kernel().getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  return TcpCounters{info.tcpi_bytes_acked,
+                     info.tcpi_busy_time,
+                     info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited,
+                     info.tcpi_segs_out,
+                     info.tcpi_total_retrans,
+                     std::chrono::microseconds(info.tcpi_rtt),
+                     std::chrono::microseconds(info.tcpi_min_rtt)};
+}
 
 }  // namespace
 
 void TcpConnection::look_at_streams(TimePoint now) noexcept {
-  for (Stream& stream : streams_) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    Stream& stream = streams_[i];
     if (!stream.live()) continue;
     read_tcp_info(stream.socket(), *stream.meter);
-    settings_->congestion.look(stream.socket(), stream.path.local_nic, stream.losses);
-    pace(stream);
+    settings_->congestion.look(stream.socket(), stream.path.local_nic, tuner_.losses(i));
+    pace(i);
   }
   if (!connecting_ || settings_->options.streams != 0 || goodbye_ || error_) return;
-  const Duration time = now - last_look_;
-  last_look_ = now;
-  for (std::size_t nic_pair = 0; nic_pair < controls_.size(); ++nic_pair) {
-    PathLook look;
-    look.time = time;
-    look.bytes_per_second = targets_[nic_pair]->bytes_per_second;
-    look.length = Duration::max();
-    for (Stream& stream : streams_) {
-      if (stream.home != nic_pair) continue;
-      if (!stream.live() || stream.at != nic_pair) {
-        ++look.missing;
-        continue;
-      }
-      ++look.streams;
-      take_look(stream, time, look);
-    }
-    if (look.streams == 0 || look.length < kGrowFrom) continue;
-    look.round_trip /= static_cast<std::int64_t>(look.streams);
+  tuner_.begin_look(targets_.size(), now);
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const Stream& stream = streams_[i];
+    if (stream.live() && !away(stream))
+      tuner_.note_stream(stream.home, i, counters_of(stream.socket()));
+    else
+      tuner_.note_missing(stream.home);
+  }
+  for (std::size_t nic_pair = 0; nic_pair < targets_.size(); ++nic_pair) {
+    const bootstrap::Target& target = *targets_[nic_pair];
     const std::size_t room = static_cast<std::size_t>(kMostStreams) - streams_.size();
-    if (const std::size_t more = std::min(room, controls_[nic_pair].decide(look)); more != 0) {
-      local_->log.info("{}: {} stream(s) more over {} -> {}, {} are held back", description_, more,
-                       targets_[nic_pair]->nic, targets_[nic_pair]->peer_nic, look.streams);
-      want_streams(nic_pair, more);
-    }
+    const std::size_t more = tuner_.more_streams(nic_pair, target.bytes_per_second, room);
+    if (more == 0) continue;
+    local_->log.info("{}: {} stream(s) more over {} -> {}, {} are held back", description_, more, target.nic,
+                     target.peer_nic, tuner_.streams(nic_pair));
+    want_streams(nic_pair, more);
   }
-}
-
-void TcpConnection::take_look(Stream& stream, Duration time, PathLook& look) noexcept {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (kernel().getsockopt(stream.socket(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
-  Stream::Look& last = stream.last_look;
-  if (info.tcpi_bytes_acked < last.bytes) last = {};  // the stream has a new socket
-  const Stream::Look now{info.tcpi_bytes_acked, info.tcpi_busy_time,
-                         info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited, info.tcpi_segs_out,
-                         info.tcpi_total_retrans};
-  const double busy = static_cast<double>(now.busy_us - last.busy_us);
-  const double held = static_cast<double>(now.held_us - last.held_us);
-  look.bytes += now.bytes - last.bytes;
-  look.sent += now.sent - last.sent;
-  look.repeated += now.repeated - last.repeated;
-  look.round_trip += std::chrono::microseconds(info.tcpi_rtt);
-  look.length = std::min<Duration>(look.length, std::chrono::microseconds(info.tcpi_min_rtt));
-  if (busy >= kBusyShare * 1e6 * to_seconds(time)) {
-    ++look.busy;
-    if (held >= kHeldShare * busy) ++look.held_back;
-  }
-  last = now;
 }
 
 void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcept {
@@ -101,14 +77,13 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcep
   meter_->decided_streams.set(streams_.size());
 }
 
-void TcpConnection::pace(Stream& stream) noexcept {
+void TcpConnection::pace(std::size_t index) noexcept {
+  const Stream& stream = streams_[index];
   const auto nic = settings_->pacing.find(stream.path.local_nic);
   if (nic == settings_->pacing.end()) return;
-  if (!stream.paced) stream.paced = std::make_unique<PacedStream>(nic->second);
-  const std::uint64_t rate = stream.paced->bytes_per_second();
-  if (rate == stream.pace) return;
-  if (kernel().setsockopt(stream.socket(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) == 0)
-    stream.pace = rate;
+  const std::optional<std::uint64_t> rate = tuner_.new_pace(index, nic->second);
+  if (rate && kernel().setsockopt(stream.socket(), SOL_SOCKET, SO_MAX_PACING_RATE, &*rate, sizeof *rate) == 0)
+    tuner_.paced(index, *rate);
 }
 
 }  // namespace tombolo::transport::tcp
