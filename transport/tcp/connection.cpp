@@ -63,14 +63,14 @@ TcpConnection::TcpConnection(SetUpResult from)
     }
   };
   attempt([&] { grow(from.streams.size()); });
-  streams_.resize(from.streams.size());
+  resize(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     ConnectedStream& given = from.streams[i];
     stream.path = {std::move(given.local_nic), std::move(given.peer_nic), std::move(given.limit)};
+    std::size_t home = 0;
     // The accepting end needs only one target at which to ask for the peer.
-    if (given.target && (connecting_ || i == 0))
-      stream.home = stream.at = stream.next = home_of(given.target);
+    if (given.target && (connecting_ || i == 0)) home = home_of(given.target);
     stream.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     // Nothing was received in the epochs that this end did not begin.
     if (given.epoch != 0) {
@@ -78,7 +78,7 @@ TcpConnection::TcpConnection(SetUpResult from)
       announce_soon();
     }
     stream.join(std::move(given.socket), std::move(given.tls), given.epoch);
-    stream.next_epoch = given.epoch + 1;
+    reconnector_.add(i, home, given.epoch + 1);
     sender_.join(i, stream.io(), given.epoch);
     receiver_.join(i, stream.io(), given.epoch);
   }
@@ -220,7 +220,12 @@ void TcpConnection::grow(std::size_t streams) {
     if (first) epoll_ = std::move(first);
     sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
   }
+  resize(streams);
+}
+
+void TcpConnection::resize(std::size_t streams) {
   streams_.resize(streams);
+  reconnector_.grow(streams);
 }
 
 void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {

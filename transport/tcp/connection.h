@@ -21,6 +21,7 @@
 #include "transport/tcp/path_tuner.h"
 #include "transport/tcp/rate_limit.h"
 #include "transport/tcp/receiver.h"
+#include "transport/tcp/reconnector.h"
 #include "transport/tcp/sender.h"
 #include "transport/tcp/settings.h"
 #include "transport/tcp/stream.h"
@@ -102,18 +103,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
-  struct Stream : tcp::Stream {
-    // Pairs of NICs (indices into targets_): the stream's own, the present one, and the next to try.
-    std::size_t home = 0, at = 0, next = 0;
-    std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again; null while no attempt is under way
-    TimePoint dial_after{};                 // no attempt before this time
-    TimePoint dial_since{};                 // when `dial` was begun
-    TimePoint home_since{};                 // since when it has been over its own NICs
-    unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
-    std::uint32_t next_epoch = 1;
-    unsigned failures = 0;  // attempts in a row that failed
-  };
-
   void count(std::size_t index) noexcept;
   bool send_all() noexcept;
   bool receive_all() noexcept;
@@ -124,6 +113,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void watch(const Descriptor& epoll, std::size_t index) const;
   void watch_or_lose(std::size_t index) noexcept;
   void grow(std::size_t streams);
+  void resize(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
   // connection_idle.cpp
@@ -140,7 +130,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   // connection_repair.cpp
   void lose(std::size_t index, const StreamLoss& loss) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                 std::uint32_t epoch) noexcept;
+                 std::uint32_t epoch, std::size_t at) noexcept;
   void take_epoch_summaries() noexcept;
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
@@ -158,11 +148,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void ask(TimePoint now) noexcept;
   bool answer_due() const noexcept;
   void await_answers(TimePoint now) noexcept;
-  void attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept;
-  static Duration home_again(const Stream& stream) noexcept;
-  static void drop_dial(Stream& stream) noexcept;
+  void attempt_failed(std::size_t index, TimePoint now, std::string why) noexcept;
+  void drop_dial(std::size_t index) noexcept;
   void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
-  bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
   /// Whether going on depends on something that the peer has to tell.
   bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
@@ -202,8 +190,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   /// there is one.
   std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
   PathTuner tuner_;
-  std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
-  std::size_t turned_away_ = 0;  // attempts in a row that the other side ended on purpose
+  Reconnector reconnector_;
+  Refusals refusals_;
   PathTreatment treatment_;
   std::size_t live_ = 0;
   Descriptor epoll_;  // only with several streams

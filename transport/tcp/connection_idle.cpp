@@ -33,7 +33,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
     if (!stream.live()) {
       if (!connecting_) asleep = true;
-      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(stream.dial_after - now, Duration(1)));
+      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(reconnector_.due(i) - now, Duration(1)));
       continue;
     }
     bool may_send = true, may_receive = true;

@@ -12,16 +12,6 @@
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
-namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-
-// A path that falls silent within this time after its streams returned to it is avoided for longer each time.
-constexpr Duration kStaysHome = seconds(10);
-
-}  // namespace
-
 void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
@@ -39,24 +29,14 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   read_tcp_info(stream.socket(), *stream.meter);
   std::string why = stream.lose(loss);
   --live_;
-  stream.dial_after = TimePoint{};
-  stream.failures = 0;
   // A path that is known to work is tried before one that fell silent, and before one on which the peer
   // closed the stream, because the peer may have noticed the silence first.
-  std::size_t next = stream.at;
-  if (loss.doubts_path()) {
-    for (const Stream& one : streams_) {
-      if (!one.live() || one.is(StreamState::kSuspect) || one.at == stream.at) continue;
-      next = one.at;
-      break;
-    }
-    if (!away(stream)) {
-      const bool soon = clock_->now() - stream.home_since < kStaysHome;
-      stream.home_breaks = soon ? stream.home_breaks + 1 : 0;
-    }
+  std::optional<std::size_t> other;
+  for (std::size_t i = 0; i < streams_.size() && !other; ++i) {
+    const bool works = streams_[i].live() && !streams_[i].is(StreamState::kSuspect);
+    if (works && reconnector_.at(i) != reconnector_.at(index)) other = reconnector_.at(i);
   }
-  if (stream.dial && stream.next != next) drop_dial(stream);
-  stream.next = next;
+  if (reconnector_.lost(index, loss.doubts_path(), other, clock_->now())) drop_dial(index);
   tuner_.lost(index);
   count(index);
   stream.meter->broke();
@@ -80,20 +60,19 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
     if (goodbye_ && !answer_due()) return fail_closed();
     liveness_.alone(clock_->now());
     // Attempts that failed while other streams worked say nothing about the peer's state now.
-    refusing_ = 0;
-    turned_away_ = 0;
+    refusals_.forget();
   }
   if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
   announce_soon();
 }
 
 void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                              std::uint32_t epoch) noexcept {
+                              std::uint32_t epoch, std::size_t at) noexcept {
   Stream& stream = streams_[index];
   stream.join(std::move(socket), std::move(tls), epoch);
   const TimePoint now = clock_->now();
   liveness_.joined(index, now);
-  if (!away(stream)) stream.home_since = now;
+  reconnector_.joined(index, at, epoch, now);
   stream.dial.reset();
   ++live_;
   if (stream.meter->breaks.get() != 0) {
@@ -109,7 +88,6 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   sender_.join(index, stream.io(), epoch);
   watch_or_lose(index);
   if (!stream.live()) return;
-  stream.failures = 0;
   if (stream.meter->breaks.get() != 0) {
     local_->log.warning("{}: stream {} broke ({}) and is back, {} -> {}", description_, index, stream.trouble,
                         stream.path.local_nic, stream.path.peer_nic);
@@ -227,7 +205,7 @@ void TcpConnection::take_arrivals() noexcept {
         each.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     meter_->decided_streams.set(streams_.size());
     if (made.target) targets_ = {std::move(made.target)};
-    take_over(index, std::move(made.socket), std::move(made.tls), epoch);
+    take_over(index, std::move(made.socket), std::move(made.tls), epoch, reconnector_.at(index));
   }
 }
 
@@ -238,7 +216,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {  // nothing is written to it, so that nobody owes it an answer
-      if (!away(stream)) drop_dial(stream);
+      if (!reconnector_.away(i)) drop_dial(i);
       continue;
     }
     const bool before = stream.is(StreamState::kSuspect);
@@ -246,11 +224,8 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
                                                   bootstrap::round_trip_time(stream.socket()));
     if (suspect != before) stream.apply(suspect ? StreamEvent::kSilent : StreamEvent::kAnswered);
     if (suspect) ++silent;
-    if (suspect && !before) {
-      stream.dial_after = TimePoint{};
-      stream.failures = 0;
-    }
-    if (!suspect && !away(stream)) drop_dial(stream);
+    if (suspect && !before) reconnector_.suspected(i);
+    if (!suspect && !reconnector_.away(i)) drop_dial(i);
   }
   // Where all streams are silent each may still recover, so that new ones are tried beside them.
   if (silent == 0 || silent == live_) return;
@@ -261,7 +236,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
 void TcpConnection::check_alone(TimePoint now) noexcept {
   const bool ended =
       std::ranges::all_of(streams_, [](const Stream& stream) { return stream.is(StreamState::kEnded); });
-  const Liveness::WhileAlone known{ended, !targets_.empty(), turned_away_};
+  const Liveness::WhileAlone known{ended, !targets_.empty(), refusals_.turned_away()};
   const Liveness::Verdict verdict = liveness_.judge_alone(now, known);
   if (verdict == Liveness::Verdict::kWait) return;
   const std::string tried = last_dial_.empty() ? "" : fmt::format("; last attempt: {}", last_dial_);

@@ -41,10 +41,10 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
   tuner_.begin_look(targets_.size(), now);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
-    if (stream.live() && !away(stream))
-      tuner_.note_stream(stream.home, i, counters_of(stream.socket()));
+    if (stream.live() && !reconnector_.away(i))
+      tuner_.note_stream(reconnector_.home(i), i, counters_of(stream.socket()));
     else
-      tuner_.note_missing(stream.home);
+      tuner_.note_missing(reconnector_.home(i));
   }
   for (std::size_t nic_pair = 0; nic_pair < targets_.size(); ++nic_pair) {
     const bootstrap::Target& target = *targets_[nic_pair];
@@ -67,7 +67,7 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcep
   }
   for (std::size_t i = first; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    stream.home = stream.at = stream.next = nic_pair;
+    reconnector_.add(i, nic_pair);
     stream.path.local_nic = targets_[nic_pair]->nic;
     stream.path.peer_nic = targets_[nic_pair]->peer_nic;
     stream.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/bootstrap/dial.h"
 #include "transport/bootstrap/stream_io.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
@@ -86,6 +87,8 @@ class Stream {
   /// The peer knows all of them.
   void forget_epochs() noexcept { epoch_summaries_.clear(); }
 
+  /// The attempt to open the stream again, perhaps beside its present socket; null while none is under way.
+  std::unique_ptr<bootstrap::Dial> dial;
   Readiness ready;
   StreamPath path;
   StreamMeter* meter = nullptr;
