@@ -103,9 +103,9 @@ TcpConnection::~TcpConnection() {
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live()) read_tcp_info(stream.socket(), *stream.meter);
-  if (!error_) flush_out();
+  if (!failed()) flush_out();
   acceptor_->close_connection(hello_.connection, side());
-  if (!error_) leave();
+  if (!failed()) leave();
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();
 }
@@ -115,12 +115,12 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
   ++calls_;
   // An owner with no request left to test may call only this, repeatedly, so acknowledgements must be read
   // here too.
-  if (!error_ && !sender_.can_post()) advance();
-  if (!error_ && !sender_.can_post()) return nullptr;
+  if (!failed() && !sender_.can_post()) advance();
+  if (!failed() && !sender_.can_post()) return nullptr;
   // The data is only read; the common request type holds a plain pointer.
   PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
   if (request == nullptr) return nullptr;
-  if (error_) return request;  // it fails when it is tested
+  if (failed()) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
   if (!sender_.unwritten()) liveness_.moved();  // the time without progress counts from here
   sender_.post(request);
@@ -131,9 +131,9 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
   const Turn turn(*this);
   ++calls_;
-  if (!error_ && !receiver_.can_post()) return nullptr;
+  if (!failed() && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
-  if (request == nullptr || error_) return request;
+  if (request == nullptr || failed()) return request;
   if (!receiver_.pending()) liveness_.moved();
   if (receiver_.post(request)) {
     liveness_.moved();
@@ -142,10 +142,10 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
     check_fault();
     // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
     // trigger another look at them.
-    for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+    for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
       if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
         lose(i, StreamLoss::of(Receiver::kDamaged));
-    if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
+    if (!failed() && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
   }
   return request;
 }
@@ -155,11 +155,11 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
   ++calls_;
   auto* request = static_cast<PostedRequest*>(base);
   auto done = [&] { return request->state == PostedRequest::State::kDone; };
-  if (!done() && !error_) {
+  if (!done() && !failed()) {
     bool moved = false;
     if (request->is_send) {
       moved = send_all();
-      if (!done() && !error_) {
+      if (!done() && !failed()) {
         // Without posted receives only acknowledgements and the peer's end could come.
         if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
           skipped_reads_ = 0;
@@ -168,15 +168,15 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
       }
     } else {
       if (fresh_send_ || sender_.unwritten()) moved = send_all();
-      if (!error_) moved |= receive_all();
+      if (!failed()) moved |= receive_all();
       if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
     }
-    if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+    if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
       check_idle();
   }
   // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
-  if (!error_ && ack_due()) send_all();
-  return hand_back(*request, error_.has_value(), sends_, receives_, bytes);
+  if (!failed() && ack_due()) send_all();
+  return hand_back(*request, failed(), sends_, receives_, bytes);
 }
 
 bool TcpConnection::progress() noexcept {
@@ -186,10 +186,10 @@ bool TcpConnection::progress() noexcept {
 }
 
 bool TcpConnection::advance() noexcept {
-  if (error_) return false;
+  if (failed()) return false;
   bool moved = (fresh_send_ || sender_.unwritten()) && send_all();
-  if (!error_) moved |= receive_all();
-  if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+  if (!failed()) moved |= receive_all();
+  if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
     check_idle();
   return moved;
 }
@@ -275,7 +275,7 @@ bool TcpConnection::send_all() noexcept {
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {
       if (sender_.waiting() || sender_.unwritten()) lose(i, StreamLoss::of(EPIPE));
-      if (error_) return moved;
+      if (failed()) return moved;
       continue;
     }
     if (several && !stream.ready.out) {
@@ -324,8 +324,8 @@ bool TcpConnection::send_all() noexcept {
         continue;
       }
       // This reads what the peer sent before, which may include its goodbye.
-      if (!error_) lose(i, StreamLoss::of(result.error));
-      if (error_) return moved;
+      if (!failed()) lose(i, StreamLoss::of(result.error));
+      if (failed()) return moved;
     }
     // What had no room, or no allowance, is written next time, and so are frames without payload.
     fresh_send_ |= stream.live() && sender_.has_work(i);
@@ -383,13 +383,13 @@ bool TcpConnection::receive_all() noexcept {
     if (!take_acks(i)) return moved;
     if (result.read != 0) count(i);
     if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
-    if (error_ || !stream.live()) continue;
+    if (failed() || !stream.live()) continue;
     if (result.error != 0) {
       lose(i, StreamLoss::of(result.error));
     } else if (result.ended) {
       lose(i, {StreamLoss::Why::kEnded});
     }
-    if (error_) return moved;
+    if (failed()) return moved;
   }
   if (fresh_send_ || ack_due()) send_all();
   return moved;

@@ -24,6 +24,7 @@
 #include "transport/tcp/reconnector.h"
 #include "transport/tcp/sender.h"
 #include "transport/tcp/settings.h"
+#include "transport/tcp/shutdown.h"
 #include "transport/tcp/stream.h"
 #include "transport/transport.h"
 
@@ -72,7 +73,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   const Error* error() const noexcept override {
     const Turn turn(*this);
-    return error_ ? &*error_ : nullptr;
+    return shutdown_.error();
   }
   std::uint64_t label() const noexcept override { return hello_.label; }
   const Route& route() const noexcept override { return route_; }
@@ -154,9 +155,10 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   /// Whether going on depends on something that the peer has to tell.
   bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
+  bool failed() const noexcept { return shutdown_.failed(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
-  bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && !goodbye_); }
+  bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && shutdown_.open()); }
   bool waits() const noexcept { return receiver_.pending() || sends(); }
   /// Whether something that was posted has not reached the peer, as far as this end knows.
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
@@ -170,7 +172,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void say_goodbye(const FrameHeader& header) noexcept;
   void flush_out() noexcept;
   void leave() noexcept;
-  std::vector<std::byte> last_words_on(std::size_t index) const;
 
   unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
@@ -199,7 +200,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   Sender sender_;
   Receiver receiver_;
   RequestPool sends_{true}, receives_{false};
-  std::optional<Error> error_;
+  Shutdown shutdown_;
 
   mutable std::atomic<bool> taken_{false};
   std::uint32_t calls_ = 0;       // calls that the owner has made
@@ -207,7 +208,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
-  bool goodbye_ = false;     // the peer said goodbye on some stream, so none is opened again
   unsigned skipped_reads_ = 0, passes_ = 0;
   bool dialing_ = false;
   std::unique_ptr<bootstrap::Dial> asking_;

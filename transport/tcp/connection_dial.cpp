@@ -21,7 +21,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
     if (live_ == 0) ask(now);
   } else {
     dialing_ = false;
-    for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
+    for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {
       Stream& stream = streams_[i];
       if (!reconnector_.wants(i, stream.state())) continue;
       if (live_ == 0) reconnector_.hurry(i, now);
@@ -39,7 +39,7 @@ void TcpConnection::poll_dials(TimePoint now) noexcept {
       dialing_ |= stream.dial != nullptr;
     }
   }
-  if (error_ || live_ != 0 || !refusals_.all_of(targets_.size())) return;
+  if (failed() || live_ != 0 || !refusals_.all_of(targets_.size())) return;
   fail_with(
       Cause::kRemote,
       fmt::format("the peer vanished: {}, and its address now refuses connections (did its process die?)",
@@ -58,7 +58,7 @@ bool TcpConnection::answer_due() const noexcept {
 /// After the peer's goodbye no stream is opened any more, but those that it has accepted are taken over.
 void TcpConnection::await_answers(TimePoint now) noexcept {
   dialing_ = false;
-  for (std::size_t i = 0; i < streams_.size() && !error_; ++i) {
+  for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {
     Stream& stream = streams_[i];
     if (stream.dial && stream.dial->state() < bootstrap::Dial::State::kReply) drop_dial(i);
     if (!stream.dial) continue;
@@ -69,7 +69,7 @@ void TcpConnection::await_answers(TimePoint now) noexcept {
     }
     dialing_ |= stream.dial != nullptr;
   }
-  if (!error_ && live_ == 0 && !dialing_) fail_closed();
+  if (shutdown_.complete(live_, dialing_)) fail_closed();
 }
 
 void TcpConnection::attempt_failed(std::size_t index, TimePoint now, std::string why) noexcept {
@@ -117,7 +117,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
     auto tls = stream.dial->take_tls();
     stream.path.peer_nic = stream.dial->reply().nic;
     lose(index, stream.is(StreamState::kSuspect) ? StreamLoss::of(ETIMEDOUT) : StreamLoss{});
-    if (error_) return;
+    if (failed()) return;
     stream.path.local_nic = targets_[at]->nic;
     stream.path.limit = settings_->limit_of(stream.path.local_nic);
     take_over(index, std::move(socket), std::move(tls), epoch, at);

@@ -11,12 +11,6 @@
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
-namespace {
-
-// How long closing waits without progress for a stream that has to send again what was reported as sent.
-constexpr Duration kReplayLinger = std::chrono::seconds(2);
-
-}  // namespace
 
 void TcpConnection::check_fault() noexcept {
   const FrameHeader& header = receiver_.fault_header();
@@ -86,14 +80,9 @@ std::string TcpConnection::in_flight() noexcept {
 
 void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
                               const FrameHeader& about) noexcept {
-  if (error_) return;
-  error_.emplace(cause, fmt::format("{}: {}", description_, what));
-  local_->log.trace("{}", error_->what());
-  FrameHeader header = about;
-  header.type = FrameType::kGoodbye;
-  header.reason = reason;
-  header.length = 0;
-  say_goodbye(header);
+  if (!shutdown_.fail(cause, fmt::format("{}: {}", description_, what))) return;
+  local_->log.trace("{}", shutdown_.error()->what());
+  say_goodbye(Shutdown::goodbye(reason, about));
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
@@ -118,11 +107,12 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
 
 void TcpConnection::flush_out() noexcept {
   if (!sender_.owes()) return;
-  auto deadline = Deadline::after(idle_timeout_, *clock_);
-  liveness_.restart(clock_->now());
+  const TimePoint begun = clock_->now();
+  shutdown_.begin_flush(begun, idle_timeout_);
+  liveness_.restart(begun);
   std::vector<pollfd> waiting;
-  while (!error_ && sender_.owes() && !deadline.passed() &&
-         liveness_.quiet_for(clock_->now()) < kReplayLinger) {
+  for (TimePoint now = begun; shutdown_.flushes(now, sender_.owes(), liveness_.quiet_for(now));
+       now = clock_->now()) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
@@ -136,7 +126,9 @@ void TcpConnection::leave() noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
-    std::vector<std::byte> last_words = last_words_on(i);
+    // Behind part of a chunk, what followed would be taken for the chunk's rest.
+    std::vector<std::byte> last_words;
+    if (!sender_.mid_chunk(i)) last_words = Shutdown::last_words(sender_.last_words(i), receiver_.count(i));
     if (stream.tls()) {
       if (!last_words.empty()) stream.tls()->close(last_words);
       const auto sealed = stream.tls()->unwritten();
@@ -144,24 +136,6 @@ void TcpConnection::leave() noexcept {
     }
     closing.add(stream.take_socket(), last_words, idle_timeout_);
   }
-}
-
-/// The peer's sends may wait for an acknowledgement that had no room yet, so that it goes before the goodbye.
-std::vector<std::byte> TcpConnection::last_words_on(std::size_t index) const {
-  if (sender_.mid_chunk(index)) return {};  // what follows would be taken for the chunk's rest
-  std::vector<std::byte> words = sender_.last_words(index);
-  FrameHeader ack;
-  ack.type = FrameType::kAck;
-  ack.ack = receiver_.count(index);
-  FrameHeader goodbye;
-  goodbye.type = FrameType::kGoodbye;
-  goodbye.reason = GoodbyeReason::kClosed;
-  for (const FrameHeader& header : {ack, goodbye}) {
-    HeaderBytes bytes;
-    encode(header, bytes);
-    words.insert(words.end(), bytes.begin(), bytes.end());
-  }
-  return words;
 }
 
 }  // namespace tombolo::transport::tcp

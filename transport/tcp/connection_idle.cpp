@@ -19,8 +19,8 @@ void TcpConnection::check_idle() noexcept {
   if (refresh_.due(now)) look_at_streams(now);
   if (!liveness_.check_due(now, busy_repairing() ? kRepairEvery : kCheckEvery)) return;
   repair(now);
-  if (!error_) check_timeouts(now);
-  if (!error_ && fresh_send_) send_all();
+  if (!failed()) check_timeouts(now);
+  if (!failed() && fresh_send_) send_all();
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
@@ -33,11 +33,12 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
     if (!stream.live()) {
       if (!connecting_) asleep = true;
-      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(reconnector_.due(i) - now, Duration(1)));
+      if (connecting_ && shutdown_.open())
+        wait = std::min(wait, std::max(reconnector_.due(i) - now, Duration(1)));
       continue;
     }
     bool may_send = true, may_receive = true;
-    if (stream.path.limit && !error_) {
+    if (stream.path.limit && !failed()) {
       if (sender_.has_work(i)) {
         Duration egress = stream.path.limit->egress.until_ready(now);
         may_send = egress == Duration::zero();
@@ -49,17 +50,17 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     }
     short events = 0;
     const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
-    if (error_ || (may_receive && reads)) events |= POLLIN;
+    if (failed() || (may_receive && reads)) events |= POLLIN;
     if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
     if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(i) && may_send) events |= POLLOUT;
     if (events != 0) handles.push_back({stream.socket(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
-  if (!connecting_ && !error_) {
+  if (!connecting_ && !failed()) {
     handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
   }
-  if (error_ || announce_due_) wait = Duration(1);
+  if (failed() || announce_due_) wait = Duration(1);
   if (asleep || waits()) wait = std::min(wait, kCheckEvery);
   if (wait == Duration::max()) return;
   wait = std::max(wait, Duration(1));  // zero would disarm the timer
@@ -77,7 +78,7 @@ Duration TcpConnection::progress_in_background() noexcept {
   if (calls_ != calls_seen_) {
     calls_seen_ = calls_;
     again = bootstrap::BackgroundProgress::kSoon;
-  } else if (!error_) {
+  } else if (!failed()) {
     bool wanted = sender_.unwritten() || sender_.unresolved() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {

@@ -23,7 +23,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
     if (result.read == 0) break;
   }
   if (!take_acks(index)) return;
-  goodbye_ |= receiver_.said_goodbye(index);
+  if (receiver_.said_goodbye(index)) shutdown_.peer_said_goodbye();
   stream.note_epochs(stream.epoch(), stream.epoch(), receiver_.lose(index));
   sender_.lose(index);
   read_tcp_info(stream.socket(), *stream.meter);
@@ -41,7 +41,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   count(index);
   stream.meter->broke();
   meter_->live_streams.set(live_);
-  if (!goodbye_) {
+  if (shutdown_.open()) {
     stream.trouble = trouble_ = std::move(why);
     // The loss of the last stream either ends the connection or is repaired, and either of these is logged
     // later.
@@ -54,10 +54,10 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   dialing_ = connecting_;
   // Where the peer has said goodbye, what it sent before may lie on a stream that it opened again, and that
   // waits to be taken over.
-  if (live_ == 0 && goodbye_) take_arrivals();
-  if (error_) return;
+  if (live_ == 0 && shutdown_.peer_left()) take_arrivals();
+  if (failed()) return;
   if (live_ == 0) {
-    if (goodbye_ && !answer_due()) return fail_closed();
+    if (shutdown_.complete(live_, answer_due())) return fail_closed();
     liveness_.alone(clock_->now());
     // Attempts that failed while other streams worked say nothing about the peer's state now.
     refusals_.forget();
@@ -108,13 +108,13 @@ void TcpConnection::take_epoch_summaries() noexcept {
   const std::vector<Receiver::EpochSummary> epoch_summaries = receiver_.epoch_summaries();
   receiver_.epoch_summaries().clear();
   for (const Receiver::EpochSummary& said : epoch_summaries) {
-    if (error_) return;
+    if (failed()) return;
     // This end has not accepted that stream yet, so nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
     const Stream& stream = streams_[said.stream];
     if (stream.live() && stream.epoch() >= said.first_epoch && stream.epoch() <= said.last_epoch)
       lose(said.stream, {StreamLoss::Why::kGivenUp});
-    if (error_) return;
+    if (failed()) return;
     if (!sender_.resolve_epoch(said.stream, said.first_epoch, said.last_epoch, said.count)) {
       fail_with(Cause::kRemote,
                 fmt::format("the peer says that stream {} brought {} chunks, more than were sent",
@@ -153,14 +153,14 @@ void TcpConnection::announce() noexcept {
 void TcpConnection::repair(TimePoint now) noexcept {
   acceptor_->progress();
   take_arrivals();
-  if (!error_) lose_ended_streams(now);
-  if (error_) return;
-  if (goodbye_) return await_answers(now);
+  if (!failed()) lose_ended_streams(now);
+  if (failed()) return;
+  if (shutdown_.peer_left()) return await_answers(now);
   check_streams(now);
-  if (error_) return;
+  if (failed()) return;
   poll_dials(now);
-  if (!error_) check_alone(now);
-  if (!error_) ping(now);
+  if (!failed()) check_alone(now);
+  if (!failed()) ping(now);
 }
 
 /// The peer may end its streams while chunks on all of them wait for receives that are not posted yet. Where
@@ -171,12 +171,12 @@ void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
   if (live_ == 0 || !waits() || !liveness_.gives_up_ended(now, dialing_)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].live() && !receiver_.ends_behind_a_chunk(i)) return;
-  for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+  for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
     if (streams_[i].live()) lose(i, {StreamLoss::Why::kEnded});
 }
 
 void TcpConnection::take_arrivals() noexcept {
-  while (!inbox_->empty() && !error_) {
+  while (!inbox_->empty() && !failed()) {
     auto arrival = inbox_->take();
     if (!arrival) return;
     const std::size_t index = arrival->hello.stream;
@@ -196,7 +196,7 @@ void TcpConnection::take_arrivals() noexcept {
       continue;
     }
     lose(index, {StreamLoss::Why::kGivenUp});
-    if (error_) return;
+    if (failed()) return;
     auto made = connected_stream(*settings_, *acceptor_, std::move(*arrival));
     Stream& stream = streams_[index];
     stream.path = {std::move(made.local_nic), std::move(made.peer_nic), std::move(made.limit)};
@@ -229,7 +229,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
   }
   // Where all streams are silent each may still recover, so that new ones are tried beside them.
   if (silent == 0 || silent == live_) return;
-  for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
+  for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
     if (streams_[i].is(StreamState::kSuspect)) lose(i, {StreamLoss::Why::kSilent, ETIMEDOUT});
 }
 

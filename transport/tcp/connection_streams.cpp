@@ -37,7 +37,7 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
     settings_->congestion.look(stream.socket(), stream.path.local_nic, tuner_.losses(i));
     pace(i);
   }
-  if (!connecting_ || settings_->options.streams != 0 || goodbye_ || error_) return;
+  if (!connecting_ || settings_->options.streams != 0 || !shutdown_.open()) return;
   tuner_.begin_look(targets_.size(), now);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
