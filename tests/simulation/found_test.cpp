@@ -8,29 +8,23 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Host 0 sends, with pauses in which all wait.
-Plan with_pauses() {
+// Its wait handles were ready again and again until the next check, up to 100 ms later, once a stream was due
+// to be opened.
+TEST(Found, AnOwnerSleepsUntilItsFurtherStreamsAreOpened) {
   Plan plan;
-  plan.seed = 1;
-  for (int i = 0; i < 5; ++i) plan.messages.push_back({0, 1000, milliseconds(90)});
-  return plan;
-}
-
-// Its wait handles were ready until the next check, up to 100 ms later, when a stream that it opens was due
-// before that, and while streams came that it takes only then.
-TEST(Found, AnOwnerSleepsWhileItsFurtherStreamsAreOpened) {
-  Plan plan = with_pauses();
-  plan.streams = 4;
+  plan.seed = 2;
+  plan.nics = 2;
+  plan.messages = {{1, 1, milliseconds(45)}};
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
-TEST(Found, AnOwnerSleepsWhileItsOnlyStreamIsOpenedAgain) {
-  Plan plan = with_pauses();
-  for (int i = 1; i <= 4; ++i) {
-    Fault fault;
-    fault.at = i * milliseconds(80);
-    plan.faults.push_back(fault);
-  }
+// It took streams that came only with its next check, and its wait handles were ready until then.
+TEST(Found, AnOwnerSleepsOnceAFurtherStreamHasCome) {
+  Plan plan;
+  plan.seed = 8;
+  plan.streams = 0;
+  plan.delay = milliseconds(20);
+  plan.messages = {{0, 1, milliseconds(84)}};
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
