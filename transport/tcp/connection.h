@@ -121,6 +121,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   Duration progress_in_background() noexcept override;
   /// Checks for timeouts, broken streams and arrivals; at most as often as the constants above say.
   void check_idle() noexcept;
+  bool something_arrives(TimePoint now) noexcept;
 
   // connection_streams.cpp
   void look_at_streams(TimePoint now) noexcept;
@@ -159,6 +160,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
   bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && shutdown_.open()); }
+  TimePoint next_check() const noexcept {
+    return liveness_.next_check(busy_repairing() ? kRepairEvery : kCheckEvery);
+  }
   bool waits() const noexcept { return receiver_.pending() || sends(); }
   /// Whether something that was posted has not reached the peer, as far as this end knows.
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }

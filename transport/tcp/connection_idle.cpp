@@ -17,10 +17,19 @@ void TcpConnection::check_idle() noexcept {
   if (!liveness_.look(now))
     stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
   if (refresh_.due(now)) look_at_streams(now);
-  if (!liveness_.check_due(now, busy_repairing() ? kRepairEvery : kCheckEvery)) return;
+  if (now < next_check() && !something_arrives(now)) return;
+  liveness_.checked(now);
   repair(now);
   if (!failed()) check_timeouts(now);
   if (!failed() && fresh_send_) send_all();
+}
+
+/// Accepting end: looks for streams that come. The owner's wait handles stay ready until they are taken, so
+/// that this cannot wait for the next check.
+bool TcpConnection::something_arrives(TimePoint now) noexcept {
+  if (connecting_ || !liveness_.arrivals_due(now, kRepairEvery)) return false;
+  acceptor_->progress();
+  return !inbox_->empty();
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
@@ -33,8 +42,10 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
     if (!stream.live()) {
       if (!connecting_) asleep = true;
-      if (connecting_ && shutdown_.open())
-        wait = std::min(wait, std::max(reconnector_.due(i) - now, Duration(1)));
+      // An attempt begins with the next check; being woken before that would only turn the owner round and
+      // round.
+      if (connecting_ && shutdown_.open() && !stream.dial)
+        wait = std::min(wait, std::max(reconnector_.due(i), next_check()) - now);
       continue;
     }
     bool may_send = true, may_receive = true;

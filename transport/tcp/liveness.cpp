@@ -42,15 +42,9 @@ void Liveness::restart(TimePoint now) noexcept {
   last_moved_ = now;
 }
 
-bool Liveness::check_due(TimePoint now, Duration every) noexcept {
-  if (now - last_checked_ < every) return false;
-  last_checked_ = now;
-  return true;
-}
-
-bool Liveness::paths_due(TimePoint now, Duration every) noexcept {
-  if (now - last_paths_ < every) return false;
-  last_paths_ = now;
+bool Liveness::due(TimePoint& last, TimePoint now, Duration every) noexcept {
+  if (now - last < every) return false;
+  last = now;
   return true;
 }
 

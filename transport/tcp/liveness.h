@@ -23,10 +23,13 @@ class Liveness {
   void restart(TimePoint now) noexcept;
   Duration quiet_for(TimePoint now) const noexcept { return now - last_moved_; }
 
-  /// Whether the connection is due for a check, which happens at most so often; it counts as done.
-  bool check_due(TimePoint now, Duration every) noexcept;
-  /// The same for the check of its streams' paths.
-  bool paths_due(TimePoint now, Duration every) noexcept;
+  /// When the connection is due for a check that is made at most so often.
+  TimePoint next_check(Duration every) const noexcept { return last_checked_ + every; }
+  void checked(TimePoint now) noexcept { last_checked_ = now; }
+  /// Whether the check of its streams' paths is due, which is made at most so often; it counts as done.
+  bool paths_due(TimePoint now, Duration every) noexcept { return due(last_paths_, now, every); }
+  /// The same for a look at streams that the peer opens.
+  bool arrivals_due(TimePoint now, Duration every) noexcept { return due(last_arrivals_, now, every); }
 
   /// A stream has a new socket.
   void joined(std::size_t stream, TimePoint now);
@@ -70,9 +73,11 @@ class Liveness {
   bool ping_due(TimePoint now) noexcept;
 
  private:
+  static bool due(TimePoint& last, TimePoint now, Duration every) noexcept;
+
   Duration idle_timeout_;
   bool moved_ = true;  // since `last_moved_` was taken
-  TimePoint last_moved_{}, last_checked_{}, last_paths_{}, last_ping_{};
+  TimePoint last_moved_{}, last_checked_{}, last_paths_{}, last_arrivals_{}, last_ping_{};
   Duration ping_after_{};
   std::optional<TimePoint> alone_since_;
   std::vector<TimePoint>

@@ -29,10 +29,12 @@ TEST_F(LivenessOfAPeer, IsDatedByTheLookThatFollowsAMovement) {
 }
 
 TEST_F(LivenessOfAPeer, IsCheckedAtMostSoOften) {
-  EXPECT_TRUE(liveness_.check_due(at(seconds(1)), milliseconds(100)));
-  EXPECT_FALSE(liveness_.check_due(at(milliseconds(1099)), milliseconds(100)));
-  EXPECT_TRUE(liveness_.check_due(at(milliseconds(1099)), milliseconds(1)));
-  EXPECT_TRUE(liveness_.paths_due(at(seconds(2)), milliseconds(100)));
+  liveness_.checked(at(seconds(1)));
+  EXPECT_EQ(liveness_.next_check(milliseconds(100)), at(milliseconds(1100)));
+  EXPECT_EQ(liveness_.next_check(milliseconds(1)), at(milliseconds(1001)));
+  EXPECT_TRUE(liveness_.arrivals_due(at(seconds(1)), milliseconds(1)));
+  EXPECT_FALSE(liveness_.arrivals_due(at(seconds(1)), milliseconds(1)));
+  EXPECT_TRUE(liveness_.paths_due(at(seconds(2)), milliseconds(100))) << "each for itself";
   EXPECT_FALSE(liveness_.paths_due(at(milliseconds(2001)), milliseconds(100)));
 }
 
