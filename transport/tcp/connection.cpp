@@ -88,11 +88,11 @@ TcpConnection::TcpConnection(SetUpResult from)
   live_ = streams_.size();
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
-  for (const auto& target : from.wanted) want_streams(home_of(target), 1);
-  treatment_ = treatment_of(bootstrap::path_length(streams_[0].socket()), from.bytes_per_second,
-                            settings_->options.replay_bytes);
-  if (treatment_.copies != 0) sender_.copy_everything(treatment_.copies);
+  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
   for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
+  for (const auto& target : from.wanted) want_streams(home_of(target), 1);
+  treatment_ = treatment_of(round_trip, from.bytes_per_second, settings_->options.replay_bytes);
+  if (treatment_.copies != 0) sender_.copy_everything(treatment_.copies);
   if (trouble) fail_with(trouble->cause(), trouble->what(), GoodbyeReason::kFailed, {});
   acceptor_->background_progress().add(this);
 }
