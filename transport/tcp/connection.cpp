@@ -79,8 +79,8 @@ TcpConnection::TcpConnection(SetUpResult from)
     }
     stream.join(std::move(given.socket), std::move(given.tls), given.epoch);
     reconnector_.add(i, home, given.epoch + 1);
-    sender_.join(i, stream.io(), given.epoch);
-    receiver_.join(i, stream.io(), given.epoch);
+    sender_.join(i, stream.io());
+    receiver_.join(i, stream.io());
   }
   timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) attempt([] { fail_errno(errno, "timerfd_create"); });

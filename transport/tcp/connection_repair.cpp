@@ -25,7 +25,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
   if (!take_acks(index)) return;
   if (receiver_.said_goodbye(index)) shutdown_.peer_said_goodbye();
   stream.note_epochs(stream.epoch(), stream.epoch(), receiver_.lose(index));
-  sender_.lose(index);
+  sender_.lose(index, stream.epoch());
   read_tcp_info(stream.socket(), *stream.meter);
   std::string why = stream.lose(loss);
   --live_;
@@ -84,8 +84,8 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   liveness_.not_alone();
   asking_.reset();
   liveness_.moved();
-  receiver_.join(index, stream.io(), epoch);
-  sender_.join(index, stream.io(), epoch);
+  receiver_.join(index, stream.io());
+  sender_.join(index, stream.io());
   watch_or_lose(index);
   if (!stream.live()) return;
   if (stream.meter->breaks.get() != 0) {

@@ -34,12 +34,11 @@ Receiver::Receiver() {
   epoch_summaries_.reserve(kMostEpochSummaries);
 }
 
-void Receiver::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
+void Receiver::join(std::size_t index, const bootstrap::StreamIo& io) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& old = streams_[index];
   Stream fresh;
   fresh.io = io;
-  fresh.epoch = epoch;
   // The memory is not touched before it is needed, so that an idle connection's stays unused.
   fresh.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
   fresh.capacity = kStaging;

@@ -17,8 +17,8 @@ class Receiver {
  public:
   Receiver();
 
-  /// From now on stream `index` (at most one above all before) is read, in its `epoch`.
-  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
+  /// From now on stream `index` (at most one above all before) is read, in an epoch of its own.
+  void join(std::size_t index, const bootstrap::StreamIo& io);
   /// The stream broke and is read no more; a partly received chunk does not count. Returns how many whole
   /// chunks it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
@@ -135,8 +135,7 @@ class Receiver {
     std::uint64_t last_offset = 0;    // of the last such chunk
     bool last_was_large = false;      // the last chunk
     bool damaged = false;             // the last frame
-    std::uint32_t epoch = 0;
-    std::uint32_t count = 0;  // whole chunks in this epoch
+    std::uint32_t count = 0;          // whole chunks in this epoch
     std::uint32_t peer_ack = 0;
     std::size_t pings = 0;
     bool ack_due = false;

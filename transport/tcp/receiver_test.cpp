@@ -28,7 +28,7 @@ class ReceiverOfWords : public testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     here_.reset(ends[0]);
     there_.reset(ends[1]);
-    receiver_.join(0, here_.get(), 0);
+    receiver_.join(0, here_.get());
   }
   void say(std::uint32_t epoch) {
     HeaderBytes bytes;
