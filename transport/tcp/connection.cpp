@@ -103,9 +103,9 @@ TcpConnection::~TcpConnection() {
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live()) read_tcp_info(stream.socket(), *stream.meter);
-  if (!failed()) flush_out();
+  if (!failed()) guarded([&] { flush_out(); });
   acceptor_->close_connection(hello_.connection, side());
-  if (!failed()) leave();
+  if (!failed()) guarded([&] { leave(); });
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();
 }
@@ -135,18 +135,20 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
   if (request == nullptr || failed()) return request;
   if (!receiver_.pending()) liveness_.moved();
-  if (receiver_.post(request)) {
-    liveness_.moved();
-    for (std::size_t i = 0; i < streams_.size(); ++i)
-      if (streams_[i].live()) count(i);
-    check_fault();
-    // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
-    // trigger another look at them.
-    for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
-      if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
-        lose(i, StreamLoss::of(Receiver::kDamaged));
-    if (!failed() && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
-  }
+  guarded([&] {
+    if (receiver_.post(request)) {
+      liveness_.moved();
+      for (std::size_t i = 0; i < streams_.size(); ++i)
+        if (streams_[i].live()) count(i);
+      check_fault();
+      // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that
+      // would trigger another look at them.
+      for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
+        if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
+          lose(i, StreamLoss::of(Receiver::kDamaged));
+      if (!failed() && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
+    }
+  });
   return request;
 }
 
@@ -155,27 +157,29 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
   ++calls_;
   auto* request = static_cast<PostedRequest*>(base);
   auto done = [&] { return request->state == PostedRequest::State::kDone; };
-  if (!done() && !failed()) {
-    bool moved = false;
-    if (request->is_send) {
-      moved = send_all();
-      if (!done() && !failed()) {
-        // Without posted receives only acknowledgements and the peer's end could come.
-        if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
-          skipped_reads_ = 0;
-          moved |= receive_all();
+  guarded([&] {
+    if (!done() && !failed()) {
+      bool moved = false;
+      if (request->is_send) {
+        moved = send_all();
+        if (!done() && !failed()) {
+          // Without posted receives only acknowledgements and the peer's end could come.
+          if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
+            skipped_reads_ = 0;
+            moved |= receive_all();
+          }
         }
+      } else {
+        if (fresh_send_ || sender_.unwritten()) moved = send_all();
+        if (!failed()) moved |= receive_all();
+        if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
       }
-    } else {
-      if (fresh_send_ || sender_.unwritten()) moved = send_all();
-      if (!failed()) moved |= receive_all();
-      if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
+      if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+        check_idle();
     }
-    if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-      check_idle();
-  }
-  // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
-  if (!failed() && ack_due()) send_all();
+    // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
+    if (!failed() && ack_due()) send_all();
+  });
   return hand_back(*request, failed(), sends_, receives_, bytes);
 }
 
@@ -187,10 +191,13 @@ bool TcpConnection::progress() noexcept {
 
 bool TcpConnection::advance() noexcept {
   if (failed()) return false;
-  bool moved = (fresh_send_ || sender_.unwritten()) && send_all();
-  if (!failed()) moved |= receive_all();
-  if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-    check_idle();
+  bool moved = false;
+  guarded([&] {
+    moved = (fresh_send_ || sender_.unwritten()) && send_all();
+    if (!failed()) moved |= receive_all();
+    if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+      check_idle();
+  });
   return moved;
 }
 
@@ -238,7 +245,7 @@ void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
 }
 
 /// A stream of which nothing would be heard is opened again like one that broke.
-void TcpConnection::watch_or_lose(std::size_t index) noexcept {
+void TcpConnection::watch_or_lose(std::size_t index) {
   try {
     watch(epoll_, index);
   } catch (const Error& error) {
@@ -263,7 +270,7 @@ bool TcpConnection::ack_due() const noexcept {
   return false;
 }
 
-bool TcpConnection::send_all() noexcept {
+bool TcpConnection::send_all() {
   fresh_send_ = false;
   if (announce_due_) announce();
   bool several = streams_.size() > 1, moved = false;
@@ -336,7 +343,7 @@ bool TcpConnection::send_all() noexcept {
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
 /// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
-bool TcpConnection::all_was_said(std::size_t index) noexcept {
+bool TcpConnection::all_was_said(std::size_t index) {
   for (std::size_t read = 1; read != 0;) {
     read = receiver_.read(index, SIZE_MAX).read;
     streams_[index].meter->received_bytes.add(read);
@@ -348,7 +355,7 @@ bool TcpConnection::all_was_said(std::size_t index) noexcept {
   return receiver_.rest_reaches_the_end(index);
 }
 
-bool TcpConnection::receive_all() noexcept {
+bool TcpConnection::receive_all() {
   bool several = streams_.size() > 1, moved = false;
   if (several) look_for_events();
   for (std::size_t i = 0; i < streams_.size(); ++i) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -96,6 +97,18 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     const TcpConnection& of_;
   };
   bool advance() noexcept;
+  /// Runs the work of one call. What goes wrong inside, such as a lack of memory or an invariant that does
+  /// not hold, fails this connection: no exception leaves a call, and none ends the process.
+  template <typename Work>
+  void guarded(const Work& work) noexcept {
+    try {
+      work();
+    } catch (const Error& error) {
+      fail_with(error.cause(), error.what(), GoodbyeReason::kFailed, {});
+    } catch (const std::exception& error) {
+      fail_with(Cause::kSystem, error.what(), GoodbyeReason::kFailed, {});
+    }
+  }
   bootstrap::Side side() const noexcept {
     return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
   }
@@ -105,14 +118,14 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
   void count(std::size_t index) noexcept;
-  bool send_all() noexcept;
-  bool receive_all() noexcept;
-  bool take_acks(std::size_t index) noexcept;
+  bool send_all();
+  bool receive_all();
+  bool take_acks(std::size_t index);
   bool ack_due() const noexcept;
-  bool all_was_said(std::size_t index) noexcept;
+  bool all_was_said(std::size_t index);
   void look_for_events() noexcept;
   void watch(const Descriptor& epoll, std::size_t index) const;
-  void watch_or_lose(std::size_t index) noexcept;
+  void watch_or_lose(std::size_t index);
   void grow(std::size_t streams);
   void resize(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
@@ -120,37 +133,37 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   // connection_idle.cpp
   Duration progress_in_background() noexcept override;
   /// Checks for timeouts, broken streams and arrivals; at most as often as the constants above say.
-  void check_idle() noexcept;
-  bool something_arrives(TimePoint now) noexcept;
+  void check_idle();
+  bool something_arrives(TimePoint now);
 
   // connection_streams.cpp
-  void look_at_streams(TimePoint now) noexcept;
+  void look_at_streams(TimePoint now);
   /// Connecting end: adds so many streams, which are opened in the background.
-  void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
-  void pace(std::size_t index) noexcept;
+  void want_streams(std::size_t nic_pair, std::size_t more);
+  void pace(std::size_t index);
 
   // connection_repair.cpp
-  void lose(std::size_t index, const StreamLoss& loss) noexcept;
+  void lose(std::size_t index, const StreamLoss& loss);
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                 std::uint32_t epoch, std::size_t at) noexcept;
-  void take_epoch_summaries() noexcept;
+                 std::uint32_t epoch, std::size_t at);
+  void take_epoch_summaries();
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
-  void announce() noexcept;
-  void repair(TimePoint now) noexcept;
-  void take_arrivals() noexcept;
-  void check_streams(TimePoint now) noexcept;
-  void lose_ended_streams(TimePoint now) noexcept;
-  void ping(TimePoint now) noexcept;
-  void check_alone(TimePoint now) noexcept;
+  void announce();
+  void repair(TimePoint now);
+  void take_arrivals();
+  void check_streams(TimePoint now);
+  void lose_ended_streams(TimePoint now);
+  void ping(TimePoint now);
+  void check_alone(TimePoint now);
 
   // connection_dial.cpp
-  void poll_dials(TimePoint now) noexcept;
+  void poll_dials(TimePoint now);
   void dial(std::size_t index, TimePoint now);
-  void ask(TimePoint now) noexcept;
+  void ask(TimePoint now);
   bool answer_due() const noexcept;
-  void await_answers(TimePoint now) noexcept;
-  void attempt_failed(std::size_t index, TimePoint now, std::string why) noexcept;
+  void await_answers(TimePoint now);
+  void attempt_failed(std::size_t index, TimePoint now, std::string why);
   void drop_dial(std::size_t index) noexcept;
   void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
 
@@ -168,14 +181,14 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
 
   // connection_end.cpp
-  void check_fault() noexcept;
-  void check_timeouts(TimePoint now) noexcept;
+  void check_fault();
+  void check_timeouts(TimePoint now);
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason, const FrameHeader& about) noexcept;
-  void fail_closed() noexcept;
-  std::string in_flight() noexcept;
+  void fail_closed();
+  std::string in_flight();
   void say_goodbye(const FrameHeader& header) noexcept;
-  void flush_out() noexcept;
-  void leave() noexcept;
+  void flush_out();
+  void leave();
 
   unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;

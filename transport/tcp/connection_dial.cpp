@@ -16,7 +16,7 @@ constexpr Duration kAskPatience = std::chrono::milliseconds(350);
 
 }  // namespace
 
-void TcpConnection::poll_dials(TimePoint now) noexcept {
+void TcpConnection::poll_dials(TimePoint now) {
   if (!connecting_) {
     if (live_ == 0) ask(now);
   } else {
@@ -56,7 +56,7 @@ bool TcpConnection::answer_due() const noexcept {
 }
 
 /// After the peer's goodbye no stream is opened any more, but those that it has accepted are taken over.
-void TcpConnection::await_answers(TimePoint now) noexcept {
+void TcpConnection::await_answers(TimePoint now) {
   dialing_ = false;
   for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {
     Stream& stream = streams_[i];
@@ -72,7 +72,7 @@ void TcpConnection::await_answers(TimePoint now) noexcept {
   if (shutdown_.complete(live_, dialing_)) fail_closed();
 }
 
-void TcpConnection::attempt_failed(std::size_t index, TimePoint now, std::string why) noexcept {
+void TcpConnection::attempt_failed(std::size_t index, TimePoint now, std::string why) {
   Stream& stream = streams_[index];
   if (stream.dial) {
     reconnector_.not_accepted(index, stream.dial->epoch());
@@ -129,7 +129,7 @@ void TcpConnection::dial(std::size_t index, TimePoint now) {
   }
 }
 
-void TcpConnection::ask(TimePoint now) noexcept {
+void TcpConnection::ask(TimePoint now) {
   if (targets_.empty()) return;
   try {
     if (!asking_) {

@@ -12,7 +12,7 @@
 
 namespace tombolo::transport::tcp {
 
-void TcpConnection::check_fault() noexcept {
+void TcpConnection::check_fault() {
   const FrameHeader& header = receiver_.fault_header();
   switch (receiver_.fault()) {
     case Receiver::Fault::kNone:
@@ -41,7 +41,7 @@ void TcpConnection::check_fault() noexcept {
   }
 }
 
-void TcpConnection::check_timeouts(TimePoint now) noexcept {
+void TcpConnection::check_timeouts(TimePoint now) {
   if (!liveness_.overdue(now, waits())) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
@@ -61,11 +61,11 @@ void TcpConnection::check_timeouts(TimePoint now) noexcept {
   }
 }
 
-void TcpConnection::fail_closed() noexcept {
+void TcpConnection::fail_closed() {
   fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
 }
 
-std::string TcpConnection::in_flight() noexcept {
+std::string TcpConnection::in_flight() {
   if (sends()) {
     return fmt::format("while sending message {} of {}", sender_.oldest(),
                        format_size(sender_.oldest_size()));
@@ -105,7 +105,7 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   }
 }
 
-void TcpConnection::flush_out() noexcept {
+void TcpConnection::flush_out() {
   if (!sender_.owes()) return;
   const TimePoint begun = clock_->now();
   shutdown_.begin_flush(begun, idle_timeout_);
@@ -120,7 +120,7 @@ void TcpConnection::flush_out() noexcept {
   }
 }
 
-void TcpConnection::leave() noexcept {
+void TcpConnection::leave() {
   if (announce_due_) announce();
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {

@@ -12,7 +12,7 @@ namespace tombolo::transport::tcp {
 
 using std::chrono::seconds;
 
-void TcpConnection::check_idle() noexcept {
+void TcpConnection::check_idle() {
   const TimePoint now = clock_->now();
   if (!liveness_.look(now))
     stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
@@ -26,7 +26,7 @@ void TcpConnection::check_idle() noexcept {
 
 /// Accepting end: looks for streams that come. The owner's wait handles stay ready until they are taken, so
 /// that this cannot wait for the next check.
-bool TcpConnection::something_arrives(TimePoint now) noexcept {
+bool TcpConnection::something_arrives(TimePoint now) {
   if (connecting_ || !liveness_.arrivals_due(now, kRepairEvery)) return false;
   acceptor_->progress();
   return !inbox_->empty();

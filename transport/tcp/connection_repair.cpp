@@ -12,7 +12,7 @@
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
-void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
+void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
   // What the peer sent before is still in the kernel, and is read first.
@@ -67,7 +67,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) noexcept {
 }
 
 void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                              std::uint32_t epoch, std::size_t at) noexcept {
+                              std::uint32_t epoch, std::size_t at) {
   Stream& stream = streams_[index];
   stream.join(std::move(socket), std::move(tls), epoch);
   const TimePoint now = clock_->now();
@@ -98,13 +98,13 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   announce_soon();
 }
 
-bool TcpConnection::take_acks(std::size_t index) noexcept {
+bool TcpConnection::take_acks(std::size_t index) {
   if (sender_.acknowledge(index, receiver_.peer_ack(index))) return true;
   fail_with(Cause::kRemote, "the peer acknowledged more than was sent", GoodbyeReason::kMalformed, {});
   return false;
 }
 
-void TcpConnection::take_epoch_summaries() noexcept {
+void TcpConnection::take_epoch_summaries() {
   const std::vector<Receiver::EpochSummary> epoch_summaries = receiver_.epoch_summaries();
   receiver_.epoch_summaries().clear();
   for (const Receiver::EpochSummary& said : epoch_summaries) {
@@ -126,7 +126,7 @@ void TcpConnection::take_epoch_summaries() noexcept {
   }
 }
 
-void TcpConnection::announce() noexcept {
+void TcpConnection::announce() {
   announce_due_ = false;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
@@ -150,7 +150,7 @@ void TcpConnection::announce() noexcept {
   }
 }
 
-void TcpConnection::repair(TimePoint now) noexcept {
+void TcpConnection::repair(TimePoint now) {
   acceptor_->progress();
   take_arrivals();
   if (!failed()) lose_ended_streams(now);
@@ -167,7 +167,7 @@ void TcpConnection::repair(TimePoint now) noexcept {
 /// this end waits for something else all the same, for chunks that other streams have lost or for
 /// acknowledgements, that cannot come on them, and they would keep the connection from seeing that its peer
 /// is gone. What an attempt to open a stream may still bring gets longer.
-void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
+void TcpConnection::lose_ended_streams(TimePoint now) {
   if (live_ == 0 || !waits() || !liveness_.gives_up_ended(now, dialing_)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     if (streams_[i].live() && !receiver_.ends_behind_a_chunk(i)) return;
@@ -175,7 +175,7 @@ void TcpConnection::lose_ended_streams(TimePoint now) noexcept {
     if (streams_[i].live()) lose(i, {StreamLoss::Why::kEnded});
 }
 
-void TcpConnection::take_arrivals() noexcept {
+void TcpConnection::take_arrivals() {
   while (!inbox_->empty() && !failed()) {
     auto arrival = inbox_->take();
     if (!arrival) return;
@@ -209,7 +209,7 @@ void TcpConnection::take_arrivals() noexcept {
   }
 }
 
-void TcpConnection::check_streams(TimePoint now) noexcept {
+void TcpConnection::check_streams(TimePoint now) {
   if (!liveness_.paths_due(now, kCheckEvery)) return;
   std::size_t silent = 0;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
@@ -233,7 +233,7 @@ void TcpConnection::check_streams(TimePoint now) noexcept {
     if (streams_[i].is(StreamState::kSuspect)) lose(i, {StreamLoss::Why::kSilent, ETIMEDOUT});
 }
 
-void TcpConnection::check_alone(TimePoint now) noexcept {
+void TcpConnection::check_alone(TimePoint now) {
   const bool ended =
       std::ranges::all_of(streams_, [](const Stream& stream) { return stream.is(StreamState::kEnded); });
   const Liveness::WhileAlone known{ended, !targets_.empty(), refusals_.turned_away()};
@@ -251,7 +251,7 @@ void TcpConnection::check_alone(TimePoint now) noexcept {
   }
 }
 
-void TcpConnection::ping(TimePoint now) noexcept {
+void TcpConnection::ping(TimePoint now) {
   // A sender's own bytes test the path. An end that only waits sends a ping, so that its kernel notices a
   // dead path.
   if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;

@@ -29,7 +29,7 @@ std::optional<TcpCounters> counters_of(int socket) noexcept {
 
 }  // namespace
 
-void TcpConnection::look_at_streams(TimePoint now) noexcept {
+void TcpConnection::look_at_streams(TimePoint now) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
@@ -57,7 +57,7 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
   }
 }
 
-void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcept {
+void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) {
   const std::size_t first = streams_.size();
   try {
     grow(first + more);
@@ -77,7 +77,7 @@ void TcpConnection::want_streams(std::size_t nic_pair, std::size_t more) noexcep
   meter_->decided_streams.set(streams_.size());
 }
 
-void TcpConnection::pace(std::size_t index) noexcept {
+void TcpConnection::pace(std::size_t index) {
   const Stream& stream = streams_[index];
   const auto nic = settings_->pacing.find(stream.path.local_nic);
   if (nic == settings_->pacing.end()) return;

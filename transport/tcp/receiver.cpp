@@ -72,7 +72,7 @@ void Receiver::set_fault(Fault fault, const FrameHeader& header) noexcept {
   fault_header_ = header;
 }
 
-bool Receiver::post(PostedRequest* request) noexcept {
+bool Receiver::post(PostedRequest* request) {
   window_.push(request);
   if (blocked_streams_ == 0) return false;
   for (Stream& stream : streams_) {
@@ -153,7 +153,7 @@ void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
   if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
 }
 
-void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
+void Receiver::take_frame(Stream& stream, const FrameHeader& header) {
   if (header.type != FrameType::kGoodbye) take_ack(stream, header.ack);
   switch (header.type) {
     case FrameType::kAck:
@@ -179,7 +179,7 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
 }
 
 /// Handles the frames that staging holds, as far as posted receives allow.
-void Receiver::consume(Stream& stream) noexcept {
+void Receiver::consume(Stream& stream) {
   while (fault_ == Fault::kNone && !stream.damaged) {
     if (stream.request != nullptr) {
       std::size_t count = std::min(stream.left, stream.end - stream.begin);
@@ -228,7 +228,7 @@ void Receiver::consume(Stream& stream) noexcept {
 /// Scans the frames behind the one that waits for acknowledgements and epoch summaries. Behind a damaged
 /// header nothing more can be read, and the receive that the first frame waits for may depend on a summary
 /// there; so such a stream is useless at once. Any other fault is found when the frame's turn comes.
-void Receiver::scan(Stream& stream) noexcept {
+void Receiver::scan(Stream& stream) {
   while (stream.scanned + kHeaderBytes <= stream.end) {
     const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
     if (!intact(bytes)) {
@@ -245,12 +245,12 @@ void Receiver::scan(Stream& stream) noexcept {
   }
 }
 
-bool Receiver::rest_reaches_the_end(std::size_t index) noexcept {
+bool Receiver::rest_reaches_the_end(std::size_t index) {
   read_ahead(index, SIZE_MAX);
   return ends_behind_a_chunk(index);
 }
 
-Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexcept {
+Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) {
   Stream& stream = streams_[index];
   Result result;
   if (stream.damaged) result.error = kDamaged;
@@ -281,7 +281,7 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
   return result;
 }
 
-Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) noexcept {
+Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) {
   Stream& stream = streams_[index];
   Result result;
   const std::size_t pings = stream.pings;

@@ -56,7 +56,7 @@ void Sender::join(std::size_t index, const bootstrap::StreamIo& io) {
   stream.acknowledged = 0;
 }
 
-void Sender::lose(std::size_t index, std::uint32_t epoch) noexcept {
+void Sender::lose(std::size_t index, std::uint32_t epoch) {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
   if (stream.pending) --unwritten_;
@@ -88,7 +88,7 @@ void Sender::lose(std::size_t index, std::uint32_t epoch) noexcept {
 }
 
 bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                           std::uint32_t count) noexcept {
+                           std::uint32_t count) {
   if (index >= streams_.size()) return true;  // nothing was sent on it yet
   Stream& stream = streams_[index];
   // The peer sends a summary more than once, in case the stream that carries it breaks too.

@@ -38,11 +38,11 @@ class Sender {
   void join(std::size_t index, const bootstrap::StreamIo& io);
   /// The stream broke, in that epoch, and carries nothing more. What was not acknowledged on it is kept until
   /// resolve_epoch().
-  void lose(std::size_t index, std::uint32_t epoch) noexcept;
+  void lose(std::size_t index, std::uint32_t epoch);
   /// The peer took `count` chunks in each of these epochs; the others are sent again, once the stream is
   /// joined. False where the count is higher than what was sent.
   bool resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                     std::uint32_t count) noexcept;
+                     std::uint32_t count);
   /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where the count is
   /// higher than what was sent.
   bool acknowledge(std::size_t index, std::uint32_t count) noexcept;

@@ -23,14 +23,13 @@ void Readiness::note(std::uint32_t events) noexcept {
   if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) out = true;
 }
 
-void Stream::apply(StreamEvent event) noexcept {
+void Stream::apply(StreamEvent event) {
   const auto next = next_state(state_, event);
   TOMBOLO_CHECK(next.has_value(), "state={} event={}", to_text(state_), to_text(event));
   state_ = *next;
 }
 
-void Stream::join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                  std::uint32_t epoch) noexcept {
+void Stream::join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch) {
   apply(StreamEvent::kJoined);
   // The peer may have begun epochs that this end did not; nothing was received in them.
   if (epoch - epoch_ > 1) note_epochs(epoch_ + 1, epoch - 1, 0);
@@ -40,7 +39,7 @@ void Stream::join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
   ready = {};
 }
 
-std::string Stream::lose(const StreamLoss& loss) noexcept {
+std::string Stream::lose(const StreamLoss& loss) {
   const bool ended = loss.why == StreamLoss::Why::kEnded;
   apply(ended ? StreamEvent::kEnded : StreamEvent::kLost);
   if (!ended) {
@@ -66,7 +65,7 @@ std::string Stream::lose(const StreamLoss& loss) noexcept {
   return errno_text(loss.error_number);
 }
 
-void Stream::note_epochs(std::uint32_t first, std::uint32_t last, std::uint32_t count) noexcept {
+void Stream::note_epochs(std::uint32_t first, std::uint32_t last, std::uint32_t count) {
   // A chunk in this epoch shows that the peer knows the counts of all epochs before.
   if (count != 0) forget_epochs();
   // Consecutive epochs without chunks share one summary, so that their number stays bounded however often the

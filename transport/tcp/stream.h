@@ -59,15 +59,14 @@ class Stream {
   StreamState state() const noexcept { return state_; }
   bool live() const noexcept { return is_live(state_); }
   bool is(StreamState state) const noexcept { return state_ == state; }
-  /// Moves to the state that follows. An event that is impossible now is an error of this program
-  /// (Cause::kInternal), which ends it.
-  void apply(StreamEvent event) noexcept;
+  /// Moves to the state that follows. Throws kInternal for an event that is impossible now.
+  void apply(StreamEvent event);
 
   /// The stream is there, in a higher epoch than before, or in its first.
-  void join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch) noexcept;
+  void join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch);
   /// Closes the socket, which gets a reset unless the peer had ended it: a FIN would tell the peer that this
   /// process has gone. Returns the reason in words.
-  std::string lose(const StreamLoss& loss) noexcept;
+  std::string lose(const StreamLoss& loss);
   /// Hands the socket on to who closes it, at the connection's end; the session is useless without it.
   Descriptor take_socket() noexcept { return std::move(socket_); }
 
@@ -83,7 +82,7 @@ class Stream {
   };
   const std::vector<EpochSummary>& epoch_summaries() const noexcept { return epoch_summaries_; }
   /// In each of these epochs, which follow those noted before, so many chunks came.
-  void note_epochs(std::uint32_t first, std::uint32_t last, std::uint32_t count) noexcept;
+  void note_epochs(std::uint32_t first, std::uint32_t last, std::uint32_t count);
   /// The peer knows all of them.
   void forget_epochs() noexcept { epoch_summaries_.clear(); }
 
