@@ -18,9 +18,6 @@ namespace {
 // The most bytes that one call moves each way: about half a millisecond's work on loopback, after which the
 // other direction and other connections proceed.
 constexpr std::size_t kMostPerPass = 2 * kMiB;
-// With several streams, how much a stream takes on before it has written it. It is small, so that a slow
-// stream holds little back, but enough for one write.
-constexpr std::size_t kBacklogPerStream = 256 * 1024;
 // A connection that only sends checks once in so many tests whether the peer has closed.
 constexpr unsigned kReadsToSkip = 64;
 // One in so many small reads sets the kernel's acknowledgement mode again; see acknowledge_in_pairs().
@@ -32,7 +29,7 @@ constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   SenderOptions options;
   options.chunk = settings.chunk_of(streams);
-  if (streams > 1) options.backlog = std::min(kBacklogPerStream, options.chunk);
+  options.backlog = settings.backlog_of(streams);
   options.replay_bytes = std::min(options.replay_bytes, settings.options.replay_bytes);
   options.checksums = settings.options.checksums;
   return options;
@@ -206,52 +203,6 @@ std::size_t TcpConnection::home_of(const std::shared_ptr<const bootstrap::Target
   const auto index = static_cast<std::size_t>(known - targets_.begin());
   if (known == targets_.end()) targets_.push_back(target);
   return index;
-}
-
-/// Makes room for so many streams. Changes nothing where it throws.
-void TcpConnection::grow(std::size_t streams) {
-  if (streams <= streams_.size()) return;
-  // From now on the streams share the work, in pieces that are small enough not to hold the others up.
-  const std::size_t chunk = settings_->chunk_of(streams);
-  if (streams > 1) {
-    Descriptor first;
-    if (!epoll_) {
-      first = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
-      if (!first) fail_errno(errno, "epoll_create1");
-    }
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (!streams_[i].live()) continue;
-      settings_->limit_buffers(streams_[i].socket(), streams);
-      if (first) watch(first, i);
-    }
-    if (first) epoll_ = std::move(first);
-    sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
-  }
-  resize(streams);
-}
-
-void TcpConnection::resize(std::size_t streams) {
-  streams_.resize(streams);
-  reconnector_.grow(streams);
-}
-
-void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
-  if (!epoll) return;
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.u64 = index;
-  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket(), &event) != 0)
-    fail_errno(errno, "epoll_ctl");
-}
-
-/// A stream of which nothing would be heard is opened again like one that broke.
-void TcpConnection::watch_or_lose(std::size_t index) {
-  try {
-    watch(epoll_, index);
-  } catch (const Error& error) {
-    local_->log.warning("{}: {}", description_, error.what());
-    lose(index, StreamLoss::of(ENOMEM));
-  }
 }
 
 void TcpConnection::look_for_events() noexcept {

@@ -124,10 +124,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool ack_due() const noexcept;
   bool all_was_said(std::size_t index);
   void look_for_events() noexcept;
-  void watch(const Descriptor& epoll, std::size_t index) const;
-  void watch_or_lose(std::size_t index);
-  void grow(std::size_t streams);
-  void resize(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
   // connection_idle.cpp
@@ -137,6 +133,10 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool something_arrives(TimePoint now);
 
   // connection_streams.cpp
+  void watch(const Descriptor& epoll, std::size_t index) const;
+  void watch_or_lose(std::size_t index);
+  void grow(std::size_t streams);
+  void resize(std::size_t streams);
   void look_at_streams(TimePoint now);
   /// Connecting end: adds so many streams, which are opened in the background.
   void want_streams(std::size_t nic_pair, std::size_t more);

@@ -105,10 +105,12 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   }
 }
 
+/// Waits until what was reported as sent has been sent again, where streams have broken.
 void TcpConnection::flush_out() {
   if (!sender_.owes()) return;
   const TimePoint begun = clock_->now();
-  shutdown_.begin_flush(begun, idle_timeout_);
+  bootstrap::ClosingPatience& patience = acceptor_->closing_patience();
+  shutdown_.begin_flush(begun, idle_timeout_, patience.left(begun));
   liveness_.restart(begun);
   std::vector<pollfd> waiting;
   for (TimePoint now = begun; shutdown_.flushes(now, sender_.owes(), liveness_.quiet_for(now));
@@ -118,6 +120,9 @@ void TcpConnection::flush_out() {
     append_wait_handles(waiting);
     kernel().poll(waiting.data(), waiting.size(), 10);
   }
+  if (failed() || !sender_.owes()) return;
+  const TimePoint now = clock_->now();
+  patience.spend(liveness_.quiet_for(now), now);
 }
 
 void TcpConnection::leave() {

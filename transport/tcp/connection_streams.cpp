@@ -1,10 +1,12 @@
-// Examines a connection's streams a few times per second: sets congestion control and pacing, and adds
-// streams where the path would carry more.
+// The streams that a connection has: makes room for them and watches their sockets. Examines them a few times
+// per second: sets congestion control and pacing, and adds streams where the path would carry more.
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "transport/backend.h"
 #include "transport/bootstrap/socket.h"
@@ -28,6 +30,51 @@ std::optional<TcpCounters> counters_of(int socket) noexcept {
 }
 
 }  // namespace
+
+/// Makes room for so many streams. Changes nothing where it throws.
+void TcpConnection::grow(std::size_t streams) {
+  if (streams <= streams_.size()) return;
+  // From now on the streams share the work, in pieces that are small enough not to hold the others up.
+  if (streams > 1) {
+    Descriptor first;
+    if (!epoll_) {
+      first = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
+      if (!first) fail_errno(errno, "epoll_create1");
+    }
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (!streams_[i].live()) continue;
+      settings_->limit_buffers(streams_[i].socket(), streams);
+      if (first) watch(first, i);
+    }
+    if (first) epoll_ = std::move(first);
+    sender_.set_pieces(settings_->chunk_of(streams), settings_->backlog_of(streams));
+  }
+  resize(streams);
+}
+
+void TcpConnection::resize(std::size_t streams) {
+  streams_.resize(streams);
+  reconnector_.grow(streams);
+}
+
+void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
+  if (!epoll) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.u64 = index;
+  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket(), &event) != 0)
+    fail_errno(errno, "epoll_ctl");
+}
+
+/// A stream of which nothing would be heard is opened again like one that broke.
+void TcpConnection::watch_or_lose(std::size_t index) {
+  try {
+    watch(epoll_, index);
+  } catch (const Error& error) {
+    local_->log.warning("{}: {}", description_, error.what());
+    lose(index, StreamLoss::of(ENOMEM));
+  }
+}
 
 void TcpConnection::look_at_streams(TimePoint now) {
   for (std::size_t i = 0; i < streams_.size(); ++i) {

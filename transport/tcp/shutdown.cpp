@@ -1,13 +1,6 @@
 #include "transport/tcp/shutdown.h"
 
 namespace tombolo::transport::tcp {
-namespace {
-
-// How long closing waits without progress for a stream that has to send again what was reported as sent.
-constexpr Duration kReplayLinger = std::chrono::seconds(2);
-
-}  // namespace
-
 bool Shutdown::fail(Cause cause, std::string text) {
   if (failed()) return false;
   state_ = State::kFailed;
@@ -16,7 +9,7 @@ bool Shutdown::fail(Cause cause, std::string text) {
 }
 
 bool Shutdown::flushes(TimePoint now, bool owes, Duration quiet_for) const noexcept {
-  return !failed() && owes && now < flush_until_ && quiet_for < kReplayLinger;
+  return !failed() && owes && now < flush_until_ && quiet_for < longest_quiet_;
 }
 
 FrameHeader Shutdown::goodbye(GoodbyeReason reason, const FrameHeader& about) noexcept {

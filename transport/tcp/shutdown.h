@@ -40,9 +40,13 @@ class Shutdown {
   /// Why it failed; null while it has not.
   const Error* error() const noexcept { return error_ ? &*error_ : nullptr; }
 
-  /// The owner closes the connection, and what was reported as sent has to reach the peer.
-  void begin_flush(TimePoint now, Duration longest) noexcept { flush_until_ = now + longest; }
-  /// Whether to go on with that: something is `owed`, there is time left, and something moved lately.
+  /// The owner closes the connection, and what was reported as sent has to reach the peer: within `longest`,
+  /// and without a pause of `longest_quiet` in which nothing moves.
+  void begin_flush(TimePoint now, Duration longest, Duration longest_quiet) noexcept {
+    flush_until_ = now + longest;
+    longest_quiet_ = longest_quiet;
+  }
+  /// Whether to go on with that: something is owed, there is time left, and something moved lately.
   bool flushes(TimePoint now, bool owes, Duration quiet_for) const noexcept;
 
   /// The frame that tells the peer of a failure. `about` describes it where the reason wants that.
@@ -55,6 +59,7 @@ class Shutdown {
   State state_ = State::kOpen;
   std::optional<Error> error_;
   TimePoint flush_until_{};
+  Duration longest_quiet_{};
 };
 
 }  // namespace tombolo::transport::tcp

@@ -38,7 +38,7 @@ TEST(ShutdownOfAConnection, KeepsTheFirstFailure) {
 TEST(ShutdownOfAConnection, FlushesWhileSomethingIsOwedAndMovesAndThereIsTime) {
   Shutdown shutdown;
   EXPECT_FALSE(shutdown.flushes(kNow, true, {})) << "it was not begun";
-  shutdown.begin_flush(kNow, seconds(8));
+  shutdown.begin_flush(kNow, seconds(8), seconds(2));
   EXPECT_TRUE(shutdown.flushes(kNow, true, {}));
   EXPECT_FALSE(shutdown.flushes(kNow, false, {}));
   EXPECT_TRUE(shutdown.flushes(kNow, true, milliseconds(1999)));
