@@ -1,13 +1,14 @@
 #include "tests/simulation/connection_run.h"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "tests/simulation/payload.h"
+#include "tests/simulation/simulated_host.h"
 #include "tests/simulation/world.h"
 #include "transport/bootstrap/process_helpers.h"
 #include "transport/routing/router.h"
@@ -22,30 +23,6 @@ using namespace transport;
 // Ends that cannot go on have as long as the protocol promises: ten idle timeouts where the peer's host
 // lives.
 constexpr Duration kLimit = 14 * kIdleTimeout;
-
-/// Bytes that look random; message i of a direction begins somewhere else than the others.
-class Pattern {
- public:
-  static constexpr std::size_t kLongest = 512 * 1024;
-  Pattern() {
-    std::mt19937_64 random(7);
-    for (std::size_t i = 0; i + 8 <= bytes_.size(); i += 8) {
-      const std::uint64_t word = random();
-      std::memcpy(bytes_.data() + i, &word, 8);
-    }
-  }
-  std::span<const std::byte> of(unsigned from, std::size_t index, std::size_t size) const {
-    return std::span(bytes_).subspan((index * 7919 + from * 104729) % (bytes_.size() - kLongest), size);
-  }
-
- private:
-  std::vector<std::byte> bytes_ = std::vector<std::byte>(2 * kLongest);
-};
-
-const Pattern& pattern() {
-  static const Pattern one;
-  return one;
-}
 
 struct Posted {
   Request* request = nullptr;
@@ -118,43 +95,16 @@ class Run {
   }
   bool dead(unsigned host) { return world_.kernel().killed(host); }
 
-  RouterOptions router_options(unsigned host) {
-    RouterOptions made;
-    made.host.name = fmt::format("h{}", host);
-    for (unsigned nic = 0; nic < plan_.nics; ++nic) {
-      topology::Nic one;
-      one.name = fmt::format("eth{}", nic);
-      one.addresses = {fmt::format("10.0.{}.{}", nic, host + 1)};
-      one.rate_bits_per_second = 10'000'000'000;
-      made.host.nics.push_back(one);
-    }
-    made.secret = Secret::from_bytes(kSecret);
-    made.policy.transports = {"tcp"};
-    made.tcp.streams = plan_.streams;
-    made.tcp.chunk_bytes = plan_.chunk;
-    made.tcp.replay_bytes = plan_.replay;
-    made.tcp.checksums = plan_.checksums;
-    made.tcp.idle_timeout = kIdleTimeout;
-    if (plan_.tls) made.tls.use = TlsUse::kOn;
-    made.meters = std::make_shared<Meters>();
-    made.clock = &world_.clock();
-    made.helpers = ends_[host].helpers;
-    if (options_.log) {
-      made.log = Log(LogLevel::kTrace, [this, host](LogLevel, std::string_view text) {
-        fmt::print("{:10.6f} h{}: {}\n", to_seconds(world_.clock().now().time_since_epoch()) - 1000, host,
-                   text);
-      });
-    }
-    return made;
-  }
-
   /// What the process of that host does.
   void own(unsigned host) {
     End& end = ends_[host];
     try {
       end.helpers =
           std::make_shared<bootstrap::ProcessHelpers>(bootstrap::ProcessHelpers::Simulated{}, world_.clock());
-      end.router = std::make_unique<Router>(router_options(host));
+      RouterOptions options =
+          router_options(plan_, host, world_, end.helpers, log_of(options_, world_, host));
+      options.secret = Secret::from_bytes(kSecret);
+      end.router = std::make_unique<Router>(std::move(options));
       if (connect(host)) {
         end.made = true;
         while (work(host)) {
@@ -282,7 +232,7 @@ class Run {
       Posted one;
       one.send = true;
       one.index = end.posted_sends;
-      const auto bytes = pattern().of(host, one.index, message.size);
+      const auto bytes = payload().of(host, one.index, message.size);
       one.buffer.assign(bytes.begin(), bytes.end());
       one.request = end.connection->post_send(one.buffer);
       if (one.request == nullptr) break;
@@ -304,7 +254,7 @@ class Run {
     }
     if (outcome == Outcome::kDone && !one.send) {
       const std::size_t size = ends_[1 - host].to_send[one.index].size;
-      const auto expected = pattern().of(1 - host, one.index, size);
+      const auto expected = payload().of(1 - host, one.index, size);
       ++end.done_receives;
       if (bytes != size) {
         note(fmt::format("host {}: receive {} got {} bytes, expected {}", host, one.index, bytes, size));
