@@ -10,6 +10,9 @@
 
 namespace tombolo::simulation {
 
+/// What receive buffers hold before anything is written, and all buffers once they are their owner's again.
+inline constexpr std::byte kUnwritten{0xee}, kOwn{0x5a};
+
 /// Bytes that look random; message i of a direction begins somewhere else than the others.
 class Payload {
  public:

@@ -24,7 +24,6 @@ using namespace net_plugin;
 constexpr Duration kPluginLimit = 16 * kIdleTimeout;
 // A close may give what it owes an idle timeout. Faults may hold the process up meanwhile.
 constexpr Duration kLongestClose = 2 * kIdleTimeout;
-constexpr std::byte kUnwritten{0xee}, kOwn{0x5a};
 
 enum class Role : std::uint8_t { kSender, kReceiver };
 enum class State : std::uint8_t { kConnecting, kOpen, kFinished, kClosed };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/format.h"
+#include "tests/simulation/collective_run.h"
 #include "tests/simulation/connection_run.h"
 #include "tests/simulation/plugin_run.h"
 #include "tests/simulation/shrink.h"
@@ -17,7 +18,8 @@ using namespace tombolo;
 using namespace tombolo::simulation;
 
 /// What is simulated beneath.
-enum class Under { kConnection, kPlugin };
+enum class Under { kConnection, kPlugin, kCollectives };
+constexpr const char* kUnderNames[] = {"connection", "plugin", "collectives"};
 
 Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options = {}) {
   switch (under) {
@@ -25,6 +27,8 @@ Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options = {}
       return run_connection(draw_plan(seed), options);
     case Under::kPlugin:
       return run_plugin(draw_plugin_plan(seed), options);
+    case Under::kCollectives:
+      return run_collectives(draw_collective_plan(seed), options);
   }
   return {};
 }
@@ -50,7 +54,7 @@ int run_range(Under under, std::uint64_t first, std::uint64_t count, std::uint64
     ++totals.wrong;
     fmt::print(
         "seed {}: {}\n  repeat: simulate --under {} --seed {} --log{}\n", seed, verdict.wrong,
-        under == Under::kConnection ? "connection" : "plugin", seed,
+        kUnderNames[static_cast<int>(under)], seed,
         under == Under::kConnection ? fmt::format("   shorten: simulate --seed {} --shrink", seed) : "");
     std::fflush(stdout);
     if (totals.wrong >= most_wrong) break;
@@ -77,9 +81,12 @@ int main(int argc, char** argv) {
   Under under = Under::kConnection;
   CLI::App app{"Simulates connections over a pretended network with seeded faults."};
   app.add_option("--under", under,
-                 "what drives the connections: the transport's own interface, or NCCL's calls of the plugin")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, Under>{{"connection", Under::kConnection}, {"plugin", Under::kPlugin}}));
+                 "what drives the connections: two owners that post messages, NCCL's calls of the plugin, or "
+                 "communicators of several ranks")
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, Under>{{kUnderNames[0], Under::kConnection},
+                                                               {kUnderNames[1], Under::kPlugin},
+                                                               {kUnderNames[2], Under::kCollectives}}));
   app.add_option("--first", first, "first seed")->capture_default_str();
   app.add_option("--count", count, "how many seeds")->capture_default_str();
   app.add_option("--most-wrong", most_wrong, "stop after so many plans that went wrong")
@@ -98,7 +105,8 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     verdict = run_connection(plan, {log});
   } else {
-    fmt::print("{}", describe(draw_plugin_plan(one)));
+    fmt::print("{}", under == Under::kPlugin ? describe(draw_plugin_plan(one))
+                                             : describe(draw_collective_plan(one)));
     std::fflush(stdout);
     verdict = run_seed(under, one, {log});
   }
