@@ -96,10 +96,11 @@ TcpConnection::TcpConnection(SetUpResult from)
   live_ = streams_.size();
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
+  const Duration round_trip = bootstrap::path_length(streams_[0].socket.get());
+  for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
   if (connecting_) controls_.resize(targets_.size());
   // On a long path a request that waits for its acknowledgement takes a round trip.
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket.get());
   acks_in_pairs_ = round_trip < kLongPath;
   if (!acks_in_pairs_) {
     // Twice what is under way on the path, with room for a request that is being copied.
@@ -108,7 +109,6 @@ TcpConnection::TcpConnection(SetUpResult from)
     sender_.copy_everything(
         static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
   }
-  for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   if (trouble) fail_with(trouble->cause(), trouble->what(), GoodbyeReason::kFailed, {});
   acceptor_->background_progress().add(this);
 }
