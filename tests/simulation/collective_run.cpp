@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/communicator.h"
-#include "tests/simulation/payload.h"
+#include "tests/simulation/pattern.h"
 #include "tests/simulation/reference.h"
 #include "tests/simulation/simulated_host.h"
 #include "tests/simulation/simulated_store.h"
@@ -40,7 +40,7 @@ struct RankProcess {
   bool made = false, aborting = false;
   std::size_t steps_done = 0;
   std::deque<std::vector<std::byte>> in_use;  // buffers of the step that is under way
-  std::deque<std::vector<std::byte>> over;    // those of earlier ones, all kOwn
+  std::deque<std::vector<std::byte>> over;    // those of earlier ones, all kOver
   std::string failed;
   Cause cause = Cause::kInternal;
 };
@@ -126,6 +126,7 @@ class CollectiveRun {
     }
     rank.state = RankState::kFinished;
     while (rank.aborting) sleep(milliseconds(1));
+    world_.closing_begins();
     rank.half.reset();
     rank.all.reset();
     if (rank.rank == 0 && !dead(rank)) store_.leave();
@@ -155,7 +156,7 @@ class CollectiveRun {
   /// From now on the buffers of the last step are its owner's.
   static void retire(RankProcess& rank) {
     for (auto& buffer : rank.in_use) {
-      std::ranges::fill(buffer, kOwn);
+      std::ranges::fill(buffer, kOver);
       rank.over.push_back(std::move(buffer));
     }
     rank.in_use.clear();
@@ -180,7 +181,7 @@ class CollectiveRun {
   }
 
   static std::vector<std::byte> guarded(std::vector<std::byte> bytes) {
-    bytes.insert(bytes.end(), kGuardBytes, kUnwritten);
+    bytes.insert(bytes.end(), kGuardBytes, kUntouched);
     return bytes;
   }
 
@@ -196,7 +197,7 @@ class CollectiveRun {
              nullptr});
       }
       if (one.to == rank.rank) {
-        rank.in_use.emplace_back(one.bytes + kGuardBytes, kUnwritten);
+        rank.in_use.emplace_back(one.bytes + kGuardBytes, kUntouched);
         started.push_back(
             {rank.all->start_receive(rank.in_use.back().data(), one.bytes, static_cast<int>(one.from)), i,
              &rank.in_use.back()});
@@ -212,7 +213,7 @@ class CollectiveRun {
     const StepView view{step, number, members, me};
     rank.in_use.push_back(input_of(view));
     const std::vector<std::byte>& send = rank.in_use.back();
-    rank.in_use.emplace_back(output_bytes(view) + kGuardBytes, kUnwritten);
+    rank.in_use.emplace_back(output_bytes(view) + kGuardBytes, kUntouched);
     std::vector<std::byte>& receive = rank.in_use.back();
     CollectiveCall made;
     made.collective = step.collective;
@@ -231,7 +232,7 @@ class CollectiveRun {
     (step.in_half ? *rank.half : *rank.all).run(made);
     ++messages_;
     std::vector<std::byte> expected = expected_of(view);
-    expected.resize(receive.size(), kUnwritten);
+    expected.resize(receive.size(), kUntouched);
     if (receive != expected)
       note(fmt::format("rank {}: step {} ({} by {}) gave a wrong result", rank.rank, number,
                        collective_name(step.collective), rank.all->last_algorithm()));
@@ -262,7 +263,7 @@ class CollectiveRun {
   void check_end() {
     for (const RankProcess& rank : ranks_) {
       for (const auto& buffer : rank.over)
-        if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOwn; }))
+        if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOver; }))
           note(fmt::format("rank {}: memory was written after its operation was over", rank.rank));
       if (dead(rank)) continue;
       if (!complete(rank) && rank.failed.empty())
@@ -273,7 +274,7 @@ class CollectiveRun {
     }
     const bool survived = std::ranges::all_of(
         ranks_, [this](const RankProcess& rank) { return complete(rank) && rank.failed.empty(); });
-    if (!survived && !world_.terminal_fault_struck() && !aborted_ && !refused_by_system())
+    if (!survived && !world_.terminal_fault() && !aborted_ && !refused_by_system())
       note("what can be survived was not" + doing());
     if (const std::size_t left = world_.kernel().open_descriptors(); left != 0)
       note(fmt::format("{} descriptors are left:{}", left, world_.kernel().describe_open()));
@@ -294,7 +295,7 @@ class CollectiveRun {
         std::ranges::any_of(ranks_, [](const RankProcess& rank) { return !rank.failed.empty(); });
     verdict_.messages = messages_;
     verdict_.turns = world_.turns();
-    verdict_.seconds = to_seconds(world_.clock().now().time_since_epoch()) - 1000;
+    verdict_.seconds = world_.elapsed();
     return verdict_;
   }
 

@@ -217,6 +217,9 @@ void Network::send_reset(Socket& to, const Path& path) {
 void Network::close(const std::shared_ptr<Socket>& socket) {
   changed_ = true;
   socket->open = false;
+  // Whoever closes a stream that was cut without having heard of it sends nothing again.
+  if (socket->cut_there || (socket->state == Socket::State::kDead && socket->error != 0))
+    last_cut_ = clock_.now();
   const bool was_listening = socket->state == Socket::State::kListening;
   if (was_listening) {
     for (const auto& one : socket->waiting) {
@@ -259,6 +262,14 @@ void Network::reset(Socket& socket, bool this_end, bool other_end) {
     cut(*other);
     die(*other, ECONNRESET);
   }
+  last_cut_ = clock_.now();
+  socket.cut_there = !this_end;
+  if (other) other->cut_there = !other_end;
+}
+
+void Network::note_cut(const Socket& socket) noexcept {
+  last_cut_ = clock_.now();
+  if (const auto other = socket.other.lock()) other->cut_there = true;
 }
 
 Duration Network::unanswered(const Socket& socket) const {
@@ -310,6 +321,7 @@ void Network::settle(Socket& socket) {
   if (socket.reset_arrives && *socket.reset_arrives <= now && !path.silent) {
     socket.out->under_way.clear();
     socket.out->bytes.resize(socket.out->head + socket.out->arrived);
+    if (socket.cut_there) last_cut_ = now;
     die(socket, ECONNRESET);
     return;
   }
@@ -333,8 +345,10 @@ void Network::settle(Socket& socket) {
   if (socket.keepalive_idle > Duration::zero() && path.silent) {
     const Duration idle = now - std::max(socket.keepalive_since, TimePoint{});
     if (idle >= socket.keepalive_idle + socket.keepalive_probes * socket.keepalive_interval &&
-        now - path.silent_since >= socket.keepalive_probes * socket.keepalive_interval)
+        now - path.silent_since >= socket.keepalive_probes * socket.keepalive_interval) {
+      last_cut_ = now;
       die(socket, ETIMEDOUT);
+    }
   }
 }
 

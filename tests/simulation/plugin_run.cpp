@@ -8,7 +8,7 @@
 
 #include "base/units.h"
 #include "net_plugin/entry_points.h"
-#include "tests/simulation/payload.h"
+#include "tests/simulation/pattern.h"
 #include "tests/simulation/simulated_host.h"
 
 namespace tombolo::simulation {
@@ -23,7 +23,7 @@ using namespace net_plugin;
 // lives.
 constexpr Duration kPluginLimit = 16 * kIdleTimeout;
 // A close may give what it owes an idle timeout. Faults may hold the process up meanwhile.
-constexpr Duration kLongestClose = 2 * kIdleTimeout;
+constexpr Duration kLongestPluginClose = 2 * kIdleTimeout;
 
 enum class Role : std::uint8_t { kSender, kReceiver };
 enum class State : std::uint8_t { kConnecting, kOpen, kFinished, kClosed };
@@ -50,7 +50,7 @@ struct End {
   std::size_t posted_count = 0, paused_for = 0, done = 0;
   std::vector<PostedRequest> posted;
   std::vector<void*> memories;              // of requests that are over
-  std::deque<std::vector<std::byte>> over;  // buffers whose requests are over, all kOwn
+  std::deque<std::vector<std::byte>> over;  // buffers whose requests are over, all kOver
   std::string failed;                       // the call that failed first
   TimePoint failed_at{};
 
@@ -279,7 +279,7 @@ class PluginRun {
       } else {
         end.failed.clear();  // the first listener may have gone
         if (end.comm != nullptr)
-          call(end, "close", kLongestClose,
+          call(end, "close", kLongestPluginClose,
                [&] { return entry::close_comm(std::exchange(end.comm, nullptr)); });
       }
       pause_after(fruitless);
@@ -303,11 +303,11 @@ class PluginRun {
       PostedRequest one;
       one.index = end.posted_count;
       if (end.role == Role::kSender) {
-        const auto bytes = payload().of(end.number, one.index, size);
+        const auto bytes = message_bytes(end.number, one.index, size);
         one.buffer.assign(bytes.begin(), bytes.end());
       } else {
         // A receive may be larger than its message.
-        one.buffer.assign(size + world_.random()() % 2 * 100, kUnwritten);
+        one.buffer.assign(size + world_.random()() % 2 * 100, kUntouched);
       }
       if (plan.registered && !one.buffer.empty() && call(end, "regMr", Duration::zero(), [&] {
                                                       return entry::register_memory(
@@ -351,7 +351,7 @@ class PluginRun {
       if (result == abi::ncclSuccess) take(end, one, size);
       if (one.memory != nullptr) end.memories.push_back(one.memory);
       // From now on the buffer is NCCL's.
-      std::ranges::fill(one.buffer, kOwn);
+      std::ranges::fill(one.buffer, kOver);
       end.over.push_back(std::move(one.buffer));
     }
     return moved;
@@ -364,11 +364,11 @@ class PluginRun {
       note(fmt::format("{}: message {} of {} bytes is reported with {}", name(end), one.index, size,
                        reported));
     if (end.role == Role::kSender) return;
-    const auto expected = payload().of(end.number, one.index, size);
+    const auto expected = message_bytes(end.number, one.index, size);
     if (!std::equal(expected.begin(), expected.end(), one.buffer.begin()))
       note(fmt::format("{}: message {} holds other bytes than were sent", name(end), one.index));
     if (!std::all_of(one.buffer.begin() + static_cast<std::ptrdiff_t>(size), one.buffer.end(),
-                     [](std::byte b) { return b == kUnwritten; }))
+                     [](std::byte b) { return b == kUntouched; }))
       note(fmt::format("{}: message {} was written beyond its end", name(end), one.index));
     void* request = this;
     void* data = one.buffer.data();
@@ -393,9 +393,9 @@ class PluginRun {
           void* memory = std::exchange(one->memory, nullptr);
           const std::size_t index = one->index;
           end.aborting = end.aborted = true;
-          deregister(end, memory, kLongestClose);  // closes the connection
+          deregister(end, memory, kLongestPluginClose);  // closes the connection
           for (PostedRequest& same : end.posted)
-            if (same.index == index) std::ranges::fill(same.buffer, kOwn);
+            if (same.index == index) std::ranges::fill(same.buffer, kOver);
           end.aborting = false;
           return;
         }
@@ -409,6 +409,7 @@ class PluginRun {
   }
 
   void close(End& end) {
+    world_.closing_begins();
     const bool listener_first = world_.random()() % 2 == 0;
     if (end.listen_comm != nullptr && listener_first)
       close_listen(end, std::exchange(end.listen_comm, nullptr));
@@ -417,11 +418,11 @@ class PluginRun {
       std::ranges::shuffle(end.memories, world_.random());
       if (world_.random()() % 2 == 0)
         for (void* memory : end.memories) deregister(end, memory);
-      call(end, "close", kLongestClose, [&] { return entry::close_comm(end.comm); });
+      call(end, "close", kLongestPluginClose, [&] { return entry::close_comm(end.comm); });
     }
     if (end.listen_comm != nullptr) close_listen(end, std::exchange(end.listen_comm, nullptr));
     for (PostedRequest& one : end.posted) {
-      std::ranges::fill(one.buffer, kOwn);
+      std::ranges::fill(one.buffer, kOver);
       end.over.push_back(std::move(one.buffer));
     }
     end.posted.clear();
@@ -447,7 +448,7 @@ class PluginRun {
       note(fmt::format("h{}: something still holds the process's helpers", host));
     const TimePoint before = world_.clock().now();
     process.helpers.reset();
-    if (const Duration took = world_.clock().now() - before; took > kLongestClose && !dead(host))
+    if (const Duration took = world_.clock().now() - before; took > kLongestPluginClose && !dead(host))
       note(fmt::format("h{}: unloading took {}", host, format_seconds(to_seconds(took))));
   }
   void finalize(Process& process) {
@@ -456,13 +457,13 @@ class PluginRun {
   }
   void finalize(End& end) {
     std::erase(processes_[end.host].contexts, end.context);
-    call(end, "finalize", kLongestClose, [&] { return entry::finalize(end.context); });
+    call(end, "finalize", kLongestPluginClose, [&] { return entry::finalize(end.context); });
   }
 
   void check_end() {
     for (const End& end : ends_) {
       for (const auto& buffer : end.over)
-        if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOwn; }))
+        if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOver; }))
           note(fmt::format("{}: memory was written after its request was over", name(end)));
     }
     for (std::size_t i = 0; i < ends_.size(); i += 2) check_comm(ends_[i], ends_[i + 1]);
@@ -473,7 +474,7 @@ class PluginRun {
   void check_comm(const End& sender, const End& receiver) {
     const std::string both = doing(sender) + "; " + doing(receiver);
     const bool given_up = (gives_up(sender) && !sender.made) || sender.aborted || receiver.aborted;
-    if (!world_.terminal_fault_struck() && !given_up && !may_lose_at_close(sender) &&
+    if (!world_.terminal_fault() && !given_up && !may_lose_at_close(sender) &&
         !errno_at_set_up(sender, receiver) &&
         !(sender.complete() && receiver.complete() && sender.failed.empty() && receiver.failed.empty()))
       note("what can be survived was not: " + both);
@@ -519,7 +520,7 @@ class PluginRun {
     }
     verdict_.connected = connected;
     verdict_.turns = world_.turns();
-    verdict_.seconds = to_seconds(world_.clock().now().time_since_epoch()) - 1000;
+    verdict_.seconds = world_.elapsed();
     return verdict_;
   }
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "tests/simulation/payload.h"
+#include "tests/simulation/pattern.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -164,7 +164,7 @@ std::vector<std::byte> expected_of(const StepView& view) {
 
 std::vector<std::byte> message_of(const CollectiveStep& step, std::size_t number, std::size_t transfer) {
   const Transfer& one = step.transfers[transfer];
-  const auto bytes = payload().of(one.from, number * 64 + transfer, one.bytes);
+  const auto bytes = message_bytes(one.from, number * 64 + transfer, one.bytes);
   return {bytes.begin(), bytes.end()};
 }
 

@@ -33,7 +33,7 @@ transport::RouterOptions router_options(const Plan& plan, unsigned host, World& 
 Log log_of(const RunOptions& options, World& world, unsigned host) {
   if (!options.log) return {};
   return Log(LogLevel::kTrace, [&world, host](LogLevel, std::string_view text) {
-    fmt::print("{:10.6f} h{}: {}\n", to_seconds(world.clock().now().time_since_epoch()) - 1000, host, text);
+    fmt::print("{:10.6f} h{}: {}\n", world.elapsed(), host, text);
   });
 }
 

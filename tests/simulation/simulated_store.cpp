@@ -69,6 +69,11 @@ class SimulatedStore::Watch final : public StoreWatch {
 
   News check() override {
     if (news_ != News::kNone) return news_;
+    // The store sends a value as soon as it is set, so that it comes even where the store has gone since.
+    if (const auto found = store_.values_.find(key_); found != store_.values_.end()) {
+      value_ = found->second;
+      return news_ = News::kValue;
+    }
     switch (store_.state(host_)) {
       case State::kLost:
         return news_ = News::kStoreLost;
@@ -77,10 +82,7 @@ class SimulatedStore::Watch final : public StoreWatch {
       case State::kOpen:
         break;
     }
-    const auto found = store_.values_.find(key_);
-    if (found == store_.values_.end()) return News::kNone;
-    value_ = found->second;
-    return news_ = News::kValue;
+    return News::kNone;
   }
   const std::vector<std::byte>& value() const noexcept override { return value_; }
   // A sleeping wait looks once a second at least.

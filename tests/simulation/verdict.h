@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/simulation/defects.h"
+
 namespace tombolo::simulation {
 
 struct Verdict {
@@ -16,6 +18,7 @@ struct Verdict {
 
 struct RunOptions {
   bool log = false;  ///< print what both ends log, with the virtual time
+  Defect defect = Defect::kNone;
 };
 
 }  // namespace tombolo::simulation
