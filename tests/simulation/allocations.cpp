@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/format.h"
 #include "base/sanitizer.h"
 
 namespace {
@@ -16,6 +17,26 @@ namespace tombolo::simulation {
 
 std::int64_t live_allocations() noexcept {
   return live.load(std::memory_order_relaxed);
+}
+
+namespace {
+
+/// Where something else is wrong some may rightly be left.
+Verdict run_and_count(const std::function<Verdict()>& run, std::int64_t& left) {
+  const std::int64_t before = live_allocations();
+  Verdict verdict = run();
+  left = verdict.ok() ? live_allocations() - before : 0;
+  return verdict;
+}
+
+}  // namespace
+
+Verdict with_allocations_checked(const std::function<Verdict()>& run) {
+  std::int64_t left = 0;
+  Verdict verdict = run_and_count(run, left);
+  for (int again = 0; left > 0 && again < 2; ++again) verdict = run_and_count(run, left);
+  if (left > 0) verdict.wrong = fmt::format("{} allocations are left", left);
+  return verdict;
 }
 
 }  // namespace tombolo::simulation

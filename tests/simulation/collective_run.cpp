@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/communicator.h"
+#include "tests/simulation/allocations.h"
 #include "tests/simulation/pattern.h"
 #include "tests/simulation/reference.h"
 #include "tests/simulation/simulated_host.h"
@@ -55,6 +56,7 @@ class CollectiveRun {
  public:
   CollectiveRun(const CollectivePlan& plan, const RunOptions& options)
       : plan_(plan), options_(options), world_(plan.network), store_(world_), ranks_(plan.ranks()) {
+    world_.kernel().set_loses_bytes(options.defect == Defect::kLostByte);
     for (unsigned rank = 0; rank < plan.ranks(); ++rank) {
       ranks_[rank].rank = rank;
       everybody_.push_back(rank);
@@ -168,11 +170,16 @@ class CollectiveRun {
     call(rank, number);
     std::ranges::shuffle(started, world_.random());
     for (const StartedTransfer& one : started) {
-      if (world_.random()() % 2 == 0) {
-        rank.all->wait(one.work);
-      } else {
-        while (!rank.all->test(one.work)) sleep(microseconds(1 + world_.random()() % 300));
+      // test() has no deadline; who polls has to have one.
+      const TimePoint patience =
+          world_.clock().now() + Duration(static_cast<Duration::rep>(world_.random()() % 400'000'000));
+      const bool polls = world_.random()() % 2 == 0;
+      bool done = false;
+      while (polls && !done && world_.clock().now() < patience) {
+        done = rank.all->test(one.work);
+        if (!done) sleep(microseconds(1 + world_.random()() % 300));
       }
+      if (!done) rank.all->wait(one.work);
       if (one.received != nullptr && *one.received != guarded(message_of(step, number, one.number)))
         note(fmt::format("rank {}: message {} of step {} holds other bytes than were sent", rank.rank,
                          one.number, number));
@@ -313,7 +320,7 @@ class CollectiveRun {
 }  // namespace
 
 Verdict run_collectives(const CollectivePlan& plan, const RunOptions& options) {
-  return CollectiveRun(plan, options).go();
+  return with_allocations_checked([&] { return CollectiveRun(plan, options).go(); });
 }
 
 }  // namespace tombolo::simulation

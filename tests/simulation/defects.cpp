@@ -38,7 +38,6 @@ class Defective final : public Connection {
     return inner_->register_dma_buf(range, file, offset);
   }
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override {
-    // The last of the smallest: what follows a message that is missing would come in its place.
     if (defect_ == Defect::kNotSent && unsent_ == nullptr && ++sends_ == 2) {
       unsent_ = &unsent_request_;
       unsent_size_ = data.size();
@@ -81,6 +80,8 @@ class Defective final : public Connection {
   }
   bool progress() noexcept override { return inner_->progress(); }
   void append_wait_handles(std::vector<pollfd>& handles) const override {
+    // An ended stream would be ready all the time.
+    if (hides_error_now()) return;
     inner_->append_wait_handles(handles);
     if (always_ready_ >= 0) handles.push_back({always_ready_, POLLIN, 0});
   }

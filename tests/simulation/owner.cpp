@@ -204,7 +204,8 @@ bool Owner::post_receive() {
   one.index = posted_receives_;
   // A receive may be larger than its message.
   one.buffer.assign(size_of_receive(one.index) + world_.random()() % 2 * 100, kUntouched);
-  one.request = connection_->post_receive(one.buffer);
+  register_some(one);
+  one.request = connection_->post_receive(one.buffer, one.memory.get());
   if (one.request == nullptr) return false;
   posted_.push_back(std::move(one));
   ++posted_receives_;
@@ -222,12 +223,17 @@ bool Owner::post_send() {
   one.index = posted_sends_;
   const auto bytes = message_bytes(host_, one.index, message.size);
   one.buffer.assign(bytes.begin(), bytes.end());
-  one.request = connection_->post_send(one.buffer);
+  register_some(one);
+  one.request = connection_->post_send(one.buffer, one.memory.get());
   if (one.request == nullptr) return false;
   paused_ = false;
   posted_.push_back(std::move(one));
   ++posted_sends_;
   return true;
+}
+
+void Owner::register_some(Posted& one) {
+  if (one.index % 2 == 0) one.memory = connection_->register_memory(one.buffer, MemoryKind::kHost);
 }
 
 void Owner::take(Posted& one, Outcome outcome, std::size_t bytes) {
@@ -244,13 +250,14 @@ void Owner::take(Posted& one, Outcome outcome, std::size_t bytes) {
                           message_bytes(1 - host_, one.index, size_of_receive(one.index)));
   }
   if (!wrong.empty()) wrong_(wrong);
-  take_back(one.buffer);
+  take_back(one);
 }
 
-/// From now on the buffer is its owner's.
-void Owner::take_back(std::vector<std::byte>& buffer) {
-  std::ranges::fill(buffer, kOver);
-  over_.push_back(std::move(buffer));
+/// From now on the buffer is its owner's, and deregistered.
+void Owner::take_back(Posted& one) {
+  one.memory.reset();
+  std::ranges::fill(one.buffer, kOver);
+  over_.push_back(std::move(one.buffer));
 }
 
 void Owner::close() {
@@ -261,12 +268,13 @@ void Owner::close() {
     statistics_ = connection_->statistics();
     account_.closed_alone = statistics_.live_streams == 0;
   }
+  for (Posted& one : posted_) one.memory.reset();
   connection_.reset();
   connecting_.reset();
   listener_.reset();
   account_.closed_at = world_.clock().now();
   // Requests that were under way are over with their connection.
-  for (Posted& one : posted_) take_back(one.buffer);
+  for (Posted& one : posted_) take_back(one);
   posted_.clear();
 }
 

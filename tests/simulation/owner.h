@@ -31,7 +31,6 @@ class Owner {
   void move_in_background();
 
   Account account() const;
-  std::string doing() const;
   const transport::Statistics& statistics() const noexcept { return statistics_; }
   /// Looks at buffers whose requests are over.
   void check_buffers() const;
@@ -43,6 +42,7 @@ class Owner {
     transport::Request* request = nullptr;
     std::size_t index = 0;
     std::vector<std::byte> buffer;
+    std::unique_ptr<transport::Memory> memory;  // where it is registered
     bool send = false;
   };
 
@@ -54,9 +54,10 @@ class Owner {
   bool post(std::size_t sends, std::size_t receives);
   bool post_receive();
   bool post_send();
+  void register_some(Posted& one);
   bool test_some();
   void take(Posted& one, transport::Outcome outcome, std::size_t bytes);
-  void take_back(std::vector<std::byte>& buffer);
+  void take_back(Posted& one);
   void close();
   void note_error();
   void fail(std::string text);

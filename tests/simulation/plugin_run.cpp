@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "net_plugin/entry_points.h"
+#include "tests/simulation/allocations.h"
 #include "tests/simulation/pattern.h"
 #include "tests/simulation/simulated_host.h"
 
@@ -71,6 +72,7 @@ class PluginRun {
  public:
   PluginRun(const PluginPlan& plan, const RunOptions& options)
       : plan_(plan), options_(options), world_(plan.network) {
+    world_.kernel().set_loses_bytes(options.defect == Defect::kLostByte);
     for (unsigned number = 0; number < plan.comms.size(); ++number) {
       for (const Role role : {Role::kSender, Role::kReceiver}) {
         End end;
@@ -535,7 +537,7 @@ class PluginRun {
 }  // namespace
 
 Verdict run_plugin(const PluginPlan& plan, const RunOptions& options) {
-  return PluginRun(plan, options).go();
+  return with_allocations_checked([&] { return PluginRun(plan, options).go(); });
 }
 
 }  // namespace tombolo::simulation

@@ -160,6 +160,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   Duration progress_in_background() noexcept override;
   /// Checks for timeouts, broken streams and arrivals; at most as often as the constants above say.
   void check_idle() noexcept;
+  bool something_arrives(TimePoint now) noexcept;
 
   // connection_streams.cpp
   void look_at_streams(TimePoint now) noexcept;
@@ -202,6 +203,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
   bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && !goodbye_); }
+  TimePoint next_check() const noexcept {
+    return last_checked_ + (busy_repairing() ? kRepairEvery : kCheckEvery);
+  }
   bool waits() const noexcept { return receiver_.pending() || sends(); }
   /// Whether something that was posted has not reached the peer, as far as this end knows.
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
@@ -256,7 +260,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool moved_ = true;        // something moved since `last_moved_` was taken
   bool goodbye_ = false;     // the peer said goodbye on some stream, so none is opened again
   unsigned skipped_reads_ = 0, passes_ = 0;
-  TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{};
+  TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{}, last_accepted_{};
   Duration ping_after_{};
   std::optional<TimePoint> alone_since_;  // since when no stream has been live
   bool dialing_ = false;

@@ -21,11 +21,20 @@ void TcpConnection::check_idle() noexcept {
     last_moved_ = now;
     ping_after_ = Duration::zero();
   }
-  if (now - last_checked_ < (busy_repairing() ? kRepairEvery : kCheckEvery)) return;
+  if (now < next_check() && !something_arrives(now)) return;
   last_checked_ = now;
   repair(now);
   if (!error_) check_timeouts(now);
   if (!error_ && fresh_send_) send_all();
+}
+
+/// Accepting end: looks for streams that come. The owner's wait handles stay ready until they are taken, so
+/// that this cannot wait for the next check.
+bool TcpConnection::something_arrives(TimePoint now) noexcept {
+  if (connecting_ || now - last_accepted_ < kRepairEvery) return false;
+  last_accepted_ = now;
+  acceptor_->progress();
+  return !inbox_->empty();
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
@@ -38,7 +47,10 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
     if (!stream.live) {
       if (!connecting_) asleep = true;
-      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(stream.dial_after - now, Duration(1)));
+      // An attempt begins with the next check; being woken before that would only turn the owner round and
+      // round.
+      if (connecting_ && !goodbye_ && !stream.dial)
+        wait = std::min(wait, std::max(stream.dial_after, next_check()) - now);
       continue;
     }
     bool may_send = true, may_receive = true;

@@ -1,0 +1,32 @@
+// Plans that once went wrong, for what was mended since.
+#include <gtest/gtest.h>
+
+#include "tests/simulation/connection_run.h"
+
+namespace tombolo::simulation {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Its wait handles were ready again and again until the next check, up to 100 ms later, once a stream was due
+// to be opened.
+TEST(Found, AnOwnerSleepsUntilItsFurtherStreamsAreOpened) {
+  Plan plan;
+  plan.seed = 2;
+  plan.nics = 2;
+  plan.messages = {{1, 1, milliseconds(45)}};
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// It took streams that came only with its next check, and its wait handles were ready until then.
+TEST(Found, AnOwnerSleepsOnceAFurtherStreamHasCome) {
+  Plan plan;
+  plan.seed = 8;
+  plan.streams = 0;
+  plan.delay = milliseconds(20);
+  plan.messages = {{0, 1, milliseconds(84)}};
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+}  // namespace
+}  // namespace tombolo::simulation
