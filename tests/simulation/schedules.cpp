@@ -51,6 +51,12 @@ class SharedProgress {
   Progress* progress_;
 };
 
+volatile std::sig_atomic_t stopped = 0;
+
+void stop(int) {
+  stopped = 1;
+}
+
 void say(const std::string& text) {
   // With one call, so that lines of several jobs do not mix.
   std::fputs(text.c_str(), stdout);
@@ -96,7 +102,7 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
     add(progress.totals, plan, verdict);
     progress.totals.seconds = used();
     if (!verdict.ok()) report(schedules, seed, verdict.wrong);
-    if (progress.totals.wrong >= schedules.most_wrong) break;
+    if (stopped != 0 || progress.totals.wrong >= schedules.most_wrong) break;
     if (schedules.seconds > 0 && progress.totals.seconds >= schedules.seconds) break;
   }
   progress.finished = true;
@@ -111,6 +117,7 @@ void await(pid_t process, Progress& progress, const Schedules& schedules) {
   for (;;) {
     const pid_t ended = waitpid(process, &status, WNOHANG);
     if (ended == process || (ended < 0 && errno != EINTR)) break;
+    if (stopped != 0) kill(process, SIGTERM);
     if (const std::uint64_t now = progress.seed; now != seed) {
       seed = now;
       since = clock.now();
@@ -172,6 +179,8 @@ std::string how_to_repeat(Under under, std::uint64_t seed, Defect defect) {
 }
 
 Totals run_schedules(const Schedules& schedules) {
+  std::signal(SIGINT, stop);
+  std::signal(SIGTERM, stop);
   std::vector<SharedProgress> all(schedules.jobs);
   std::vector<pid_t> processes;
   std::fflush(stdout);

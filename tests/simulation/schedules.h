@@ -33,7 +33,8 @@ struct Totals {
 };
 
 /// Prints each seed whose plan goes wrong with the commands that repeat and shorten it; so it does with one
-/// that ends its process, or holds it for a minute, which ends that job.
+/// that ends its process, or holds it for a minute, which ends that job. SIGINT and SIGTERM let each job end
+/// after its present seed.
 Totals run_schedules(const Schedules& schedules);
 
 /// The commands that repeat a seed's run and, of a connection's, shorten its plan, for people.

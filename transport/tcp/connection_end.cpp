@@ -16,8 +16,6 @@ namespace {
 // After this many idle timeouts a peer is given up whose host is alive but whose process takes nothing; it
 // may compute for long.
 constexpr int kStalledFactor = 10;
-// How long closing waits without progress for a stream that has to send again what was reported as sent.
-constexpr Duration kReplayLinger = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -130,18 +128,22 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   }
 }
 
+/// Waits until what was reported as sent has been sent again, where streams have broken.
 void TcpConnection::flush_out() noexcept {
   if (!sender_.owes()) return;
+  bootstrap::ClosingPatience& patience = acceptor_->closing_patience();
+  const Duration quiet = patience.left(clock_->now());
   auto deadline = Deadline::after(idle_timeout_, *clock_);
   last_moved_ = clock_->now();
   moved_ = false;
   std::vector<pollfd> waiting;
-  while (!error_ && sender_.owes() && !deadline.passed() && clock_->now() - last_moved_ < kReplayLinger) {
+  while (!error_ && sender_.owes() && !deadline.passed() && clock_->now() - last_moved_ < quiet) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
     kernel().poll(waiting.data(), waiting.size(), 10);
   }
+  if (!error_ && sender_.owes()) patience.spend(clock_->now() - last_moved_, clock_->now());
 }
 
 void TcpConnection::leave() noexcept {
