@@ -24,9 +24,11 @@ bool reduces(Collective collective) {
 std::int64_t value_of(const StepView& view, std::size_t member, std::size_t at) {
   std::uint64_t mixed = (view.number + 1) * 0x9e3779b97f4a7c15U ^
                         (view.members[member] + 1) * 0xc2b2ae3d27d4eb4fU ^ (at + 1) * 0x165667b19e3779f9U;
-  mixed ^= mixed >> 29;
-  mixed *= 0xbf58476d1ce4e5b9U;
-  mixed ^= mixed >> 32;
+  for (int round = 0; round < 2; ++round) {
+    mixed ^= mixed >> 29;
+    mixed *= 0xbf58476d1ce4e5b9U;
+    mixed ^= mixed >> 32;
+  }
   return 1 + static_cast<std::int64_t>(mixed % (reduces(view.step.collective) ? 2 : 100));
 }
 
