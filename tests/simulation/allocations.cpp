@@ -22,19 +22,23 @@ std::int64_t live_allocations() noexcept {
 namespace {
 
 /// Where something else is wrong some may rightly be left.
-Verdict run_and_count(const std::function<Verdict()>& run, std::int64_t& left) {
+Verdict run_and_count(const RunOptions& options, const std::function<Verdict(const RunOptions&)>& run,
+                      std::int64_t& left) {
   const std::int64_t before = live_allocations();
-  Verdict verdict = run();
+  Verdict verdict = run(options);
   left = verdict.ok() ? live_allocations() - before : 0;
   return verdict;
 }
 
 }  // namespace
 
-Verdict with_allocations_checked(const std::function<Verdict()>& run) {
+Verdict with_allocations_checked(const RunOptions& options,
+                                 const std::function<Verdict(const RunOptions&)>& run) {
   std::int64_t left = 0;
-  Verdict verdict = run_and_count(run, left);
-  for (int again = 0; left > 0 && again < 2; ++again) verdict = run_and_count(run, left);
+  Verdict verdict = run_and_count(options, run, left);
+  RunOptions quiet = options;
+  quiet.log = false;
+  for (int again = 0; left > 0 && again < 2; ++again) verdict = run_and_count(quiet, run, left);
   if (left > 0) verdict.wrong = fmt::format("{} allocations are left", left);
   return verdict;
 }

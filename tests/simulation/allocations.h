@@ -12,8 +12,9 @@ namespace tombolo::simulation {
 /// C libraries take from malloc is not counted.
 std::int64_t live_allocations() noexcept;
 
-/// The verdict of a run, which is wrong too where it leaves allocations. Such a run is made again: what is
-/// made once per process looks like a leak the first time.
-Verdict with_allocations_checked(const std::function<Verdict()>& run);
+/// The verdict of a run, which is wrong too where it leaves allocations. Such a run is made again, without a
+/// log: what is made once per process looks like a leak the first time.
+Verdict with_allocations_checked(const RunOptions& options,
+                                 const std::function<Verdict(const RunOptions&)>& run);
 
 }  // namespace tombolo::simulation

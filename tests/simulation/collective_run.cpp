@@ -320,7 +320,8 @@ class CollectiveRun {
 }  // namespace
 
 Verdict run_collectives(const CollectivePlan& plan, const RunOptions& options) {
-  return with_allocations_checked([&] { return CollectiveRun(plan, options).go(); });
+  return with_allocations_checked(options,
+                                  [&](const RunOptions& one) { return CollectiveRun(plan, one).go(); });
 }
 
 }  // namespace tombolo::simulation

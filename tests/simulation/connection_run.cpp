@@ -91,7 +91,7 @@ class Run {
 }  // namespace
 
 Verdict run_connection(const Plan& plan, const RunOptions& options) {
-  return with_allocations_checked([&] { return Run(plan, options).go(); });
+  return with_allocations_checked(options, [&](const RunOptions& one) { return Run(plan, one).go(); });
 }
 
 }  // namespace tombolo::simulation

@@ -83,7 +83,8 @@ Plan draw_plan(std::uint64_t seed);
 std::string describe(const Plan& plan);
 /// One line of JSON, which decode_plan() reads.
 std::string encode(const Plan& plan);
-/// Throws kInvalidUsage with the field that is wrong; `source` names the text in the message.
+/// Only the messages and faults have to be there; what else is not is as in Plan{}. Throws kInvalidUsage with
+/// the field that is wrong; `source` names the text in the message.
 Plan decode_plan(std::string_view text, const std::string& source);
 
 }  // namespace tombolo::simulation

@@ -24,6 +24,13 @@ TEST(Plan, ItsTextGivesItBack) {
   }
 }
 
+TEST(Plan, ATextNeedNotSayWhatIsAsUsual) {
+  Plan plan;
+  plan.seed = 7;
+  plan.messages = {{1, 20, {}}};
+  EXPECT_EQ(decode_plan(R"({"seed":7,"messages":[{"from":1,"size":20}],"faults":[]})", "a test"), plan);
+}
+
 TEST(Plan, ATextThatIsNoPlanIsRefused) {
   for (const char* text : {"", "{}", "[]", R"({"seed":1,"faults":[{"kind":"earthquake"}]})"})
     EXPECT_THROW(decode_plan(text, "a test"), Error) << text;

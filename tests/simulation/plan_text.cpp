@@ -1,6 +1,7 @@
 // Plans as text: for people, and as JSON.
 #include <array>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/format.h"
 #include "base/json.h"
@@ -166,24 +167,34 @@ std::string encode(const Plan& plan) {
 Plan decode_plan(std::string_view text, const std::string& source) {
   const JsonDocument document = JsonDocument::parse(text, source);
   const JsonCursor root = document.root();
-  root.only({"why", "seed", "nics", "streams", "tls", "checksums", "chunk", "replay", "short_one_in",
-             "delay_ns", "bytes_per_second", "windows", "wait_before_close", "messages", "faults"});
+  root.only({"seed", "nics", "streams", "tls", "checksums", "chunk", "replay", "short_one_in", "delay_ns",
+             "bytes_per_second", "windows", "wait_before_close", "messages", "faults"});
+  const auto number = [&](const char* name, auto& into, std::int64_t least, std::int64_t most) {
+    if (const auto value = root.optional(name))
+      into = static_cast<std::remove_cvref_t<decltype(into)>>(value->integer(least, most));
+  };
+  const auto flag = [&](const char* name, bool& into) {
+    if (const auto value = root.optional(name)) into = value->boolean();
+  };
   Plan plan;
-  plan.seed = static_cast<std::uint64_t>(root.field("seed").integer(0, INT64_MAX));
-  plan.nics = static_cast<unsigned>(root.field("nics").integer(1, 8));
-  plan.streams = static_cast<int>(root.field("streams").integer(0, 64));
-  plan.tls = root.field("tls").boolean();
-  plan.checksums = root.field("checksums").boolean();
-  plan.chunk = static_cast<std::size_t>(root.field("chunk").integer(0, 1 << 30));
-  plan.replay = static_cast<std::size_t>(root.field("replay").integer(0, 1 << 30));
-  plan.short_one_in = static_cast<unsigned>(root.field("short_one_in").integer(0, 1000));
-  plan.delay = Duration(root.field("delay_ns").integer(0, kMostNanoseconds));
-  plan.bytes_per_second = root.field("bytes_per_second").positive_number();
-  const auto windows = root.field("windows").elements();
-  if (windows.size() != 2) root.field("windows").reject("expected two numbers");
-  for (std::size_t host = 0; host < 2; ++host)
-    plan.window[host] = static_cast<unsigned>(windows[host].integer(1, 64));
-  plan.wait_before_close = root.field("wait_before_close").boolean();
+  number("seed", plan.seed, 0, INT64_MAX);
+  number("nics", plan.nics, 1, 8);
+  number("streams", plan.streams, 0, 64);
+  flag("tls", plan.tls);
+  flag("checksums", plan.checksums);
+  number("chunk", plan.chunk, 0, 1 << 30);
+  number("replay", plan.replay, 0, 1 << 30);
+  number("short_one_in", plan.short_one_in, 0, 1000);
+  if (const auto delay = root.optional("delay_ns"))
+    plan.delay = Duration(delay->integer(0, kMostNanoseconds));
+  if (const auto rate = root.optional("bytes_per_second")) plan.bytes_per_second = rate->positive_number();
+  if (const auto given = root.optional("windows")) {
+    const auto windows = given->elements();
+    if (windows.size() != 2) given->reject("expected two numbers");
+    for (std::size_t host = 0; host < 2; ++host)
+      plan.window[host] = static_cast<unsigned>(windows[host].integer(1, 64));
+  }
+  flag("wait_before_close", plan.wait_before_close);
   for (const JsonCursor& one : root.field("messages").elements()) {
     one.only({"from", "size", "pause_ns"});
     plan.messages.push_back(

@@ -537,7 +537,7 @@ class PluginRun {
 }  // namespace
 
 Verdict run_plugin(const PluginPlan& plan, const RunOptions& options) {
-  return with_allocations_checked([&] { return PluginRun(plan, options).go(); });
+  return with_allocations_checked(options, [&](const RunOptions& one) { return PluginRun(plan, one).go(); });
 }
 
 }  // namespace tombolo::simulation
