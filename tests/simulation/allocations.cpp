@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/format.h"
 #include "base/sanitizer.h"
 
 namespace {
@@ -16,6 +17,30 @@ namespace tombolo::simulation {
 
 std::int64_t live_allocations() noexcept {
   return live.load(std::memory_order_relaxed);
+}
+
+namespace {
+
+/// Where something else is wrong some may rightly be left.
+Verdict run_and_count(const RunOptions& options, const std::function<Verdict(const RunOptions&)>& run,
+                      std::int64_t& left) {
+  const std::int64_t before = live_allocations();
+  Verdict verdict = run(options);
+  left = verdict.ok() ? live_allocations() - before : 0;
+  return verdict;
+}
+
+}  // namespace
+
+Verdict with_allocations_checked(const RunOptions& options,
+                                 const std::function<Verdict(const RunOptions&)>& run) {
+  std::int64_t left = 0;
+  Verdict verdict = run_and_count(options, run, left);
+  RunOptions quiet = options;
+  quiet.log = false;
+  for (int again = 0; left > 0 && again < 2; ++again) verdict = run_and_count(quiet, run, left);
+  if (left > 0) verdict.wrong = fmt::format("{} allocations are left", left);
+  return verdict;
 }
 
 }  // namespace tombolo::simulation

@@ -88,25 +88,10 @@ class Run {
   std::string wrong_;
 };
 
-/// A run, and how many allocations it left. Where something is wrong some may rightly be left.
-Verdict run_and_count(const Plan& plan, const RunOptions& options, std::int64_t& left) {
-  const std::int64_t before = live_allocations();
-  Verdict verdict = Run(plan, options).go();
-  left = verdict.ok() ? live_allocations() - before : 0;
-  return verdict;
-}
-
 }  // namespace
 
 Verdict run_connection(const Plan& plan, const RunOptions& options) {
-  std::int64_t left = 0;
-  Verdict verdict = run_and_count(plan, options, left);
-  // What is made once per process looks like a leak the first time.
-  RunOptions quiet = options;
-  quiet.log = false;
-  for (int again = 0; left > 0 && again < 2; ++again) verdict = run_and_count(plan, quiet, left);
-  if (left > 0) verdict.wrong = fmt::format("{} allocations are left", left);
-  return verdict;
+  return with_allocations_checked(options, [&](const RunOptions& one) { return Run(plan, one).go(); });
 }
 
 }  // namespace tombolo::simulation

@@ -2,26 +2,10 @@
 // true of it.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
-#include "tests/simulation/defects.h"
 #include "tests/simulation/plan.h"
+#include "tests/simulation/verdict.h"
 
 namespace tombolo::simulation {
-
-struct Verdict {
-  std::string wrong;  ///< what must not be; empty where all is well
-  bool connected = false, failed = false;
-  std::uint64_t messages = 0, breaks = 0, rejoins = 0, replayed = 0, turns = 0;
-  double seconds = 0;  ///< of virtual time
-  bool ok() const noexcept { return wrong.empty(); }
-};
-
-struct RunOptions {
-  bool log = false;  ///< print what both ends log, with the virtual time
-  Defect defect = Defect::kNone;
-};
 
 /// Runs the plan. What is checked: every byte once and in order; a plan that can be survived is survived; a
 /// send that is done was received, unless the receiving end failed and says so; both ends of a connection

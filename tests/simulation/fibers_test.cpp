@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 
@@ -53,6 +54,49 @@ TEST(Fibers, WhatABodyThrowsReachesTheCaller) {
   fibers.add([] { throw std::runtime_error("from below"); });
   EXPECT_THROW(fibers.run(0), std::runtime_error);
   EXPECT_TRUE(fibers.ended(0));
+}
+
+// The C++ runtime keeps exceptions that are being handled in one list per thread.
+TEST(Fibers, MayYieldWhileTheyHandleExceptions) {
+  Fibers fibers;
+  std::string seen;
+  for (const char* name : {"a", "b"}) {
+    fibers.add([&, name] {
+      try {
+        throw std::runtime_error(name);
+      } catch (const std::runtime_error&) {
+        fibers.yield();
+        try {
+          throw;
+        } catch (const std::runtime_error& again) {
+          seen += again.what();
+        }
+      }
+    });
+  }
+  for (const std::size_t next : {0, 1, 0, 1}) fibers.run(next);
+  EXPECT_EQ(seen, "ab");
+}
+
+TEST(Fibers, ThatUnwindAreNotSeenByOthersAsUnwinding) {
+  struct YieldsAtItsEnd {
+    Fibers& fibers;
+    ~YieldsAtItsEnd() { fibers.yield(); }
+  };
+  Fibers fibers;
+  int within = -1;
+  fibers.add([&] {
+    try {
+      const YieldsAtItsEnd object{fibers};
+      throw std::runtime_error("unwinds");
+    } catch (const std::runtime_error&) {
+    }
+  });
+  fibers.add([&] { within = std::uncaught_exceptions(); });
+  fibers.run(0);
+  fibers.run(1);
+  fibers.run(0);
+  EXPECT_EQ(within, 0);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "tests/simulation/connection_run.h"
+#include "tests/simulation/plan.h"
 
 namespace tombolo::simulation {
 namespace {
@@ -63,8 +63,9 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
-void report(std::uint64_t seed, const std::string& wrong, Defect defect) {
-  say(fmt::format("seed {}: {}\n  {}\n", seed, wrong, how_to_repeat(seed, defect)));
+void report(const Schedules& schedules, std::uint64_t seed, const std::string& wrong) {
+  say(fmt::format("seed {}: {}\n  {}\n", seed, wrong,
+                  how_to_repeat(schedules.under, seed, schedules.defect)));
 }
 
 void add(Totals& totals, const Plan& plan, const Verdict& verdict) {
@@ -97,10 +98,10 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
     const Plan plan = draw_plan(seed);
     RunOptions options;
     options.defect = schedules.defect;
-    const Verdict verdict = run_connection(plan, options);
+    const Verdict verdict = run_seed(schedules.under, seed, options);
     add(progress.totals, plan, verdict);
     progress.totals.seconds = used();
-    if (!verdict.ok()) report(seed, verdict.wrong, schedules.defect);
+    if (!verdict.ok()) report(schedules, seed, verdict.wrong);
     if (stopped != 0 || progress.totals.wrong >= schedules.most_wrong) break;
     if (schedules.seconds > 0 && progress.totals.seconds >= schedules.seconds) break;
   }
@@ -108,7 +109,7 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
 }
 
 /// Waits for a job, and ends it where one seed takes too long.
-void await(pid_t process, Progress& progress, Defect defect) {
+void await(pid_t process, Progress& progress, const Schedules& schedules) {
   const Clock& clock = Clock::steady();
   std::uint64_t seed = 0;
   TimePoint since = clock.now();
@@ -131,11 +132,10 @@ void await(pid_t process, Progress& progress, Defect defect) {
   if (progress.finished) return;
   ++progress.totals.plans;
   ++progress.totals.wrong;
-  report(progress.seed,
+  report(schedules, progress.seed,
          WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
              ? "it was not over after 60 s of real time, or its process was killed"
-             : fmt::format("its process ended (wait status {:#x})", status),
-         defect);
+             : fmt::format("its process ended (wait status {:#x})", status));
 }
 
 }  // namespace
@@ -152,7 +152,8 @@ std::string Totals::describe(const Schedules& of) const {
 }
 
 std::string Totals::encode(const Schedules& of) const {
-  return nlohmann::json{{"first", of.first},
+  return nlohmann::json{{"under", name_of(of.under)},
+                        {"first", of.first},
                         {"jobs", of.jobs},
                         {"schedules", plans},
                         {"wrong", wrong},
@@ -169,8 +170,10 @@ std::string Totals::encode(const Schedules& of) const {
       .dump();
 }
 
-std::string how_to_repeat(std::uint64_t seed, Defect defect) {
+std::string how_to_repeat(Under under, std::uint64_t seed, Defect defect) {
   const std::string with = defect == Defect::kNone ? "" : fmt::format(" --defect {}", name_of(defect));
+  if (under != Under::kConnection)
+    return fmt::format("repeat: simulate --under {} --seed {}{} --log", name_of(under), seed, with);
   return fmt::format("repeat: simulate --seed {}{} --log   shorten: simulate --seed {}{} --shrink", seed,
                      with, seed, with);
 }
@@ -193,7 +196,7 @@ Totals run_schedules(const Schedules& schedules) {
   }
   Totals totals;
   for (unsigned job = 0; job < schedules.jobs; ++job) {
-    await(processes[job], *all[job].operator->(), schedules.defect);
+    await(processes[job], *all[job].operator->(), schedules);
     add(totals, all[job]->totals);
   }
   return totals;

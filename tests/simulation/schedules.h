@@ -5,10 +5,12 @@
 #include <string>
 
 #include "tests/simulation/defects.h"
+#include "tests/simulation/under.h"
 
 namespace tombolo::simulation {
 
 struct Schedules {
+  Under under = Under::kConnection;
   std::uint64_t first = 1, count = 1000;
   unsigned jobs = 1;             ///< processes; job j runs every jobs-th seed
   double seconds = 0;            ///< of processor time, after which a job begins no other seed; 0 = no limit
@@ -35,7 +37,7 @@ struct Totals {
 /// after its present seed.
 Totals run_schedules(const Schedules& schedules);
 
-/// The commands that repeat a seed's run and shorten its plan, for people.
-std::string how_to_repeat(std::uint64_t seed, Defect defect = Defect::kNone);
+/// The commands that repeat a seed's run and, of a connection's, shorten its plan, for people.
+std::string how_to_repeat(Under under, std::uint64_t seed, Defect defect = Defect::kNone);
 
 }  // namespace tombolo::simulation

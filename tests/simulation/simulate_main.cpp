@@ -4,7 +4,9 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -39,6 +41,18 @@ int run_range(const Schedules& schedules, const std::string& json) {
   return totals.wrong == 0 ? 0 : 1;
 }
 
+int end_of(const Verdict& verdict) {
+  fmt::print("{} turns, {:.3f} s of virtual time: {}\n", verdict.turns, verdict.seconds,
+             verdict.ok() ? "all is well" : verdict.wrong);
+  return verdict.ok() ? 0 : 1;
+}
+
+int run_one(Under under, std::uint64_t seed, const RunOptions& options) {
+  fmt::print("{}", describe_seed(under, seed));
+  std::fflush(stdout);
+  return end_of(run_seed(under, seed, options));
+}
+
 int run_one(Plan plan, const RunOptions& options, bool shorten) {
   if (shorten) {
     plan = shrink(plan, options);
@@ -46,10 +60,7 @@ int run_one(Plan plan, const RunOptions& options, bool shorten) {
   }
   fmt::print("{}", describe(plan));
   std::fflush(stdout);
-  const Verdict verdict = run_connection(plan, options);
-  fmt::print("{} turns, {:.3f} s of virtual time: {}\n", verdict.turns, verdict.seconds,
-             verdict.ok() ? "all is well" : verdict.wrong);
-  return verdict.ok() ? 0 : 1;
+  return end_of(run_connection(plan, options));
 }
 
 }  // namespace
@@ -63,6 +74,12 @@ int main(int argc, char** argv) {
   std::vector<std::string> defects;
   for (const Defect each : kDefects) defects.emplace_back(name_of(each));
   CLI::App app{"Simulates connections over a pretended network with seeded faults."};
+  const auto named = [](Under under) { return std::pair<const std::string, Under>(name_of(under), under); };
+  app.add_option("--under", schedules.under,
+                 "what uses the connections: two owners that post messages, NCCL's calls of the plugin, or "
+                 "communicators of several ranks")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Under>{
+          named(Under::kConnection), named(Under::kPlugin), named(Under::kCollectives)}));
   app.add_option("--first", schedules.first, "first seed")->capture_default_str();
   app.add_option("--count", schedules.count, "how many seeds")->capture_default_str();
   app.add_option("--jobs", schedules.jobs, "so many processes share the seeds")
@@ -86,7 +103,10 @@ int main(int argc, char** argv) {
   for (const Defect each : kDefects)
     if (name_of(each) == defect) options.defect = schedules.defect = each;
   try {
+    if (schedules.under != Under::kConnection && (*plan || shorten))
+      fail(Cause::kInvalidUsage, "--plan and --shrink are of connections alone");
     if (*plan) return run_one(decode_plan(read_whole(file), file), options, shorten);
+    if (*seed && schedules.under != Under::kConnection) return run_one(schedules.under, one, options);
     if (*seed) return run_one(draw_plan(one), options, shorten);
     if (options.log || shorten)
       fail(Cause::kInvalidUsage, "--log and --shrink want one plan: give --seed or --plan");
