@@ -257,10 +257,11 @@ void TcpConnection::ping(TimePoint now) {
   if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
   if (!liveness_.ping_due(now)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].live()) continue;  // the receiver may not know it yet
     FrameHeader header;
     header.type = FrameType::kPing;
     header.ack = receiver_.count(i);
-    if (streams_[i].live()) sender_.say(i, header);
+    sender_.say(i, header);
   }
   fresh_send_ = true;
 }
