@@ -13,7 +13,8 @@ namespace {
 
 struct Found {
   Defect defect;
-  const char* by;  // of what is reported
+  const char* by;           // of what is reported
+  std::uint64_t first = 1;  // seed; those before take long and do not show it
 };
 // Where a run does not end, what its actors hold is lost.
 constexpr bool leaves_memory(Defect defect) {
@@ -27,7 +28,7 @@ TEST_P(DefectTest, IsFound) {
   RunOptions options;
   options.defect = GetParam().defect;
   std::string others;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = GetParam().first; seed <= 200; ++seed) {
     const std::string wrong = run_connection(draw_plan(seed), options).wrong;
     if (wrong.find(GetParam().by) != std::string::npos) return;
     if (!wrong.empty()) others += "\n" + wrong;
@@ -35,29 +36,27 @@ TEST_P(DefectTest, IsFound) {
   FAIL() << "no seed shows '" << GetParam().by << "'; what they show:" << others;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DefectTest,
-                         testing::Values(Found{Defect::kLostByte, "got other bytes than were sent"},
-                                         Found{Defect::kOtherBytes, "got other bytes than were sent"},
-                                         Found{Defect::kTwice, "bytes, expected"},
-                                         Found{Defect::kNotSent, "what can be survived was not"},
-                                         Found{Defect::kWrongSize, "bytes reports"},
-                                         Found{Defect::kWrittenBeyond, "wrote beyond its message"},
-                                         Found{Defect::kWrittenLate, "written after its request was over"},
-                                         Found{Defect::kNoError, "the connection has no error"},
-                                         Found{Defect::kNamelessError, "does not name the peer"},
-                                         Found{Defect::kGivesUp, "what can be survived was not"},
-                                         Found{Defect::kNeverDone, "not over after"},
-                                         Found{Defect::kSpins, "woken again and again for nothing"},
-                                         Found{Defect::kSlowClose, "closing took"},
-                                         Found{Defect::kSlowConnect, "connecting took"},
-                                         Found{Defect::kNoticesLate, "noticing that the peer is gone took"},
-                                         Found{Defect::kLeakedDescriptor, "descriptors are left"},
-                                         Found{Defect::kLeakedMemory, "allocations are left"}),
-                         [](const auto& one) {
-                           std::string name = name_of(one.param.defect);
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, DefectTest,
+    testing::Values(
+        Found{Defect::kLostByte, "got other bytes than were sent", 3},
+        Found{Defect::kOtherBytes, "got other bytes than were sent"},
+        Found{Defect::kTwice, "bytes, expected"}, Found{Defect::kNotSent, "what can be survived was not"},
+        Found{Defect::kWrongSize, "bytes reports"}, Found{Defect::kWrittenBeyond, "wrote beyond its message"},
+        Found{Defect::kWrittenLate, "written after its request was over"},
+        Found{Defect::kNoError, "the connection has no error", 5},
+        Found{Defect::kNamelessError, "does not name the peer", 5},
+        Found{Defect::kGivesUp, "what can be survived was not"}, Found{Defect::kNeverDone, "not over after"},
+        Found{Defect::kSpins, "woken again and again for nothing"}, Found{Defect::kSlowClose, "closing took"},
+        Found{Defect::kSlowConnect, "connecting took"},
+        Found{Defect::kNoticesLate, "noticing that the peer is gone took", 5},
+        Found{Defect::kLeakedDescriptor, "descriptors are left"},
+        Found{Defect::kLeakedMemory, "allocations are left"}),
+    [](const auto& one) {
+      std::string name = name_of(one.param.defect);
+      std::erase(name, '-');
+      return name;
+    });
 
 TEST(Defects, EachHasATestAndAName) {
   EXPECT_EQ(kDefects.size(), static_cast<std::size_t>(Defect::kLeakedMemory));

@@ -28,5 +28,21 @@ TEST(Found, AnOwnerSleepsOnceAFurtherStreamHasCome) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It read what it had received on streams that were still being opened, beyond an array's end.
+// AddressSanitizer sees that.
+TEST(Found, AConnectionPingsOnlyOnStreamsThatAreThere) {
+  Plan plan;
+  plan.seed = 21;
+  plan.streams = 4;
+  plan.nics = 2;
+  plan.messages = {{1, 100, milliseconds(600)}};
+  Fault silence;
+  silence.kind = Fault::Kind::kSilence;
+  silence.nic = 1;
+  silence.lasts = milliseconds(700);
+  plan.faults = {silence};
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation

@@ -335,10 +335,11 @@ void TcpConnection::ping(TimePoint now) noexcept {
   last_ping_ = now;
   ping_after_ = std::min(2 * after, std::max<Duration>(idle_timeout_ / 4, kFirstPing));
   for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].live) continue;  // the receiver may not know it yet
     FrameHeader header;
     header.type = FrameType::kPing;
     header.ack = receiver_.count(i);
-    if (streams_[i].live) sender_.say(i, header);
+    sender_.say(i, header);
   }
   fresh_send_ = true;
 }
