@@ -26,8 +26,10 @@ using std::chrono::milliseconds;
 
 // For set-up, and for waits in which nothing moves.
 constexpr Duration kPatience = 4 * kIdleTimeout;
-// A rank that waits for one that waits for a third fails after that one. Naming who is absent, telling others
-// and closing take their times too.
+// After its deadline a rank asks for 5 s who else is stuck, and for 2 s whom it may tell; a rank that sleeps
+// hears of it within another second.
+constexpr Duration kLongestFailure = kPatience + std::chrono::seconds(9) + kMostTaken;
+// With closing, which takes 5 s of each, and the time until the faults strike.
 constexpr Duration kCollectiveLimit = 20 * kIdleTimeout;
 constexpr std::size_t kGuardBytes = 16;
 
@@ -43,6 +45,7 @@ struct RankProcess {
   std::deque<std::vector<std::byte>> in_use;  // buffers of the step that is under way
   std::deque<std::vector<std::byte>> over;    // those of earlier ones, all kOver
   std::string failed;
+  TimePoint failed_at{};
   Cause cause = Cause::kInternal;
 };
 
@@ -125,6 +128,7 @@ class CollectiveRun {
     } catch (const Error& error) {
       rank.failed = error.what();
       rank.cause = error.cause();
+      rank.failed_at = world_.clock().now();
     }
     rank.state = RankState::kFinished;
     while (rank.aborting) sleep(milliseconds(1));
@@ -273,6 +277,11 @@ class CollectiveRun {
         if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOver; }))
           note(fmt::format("rank {}: memory was written after its operation was over", rank.rank));
       if (dead(rank)) continue;
+      if (const auto terminal = world_.terminal_fault();
+          terminal && !rank.failed.empty() && rank.failed_at - *terminal > kLongestFailure)
+        note(fmt::format("rank {} failed {} after what it had to notice", rank.rank,
+                         format_seconds(to_seconds(rank.failed_at - *terminal))) +
+             doing());
       if (!complete(rank) && rank.failed.empty())
         note(fmt::format("rank {} stopped without an error", rank.rank) + doing());
       const bool fitting = rank.cause == Cause::kRemote || rank.cause == Cause::kTimeout ||

@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -23,6 +24,8 @@ using namespace net_plugin;
 // Ends that cannot go on have as long as the protocol promises: ten idle timeouts where the peer's host
 // lives.
 constexpr Duration kPluginLimit = 16 * kIdleTimeout;
+// An end whose peer is gone for good notices within this.
+constexpr Duration kLongestPluginNotice = 3 * kIdleTimeout + kMostTaken + std::chrono::seconds(1);
 // A close may give what it owes an idle timeout. Faults may hold the process up meanwhile.
 constexpr Duration kLongestPluginClose = 2 * kIdleTimeout;
 
@@ -54,6 +57,7 @@ struct End {
   std::deque<std::vector<std::byte>> over;  // buffers whose requests are over, all kOver
   std::string failed;                       // the call that failed first
   TimePoint failed_at{};
+  std::optional<TimePoint> closing_since;
 
   bool complete() const noexcept { return done == plan->messages.size(); }
   bool over_by(State least) const noexcept { return state >= least; }
@@ -412,6 +416,7 @@ class PluginRun {
 
   void close(End& end) {
     world_.closing_begins();
+    end.closing_since = world_.clock().now();
     const bool listener_first = world_.random()() % 2 == 0;
     if (end.listen_comm != nullptr && listener_first)
       close_listen(end, std::exchange(end.listen_comm, nullptr));
@@ -476,7 +481,7 @@ class PluginRun {
   void check_comm(const End& sender, const End& receiver) {
     const std::string both = doing(sender) + "; " + doing(receiver);
     const bool given_up = (gives_up(sender) && !sender.made) || sender.aborted || receiver.aborted;
-    if (!world_.terminal_fault() && !given_up && !may_lose_at_close(sender) &&
+    if (!world_.terminal_fault() && !given_up && !may_lose_at_close(sender, receiver) &&
         !errno_at_set_up(sender, receiver) &&
         !(sender.complete() && receiver.complete() && sender.failed.empty() && receiver.failed.empty()))
       note("what can be survived was not: " + both);
@@ -487,6 +492,11 @@ class PluginRun {
       if (end->made && !end->complete() && end->failed.empty() && !dead(end->host) &&
           !gave_up_in_shared_context(sender))
         note("one end stopped without an error: " + both);
+      if (const auto terminal = world_.terminal_fault(); terminal && end->made && !end->failed.empty() &&
+                                                         !dead(end->host) &&
+                                                         end->failed_at - *terminal > kLongestPluginNotice)
+        note(fmt::format("a peer that was gone was noticed after {}: {}",
+                         format_seconds(to_seconds(end->failed_at - *terminal)), both));
       if (end->aborted && end->failed.empty() && !dead(end->host))
         note("an end went on after its memory was deregistered: " + both);
     }
@@ -494,8 +504,12 @@ class PluginRun {
 
   /// An end that has closed sends nothing again. Where a stream breaks before the peer's kernel has all, and
   /// the end has not learnt it when it closes, the other end misses messages or acknowledgements, and fails.
-  bool may_lose_at_close(const End& end) const {
-    return end.plan->ending != CommPlan::Ending::kTogether &&
+  bool may_lose_at_close(const End& sender, const End& receiver) const {
+    if (sender.plan->ending == CommPlan::Ending::kTogether) return false;
+    const auto cut_after = [this](const End& end) {
+      return end.closing_since && world_.last_cut() >= *end.closing_since;
+    };
+    return cut_after(sender) || cut_after(receiver) ||
            std::ranges::any_of(plan_.network.faults, [](const Fault& one) {
              return one.kind == Fault::Kind::kReset || one.kind == Fault::Kind::kHalfReset ||
                     one.kind == Fault::Kind::kErrno;
