@@ -1,6 +1,7 @@
 // A connection over one or more TCP streams. It outlives any of them: what a broken stream did not deliver
 // goes over the others, and the connecting end opens the stream again in the background
-// (connection_repair.cpp).
+// (connection_repair.cpp). It composes what decides (Liveness, Reconnector, PathTuner, Shutdown) with what
+// moves bytes (Stream, Sender, Receiver), and makes the system calls.
 #pragma once
 
 #include <atomic>

@@ -12,6 +12,7 @@
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
+
 void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
