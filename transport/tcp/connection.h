@@ -169,7 +169,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
 
   /// Whether going on depends on something that the peer has to tell.
-  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
+  bool needs_acks() const noexcept {
+    return sender_.waiting() || sender_.unresolved() || sender_.sends_again() || sender_.crowded();
+  }
   bool failed() const noexcept { return shutdown_.failed(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
