@@ -20,6 +20,7 @@ constexpr Duration kLimit = 14 * kIdleTimeout;
 class Run {
  public:
   Run(const Plan& plan, const RunOptions& options) : plan_(plan), world_(plan) {
+    world_.set_log(options.log);
     world_.kernel().set_loses_bytes(options.defect == Defect::kLostByte);
     for (unsigned host = 0; host < 2; ++host)
       owners_[host] = std::make_unique<Owner>(host, plan, options, world_,

@@ -44,5 +44,28 @@ TEST(Found, AConnectionPingsOnlyOnStreamsThatAreThere) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It waited ten idle timeouts to send a chunk again on the stream that had lost it. That the process was gone
+// stood on the other stream, behind a chunk for which no receive was posted.
+TEST(Found, AnEndThatHasToSendAgainNoticesAPeerThatIsGoneBehindAChunkThatWaits) {
+  Plan plan;
+  plan.seed = 114'731;
+  plan.streams = 2;
+  plan.tls = true;
+  plan.delay = milliseconds(1);
+  plan.window[0] = 5;
+  plan.window[1] = 2;
+  plan.wait_before_close = false;
+  plan.messages.assign(5, {1, 1, {}});
+  plan.messages.push_back({1, 1, Duration(83'790'775)});
+  plan.messages.push_back({0, 0, Duration(69'962'075)});
+  Fault reset, kill;
+  reset.at = Duration(60'375'432);
+  kill.kind = Fault::Kind::kKill;
+  kill.host = 1;
+  kill.at = Duration(95'609'068);
+  plan.faults = {reset, kill};
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation

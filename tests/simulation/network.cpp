@@ -146,7 +146,7 @@ void Network::die(Socket& socket, int error) {
 }
 
 std::ptrdiff_t Network::write(Socket& socket, std::span<const std::byte> bytes) {
-  if (socket.error != 0) return -std::exchange(socket.error, 0);
+  if (socket.error != 0) return -take_error(socket);
   if (socket.state == Socket::State::kConnecting) return -EAGAIN;
   if (socket.state != Socket::State::kConnected || socket.write_ended) return -EPIPE;
   Pipe& pipe = *socket.out;
@@ -192,10 +192,15 @@ std::ptrdiff_t Network::read(Socket& socket, std::span<std::byte> into, bool pee
     changed_ = true;
     return static_cast<std::ptrdiff_t>(taken);
   }
-  if (socket.error != 0) return -std::exchange(socket.error, 0);
+  if (socket.error != 0) return -take_error(socket);
   if (socket.state == Socket::State::kFresh || socket.state == Socket::State::kListening) return -ENOTCONN;
   if (socket.state == Socket::State::kDead || socket.in->ended || socket.read_ended) return 0;
   return -EAGAIN;
+}
+
+int Network::take_error(Socket& socket) noexcept {
+  if (socket.error != 0 && socket.cut_here) last_cut_ = clock_.now();
+  return std::exchange(socket.error, 0);
 }
 
 void Network::shut_write(Socket& socket) {
@@ -264,7 +269,9 @@ void Network::reset(Socket& socket, bool this_end, bool other_end) {
   }
   last_cut_ = clock_.now();
   socket.cut_there = !this_end;
+  socket.cut_here = this_end;
   if (other) other->cut_there = !other_end;
+  if (other) other->cut_here = other_end;
 }
 
 void Network::note_cut(const Socket& socket) noexcept {
@@ -322,6 +329,7 @@ void Network::settle(Socket& socket) {
     socket.out->under_way.clear();
     socket.out->bytes.resize(socket.out->head + socket.out->arrived);
     if (socket.cut_there) last_cut_ = now;
+    socket.cut_here = socket.cut_there;
     die(socket, ECONNRESET);
     return;
   }

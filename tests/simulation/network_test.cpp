@@ -144,6 +144,16 @@ TEST_F(NetworkTest, AResetOfBothEndsIsSeenAtOnceAndLosesWhatWasUnderWay) {
   EXPECT_EQ(network_.last_cut(), clock_.now());
 }
 
+TEST_F(NetworkTest, AnEndIsCutWhenItLearnsOfIt) {
+  connect();
+  network_.reset(*here_, true, true);
+  const TimePoint cut = clock_.now();
+  pass(milliseconds(3));
+  EXPECT_EQ(network_.last_cut(), cut);
+  EXPECT_EQ(network_.take_error(*there_), ECONNRESET);
+  EXPECT_EQ(network_.last_cut(), cut + milliseconds(3));
+}
+
 TEST_F(NetworkTest, AResetOfOneEndIsSeenByTheOtherWhenItSends) {
   connect();
   network_.reset(*there_, true, false);

@@ -64,6 +64,27 @@ TEST(Oracles, AnEndThatClosesWhileAllItsStreamsAreCutMayCostTheOtherItsMessages)
   EXPECT_EQ(check_end(facts), "");
 }
 
+TEST(Oracles, AnEndThatHasEverythingMayHearThatItsPeerHasClosed) {
+  Facts facts = all_is_well();
+  facts.ends[1].error = "the peer closed the connection";
+  facts.ends[1].failed_at = kBegin + milliseconds(999);
+  expect_wrong(facts, "what can be survived was not");
+  facts.ends[1].failed_at = kBegin + milliseconds(1001);
+  EXPECT_EQ(check_end(facts), "");
+  facts.ends[1].done_receives = 2;
+  expect_wrong(facts, "what can be survived was not");
+}
+
+TEST(Oracles, AnEndMayCloseWhileTheOtherOpensAgainAStreamThatWasCutDuringTheSetUp) {
+  Facts facts = all_is_well();
+  facts.ends[0] = Account{};
+  facts.ends[0].to_send = facts.ends[0].to_receive = 3;
+  facts.ends[0].error = "the peer's listener is gone, or has closed the connection already";
+  expect_wrong(facts, "what can be survived was not");
+  facts.last_cut = kBegin;
+  EXPECT_EQ(check_end(facts), "");
+}
+
 TEST(Oracles, ErrorsOfSystemCallsMayMakeTheSetUpFailWhereThatIsSaid) {
   Facts facts = all_is_well();
   facts.errors_injected = true;

@@ -43,7 +43,7 @@ int PretendedKernel::getsockopt(int descriptor, int level, int name, void* value
   if (!socket) return failed_with(EBADF);
   network_.settle();
   if (level == SOL_SOCKET && name == SO_ERROR) {
-    const int error = std::exchange(socket->error, 0);
+    const int error = network_.take_error(*socket);
     std::memcpy(value, &error, std::min<std::size_t>(*length, sizeof error));
     return 0;
   }

@@ -143,7 +143,11 @@ void World::strike(const Fault& fault) {
       const auto streams = kernel_.streams_of(fault.host);
       if (streams.empty()) return;
       network_.settle();
-      network_.reset(*streams[fault.stream % streams.size()], true, fault.kind == Fault::Kind::kReset);
+      Socket& socket = *streams[fault.stream % streams.size()];
+      if (log_)
+        fmt::print("{:10.6f} reset: port {} of host {} NIC {}, peer's port {}\n", elapsed(), socket.own.port,
+                   fault.host, nic_of(socket.own.host), socket.peer.port);
+      network_.reset(socket, true, fault.kind == Fault::Kind::kReset);
       return;
     }
     case Fault::Kind::kSilence:

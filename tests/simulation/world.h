@@ -26,6 +26,8 @@ class World {
   Network& network() noexcept { return network_; }
   std::mt19937_64& random() noexcept { return random_; }
 
+  /// Prints which streams faults reset, with the virtual time.
+  void set_log(bool log) noexcept { log_ = log; }
   /// Adds an actor that runs on that host.
   void add(unsigned host, std::function<void()> body);
   /// Called by an actor: lets others go on.
@@ -81,6 +83,7 @@ class World {
   bool cut_for_good_ = false;
   TimePoint last_silence_{};
   std::uint64_t turns_ = 0;
+  bool log_ = false;
 };
 
 }  // namespace tombolo::simulation

@@ -199,7 +199,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
   /// Whether going on depends on something that the peer has to tell.
-  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
+  bool needs_acks() const noexcept {
+    return sender_.waiting() || sender_.unresolved() || sender_.sends_again() || sender_.crowded();
+  }
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
   bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && !goodbye_); }

@@ -86,6 +86,8 @@ class Sender {
   bool crowded() const noexcept { return many_unacknowledged() || replay_.used() > replay_.capacity() / 2; }
   /// Whether it is unknown of some chunks of broken streams if they arrived.
   bool unresolved() const noexcept { return unresolved_ != 0; }
+  /// Whether chunks wait to be sent again, for which the stream that lost them has to come back.
+  bool sends_again() const noexcept { return again_ != 0; }
 
   /// Whether a message whose request is done has to be sent again, or may have to be.
   bool owes() const noexcept;
