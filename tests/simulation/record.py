@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,12 @@ def run(arguments):
         raise SystemExit(f"record: {program} is not there: build it (ninja -C {arguments.build} simulate)")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "figures.json"
-        subprocess.run([program, "--first", str(arguments.first), "--count", str(10**9), "--jobs", str(arguments.jobs),
-                        "--seconds", str(60 * arguments.minutes), "--most-wrong", "1000", "--json", file], check=False)
-        return json.loads(file.read_text(encoding="utf-8"))
+        done = subprocess.run([program, "--first", str(arguments.first), "--count", str(10**9), "--jobs", str(arguments.jobs),
+                        "--seconds", str(60 * arguments.minutes), "--most-wrong", "1000", "--json", file], check=False,
+                              stdout=subprocess.PIPE, text=True)
+        print(done.stdout, end="")
+        said = re.findall(r"^seed (\d+): ([^:]*)", done.stdout, re.M)
+        return {**json.loads(file.read_text(encoding="utf-8")), "went_wrong": {seed: what for seed, what in said}}
 
 
 def page(found, here):
@@ -49,7 +53,8 @@ def page(found, here):
                       "Written by `tests/simulation/record.py`; [faults](../faults.md#simulated) says what a schedule is.", "",
                       f"{here['date']}, commit {here['commit']}, {found['jobs']} of {here['cores']} cores of {here['processor']}, Linux "
                       f"{here['kernel']}. {seeds}.", "",
-                      "| | |", "|---|---|", *[f"| {name} | {value} |" for name, value in rows], ""])
+                      "| | |", "|---|---|", *[f"| {name} | {value} |" for name, value in rows], "",
+                      *[f"* Seed {seed}: {what}." for seed, what in found["went_wrong"].items()]]).rstrip("\n") + "\n"
 
 
 def main():
