@@ -200,6 +200,14 @@ TEST_F(Train, BadFilesAndOptionsAreNamed) {
                  {"contradicts", "model"});
 }
 
+// Whoever starts runs by the hundred tells a run that diverged from options that are refused.
+TEST_F(Train, ADivergedRunHasAnExitCodeOfItsOwn) {
+  const std::string diverging = program() + " train --data " + path("text") +
+                                " --layers 2 --width 32 --heads 2 --context 32 --lr 1e30 --steps 50";
+  expect_failure(diverging, 3, {"training diverged", "gradient norm"});
+  expect_failure(program() + " run -n 2 -- " + diverging + " --pipeline 2", 3, {"training diverged"});
+}
+
 // Whatever this machine has, CUDA shows no GPU here.
 TEST_F(Train, WithoutAGpuCudaIsAnErrorAndAutoTakesTheCpuAndSaysWhy) {
   const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
