@@ -249,6 +249,28 @@ class Commands(Resuming):
         self.assertEqual([line[0] for line in self.lines("log")], list(range(made + 3)))
         self.assertIn(f"going on from step {made}: run/step-", self.said())
 
+    def test_repeated_signals_and_a_terminal_that_closes_leave_the_time_for_a_checkpoint(self):
+        process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--steps", 1000000)
+        wait_until(lambda: self.count("log") >= 5, "5 steps")
+        # All are there when it goes on, so that it hears them at one time.
+        for number in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            process.send_signal(number)
+        self.finish(process, 130)
+        self.assertEqual(self.checkpoints(), [self.count("log")])
+
+    def test_a_signal_that_was_ignored_at_the_start_ends_nothing(self):
+        def ignore():
+            for number in (signal.SIGHUP, signal.SIGUSR1):
+                signal.signal(number, signal.SIG_IGN)
+        process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--steps", 1000000, before=ignore)
+        wait_until(lambda: self.count("log") >= 5, "5 steps")
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            process.send_signal(number)
+        made = self.count("log")
+        wait_until(lambda: self.count("log") >= made + 15, "15 more steps")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 130)
+
     def test_a_launcher_passes_the_signal_on_and_waits(self):
         process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--save", "model", "--steps", 1000000,
                              "--pipeline", "2", ranks=2)

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
+#include <span>
+#include <string_view>
 
+#include "base/crc32c.h"
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
 #include "trainer/checkpoint/stage_share.h"
@@ -138,6 +142,23 @@ TEST_F(Shard, WithFittingChecksumsAndAbsurdFiguresIsRefused) {
   const std::string nested = std::string(1'000, '[') + std::string(1'000, ']');
   refused(with([&](ShardHeader& header) { header.data_position = nested; }), "nested more than 64 deep");
   refused(head_ + " ", "description of");
+}
+
+TEST_F(Shard, WithoutSettingsAndWithMembersOfAnotherBuildIsRead) {
+  constexpr std::size_t kPrefix = 32;
+  const std::string_view known = "\"settings\"", other = "\"whatever\"";
+  std::string head = head_;
+  head.replace(head.find(known), known.size(), other);
+  const auto seal = [&](std::size_t at, std::string_view sealed) {
+    const std::uint32_t checksum = crc32c(std::as_bytes(std::span(sealed)));
+    std::memcpy(head.data() + at, &checksum, sizeof checksum);
+  };
+  seal(24, std::string_view(head).substr(kPrefix));
+  seal(28, std::string_view(head).substr(0, 28));
+  const ShardHeader read = parse_shard_head(head);
+  EXPECT_EQ(read.settings, "{}");
+  EXPECT_EQ(read.data_position, header_.data_position);
+  EXPECT_EQ(read.pieces, header_.pieces);
 }
 
 TEST_F(Shard, RandomBytesAreRefused) {
