@@ -20,6 +20,8 @@ namespace {
 
 /// A wait that is shorter is not worth a line.
 constexpr double kWaitWorthTelling = 0.01;
+/// A killed process still has to give back its memory, and that of its GPU, before its lock is free.
+constexpr Duration kWaitForEndingRun = std::chrono::seconds(2);
 
 /// Where in the training data the next step begins, and all that this depends on.
 Json data_position(const Job& job, const PipelineTrainer& trainer, std::int64_t step) {
@@ -105,6 +107,7 @@ void RunCheckpoints::start(const CheckpointOptions& options) {
   if (!folder_.empty() || !options.resume.empty()) settings_ = run_settings(job_, trainer_.rows().source());
   if (!folder_.empty()) {
     check_folder(folder_, world_);
+    lock_folder();
     found_ = survey_checkpoints(folder_, job_.shape, world_, files_);
   }
   if (options.resume.empty())
@@ -115,6 +118,19 @@ void RunCheckpoints::start(const CheckpointOptions& options) {
     resume_from(options.resume);
   begun_ = first_step_;
   if (!folder_.empty()) saver_ = make_saver(options, rank_log_);
+}
+
+void RunCheckpoints::lock_folder() {
+  std::string trouble;
+  if (world_ == nullptr || world_->rank() == 0) {
+    try {
+      lock_ = std::make_unique<RunLock>(folder_, files_, kWaitForEndingRun, log_);
+    } catch (const Error& error) {
+      trouble = error.what();
+    }
+  }
+  const std::vector<std::string> troubles = texts_of_ranks(trouble, world_);
+  if (!troubles[0].empty()) fail(Cause::kInvalidUsage, "{}", troubles[0]);
 }
 
 void RunCheckpoints::refuse_to_displace() const {

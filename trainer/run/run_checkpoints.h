@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/run_lock.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/survey.h"
 #include "trainer/pipeline/pipeline_trainer.h"
@@ -31,9 +32,9 @@ struct CheckpointOptions {
 class RunCheckpoints {
  public:
   /// Collective over `world` (null = a single rank). Restores the trainer's state where the options say so.
-  /// Throws kInvalidUsage, on every rank, where a new run would displace checkpoints, or none that is asked
-  /// for is usable, naming what is wrong with each; and what surveying throws. `job`, `trainer`, `world` and
-  /// `files` outlive the object.
+  /// Throws kInvalidUsage, on every rank, where another run holds the folder, a new run would displace
+  /// checkpoints, or none that is asked for is usable, naming what is wrong with each; and what surveying
+  /// throws. `job`, `trainer`, `world` and `files` outlive the object.
   RunCheckpoints(const CheckpointOptions& options, const Job& job, PipelineTrainer& trainer,
                  collectives::Communicator* world, FileSystem& files, const Log& log);
 
@@ -52,6 +53,8 @@ class RunCheckpoints {
 
  private:
   void start(const CheckpointOptions& options);
+  /// Collective. The lock is rank 0's.
+  void lock_folder();
   void refuse_to_displace() const;
   void resume_newest();
   void resume_from(const std::string& folder);
@@ -73,6 +76,7 @@ class RunCheckpoints {
   int begun_ = 0;          ///< the step of the checkpoint begun last
   CheckpointId restored_;  ///< where first_step_ is not 0
   std::vector<FoundCheckpoint> found_;
+  std::unique_ptr<RunLock> lock_;           ///< before saver_, which writes until it is destroyed
   std::unique_ptr<CheckpointSaver> saver_;  ///< null where nothing is saved
 };
 
