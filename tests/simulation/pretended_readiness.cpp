@@ -27,7 +27,9 @@ int PretendedKernel::epoll_ctl(int descriptor, int operation, int of, epoll_even
     epoll->watched.erase(known);
     return 0;
   }
-  if (fails(Call::kEpollControl)) return -1;
+  // A stream that cannot be watched is given up by its end.
+  const auto watched = stream(of);
+  if (watched ? fails(Call::kEpollControl, *watched) : fails(Call::kEpollControl)) return -1;
   if (known != epoll->watched.end()) return failed_with(EEXIST);
   // What is there already counts as new.
   epoll->watched.push_back({of, socket, event->events, event->data.u64, 0, 0});
