@@ -208,7 +208,8 @@ class PluginRun {
       end.state = State::kOpen;
       unsigned fruitless = 0;
       while (!end.complete() && !dead(end.host)) {
-        const bool moved = post(end) | test(end);
+        bool moved = post(end);
+        moved |= test(end);
         if (!end.failed.empty() && end.posted.empty()) break;
         if (gave_up_in_shared_context(other(end))) break;
         if (moved) fruitless = 0;

@@ -55,7 +55,8 @@ Plan shrink(Plan plan, const RunOptions& given) {
   options.log = false;
   if (run_connection(plan, options).ok()) return plan;
   for (bool shorter = true; shorter;) {
-    shorter = leave_out(plan, options, &Plan::faults) | leave_out(plan, options, &Plan::messages);
+    shorter = leave_out(plan, options, &Plan::faults);
+    shorter |= leave_out(plan, options, &Plan::messages);
     const Plan simple;
     auto set = [&](auto member) {
       if (plan.*member != simple.*member &&
