@@ -222,7 +222,7 @@ TEST(RunCommand, ASecondSignalEndsARankThatIsSaving) {
   ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
   ::kill(command.pid, SIGTERM);
   ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
-  std::this_thread::sleep_for(kSameSignal);  // from here on it is no repetition
+  std::this_thread::sleep_for(kRepeatedSignal);  // from here on it is no repetition
   ::kill(command.pid, SIGTERM);
   EXPECT_EQ(finish(command), 143);
   EXPECT_FALSE(folder.has("saved"));

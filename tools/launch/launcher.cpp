@@ -284,7 +284,7 @@ class Launch {
       }
       const TimePoint now = Clock::steady().now();
       if (interrupted_at_) {
-        if (now - *interrupted_at_ >= kSameSignal) kill_all();
+        if (now - *interrupted_at_ >= kRepeatedSignal) kill_all();
         continue;
       }
       interrupted_at_ = now;

@@ -5,7 +5,8 @@
 
 namespace tombolo::tools {
 
-/// Schedulers and launchers repeat a signal at once, or send it to the group and to each process of it.
+/// Schedulers and launchers repeat a signal at once, or send it to the group and to each process of it: what
+/// comes within this time of the first is a repetition.
 inline constexpr Duration kRepeatedSignal = std::chrono::seconds(1);
 
 /// From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 are requests to stop, but for those that the process
