@@ -102,7 +102,8 @@ TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
   const int small = 20'000;
   setsockopt(sockets_[0].get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
   tcp::Sender sender({});
-  sender.join(0, StreamIo(sockets_[0].get(), ends_[0].get()));
+  tcp::Stream stream;
+  stream.join(std::move(sockets_[0]), std::move(ends_[0]), 0);
   RequestPool pool(true);
   std::vector<std::byte> data(30'000, std::byte{7});
   std::vector<PostedRequest*> requests;
@@ -111,27 +112,27 @@ TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
     sender.post(requests.back());
   }
   tcp::Sender::Result result;
-  for (int i = 0; i < 10 && !result.blocked; ++i) result = sender.flush(0, SIZE_MAX, 0);
+  for (int i = 0; i < 10 && !result.blocked; ++i) result = sender.flush(stream, SIZE_MAX);
   ASSERT_TRUE(result.blocked);
-  ASSERT_TRUE(ends_[0]->pending());
+  ASSERT_TRUE(stream.tls()->pending());
   ASSERT_EQ(requests[0]->state, PostedRequest::State::kDone);
-  EXPECT_TRUE(sender.owes());
+  EXPECT_TRUE(sender.owes(stream));
   EXPECT_TRUE(sender.unwritten());
-  EXPECT_TRUE(sender.has_work(0));
-  EXPECT_FALSE(sender.takes_more(0));
+  EXPECT_TRUE(sender.has_work(stream));
+  EXPECT_FALSE(sender.takes_more(stream));
   std::vector<std::byte> buffer(400'000);
   std::size_t got = 0;
   const std::size_t wanted = 10 * (data.size() + tcp::kHeaderBytes);
   for (auto deadline = test::soon(); got < wanted;) {
     ASSERT_FALSE(deadline.passed());
-    EXPECT_TRUE(sender.owes() || !ends_[0]->pending());
+    EXPECT_TRUE(sender.owes(stream) || !stream.tls()->pending());
     iovec part{buffer.data() + got, buffer.size() - got};
     if (const ssize_t count = ends_[1]->read({&part, 1}); count > 0) got += static_cast<std::size_t>(count);
-    sender.flush(0, SIZE_MAX, 0);
+    sender.flush(stream, SIZE_MAX);
   }
-  EXPECT_FALSE(sender.owes());
+  EXPECT_FALSE(sender.owes(stream));
   EXPECT_FALSE(sender.unwritten());
-  EXPECT_FALSE(sender.has_work(0));
+  EXPECT_FALSE(sender.has_work(stream));
 }
 
 TEST_F(TlsStreams, SayTheirEndOnceEverythingBeforeWasRead) {

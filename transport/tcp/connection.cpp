@@ -76,14 +76,11 @@ TcpConnection::TcpConnection(SetUpResult from)
     }
     stream.join(std::move(given.socket), std::move(given.tls), given.epoch);
     reconnector_.add(i, home, given.epoch + 1);
-    sender_.join(i, stream.io());
-    receiver_.join(i, stream.io());
   }
   timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) attempt([] { fail_errno(errno, "timerfd_create"); });
   if (trouble && connecting_) throw *trouble;
-  live_ = streams_.size();
-  meter_->live_streams.set(live_);
+  set_live(streams_.size());
   meter_->decided_streams.set(live_);
   const Duration round_trip = bootstrap::path_length(streams_[0].socket());
   for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
@@ -133,15 +130,17 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   if (request == nullptr || failed()) return request;
   if (!receiver_.pending()) liveness_.moved();
   guarded([&] {
-    if (receiver_.post(request)) {
+    receiver_.post(request);
+    if (receiver_.holds_back()) {
       liveness_.moved();
-      for (std::size_t i = 0; i < streams_.size(); ++i)
-        if (streams_[i].live()) count(i);
+      for (Stream& stream : streams_) receiver_.go_on(stream);
+      for (const Stream& stream : streams_)
+        if (stream.live()) count(stream);
       check_fault();
       // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that
       // would trigger another look at them.
       for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
-        if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
+        if (streams_[i].live() && take_acks(streams_[i]) && streams_[i].receive.damaged())
           lose(i, StreamLoss::of(Receiver::kDamaged));
       if (!failed() && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
     }
@@ -169,7 +168,8 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
       } else {
         if (fresh_send_ || sender_.unwritten()) moved = send_all();
         if (!failed()) moved |= receive_all();
-        if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
+        if (!moved)  // the acknowledgements that this finds due are sent below
+          for (Stream& stream : streams_) stream.receive.idle();
       }
       if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
         check_idle();
@@ -216,9 +216,9 @@ void TcpConnection::look_for_events() noexcept {
 }
 
 bool TcpConnection::ack_due() const noexcept {
-  for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live() && !streams_[i].is(StreamState::kHalfClosed) && receiver_.ack_due(i)) return true;
-  return false;
+  return std::ranges::any_of(streams_, [&](const Stream& stream) {
+    return stream.live() && !stream.is(StreamState::kHalfClosed) && receiver_.ack_due(stream);
+  });
 }
 
 bool TcpConnection::send_all() {
@@ -237,20 +237,20 @@ bool TcpConnection::send_all() {
       continue;
     }
     if (several && !stream.ready.out) {
-      fresh_send_ |= sender_.has_work(i) || receiver_.ack_due(i);
+      fresh_send_ |= sender_.has_work(stream) || receiver_.ack_due(stream);
       continue;
     }
-    const bool due = receiver_.ack_due(i);
+    const bool due = receiver_.ack_due(stream);
     // The next chunk's header carries the acknowledgement, if there is one.
-    bool told = due && sender_.takes_more(i);
+    bool told = due && sender_.takes_more(stream);
     if (due && !told) {
       FrameHeader header;
       header.type = FrameType::kAck;
-      header.ack = receiver_.count(i);
-      told = sender_.say(i, header);
+      header.ack = stream.receive.count();
+      told = stream.send.say(header);
     }
-    if (told) receiver_.told(i);
-    if (!sender_.has_work(i)) continue;
+    if (told) stream.receive.told();
+    if (!sender_.has_work(stream)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
     if (stream.path.limit) {
@@ -265,7 +265,7 @@ bool TcpConnection::send_all() {
     // more each time it is asked for room. What counts as progress is what the peer acknowledges, what it
     // sends, and messages that are done.
     const std::uint64_t done = sender_.messages();
-    auto result = sender_.flush(i, allowance, receiver_.count(i));
+    auto result = sender_.flush(stream, allowance);
     if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
       if (sender_.messages() != done) {
@@ -273,11 +273,11 @@ bool TcpConnection::send_all() {
         liveness_.moved();
       }
       stream.meter->sent_bytes.add(result.written);
-      count(i);
+      count(stream);
     }
     if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
-      if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
+      if (!sender_.waiting() && !sender_.unwritten() && all_was_said(stream)) {
         stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
@@ -286,7 +286,7 @@ bool TcpConnection::send_all() {
       if (failed()) return moved;
     }
     // What had no room, or no allowance, is written next time, and so are frames without payload.
-    fresh_send_ |= stream.live() && sender_.has_work(i);
+    fresh_send_ |= stream.live() && sender_.has_work(stream);
   }
   return moved;
 }
@@ -294,16 +294,16 @@ bool TcpConnection::send_all() {
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
 /// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
-bool TcpConnection::all_was_said(std::size_t index) {
+bool TcpConnection::all_was_said(Stream& stream) {
   for (std::size_t read = 1; read != 0;) {
-    read = receiver_.read(index, SIZE_MAX).read;
-    streams_[index].meter->received_bytes.add(read);
+    read = receiver_.read(stream, SIZE_MAX).read;
+    stream.meter->received_bytes.add(read);
     if (receiver_.fault() != Receiver::Fault::kNone) {
       check_fault();
       return false;
     }
   }
-  return receiver_.rest_reaches_the_end(index);
+  return receiver_.rest_reaches_the_end(stream);
 }
 
 bool TcpConnection::receive_all() {
@@ -312,8 +312,8 @@ bool TcpConnection::receive_all() {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live() || (several && !stream.ready.in)) continue;
-    const bool ahead = needs_acks() && receiver_.may_read_ahead(i);
-    if (!ahead && !receiver_.wants_data(i)) continue;
+    const bool ahead = needs_acks() && stream.receive.may_read_ahead();
+    if (!ahead && !stream.receive.wants_data()) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
     if (stream.path.limit) {
@@ -321,7 +321,7 @@ bool TcpConnection::receive_all() {
       allowance = std::min(allowance, stream.path.limit->ingress.allowance(now));
       if (allowance == 0) continue;
     }
-    auto result = ahead ? receiver_.read_ahead(i) : receiver_.read(i, allowance);
+    auto result = ahead ? receiver_.read_ahead(stream) : receiver_.read(stream, allowance);
     if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
       if (result.read != result.idle) {
@@ -338,8 +338,8 @@ bool TcpConnection::receive_all() {
       check_fault();
       return moved;
     }
-    if (!take_acks(i)) return moved;
-    if (result.read != 0) count(i);
+    if (!take_acks(stream)) return moved;
+    if (result.read != 0) count(stream);
     if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
     if (failed() || !stream.live()) continue;
     if (result.error != 0) {
@@ -353,17 +353,23 @@ bool TcpConnection::receive_all() {
   return moved;
 }
 
+void TcpConnection::set_live(std::size_t streams) noexcept {
+  live_ = streams;
+  meter_->live_streams.set(live_);
+  receiver_.share_among(live_);
+}
+
 /// Updates the stream's meter after something moved on it.
-void TcpConnection::count(std::size_t index) noexcept {
+void TcpConnection::count(const Stream& stream) noexcept {
   stalls_.moved(*meter_, *clock_);
   meter_->sent_bytes.set(sender_.bytes());
   meter_->received_bytes.set(receiver_.bytes());
   meter_->sent_messages.set(sender_.messages());
   meter_->received_messages.set(receiver_.messages());
-  StreamMeter& meter = *streams_[index].meter;
-  meter.sent_chunks.set(sender_.chunks(index));
-  meter.received_chunks.set(receiver_.chunks(index));
-  meter.replayed.set(sender_.replayed(index));
+  StreamMeter& meter = *stream.meter;
+  meter.sent_chunks.set(stream.send.chunks());
+  meter.received_chunks.set(stream.receive.chunks());
+  meter.replayed.set(stream.send.replayed());
 }
 
 }  // namespace tombolo::transport::tcp

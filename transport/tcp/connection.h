@@ -1,7 +1,7 @@
 // A connection over one or more TCP streams. It outlives any of them: what a broken stream did not deliver
 // goes over the others, and the connecting end opens the stream again in the background
-// (connection_repair.cpp). It composes what decides (Liveness, Reconnector, PathTuner, Shutdown) with what
-// moves bytes (Stream, Sender, Receiver), and makes the system calls.
+// (connection_repair.cpp). It composes what decides (Liveness, Reconnector, PathTuner, Shutdown), what
+// the streams have (Stream) and what they share (Sender, Receiver), and makes the system calls.
 #pragma once
 
 #include <atomic>
@@ -118,12 +118,12 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
-  void count(std::size_t index) noexcept;
+  void count(const Stream& stream) noexcept;
   bool send_all();
   bool receive_all();
-  bool take_acks(std::size_t index);
+  bool take_acks(Stream& stream);
   bool ack_due() const noexcept;
-  bool all_was_said(std::size_t index);
+  bool all_was_said(Stream& stream);
   void look_for_events() noexcept;
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
@@ -174,6 +174,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   }
   bool failed() const noexcept { return shutdown_.failed(); }
   bool some_live() const noexcept { return live_ != 0; }
+  void set_live(std::size_t streams) noexcept;
   /// Whether something must be done soon that no arriving bytes would trigger.
   bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && shutdown_.open()); }
   TimePoint next_check() const noexcept {
@@ -182,6 +183,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool waits() const noexcept { return receiver_.pending() || sends(); }
   /// Whether something that was posted has not reached the peer, as far as this end knows.
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
+  /// Whether a message that was reported as sent has to be sent again, or may have to be.
+  bool owes() const noexcept;
 
   // connection_end.cpp
   void check_fault();

@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/units.h"
@@ -94,33 +95,36 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   HeaderBytes bytes;
   encode(header, bytes);
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i].live() || sender_.mid_frame(i)) continue;
+  for (const Stream& stream : streams_) {
+    if (!stream.live() || stream.send.mid_frame()) continue;
     iovec part{bytes.data(), bytes.size()};
-    if (streams_[i].tls()) {
-      streams_[i].tls()->close(bytes);
+    if (stream.tls()) {
+      stream.tls()->close(bytes);
       continue;
     }
-    [[maybe_unused]] auto sent = streams_[i].io().write({&part, 1});
+    [[maybe_unused]] auto sent = stream.io().write({&part, 1});
   }
+}
+
+bool TcpConnection::owes() const noexcept {
+  return std::ranges::any_of(streams_, [&](const Stream& stream) { return sender_.owes(stream); });
 }
 
 /// Waits until what was reported as sent has been sent again, where streams have broken.
 void TcpConnection::flush_out() {
-  if (!sender_.owes()) return;
+  if (!owes()) return;
   const TimePoint begun = clock_->now();
   bootstrap::ClosingPatience& patience = acceptor_->closing_patience();
   shutdown_.begin_flush(begun, idle_timeout_, patience.left(begun));
   liveness_.restart(begun);
   std::vector<pollfd> waiting;
-  for (TimePoint now = begun; shutdown_.flushes(now, sender_.owes(), liveness_.quiet_for(now));
-       now = clock_->now()) {
+  for (TimePoint now = begun; shutdown_.flushes(now, owes(), liveness_.quiet_for(now)); now = clock_->now()) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
     kernel().poll(waiting.data(), waiting.size(), 10);
   }
-  if (failed() || !sender_.owes()) return;
+  if (failed() || !owes()) return;
   const TimePoint now = clock_->now();
   patience.spend(liveness_.quiet_for(now), now);
 }
@@ -128,12 +132,12 @@ void TcpConnection::flush_out() {
 void TcpConnection::leave() {
   if (announce_due_) announce();
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    Stream& stream = streams_[i];
+  for (Stream& stream : streams_) {
     if (!stream.live()) continue;
     // Behind part of a chunk, what followed would be taken for the chunk's rest.
     std::vector<std::byte> last_words;
-    if (!sender_.mid_chunk(i)) last_words = Shutdown::last_words(sender_.last_words(i), receiver_.count(i));
+    if (!stream.send.mid_chunk())
+      last_words = Shutdown::last_words(stream.send.last_words(), stream.receive.count());
     if (stream.tls()) {
       if (!last_words.empty()) stream.tls()->close(last_words);
       const auto sealed = stream.tls()->unwritten();

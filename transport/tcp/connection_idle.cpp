@@ -50,7 +50,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
     }
     bool may_send = true, may_receive = true;
     if (stream.path.limit && !failed()) {
-      if (sender_.has_work(i)) {
+      if (sender_.has_work(stream)) {
         Duration egress = stream.path.limit->egress.until_ready(now);
         may_send = egress == Duration::zero();
         if (!may_send) wait = std::min(wait, egress);
@@ -60,10 +60,10 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
       if (!may_receive) wait = std::min(wait, ingress);
     }
     short events = 0;
-    const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
+    const bool reads = stream.receive.wants_data() || (needs_acks() && stream.receive.may_read_ahead());
     if (failed() || (may_receive && reads)) events |= POLLIN;
     if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
-    if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(i) && may_send) events |= POLLOUT;
+    if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(stream) && may_send) events |= POLLOUT;
     if (events != 0) handles.push_back({stream.socket(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
@@ -94,8 +94,7 @@ Duration TcpConnection::progress_in_background() noexcept {
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {
       if (!stream.live()) continue;
-      wanted = wanted || (!stream.is(StreamState::kHalfClosed) &&
-                          sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
+      wanted = wanted || (!stream.is(StreamState::kHalfClosed) && sender_.has_work(stream));
       pollfd broken{stream.socket(), POLLRDHUP, 0};
       wanted = wanted || kernel().poll(&broken, 1, 0) > 0;
     }

@@ -18,18 +18,19 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   if (!stream.live()) return;
   // What the peer sent before is still in the kernel, and is read first.
   while (loss.leaves_rest()) {
-    auto result = receiver_.read(index, SIZE_MAX);
+    auto result = receiver_.read(stream, SIZE_MAX);
     stream.meter->received_bytes.add(result.read);
     if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
     if (result.read == 0) break;
   }
-  if (!take_acks(index)) return;
-  if (receiver_.said_goodbye(index)) shutdown_.peer_said_goodbye();
-  stream.note_epochs(stream.epoch(), stream.epoch(), receiver_.lose(index));
-  sender_.lose(index, stream.epoch());
+  if (!take_acks(stream)) return;
+  if (stream.receive.said_goodbye()) shutdown_.peer_said_goodbye();
+  stream.note_epochs(stream.epoch(), stream.epoch(), stream.receive.count());
+  receiver_.lose(stream);
+  sender_.lose(stream);
   read_tcp_info(stream.socket(), *stream.meter);
   std::string why = stream.lose(loss);
-  --live_;
+  set_live(live_ - 1);
   // A path that is known to work is tried before one that fell silent, and before one on which the peer
   // closed the stream, because the peer may have noticed the silence first.
   std::optional<std::size_t> other;
@@ -39,9 +40,8 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   }
   if (reconnector_.lost(index, loss.doubts_path(), other, clock_->now())) drop_dial(index);
   tuner_.lost(index);
-  count(index);
+  count(stream);
   stream.meter->broke();
-  meter_->live_streams.set(live_);
   if (shutdown_.open()) {
     stream.trouble = trouble_ = std::move(why);
     // The loss of the last stream either ends the connection or is repaired, and either of these is logged
@@ -75,18 +75,15 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   liveness_.joined(index, now);
   reconnector_.joined(index, at, epoch, now);
   stream.dial.reset();
-  ++live_;
+  set_live(live_ + 1);
   if (stream.meter->breaks.get() != 0) {
     stream.meter->rejoined();
   } else {
     stream.meter->down.set(0);
   }
-  meter_->live_streams.set(live_);
   liveness_.not_alone();
   asking_.reset();
   liveness_.moved();
-  receiver_.join(index, stream.io());
-  sender_.join(index, stream.io());
   watch_or_lose(index);
   if (!stream.live()) return;
   if (stream.meter->breaks.get() != 0) {
@@ -99,8 +96,8 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   announce_soon();
 }
 
-bool TcpConnection::take_acks(std::size_t index) {
-  if (sender_.acknowledge(index, receiver_.peer_ack(index))) return true;
+bool TcpConnection::take_acks(Stream& stream) {
+  if (sender_.acknowledge(stream, stream.receive.peer_ack())) return true;
   fail_with(Cause::kRemote, "the peer acknowledged more than was sent", GoodbyeReason::kMalformed, {});
   return false;
 }
@@ -112,11 +109,11 @@ void TcpConnection::take_epoch_summaries() {
     if (failed()) return;
     // This end has not accepted that stream yet, so nothing was sent on it.
     if (said.stream >= streams_.size()) continue;
-    const Stream& stream = streams_[said.stream];
+    Stream& stream = streams_[said.stream];
     if (stream.live() && stream.epoch() >= said.first_epoch && stream.epoch() <= said.last_epoch)
       lose(said.stream, {StreamLoss::Why::kGivenUp});
     if (failed()) return;
-    if (!sender_.resolve_epoch(said.stream, said.first_epoch, said.last_epoch, said.count)) {
+    if (!sender_.resolve_epoch(stream, said.first_epoch, said.last_epoch, said.count)) {
       fail_with(Cause::kRemote,
                 fmt::format("the peer says that stream {} brought {} chunks, more than were sent",
                             said.stream, said.count),
@@ -132,7 +129,7 @@ void TcpConnection::announce() {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     // A chunk in this epoch shows that the peer knows the counts of all epochs before.
-    if (stream.live() && receiver_.count(i) != 0) stream.forget_epochs();
+    if (stream.live() && stream.receive.count() != 0) stream.forget_epochs();
     for (const Stream::EpochSummary& last : stream.epoch_summaries()) {
       FrameHeader header;
       header.type = FrameType::kEpochSummary;
@@ -140,10 +137,10 @@ void TcpConnection::announce() {
       header.total = std::uint64_t{last.first_epoch} << 32 | last.last_epoch;
       header.sequence = last.count;
       bool said = false;
-      for (std::size_t j = 0; j < streams_.size(); ++j) {
-        if (!streams_[j].live()) continue;
-        header.ack = receiver_.count(j);
-        said |= sender_.say(j, header);
+      for (Stream& other : streams_) {
+        if (!other.live()) continue;
+        header.ack = other.receive.count();
+        said |= other.send.say(header);
       }
       // Where no stream has room, this is tried again later; without any stream, once there is one.
       announce_due_ |= !said && live_ != 0;
@@ -171,7 +168,7 @@ void TcpConnection::repair(TimePoint now) {
 void TcpConnection::lose_ended_streams(TimePoint now) {
   if (live_ == 0 || !waits() || !liveness_.gives_up_ended(now, dialing_)) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live() && !receiver_.ends_behind_a_chunk(i)) return;
+    if (streams_[i].live() && !streams_[i].receive.ends_behind_a_chunk()) return;
   for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
     if (streams_[i].live()) lose(i, {StreamLoss::Why::kEnded});
 }
@@ -257,12 +254,12 @@ void TcpConnection::ping(TimePoint now) {
   // dead path.
   if (!receiver_.pending() || sender_.unwritten() || live_ == 0) return;
   if (!liveness_.ping_due(now)) return;
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i].live()) continue;  // the receiver may not know it yet
+  for (Stream& stream : streams_) {
+    if (!stream.live()) continue;
     FrameHeader header;
     header.type = FrameType::kPing;
-    header.ack = receiver_.count(i);
-    sender_.say(i, header);
+    header.ack = stream.receive.count();
+    stream.send.say(header);
   }
   fresh_send_ = true;
 }

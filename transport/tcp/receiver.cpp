@@ -13,9 +13,8 @@
 namespace tombolo::transport::tcp {
 namespace {
 
-// The staging buffer takes eight 8 KiB messages with one read; copying them within the second-level cache
-// costs less than more calls.
-constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
+using State = ReceiveSide::State;
+
 // After a chunk of this size the next one is probably large too. Then only its header is read ahead, and its
 // payload goes straight into the receive.
 constexpr std::size_t kLarge = 32 * 1024;
@@ -32,38 +31,26 @@ constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
 
 Receiver::Receiver() {
   epoch_summaries_.reserve(kMostEpochSummaries);
+  share_among(1);
 }
 
-void Receiver::join(std::size_t index, const bootstrap::StreamIo& io) {
-  if (index >= streams_.size()) streams_.resize(index + 1);
-  Stream& old = streams_[index];
-  Stream fresh;
-  fresh.io = io;
-  // The memory is not touched before it is needed, so that an idle connection's stays unused.
-  fresh.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
-  fresh.capacity = kStaging;
-  fresh.chunks = old.chunks;
-  old = std::move(fresh);
+void Receiver::share_among(std::size_t streams) noexcept {
+  tell_after_ = std::max(kTellAfterBytes / std::max<std::size_t>(streams, 1), kTellAfterLeast);
 }
 
-std::uint32_t Receiver::lose(std::size_t index) noexcept {
-  Stream& stream = streams_[index];
-  if (stream.request != nullptr) stream.request->claimed -= stream.header.length;
-  stream.request = nullptr;
-  if (stream.blocked) --blocked_streams_;
-  stream.blocked = false;
-  stream.ended = true;
-  stream.io = {-1};
-  stream.begin = stream.end = 0;
-  return stream.count;
+void Receiver::lose(Stream& stream) noexcept {
+  ReceiveSide& side = stream.receive;
+  if (side.request_ != nullptr) side.request_->claimed -= side.header_.length;
+  side.request_ = nullptr;
+  enter(side, State::kEnded);
+  side.begin_ = side.end_ = 0;
 }
 
-void Receiver::Stream::move_to_front() noexcept {
-  if (begin == 0) return;
-  std::memmove(staging.get(), staging.get() + begin, end - begin);
-  end -= begin;
-  scanned -= std::min(scanned, begin);
-  begin = 0;
+/// Every change of a side's state goes this way, so that the number of those that hold a chunk back is right.
+void Receiver::enter(ReceiveSide& side, State state) noexcept {
+  if (side.held_back()) --held_back_;
+  side.state_ = state;
+  if (side.held_back()) ++held_back_;
 }
 
 void Receiver::set_fault(Fault fault, const FrameHeader& header) noexcept {
@@ -72,30 +59,23 @@ void Receiver::set_fault(Fault fault, const FrameHeader& header) noexcept {
   fault_header_ = header;
 }
 
-bool Receiver::post(PostedRequest* request) {
-  window_.push(request);
-  if (blocked_streams_ == 0) return false;
-  for (Stream& stream : streams_) {
-    if (stream.blocked) consume(stream);
-  }
-  return true;
+void Receiver::go_on(Stream& stream) {
+  if (stream.receive.held_back()) consume(stream.receive);
 }
 
 /// Starts to place a chunk. False where it has to wait for its receive, or is faulty.
-bool Receiver::begin_chunk(Stream& stream) noexcept {
-  const FrameHeader& header = stream.header;
+bool Receiver::begin_chunk(ReceiveSide& side) noexcept {
+  const FrameHeader& header = side.header_;
   if (header.sequence >= window_.posted()) {
-    if (!stream.blocked) ++blocked_streams_;
-    stream.blocked = true;
+    enter(side, State::kHeldBack);
     return false;
   }
-  if (stream.blocked) --blocked_streams_;
-  stream.blocked = false;
+  enter(side, State::kHeader);
   PostedRequest* request = window_.find(header.sequence);
   // On one stream chunks come in order, so that only one that is sent again can come twice.
   const bool replayed = (header.flags & kReplayFlag) != 0;
-  bool in_order = replayed || !stream.any || header.sequence > stream.last_sequence ||
-                  (header.sequence == stream.last_sequence && header.offset > stream.last_offset);
+  bool in_order = replayed || !side.last_ || header.sequence > side.last_->sequence ||
+                  (header.sequence == side.last_->sequence && header.offset > side.last_->offset);
   if (request == nullptr || !in_order || (request->known && request->total != header.total) ||
       header.length > header.total - std::min<std::uint64_t>(request->claimed, header.total)) {
     set_fault(Fault::kMalformed, header);
@@ -109,52 +89,43 @@ bool Receiver::begin_chunk(Stream& stream) noexcept {
   request->known = true;
   request->total = header.total;
   request->claimed += header.length;
-  if (!replayed) {
-    stream.any = true;
-    stream.last_sequence = header.sequence;
-    stream.last_offset = header.offset;
-  }
-  stream.last_was_large = header.length >= kLarge;
-  stream.request = request;
-  stream.to = request->data + header.offset;
-  stream.left = header.length;
+  if (!replayed) side.last_ = {header.sequence, header.offset};
+  side.last_was_large_ = header.length >= kLarge;
+  side.request_ = request;
+  side.to_ = request->data + header.offset;
+  side.left_ = header.length;
+  enter(side, State::kPayload);
   return true;
 }
 
-void Receiver::end_chunk(Stream& stream) noexcept {
-  PostedRequest* request = stream.request;
-  const FrameHeader& header = stream.header;
+void Receiver::end_chunk(ReceiveSide& side) noexcept {
+  PostedRequest* request = side.request_;
+  const FrameHeader& header = side.header_;
   if ((header.flags & kChecksumFlag) != 0 &&
       crc32c({request->data + header.offset, header.length}) != header.checksum) {
-    stream.damaged = true;
+    enter(side, State::kDamaged);
     return;
   }
-  stream.request = nullptr;
-  ++stream.count;
-  ++stream.chunks;
-  stream.untold_bytes += header.length;
-  ++stream.untold_chunks;
-  const std::size_t much = std::max(kTellAfterBytes / streams_.size(), kTellAfterLeast);
-  if (stream.untold_bytes >= much || stream.untold_chunks >= kTellAfterChunks) stream.ack_due = true;
+  enter(side, State::kHeader);
+  side.request_ = nullptr;
+  ++side.count_;
+  ++side.chunks_;
+  side.untold_bytes_ += header.length;
+  if (side.untold_chunks_++ == 0) side.asked_before_ = asked_;
+  if (side.untold_bytes_ >= tell_after_ || side.untold_chunks_ >= kTellAfterChunks) side.ack_due_ = true;
   request->moved += header.length;
   bytes_ += header.length;
   if (request->moved == request->total) {
     request->state = PostedRequest::State::kDone;
     ++messages_;
-    window_.finish(stream.header.sequence);
+    window_.finish(header.sequence);
     // The message's sender waits until it knows that every chunk has arrived, on whatever stream.
-    if ((header.flags & kUrgentFlag) != 0)
-      for (Stream& each : streams_) each.ack_due |= each.untold_chunks != 0;
+    if ((header.flags & kUrgentFlag) != 0) ++asked_;
   }
 }
 
-void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
-  // A frame that was scanned ahead comes here a second time.
-  if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
-}
-
-void Receiver::take_frame(Stream& stream, const FrameHeader& header) {
-  if (header.type != FrameType::kGoodbye) take_ack(stream, header.ack);
+void Receiver::take_frame(ReceiveSide& side, const FrameHeader& header) {
+  if (header.type != FrameType::kGoodbye) side.take_ack(header.ack);
   switch (header.type) {
     case FrameType::kAck:
       return;
@@ -169,124 +140,115 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) {
       return;
     }
     case FrameType::kGoodbye:
-      stream.goodbye = true;
+      side.peer_end_ = ReceiveSide::PeerEnd::kGoodbye;
       if (header.reason != GoodbyeReason::kClosed) set_fault(Fault::kPeerFailed, header);
       return;
     default:  // kPing has no content
-      ++stream.pings;
+      ++side.pings_;
       return;
   }
 }
 
 /// Handles the frames that staging holds, as far as posted receives allow.
-void Receiver::consume(Stream& stream) {
-  while (fault_ == Fault::kNone && !stream.damaged) {
-    if (stream.request != nullptr) {
-      std::size_t count = std::min(stream.left, stream.end - stream.begin);
-      if (count != 0) std::memcpy(stream.to, stream.staging.get() + stream.begin, count);
-      stream.begin += count;
-      stream.to += count;
-      stream.left -= count;
-      if (stream.left != 0) break;
-      end_chunk(stream);
-    } else if (stream.blocked) {
-      if (!begin_chunk(stream)) break;
+void Receiver::consume(ReceiveSide& side) {
+  while (fault_ == Fault::kNone && !side.damaged()) {
+    if (side.state_ == State::kPayload) {
+      std::size_t count = std::min(side.left_, side.end_ - side.begin_);
+      if (count != 0) std::memcpy(side.to_, side.staging_.get() + side.begin_, count);
+      side.begin_ += count;
+      side.to_ += count;
+      side.left_ -= count;
+      if (side.left_ != 0) break;
+      end_chunk(side);
+    } else if (side.held_back()) {
+      if (!begin_chunk(side)) break;
     } else {
-      if (stream.end - stream.begin < kHeaderBytes) break;
-      const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.begin, kHeaderBytes);
+      if (side.end_ - side.begin_ < kHeaderBytes) break;
+      const std::span<const std::byte, kHeaderBytes> bytes(side.staging_.get() + side.begin_, kHeaderBytes);
       if (!intact(bytes)) {
-        stream.damaged = true;
+        enter(side, State::kDamaged);
         break;
       }
       auto header = decode(bytes);
-      stream.begin += kHeaderBytes;
-      if (!header || stream.goodbye) {
+      side.begin_ += kHeaderBytes;
+      if (!header || side.said_goodbye()) {
         set_fault(Fault::kMalformed, header.value_or(FrameHeader{}));
       } else if (header->type == FrameType::kChunk) {
-        take_ack(stream, header->ack);
-        stream.header = *header;
-        if (!begin_chunk(stream)) {
+        side.take_ack(header->ack);
+        side.header_ = *header;
+        if (!begin_chunk(side)) {
           // Part of what follows the blocked chunk is in staging already, and no later read may come to scan
           // it.
-          stream.scanned = std::max(stream.scanned, stream.begin + header->length);
-          scan(stream);
+          side.scanned_ = std::max(side.scanned_, side.begin_ + header->length);
+          scan(side);
           break;
         }
       } else {
-        take_frame(stream, *header);
+        take_frame(side, *header);
       }
     }
   }
-  if (stream.begin != stream.end) return;
-  stream.move_to_front();
-  if (!stream.blocked) stream.scanned = 0;  // the rest of a chunk does not come through staging
-  if (stream.capacity == kStaging) return;
-  stream.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
-  stream.capacity = kStaging;
+  if (side.begin_ != side.end_) return;
+  side.move_to_front();
+  if (!side.held_back()) side.scanned_ = 0;  // the rest of a chunk does not come through staging
+  side.reset_staging();
 }
 
 /// Scans the frames behind the one that waits for acknowledgements and epoch summaries. Behind a damaged
 /// header nothing more can be read, and the receive that the first frame waits for may depend on a summary
 /// there; so such a stream is useless at once. Any other fault is found when the frame's turn comes.
-void Receiver::scan(Stream& stream) {
-  while (stream.scanned + kHeaderBytes <= stream.end) {
-    const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
-    if (!intact(bytes)) {
-      stream.damaged = true;
-      return;
-    }
+void Receiver::scan(ReceiveSide& side) {
+  while (side.scanned_ + kHeaderBytes <= side.end_) {
+    const std::span<const std::byte, kHeaderBytes> bytes(side.staging_.get() + side.scanned_, kHeaderBytes);
+    if (!intact(bytes)) return enter(side, State::kDamaged);
     auto header = decode(bytes);
-    if (header && header->type == FrameType::kGoodbye)
-      stream.end_ahead = header->reason == GoodbyeReason::kClosed;
+    if (header && header->type == FrameType::kGoodbye && header->reason == GoodbyeReason::kClosed)
+      side.peer_end_ = ReceiveSide::PeerEnd::kAhead;
     if (!header || header->type == FrameType::kGoodbye) return;
-    if (header->type == FrameType::kEpochSummary) take_frame(stream, *header);
-    take_ack(stream, header->ack);
-    stream.scanned += kHeaderBytes + header->length;
+    if (header->type == FrameType::kEpochSummary) take_frame(side, *header);
+    side.take_ack(header->ack);
+    side.scanned_ += kHeaderBytes + header->length;
   }
 }
 
-bool Receiver::rest_reaches_the_end(std::size_t index) {
-  read_ahead(index, SIZE_MAX);
-  return ends_behind_a_chunk(index);
+bool Receiver::rest_reaches_the_end(Stream& stream) {
+  read_ahead(stream, SIZE_MAX);
+  return stream.receive.ends_behind_a_chunk();
 }
 
-Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) {
-  Stream& stream = streams_[index];
+Receiver::Result Receiver::read_ahead(Stream& stream, std::size_t most) {
+  ReceiveSide& side = stream.receive;
   Result result;
-  if (stream.damaged) result.error = kDamaged;
-  while (stream.blocked && !stream.damaged && stream.end < most) {
-    stream.move_to_front();
-    if (stream.end == stream.capacity) {
-      auto larger = std::make_unique_for_overwrite<std::byte[]>(2 * stream.capacity);
-      std::memcpy(larger.get(), stream.staging.get(), stream.end);
-      stream.staging = std::move(larger);
-      stream.capacity *= 2;
-    }
-    iovec room{stream.staging.get() + stream.end, stream.capacity - stream.end};
-    ssize_t got = stream.io.read({&room, 1});
+  if (side.damaged()) result.error = kDamaged;
+  while (side.held_back() && side.end_ < most) {
+    side.move_to_front();
+    side.make_room();
+    iovec room{side.staging_.get() + side.end_, side.capacity_ - side.end_};
+    ssize_t got = stream.io().read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
       // error is told at once, because the kernel tells it once.
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-      if (got < 0 && !result.drained && !stream.end_ahead) result.error = errno;
-      stream.end_ahead |= got == 0;
+      const bool end_is_ahead = side.peer_end_ == ReceiveSide::PeerEnd::kAhead;
+      if (got < 0 && !result.drained && !end_is_ahead) result.error = errno;
+      if (got == 0) side.peer_end_ = ReceiveSide::PeerEnd::kAhead;
       return result;
     }
-    stream.end += static_cast<std::size_t>(got);
+    side.end_ += static_cast<std::size_t>(got);
     result.read += static_cast<std::size_t>(got);
-    scan(stream);
-    if (stream.damaged) result.error = kDamaged;
+    scan(side);
+    if (side.damaged()) result.error = kDamaged;
   }
   return result;
 }
 
-Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) {
-  Stream& stream = streams_[index];
+Receiver::Result Receiver::read(Stream& stream, std::size_t allowance) {
+  ReceiveSide& side = stream.receive;
   Result result;
-  const std::size_t pings = stream.pings;
-  if (stream.damaged) result.error = kDamaged;
-  while (fault_ == Fault::kNone && result.error == 0 && wants_data(index) && allowance > 0) {
+  const std::size_t pings = side.pings_;
+  if (side.damaged()) result.error = kDamaged;
+  while (fault_ == Fault::kNone && result.error == 0 && side.wants_data() && allowance > 0) {
     std::array<iovec, 2> parts;
     std::size_t count = 0, wanted = 0, direct = 0;
     auto add = [&](std::byte* to, std::size_t length) {
@@ -295,49 +257,50 @@ Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) {
       parts[count++] = {to, length};
       wanted += length;
     };
-    if (stream.request != nullptr) {
+    if (side.state_ == State::kPayload) {
       // consume() has emptied staging into the chunk, so the rest of it comes straight from the socket.
-      add(stream.to, stream.left);
+      add(side.to_, side.left_);
       direct = wanted;
     } else {
-      stream.move_to_front();
+      side.move_to_front();
     }
-    std::size_t ahead = stream.last_was_large ? kHeaderBytes : kStaging;
-    add(stream.staging.get() + stream.end, ahead - stream.end);
+    std::size_t ahead = side.last_was_large_ ? kHeaderBytes : ReceiveSide::kStaging;
+    add(side.staging_.get() + side.end_, ahead - side.end_);
 
-    ssize_t got = stream.io.read({parts.data(), count});
+    ssize_t got = stream.io().read({parts.data(), count});
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
         result.drained = true;
       } else {
         result.error = errno;
-        stream.ended = true;
+        enter(side, State::kEnded);
       }
       break;
     }
     if (got == 0) {
-      result.ended = stream.ended = true;
+      result.ended = true;
+      enter(side, State::kEnded);
       break;
     }
     auto bytes = static_cast<std::size_t>(got);
     result.read += bytes;
     allowance -= bytes;
     std::size_t into_chunk = std::min(bytes, direct);
-    stream.to += into_chunk;
-    stream.left -= into_chunk;
-    stream.end += bytes - into_chunk;
-    consume(stream);
-    if (stream.damaged) {
+    side.to_ += into_chunk;
+    side.left_ -= into_chunk;
+    side.end_ += bytes - into_chunk;
+    consume(side);
+    if (side.damaged()) {
       result.error = kDamaged;
       break;
     }
     if (bytes < wanted) {
-      result.drained = !stream.io.buffered();
+      result.drained = !stream.io().buffered();
       break;
     }
   }
-  result.idle = kHeaderBytes * (stream.pings - pings);
+  result.idle = kHeaderBytes * (side.pings_ - pings);
   return result;
 }
 

@@ -26,9 +26,8 @@ class ReceiverOfWords : public testing::Test {
   ReceiverOfWords() {
     int ends[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-    here_.reset(ends[0]);
     there_.reset(ends[1]);
-    receiver_.join(0, here_.get());
+    stream_.join(Descriptor(ends[0]), nullptr, 0);
   }
   void say(std::uint32_t epoch) {
     HeaderBytes bytes;
@@ -36,7 +35,8 @@ class ReceiverOfWords : public testing::Test {
     ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
 
-  Descriptor here_, there_;
+  Stream stream_;
+  Descriptor there_;
   Receiver receiver_;
 };
 
@@ -44,9 +44,9 @@ TEST_F(ReceiverOfWords, ManyStreamsMaySayTheSameOfABrokenOneBeforeItIsHeard) {
   // Each of 64 streams says what each of 64 brought, and says it again: more than any list holds.
   for (int i = 0; i < 1000; ++i) {
     say(static_cast<std::uint32_t>(i % 4));
-    if (i % 50 == 0) receiver_.read(0, SIZE_MAX);
+    if (i % 50 == 0) receiver_.read(stream_, SIZE_MAX);
   }
-  receiver_.read(0, SIZE_MAX);
+  receiver_.read(stream_, SIZE_MAX);
   EXPECT_EQ(receiver_.fault(), Receiver::Fault::kNone);
   EXPECT_EQ(receiver_.epoch_summaries().size(), 4U);
 }
@@ -54,9 +54,9 @@ TEST_F(ReceiverOfWords, ManyStreamsMaySayTheSameOfABrokenOneBeforeItIsHeard) {
 TEST_F(ReceiverOfWords, APeerThatSaysEverNewThingsOfBrokenStreamsIsStopped) {
   for (int i = 0; i < 2000 && receiver_.fault() == Receiver::Fault::kNone; ++i) {
     say(static_cast<std::uint32_t>(i));
-    if (i % 50 == 0) receiver_.read(0, SIZE_MAX);
+    if (i % 50 == 0) receiver_.read(stream_, SIZE_MAX);
   }
-  receiver_.read(0, SIZE_MAX);
+  receiver_.read(stream_, SIZE_MAX);
   EXPECT_EQ(receiver_.fault(), Receiver::Fault::kMalformed);
 }
 
@@ -81,17 +81,17 @@ TEST_F(ReceiverOfWords, TellsWhatNobodyWaitsForWhenIdleBeforeItHasTo) {
     encode(chunk, bytes);
     std::ranges::copy(bytes, sent.begin());
     ASSERT_EQ(send(there_.get(), sent.data(), sent.size(), 0), std::ssize(sent));
-    receiver_.read(0, SIZE_MAX);
+    receiver_.read(stream_, SIZE_MAX);
     ASSERT_EQ(request.state, PostedRequest::State::kDone);
     ++untold;
     // First it is never idle, later after every message.
-    const bool had_to = receiver_.ack_due(0);
-    if (i >= 50) receiver_.idle();
-    if (!receiver_.ack_due(0)) continue;
+    const bool had_to = receiver_.ack_due(stream_);
+    if (i >= 50) stream_.receive.idle();
+    if (!receiver_.ack_due(stream_)) continue;
     EXPECT_EQ(untold, had_to ? 6 : 4) << "messages of " << kSize;
     told_when_idle |= !had_to;
     EXPECT_TRUE(i < 60 || !had_to);
-    receiver_.told(0);
+    stream_.receive.told();
     untold = 0;
   }
   EXPECT_TRUE(told_when_idle);
@@ -111,14 +111,14 @@ TEST_F(ReceiverOfWords, ADamagedHeaderBehindAChunkThatWaitsForItsReceiveBreaksTh
   encode(final_word(1), bytes);
   sent.insert(sent.end(), bytes.begin(), bytes.end());
   ASSERT_EQ(send(there_.get(), sent.data(), sent.size(), 0), std::ssize(sent));
-  EXPECT_EQ(receiver_.read(0, SIZE_MAX).error, 0);
-  ASSERT_TRUE(receiver_.may_read_ahead(0));
+  EXPECT_EQ(receiver_.read(stream_, SIZE_MAX).error, 0);
+  ASSERT_TRUE(stream_.receive.may_read_ahead());
   EXPECT_EQ(receiver_.epoch_summaries().size(), 1U);
   encode(final_word(2), bytes);
   bytes[kHeaderBytes / 2] ^= std::byte{1};
   ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
-  EXPECT_EQ(receiver_.read_ahead(0).error, Receiver::kDamaged);
-  EXPECT_EQ(receiver_.lose(0), 0U) << "the chunk did not count, and goes again";
+  EXPECT_EQ(receiver_.read_ahead(stream_).error, Receiver::kDamaged);
+  EXPECT_EQ(stream_.receive.count(), 0U) << "the chunk did not count, and goes again";
 }
 
 class ReceiverOfAWaitingChunk : public ReceiverOfWords {
@@ -131,24 +131,24 @@ class ReceiverOfAWaitingChunk : public ReceiverOfWords {
     encode(chunk, bytes);
     for (int part = 0; part < 2; ++part)  // its payload looks like a header
       EXPECT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
-    EXPECT_EQ(receiver_.read(0, SIZE_MAX).error, 0);
-    EXPECT_TRUE(receiver_.may_read_ahead(0));
+    EXPECT_EQ(receiver_.read(stream_, SIZE_MAX).error, 0);
+    EXPECT_TRUE(stream_.receive.may_read_ahead());
   }
 };
 
 // Else an end whose peer died would read the same end again and again, and wait for ever.
 TEST_F(ReceiverOfAWaitingChunk, IsReadAheadNoFurtherThanTheStreamsEnd) {
   there_.reset();
-  EXPECT_EQ(receiver_.read_ahead(0).error, 0);
-  EXPECT_FALSE(receiver_.may_read_ahead(0));
-  EXPECT_TRUE(receiver_.ends_behind_a_chunk(0));
+  EXPECT_EQ(receiver_.read_ahead(stream_).error, 0);
+  EXPECT_FALSE(stream_.receive.may_read_ahead());
+  EXPECT_TRUE(stream_.receive.ends_behind_a_chunk());
 }
 
 TEST_F(ReceiverOfAWaitingChunk, TellsThatTheStreamWasReset) {
   // A socket of this kind is reset where its peer closes it with unread bytes.
-  ASSERT_EQ(send(here_.get(), "unread", 6, 0), 6);
+  ASSERT_EQ(send(stream_.socket(), "unread", 6, 0), 6);
   there_.reset();
-  EXPECT_EQ(receiver_.read_ahead(0).error, ECONNRESET);
+  EXPECT_EQ(receiver_.read_ahead(stream_).error, ECONNRESET);
 }
 
 }  // namespace

@@ -46,57 +46,41 @@ void Sender::complete(Message& whole) noexcept {
   ++completed_;
 }
 
-void Sender::join(std::size_t index, const bootstrap::StreamIo& io) {
-  if (index >= streams_.size()) streams_.resize(index + 1);
-  Stream& stream = streams_[index];
-  if (!stream.segments) stream.segments = std::make_unique_for_overwrite<Segment[]>(kSegments);
-  stream.io = io;
-  stream.begin = stream.written = stream.end = 0;
-  stream.queued = stream.written_of_first = 0;
-  stream.acknowledged = 0;
-}
-
-void Sender::lose(std::size_t index, std::uint32_t epoch) {
-  Stream& stream = streams_[index];
-  if (!stream.live()) return;
-  if (stream.pending) --unwritten_;
-  stream.pending = false;
-  stream.io = {-1};
-  // A stream whose earlier epoch is not resolved has taken on no chunk since, so the list of what it lost is
-  // still right.
-  if (stream.open) return;
-  stream.lost.clear();
-  for (std::size_t i = stream.begin; i != stream.end; ++i) {
-    const Segment& segment = stream.segments[i % kSegments];
+void Sender::lose(Stream& stream) {
+  SendSide& side = stream.send;
+  if (side.pending_) --unwritten_;
+  side.pending_ = false;
+  // A stream whose earlier epoch is not resolved has taken on no chunk since, so what it lost is still right.
+  if (side.lost_) return;
+  SendSide::LostEpoch lost{stream.epoch(), side.acknowledged_, {}};
+  for (std::size_t i = side.begin_; i != side.end_; ++i) {
+    const SendSide::Segment& segment = side.at(i);
     if (!segment.chunk) continue;
-    if (i >= stream.written)
+    if (i >= side.written_)
       --unwritten_;
     else
       message(segment.sequence).written -= segment.length;
-    stream.lost.push_back(*decode(segment.header));
+    lost.chunks.push_back(*decode(segment.header));
   }
   // Chunks that were to be sent again and were not yet are older than those that the stream took on.
-  again_ -= stream.again.size();
-  stream.lost.insert(stream.lost.end(), stream.again.rbegin(), stream.again.rend());
-  stream.again.clear();
-  stream.begin = stream.written = stream.end = 0;
-  stream.queued = stream.written_of_first = 0;
-  stream.lost_epoch = epoch;
-  stream.lost_acknowledged = stream.acknowledged;
-  stream.open = true;
+  again_ -= side.again_.size();
+  lost.chunks.insert(lost.chunks.end(), side.again_.rbegin(), side.again_.rend());
+  side.again_.clear();
+  side.clear();
+  side.lost_ = std::move(lost);
   ++unresolved_;
 }
 
-bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
+bool Sender::resolve_epoch(Stream& stream, std::uint32_t first_epoch, std::uint32_t last_epoch,
                            std::uint32_t count) {
-  if (index >= streams_.size()) return true;  // nothing was sent on it yet
-  Stream& stream = streams_[index];
+  SendSide& side = stream.send;
   // The peer sends a summary more than once, in case the stream that carries it breaks too.
-  if (!stream.open || stream.lost_epoch < first_epoch || stream.lost_epoch > last_epoch) return true;
-  const std::uint32_t arrived = count - stream.lost_acknowledged;
-  if (arrived > stream.lost.size()) return false;
+  if (!side.lost_ || side.lost_->epoch < first_epoch || side.lost_->epoch > last_epoch) return true;
+  const std::vector<FrameHeader>& lost = side.lost_->chunks;
+  const std::uint32_t arrived = count - side.lost_->acknowledged;
+  if (arrived > lost.size()) return false;
   for (std::size_t i = 0; i < arrived; ++i) {
-    const FrameHeader& chunk = stream.lost[i];
+    const FrameHeader& chunk = lost[i];
     // This chunk needs no copy any more, but the rest of its message may have been written meanwhile.
     Message& whole = message(chunk.sequence);
     whole.written += chunk.length;
@@ -104,26 +88,25 @@ bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::ui
     chunk_arrived(chunk.sequence, chunk.length);
   }
   // The oldest chunk is last: chunks are taken from the end.
-  for (std::size_t i = stream.lost.size(); i > arrived; --i) stream.again.push_back(stream.lost[i - 1]);
-  again_ += stream.again.size();
-  stream.lost.clear();
-  stream.open = false;
+  for (std::size_t i = lost.size(); i > arrived; --i) side.again_.push_back(lost[i - 1]);
+  again_ += side.again_.size();
+  side.lost_.reset();
   --unresolved_;
   return true;
 }
 
-bool Sender::owes() const noexcept {
+bool Sender::owes(const Stream& stream) const noexcept {
+  const SendSide& side = stream.send;
   auto done = [&](const FrameHeader& chunk) {
     return messages_[chunk.sequence % kMessages].request == nullptr;
   };
-  for (const Stream& stream : streams_) {
-    if (stream.pending && stream.io.tls->written() < stream.owed) return true;
-    if (std::ranges::any_of(stream.lost, done) || std::ranges::any_of(stream.again, done)) return true;
-    // What is sent again counts as unwritten until the kernel has it.
-    for (std::size_t i = stream.written; stream.live() && i != stream.end; ++i) {
-      const Segment& segment = stream.segments[i % kSegments];
-      if (segment.chunk && messages_[segment.sequence % kMessages].request == nullptr) return true;
-    }
+  if (side.pending_ && stream.tls()->written() < side.owed_) return true;
+  if (side.lost_ && std::ranges::any_of(side.lost_->chunks, done)) return true;
+  if (std::ranges::any_of(side.again_, done)) return true;
+  // What is sent again counts as unwritten until the kernel has it.
+  for (std::size_t i = side.written_; stream.live() && i != side.end_; ++i) {
+    const SendSide::Segment& segment = side.at(i);
+    if (segment.chunk && messages_[segment.sequence % kMessages].request == nullptr) return true;
   }
   return false;
 }
@@ -142,38 +125,22 @@ void Sender::chunk_arrived(std::uint64_t sequence, std::size_t length) noexcept 
   replay_.give_back_to(replay_end);
 }
 
-bool Sender::acknowledge(std::size_t index, std::uint32_t count) noexcept {
-  Stream& stream = streams_[index];
-  while (stream.acknowledged != count) {
-    if (stream.begin == stream.written) return false;
-    const Segment& segment = stream.segments[stream.begin % kSegments];
-    ++stream.begin;
+bool Sender::acknowledge(Stream& stream, std::uint32_t count) noexcept {
+  SendSide& side = stream.send;
+  while (side.acknowledged_ != count) {
+    if (side.begin_ == side.written_) return false;
+    const SendSide::Segment& segment = side.at(side.begin_);
+    ++side.begin_;
     if (!segment.chunk) continue;
-    ++stream.acknowledged;
+    ++side.acknowledged_;
     chunk_arrived(segment.sequence, segment.length);
   }
   return true;
 }
 
-bool Sender::say(std::size_t index, const FrameHeader& header) noexcept {
-  Stream& stream = streams_[index];
-  if (!stream.live() || stream.end - stream.begin == kSegments) return false;
-  // It goes before frames that are not begun yet, because it is small and the peer waits for it.
-  const std::size_t at = stream.written + (stream.written_of_first != 0 ? 1 : 0);
-  for (std::size_t i = stream.end; i > at; --i)
-    stream.segments[i % kSegments] = stream.segments[(i - 1) % kSegments];
-  Segment& segment = stream.segments[at % kSegments];
-  encode(header, segment.header);
-  segment.data = nullptr;
-  segment.length = 0;
-  segment.chunk = false;
-  ++stream.end;
-  return true;
-}
-
-void Sender::add_chunk(Stream& stream, FrameHeader header) noexcept {
+void Sender::add_chunk(SendSide& side, FrameHeader header) noexcept {
   const Message& whole = message(header.sequence);
-  Segment& segment = stream.segments[stream.end % kSegments];
+  SendSide::Segment& segment = side.at(side.end_);
   segment.data = whole.data + header.offset;
   segment.sequence = header.sequence;
   segment.length = header.length;
@@ -186,21 +153,22 @@ void Sender::add_chunk(Stream& stream, FrameHeader header) noexcept {
     header.checksum = crc32c({segment.data, segment.length});
   }
   encode(header, segment.header);
-  ++stream.end;
+  ++side.end_;
   ++unwritten_;
-  stream.queued += header.length;
+  side.queued_ += header.length;
 }
 
-void Sender::pull(Stream& stream, std::uint32_t ack) noexcept {
-  if (stream.open) return;
-  while (has_room(stream)) {
+void Sender::pull(Stream& stream) noexcept {
+  SendSide& side = stream.send;
+  if (side.lost_) return;
+  while (side.has_room(options_.backlog)) {
     FrameHeader header;
-    if (!stream.again.empty()) {
-      header = stream.again.back();
-      stream.again.pop_back();
+    if (!side.again_.empty()) {
+      header = side.again_.back();
+      side.again_.pop_back();
       --again_;
       header.flags = kReplayFlag;
-      ++stream.replayed;
+      ++side.replayed_;
     } else if (next_ != posted_) {
       const Message& whole = message(next_);
       header.length = static_cast<std::uint32_t>(std::min(options_.chunk, whole.size - next_offset_));
@@ -215,23 +183,23 @@ void Sender::pull(Stream& stream, std::uint32_t ack) noexcept {
     } else {
       return;
     }
-    header.ack = ack;
-    add_chunk(stream, header);
+    header.ack = stream.receive.count();
+    add_chunk(side, header);
   }
 }
 
-void Sender::advance(Stream& stream, std::size_t written) noexcept {
-  stream.written_of_first += written;
-  while (stream.written != stream.end) {
-    const Segment& segment = stream.segments[stream.written % kSegments];
+void Sender::advance(SendSide& side, std::size_t written) noexcept {
+  side.written_of_first_ += written;
+  while (side.written_ != side.end_) {
+    const SendSide::Segment& segment = side.at(side.written_);
     std::size_t size = kHeaderBytes + segment.length;
-    if (stream.written_of_first < size) return;
-    stream.written_of_first -= size;
-    stream.queued -= segment.length;
-    ++stream.written;
+    if (side.written_of_first_ < size) return;
+    side.written_of_first_ -= size;
+    side.queued_ -= segment.length;
+    ++side.written_;
     if (!segment.chunk) continue;
     --unwritten_;
-    ++stream.chunks;
+    ++side.chunks_;
     Message& whole = message(segment.sequence);
     whole.written += segment.length;
     if (whole.request == nullptr || !whole.done_when_written()) continue;
@@ -240,47 +208,36 @@ void Sender::advance(Stream& stream, std::size_t written) noexcept {
     if (whole.written == whole.size) complete(whole);
   }
   // Frames without payload need no acknowledgement.
-  while (stream.begin != stream.written && !stream.segments[stream.begin % kSegments].chunk) ++stream.begin;
+  while (side.begin_ != side.written_ && !side.at(side.begin_).chunk) ++side.begin_;
 }
 
 void Sender::note_pending(Stream& stream, bool completed) noexcept {
-  if (completed) stream.owed = stream.io.tls->produced();
-  if (stream.pending == stream.io.pending()) return;
-  stream.pending = !stream.pending;
-  if (stream.pending)
+  SendSide& side = stream.send;
+  if (completed) side.owed_ = stream.tls()->produced();
+  if (side.pending_ == stream.tls()->pending()) return;
+  side.pending_ = !side.pending_;
+  if (side.pending_)
     ++unwritten_;
   else
     --unwritten_;
 }
 
-std::vector<std::byte> Sender::last_words(std::size_t index) const {
-  const Stream& stream = streams_[index];
-  std::vector<std::byte> words;
-  std::size_t skip = stream.written_of_first;
-  for (std::size_t i = stream.written; i != stream.end && !stream.segments[i % kSegments].chunk; ++i) {
-    const HeaderBytes& header = stream.segments[i % kSegments].header;
-    words.insert(words.end(), header.begin() + static_cast<std::ptrdiff_t>(skip), header.end());
-    skip = 0;
-  }
-  return words;
-}
-
-Sender::Result Sender::flush(std::size_t index, std::size_t allowance, std::uint32_t ack) noexcept {
-  Stream& stream = streams_[index];
+Sender::Result Sender::flush(Stream& stream, std::size_t allowance) noexcept {
+  SendSide& side = stream.send;
   Result result;
-  if (stream.pending) {
-    if (stream.io.tls->flush() != 0) {
+  if (side.pending_) {
+    if (stream.tls()->flush() != 0) {
       result.blocked = errno == EAGAIN || errno == EWOULDBLOCK;
       result.error = result.blocked ? 0 : errno;
       return result;
     }
     note_pending(stream, false);
   }
-  std::array<iovec, 2 * kBatch> parts;
+  std::array<iovec, 2 * SendSide::kBatch> parts;
   while (allowance > 0) {
-    pull(stream, ack);
-    if (stream.written == stream.end) break;
-    std::size_t count = 0, wanted = 0, skip = stream.written_of_first;
+    pull(stream);
+    if (side.written_ == side.end_) break;
+    std::size_t count = 0, wanted = 0, skip = side.written_of_first_;
     auto add = [&](const std::byte* data, std::size_t length) {
       std::size_t skipped = std::min(skip, length);
       skip -= skipped;
@@ -289,13 +246,13 @@ Sender::Result Sender::flush(std::size_t index, std::size_t allowance, std::uint
       parts[count++] = {const_cast<std::byte*>(data + skipped), length};
       wanted += length;
     };
-    const std::size_t until = std::min(stream.end, stream.written + kBatch);
-    for (std::size_t i = stream.written; i != until; ++i) {
-      const Segment& segment = stream.segments[i % kSegments];
+    const std::size_t until = std::min(side.end_, side.written_ + SendSide::kBatch);
+    for (std::size_t i = side.written_; i != until; ++i) {
+      const SendSide::Segment& segment = side.at(i);
       add(segment.header.data(), kHeaderBytes);
       add(segment.data, segment.length);
     }
-    ssize_t sent = stream.io.write({parts.data(), count});
+    ssize_t sent = stream.io().write({parts.data(), count});
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -307,12 +264,12 @@ Sender::Result Sender::flush(std::size_t index, std::size_t allowance, std::uint
     }
     auto written = static_cast<std::size_t>(sent);
     const std::uint64_t completed = completed_;
-    advance(stream, written);
-    if (stream.io.tls != nullptr) [[unlikely]]
+    advance(side, written);
+    if (stream.tls() != nullptr) [[unlikely]]
       note_pending(stream, completed != completed_);
     result.written += written;
     allowance -= written;
-    if (written < wanted || stream.pending) {
+    if (written < wanted || side.pending_) {
       result.blocked = true;
       break;
     }

@@ -21,12 +21,11 @@ class UnequalStreams : public testing::Test {
     for (std::size_t i = 0; i < 2; ++i) {
       int ends[2];
       EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
-      near_[i].reset(ends[0]);
       far_[i].reset(ends[1]);
       // As TCP_NOTSENT_LOWAT does for TCP: little waits in the kernel.
       const int small = kChunk;
       setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-      sender_.join(i, ends[0]);
+      streams_[i].join(Descriptor(ends[0]), nullptr, 0);
     }
   }
 
@@ -41,7 +40,8 @@ class UnequalStreams : public testing::Test {
     return taken;
   }
 
-  std::array<Descriptor, 2> near_, far_;
+  std::array<Stream, 2> streams_;
+  std::array<Descriptor, 2> far_;
   std::vector<std::byte> sink_ = std::vector<std::byte>(kChunk);
   Sender sender_;
 };
@@ -57,15 +57,16 @@ TEST_F(UnequalStreams, PullChunksAsTheyHaveRoom) {
   }
   std::array<std::size_t, 2> taken{};
   for (int turn = 0; turn < 1'000'000 && sender_.unwritten(); ++turn) {
-    for (std::size_t i = 0; i < 2; ++i) ASSERT_EQ(sender_.flush(i, SIZE_MAX, 0).error, 0);
+    for (std::size_t i = 0; i < 2; ++i) ASSERT_EQ(sender_.flush(streams_[i], SIZE_MAX).error, 0);
     taken[0] += drain(0, 10 * 1024);
     taken[1] += drain(1, 1024);
     for (std::size_t i = 0; i < 2; ++i)
-      ASSERT_TRUE(sender_.acknowledge(i, static_cast<std::uint32_t>(sender_.chunks(i))));
+      ASSERT_TRUE(sender_.acknowledge(streams_[i], static_cast<std::uint32_t>(streams_[i].send.chunks())));
   }
   ASSERT_FALSE(sender_.unwritten());
-  EXPECT_EQ(sender_.chunks(0) + sender_.chunks(1), kTotal);
-  const double ratio = static_cast<double>(sender_.chunks(0)) / static_cast<double>(sender_.chunks(1));
+  EXPECT_EQ(streams_[0].send.chunks() + streams_[1].send.chunks(), kTotal);
+  const double ratio =
+      static_cast<double>(streams_[0].send.chunks()) / static_cast<double>(streams_[1].send.chunks());
   EXPECT_GT(ratio, 9);
   EXPECT_LT(ratio, 11);
   // The slow one's last chunk is all that the end waits for.
@@ -82,11 +83,11 @@ TEST_F(UnequalStreams, OneThatStandsStillHoldsBackWhatItTookAndNoMore) {
   sender_.post(&request);
   std::size_t moved = 1;
   for (int turn = 0; turn < 1'000'000 && moved != 0; ++turn) {
-    moved = sender_.flush(0, SIZE_MAX, 0).written + sender_.flush(1, SIZE_MAX, 0).written;
+    moved = sender_.flush(streams_[0], SIZE_MAX).written + sender_.flush(streams_[1], SIZE_MAX).written;
     moved += drain(0, 10 * 1024);
   }
-  EXPECT_LE(sender_.chunks(1), 4U);
-  EXPECT_GE(sender_.chunks(0), kSize / kChunk - 6);
+  EXPECT_LE(streams_[1].send.chunks(), 4U);
+  EXPECT_GE(streams_[0].send.chunks(), kSize / kChunk - 6);
 }
 
 // The peer tells of small messages in batches, stream by stream. A batch that never fills on one stream would
@@ -100,7 +101,7 @@ TEST_F(UnequalStreams, ManyUnacknowledgedMessagesMakeTheSenderAskForTheirAcknowl
     requests[posted].size = data.size();
     sender_.post(&requests[posted]);
     // One stream has the first message, the other all the rest.
-    ASSERT_EQ(sender_.flush(posted == 0 ? 0 : 1, SIZE_MAX, 0).error, 0);
+    ASSERT_EQ(sender_.flush(streams_[posted == 0 ? 0 : 1], SIZE_MAX).error, 0);
     HeaderBytes bytes;
     ASSERT_EQ(recv(far_[posted == 0 ? 0 : 1].get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
     ASSERT_EQ(drain(posted == 0 ? 0 : 1, data.size()), data.size());
@@ -110,7 +111,7 @@ TEST_F(UnequalStreams, ManyUnacknowledgedMessagesMakeTheSenderAskForTheirAcknowl
       EXPECT_FALSE(asks) << posted;
     }
     if (posted > 0) {
-      ASSERT_TRUE(sender_.acknowledge(1, static_cast<std::uint32_t>(posted)));
+      ASSERT_TRUE(sender_.acknowledge(streams_[1], static_cast<std::uint32_t>(posted)));
     }
     ASSERT_LT(posted + 1, requests.size());
   }
@@ -134,7 +135,7 @@ class CopiedMessage : public UnequalStreams {
   /// Writes to the stream and takes all that reaches its far end, until neither moves.
   void run(std::size_t index) {
     for (bool moved = true; moved;) {
-      const auto result = sender_.flush(index, kChunk + kHeaderBytes, 0);
+      const auto result = sender_.flush(streams_[index], kChunk + kHeaderBytes);
       ASSERT_EQ(result.error, 0);
       moved = result.written != 0;
       for (ssize_t got; (got = recv(far_[index].get(), sink_.data(), sink_.size(), 0)) > 0; moved = true)
@@ -155,7 +156,9 @@ class CopiedMessage : public UnequalStreams {
   }
   void rejoin(std::size_t index) {
     came_[index].clear();
-    sender_.join(index, near_[index].get());
+    Descriptor socket = streams_[index].take_socket();
+    streams_[index].lose({});
+    streams_[index].join(std::move(socket), nullptr, 1);
   }
 
   std::vector<std::byte> data_ = std::vector<std::byte>(kSize);
@@ -165,15 +168,15 @@ class CopiedMessage : public UnequalStreams {
 
 TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
   const std::vector<std::byte> sent = data_;
-  ASSERT_GT(sender_.flush(0, kChunk + kHeaderBytes, 0).written, kChunk);
+  ASSERT_GT(sender_.flush(streams_[0], kChunk + kHeaderBytes).written, kChunk);
   EXPECT_FALSE(done());
   run(1);
   run(0);
   EXPECT_TRUE(done());
   std::ranges::fill(data_, std::byte{0xff});
   for (std::size_t i = 0; i < 2; ++i) {
-    sender_.lose(i, 0);
-    ASSERT_TRUE(sender_.resolve_epoch(i, 0, 0, 0));
+    sender_.lose(streams_[i]);
+    ASSERT_TRUE(sender_.resolve_epoch(streams_[i], 0, 0, 0));
     rejoin(i);
     run(i);
   }
@@ -183,14 +186,14 @@ TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
 }
 
 TEST_F(CopiedMessage, IsNotDoneWhileWhatABrokenStreamHadMayHaveToGoOnceMore) {
-  ASSERT_GT(sender_.flush(0, kChunk + kHeaderBytes, 0).written, kChunk);
-  ASSERT_EQ(sender_.chunks(0), 1U);
-  sender_.lose(0, 0);
+  ASSERT_GT(sender_.flush(streams_[0], kChunk + kHeaderBytes).written, kChunk);
+  ASSERT_EQ(streams_[0].send.chunks(), 1U);
+  sender_.lose(streams_[0]);
   run(1);
-  EXPECT_EQ(sender_.chunks(1), 3U);
+  EXPECT_EQ(streams_[1].send.chunks(), 3U);
   EXPECT_FALSE(done());
   // It did arrive: nobody will ask for an acknowledgement of the others.
-  ASSERT_TRUE(sender_.resolve_epoch(0, 0, 0, 1));
+  ASSERT_TRUE(sender_.resolve_epoch(streams_[0], 0, 0, 1));
   EXPECT_TRUE(done());
 }
 

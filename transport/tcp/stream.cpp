@@ -34,6 +34,8 @@ void Stream::join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, 
   // The peer may have begun epochs that this end did not; nothing was received in them.
   if (epoch - epoch_ > 1) note_epochs(epoch_ + 1, epoch - 1, 0);
   epoch_ = epoch;
+  send.begin_epoch();
+  receive.begin_epoch();
   socket_ = std::move(socket);
   tls_ = std::move(tls);
   ready = {};

@@ -1,5 +1,5 @@
-// One stream of a TCP connection: its socket and TLS session, its state, and its epochs. The stream outlives
-// its sockets: each epoch has a socket of its own. Used by one thread at a time.
+// One stream of a TCP connection: its socket and TLS session, its state, its epochs, and its two sides. The
+// stream outlives its sockets: each epoch has a socket of its own. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
 #include "transport/tcp/rate_limit.h"
+#include "transport/tcp/receive_side.h"
+#include "transport/tcp/send_side.h"
 #include "transport/tcp/stream_state.h"
 
 namespace tombolo::transport::tcp {
@@ -62,7 +64,7 @@ class Stream {
   /// Moves to the state that follows. Throws kInternal for an event that is impossible now.
   void apply(StreamEvent event);
 
-  /// The stream is there, in a higher epoch than before, or in its first.
+  /// The stream is there, in a higher epoch than before, or in its first; both sides begin anew.
   void join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch);
   /// Closes the socket, which gets a reset unless the peer had ended it: a FIN would tell the peer that this
   /// process has gone. Returns the reason in words.
@@ -85,6 +87,9 @@ class Stream {
   void note_epochs(std::uint32_t first, std::uint32_t last, std::uint32_t count);
   /// The peer knows all of them.
   void forget_epochs() noexcept { epoch_summaries_.clear(); }
+
+  SendSide send;
+  ReceiveSide receive;
 
   /// The attempt to open the stream again, perhaps beside its present socket; null while none is under way.
   std::unique_ptr<bootstrap::Dial> dial;

@@ -113,8 +113,7 @@ class Fed : public testing::Test {
       int pair[2];
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) ADD_FAILURE() << "socketpair";
       feeders_.emplace_back(pair[0]);
-      sockets_.emplace_back(pair[1]);
-      receiver_->join(i, pair[1]);
+      streams_.emplace_back().join(Descriptor(pair[1]), nullptr, 0);
     }
   }
 
@@ -124,12 +123,13 @@ class Fed : public testing::Test {
     ASSERT_EQ(write(feeders_[stream].get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     ASSERT_EQ(write(feeders_[stream].get(), payload.data(), payload.size()),
               static_cast<ssize_t>(payload.size()));
-    receiver_->read(stream, SIZE_MAX);
+    receiver_->read(streams_[stream], SIZE_MAX);
   }
   PostedRequest* post(std::size_t size) {
     buffers_.emplace_back(size);
     PostedRequest* request = pool_.take(buffers_.back().data(), size);
     receiver_->post(request);
+    for (Stream& stream : streams_) receiver_->go_on(stream);
     return request;
   }
   static FrameHeader chunk(std::uint64_t sequence, std::uint64_t offset, std::uint32_t length,
@@ -137,7 +137,8 @@ class Fed : public testing::Test {
     return {FrameType::kChunk, GoodbyeReason::kClosed, length, sequence, total, offset};
   }
 
-  std::vector<Descriptor> feeders_, sockets_;
+  std::vector<Descriptor> feeders_;
+  std::vector<Stream> streams_;
   std::unique_ptr<Receiver> receiver_;
   RequestPool pool_{false};
   std::vector<std::vector<std::byte>> buffers_;
@@ -154,9 +155,10 @@ TEST_F(Fed, BelievesNothingOfADamagedHeader) {
     for (std::size_t bit = 0; bit < 8 * kHeaderBytes; ++bit) {
       int pair[2];
       ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-      Descriptor feeder(pair[0]), socket(pair[1]);
+      Descriptor feeder(pair[0]);
+      Stream stream;
+      stream.join(Descriptor(pair[1]), nullptr, 0);
       Receiver receiver;
-      receiver.join(0, socket.get());
       RequestPool pool(false);
       std::vector<std::byte> buffer(64, std::byte{0x55});
       PostedRequest* request = pool.take(buffer.data(), buffer.size());
@@ -168,14 +170,14 @@ TEST_F(Fed, BelievesNothingOfADamagedHeader) {
       encode(header, std::span(wire).first<kHeaderBytes>());
       wire[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
       ASSERT_EQ(write(feeder.get(), wire.data(), wire.size()), static_cast<ssize_t>(wire.size()));
-      EXPECT_EQ(receiver.read(0, SIZE_MAX).error, Receiver::kDamaged) << "bit " << bit;
-      EXPECT_TRUE(receiver.damaged(0));
+      EXPECT_EQ(receiver.read(stream, SIZE_MAX).error, Receiver::kDamaged) << "bit " << bit;
+      EXPECT_TRUE(stream.receive.damaged());
       EXPECT_EQ(receiver.fault(), Receiver::Fault::kNone);
       EXPECT_EQ(request->claimed, 0u);
       EXPECT_EQ(std::ranges::count(buffer, std::byte{0x55}), std::ssize(buffer)) << "bit " << bit;
-      EXPECT_EQ(receiver.peer_ack(0), 0u);
+      EXPECT_EQ(stream.receive.peer_ack(), 0u);
       EXPECT_TRUE(receiver.epoch_summaries().empty());
-      EXPECT_FALSE(receiver.said_goodbye(0));
+      EXPECT_FALSE(stream.receive.said_goodbye());
     }
   }
 }
@@ -186,21 +188,21 @@ TEST_F(Fed, FindsDamageBehindAChunkThatWaitsAtOnceAndTheChunkDoesNotCount) {
   encode(chunk(1, 0, 3, 3), std::span(wire).subspan<kHeaderBytes + 3, kHeaderBytes>());
   wire[kHeaderBytes + 3 + 4] ^= std::byte{1};  // the length
   ASSERT_EQ(write(feeders_[0].get(), wire.data(), wire.size()), static_cast<ssize_t>(wire.size()));
-  EXPECT_EQ(receiver_->read(0, SIZE_MAX).error, Receiver::kDamaged);
-  EXPECT_TRUE(receiver_->damaged(0));
+  EXPECT_EQ(receiver_->read(streams_[0], SIZE_MAX).error, Receiver::kDamaged);
+  EXPECT_TRUE(streams_[0].receive.damaged());
   PostedRequest* first = post(3);
   EXPECT_EQ(first->state, PostedRequest::State::kPosted);
   EXPECT_EQ(first->claimed, 0u);
-  EXPECT_EQ(receiver_->lose(0), 0u);
+  EXPECT_EQ(streams_[0].receive.count(), 0u);
   EXPECT_EQ(receiver_->fault(), Receiver::Fault::kNone);
 }
 
 TEST_F(Fed, HoldsAChunkBackUntilItsReceiveIsPosted) {
   feed(0, chunk(0, 0, 3, 3), "abc");
-  EXPECT_FALSE(receiver_->wants_data(0));
+  EXPECT_FALSE(streams_[0].receive.wants_data());
   PostedRequest* request = post(3);
   EXPECT_EQ(request->state, PostedRequest::State::kDone);
-  EXPECT_TRUE(receiver_->wants_data(0));
+  EXPECT_TRUE(streams_[0].receive.wants_data());
 }
 
 TEST_F(Fed, TakesALaterMessageFirstSinceAStreamYetToComeMayBringTheOther) {
@@ -275,9 +277,10 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
   for (int round = 0; round < 40; ++round) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    Descriptor feeder(pair[0]), socket(pair[1]);
+    Descriptor feeder(pair[0]);
+    Stream stream;
+    stream.join(Descriptor(pair[1]), nullptr, 0);
     Receiver receiver;
-    receiver.join(0, socket.get());
     RequestPool pool(false);
     std::vector<std::byte> buffer(kMost);
     // Chunks, each a message, and acknowledgements alone or in their headers; where each has come whole.
@@ -310,17 +313,18 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
       } else if (posted < kMessages && random() % 40 == 0) {
         requests.push_back(pool.take(buffer.data(), kMost));
         receiver.post(requests.back());
+        receiver.go_on(stream);
         ++posted;
       }
       // As the connection does that needs acknowledgements.
       for (bool more = true; more;) {
-        const auto result =
-            receiver.may_read_ahead(0) ? receiver.read_ahead(0) : receiver.read(0, 1 + random() % kMost);
+        const auto result = stream.receive.may_read_ahead() ? receiver.read_ahead(stream)
+                                                            : receiver.read(stream, 1 + random() % kMost);
         more = result.read != 0;
       }
       ASSERT_EQ(receiver.fault(), Receiver::Fault::kNone);
       while (seen < acks.size() && acks[seen] <= fed) ++seen;
-      ASSERT_EQ(receiver.peer_ack(0), seen) << fed << " bytes, " << posted << " receives";
+      ASSERT_EQ(stream.receive.peer_ack(), seen) << fed << " bytes, " << posted << " receives";
     }
     for (const PostedRequest* request : requests) ASSERT_EQ(request->state, PostedRequest::State::kDone);
   }
@@ -331,9 +335,10 @@ TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
   for (int round = 0; round < 3000; ++round) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    Descriptor feeder(pair[0]), socket(pair[1]);
+    Descriptor feeder(pair[0]);
+    Stream stream;
+    stream.join(Descriptor(pair[1]), nullptr, 0);
     Receiver receiver;
-    receiver.join(0, socket.get());
     RequestPool pool(false);
     // On the heap, so that a sanitizer sees the slightest overrun.
     std::vector<std::vector<std::byte>> buffers;
@@ -357,7 +362,7 @@ TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
       wire.resize(wire.size() + random() % 50, std::byte{0x11});
     }
     ASSERT_EQ(write(feeder.get(), wire.data(), wire.size()), static_cast<ssize_t>(wire.size()));
-    receiver.read(0, SIZE_MAX);
+    receiver.read(stream, SIZE_MAX);
   }
 }
 

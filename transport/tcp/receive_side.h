@@ -1,0 +1,106 @@
+// The receiving side of one stream: what was read of it and is not used yet, which part of a frame comes
+// next, and what its epoch has brought. Receiver reads it and places its chunks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "transport/request_pool.h"
+#include "transport/tcp/wire.h"
+
+namespace tombolo::transport::tcp {
+
+/// Used by one thread at a time.
+class ReceiveSide {
+ public:
+  enum class State : std::uint8_t {
+    kHeader,    ///< a frame's header comes next
+    kPayload,   ///< the rest of a chunk comes next
+    kHeldBack,  ///< the header of a chunk has come whose receive is not posted yet
+    kDamaged,   ///< a frame was damaged on the way, and what follows cannot be used
+    kEnded,     ///< nothing more comes, or nothing more is read
+  };
+
+  /// The stream has a new socket.
+  void begin_epoch();
+
+  /// The bound of reading ahead: what two kernels buffer at most by default, and one chunk of this build's.
+  static constexpr std::size_t kMostAhead = 16 * 1024 * 1024;
+
+  bool held_back() const noexcept { return state_ == State::kHeldBack; }
+  /// Whether a read would use bytes, or tell of damage: no chunk waits for its receive to be posted.
+  bool wants_data() const noexcept { return !held_back() && state_ != State::kEnded; }
+  bool damaged() const noexcept { return state_ == State::kDamaged; }
+  /// Whether it is worth reading behind the chunk that waits for its receive.
+  bool may_read_ahead() const noexcept {
+    return held_back() && peer_end_ == PeerEnd::kUnknown && end_ < kMostAhead;
+  }
+  /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: the
+  /// stream brings nothing new any more.
+  bool ends_behind_a_chunk() const noexcept { return held_back() && peer_end_ == PeerEnd::kAhead; }
+  /// The peer said goodbye on the stream.
+  bool said_goodbye() const noexcept { return peer_end_ == PeerEnd::kGoodbye; }
+
+  /// Whole chunks received in this epoch, and in all.
+  std::uint32_t count() const noexcept { return count_; }
+  std::uint64_t chunks() const noexcept { return chunks_; }
+  /// The latest acknowledgement that came in this epoch.
+  std::uint32_t peer_ack() const noexcept { return peer_ack_; }
+
+  /// This end has nothing else to do: acknowledgements for which the peer does not wait yet may go out now.
+  void idle() noexcept { ack_due_ |= untold_bytes_ >= kTellWhenIdle; }
+  /// The acknowledgement was sent.
+  void told() noexcept {
+    ack_due_ = false;
+    untold_bytes_ = untold_chunks_ = 0;
+  }
+
+ private:
+  friend class Receiver;
+
+  // Sending and handling a frame without payload costs as much as a small message.
+  static constexpr std::size_t kTellWhenIdle = 128 * 1024;
+  // The staging buffer takes eight 8 KiB messages with one read; copying them within the second-level cache
+  // costs less than more calls.
+  static constexpr std::size_t kStaging = 64 * 1024 + 8 * kHeaderBytes;
+
+  /// What is known of the stream's end.
+  enum class PeerEnd : std::uint8_t {
+    kUnknown,
+    kAhead,    // a goodbye, or the peer's orderly end, was seen behind the chunk that waits
+    kGoodbye,  // the goodbye's turn has come
+  };
+  struct Place {
+    std::uint64_t sequence, offset;
+  };
+
+  /// Makes a whole staging buffer of the usual size, with nothing in it.
+  void reset_staging();
+  void move_to_front() noexcept;  // what staging holds
+  /// Makes staging twice as large where it is full.
+  void make_room();
+  void take_ack(std::uint32_t ack) noexcept;
+
+  State state_ = State::kEnded;
+  PeerEnd peer_end_ = PeerEnd::kUnknown;
+  std::unique_ptr<std::byte[]> staging_;
+  std::size_t capacity_ = 0;
+  std::size_t begin_ = 0, end_ = 0;   // of what staging holds
+  std::size_t scanned_ = 0;           // where the next header to scan lies while held back; else below begin
+  FrameHeader header_;                // of the chunk under way or held back
+  PostedRequest* request_ = nullptr;  // of the chunk that is begun and not whole
+  std::byte* to_ = nullptr;           // where the chunk's next byte goes
+  std::size_t left_ = 0;              // of the chunk
+  std::optional<Place> last_;         // of the last chunk that was no replay
+  bool last_was_large_ = false;       // the last chunk
+  std::uint32_t count_ = 0, peer_ack_ = 0;
+  std::size_t pings_ = 0;
+  bool ack_due_ = false;
+  std::size_t untold_bytes_ = 0, untold_chunks_ = 0;
+  std::uint64_t asked_before_ = 0;  // Receiver's count of questions when the first untold chunk came
+  std::uint64_t chunks_ = 0;
+};
+
+}  // namespace tombolo::transport::tcp
