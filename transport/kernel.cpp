@@ -104,6 +104,7 @@ class Linux final : public Kernel {
   }
   int shutdown(int socket, int how) noexcept override { return ::shutdown(socket, how); }
   int unacknowledged(int socket, int* bytes) noexcept override { return ::ioctl(socket, SIOCOUTQ, bytes); }
+  int unread(int socket, int* bytes) noexcept override { return ::ioctl(socket, SIOCINQ, bytes); }
 
   int epoll_create1(int flags) noexcept override { return open_descriptors.add(::epoll_create1(flags)); }
   int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept override {

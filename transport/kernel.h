@@ -37,6 +37,8 @@ class Kernel {
   virtual int shutdown(int socket, int how) noexcept = 0;
   /// ioctl(SIOCOUTQ): bytes that the peer's kernel has not acknowledged.
   virtual int unacknowledged(int socket, int* bytes) noexcept = 0;
+  /// ioctl(SIOCINQ): bytes that have come and are not read.
+  virtual int unread(int socket, int* bytes) noexcept = 0;
 
   virtual int epoll_create1(int flags) noexcept = 0;
   virtual int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept = 0;

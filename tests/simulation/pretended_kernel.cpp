@@ -309,6 +309,14 @@ int PretendedKernel::unacknowledged(int descriptor, int* bytes) noexcept {
   return 0;
 }
 
+int PretendedKernel::unread(int descriptor, int* bytes) noexcept {
+  const auto socket = stream(descriptor);
+  if (!socket) return failed_with(EBADF);
+  network_.settle();
+  *bytes = socket->in ? static_cast<int>(socket->in->arrived) : 0;
+  return 0;
+}
+
 int PretendedKernel::close(int descriptor) noexcept {
   const auto at = static_cast<std::size_t>(descriptor);
   if (descriptor < 3 || at >= files_.size() || !used_[at]) return failed_with(EBADF);

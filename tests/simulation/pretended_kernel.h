@@ -79,6 +79,7 @@ class PretendedKernel final : public transport::Kernel {
   ssize_t recvmsg(int socket, msghdr* message, int flags) noexcept override;
   int shutdown(int socket, int how) noexcept override;
   int unacknowledged(int socket, int* bytes) noexcept override;
+  int unread(int socket, int* bytes) noexcept override;
   int epoll_create1(int flags) noexcept override;
   int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept override;
   int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) noexcept override;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace tombolo::transport::bootstrap {
+namespace {
+
+// Streams that one call takes on: accept() may not take the longer, the more peers come at once.
+constexpr int kMostTaken = 16;
+
+}  // namespace
 
 AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> acceptor)
     : acceptor_(std::move(acceptor)), inbox_(std::make_shared<Inbox>()), endpoint_(acceptor_->endpoint()) {
@@ -20,7 +26,11 @@ void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) c
 std::unique_ptr<Connection> AuthenticatingListener::accept() {
   acceptor_->check_process();
   acceptor_->progress();
-  while (auto stream = inbox_->take()) begin(std::move(*stream));
+  for (int i = 0; i < kMostTaken; ++i) {
+    auto stream = inbox_->take();
+    if (!stream) break;
+    begin(std::move(*stream));
+  }
   return next_ready();
 }
 

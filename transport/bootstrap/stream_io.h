@@ -54,6 +54,12 @@ struct StreamIo {
   bool pending() const noexcept { return tls != nullptr && tls->pending(); }
   /// Whether something can be read although the socket is empty.
   bool buffered() const noexcept { return tls != nullptr && tls->buffered(); }
+  /// More bytes than these cannot be read without new ones coming.
+  std::size_t readable() const noexcept {
+    int unread = 0;
+    if (kernel().unread(socket, &unread) != 0 || unread < 0) unread = 0;
+    return static_cast<std::size_t>(unread) + (tls != nullptr ? TlsStream::most_held() : 0);
+  }
 };
 
 }  // namespace tombolo::transport::bootstrap

@@ -79,6 +79,8 @@ class TlsStream {
   /// Whether something can be read without new bytes on the socket: the last read stopped before all was
   /// read, or met an end or an error that it has not reported yet.
   bool buffered() const noexcept { return buffered_; }
+  /// The most bytes that a session has taken from the socket and not given to read() yet.
+  static constexpr std::size_t most_held() noexcept { return kIn + kRecord + kOverhead; }
 
   /// Sends these last bytes (a frame), and that nothing follows; what the socket does not take at once is
   /// pending.

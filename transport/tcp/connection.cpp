@@ -295,15 +295,14 @@ bool TcpConnection::send_all() {
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
 /// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
 bool TcpConnection::all_was_said(Stream& stream) {
-  for (std::size_t read = 1; read != 0;) {
-    read = receiver_.read(stream, SIZE_MAX).read;
-    stream.meter->received_bytes.add(read);
-    if (receiver_.fault() != Receiver::Fault::kNone) {
-      check_fault();
-      return false;
-    }
-  }
-  return receiver_.rest_reaches_the_end(stream);
+  return read_rest(stream) && receiver_.rest_reaches_the_end(stream);
+}
+
+/// Reads what has come on a stream that breaks. False where that makes the connection fail.
+bool TcpConnection::read_rest(Stream& stream) {
+  stream.meter->received_bytes.add(receiver_.read_rest(stream));
+  check_fault();
+  return !failed();
 }
 
 bool TcpConnection::receive_all() {
@@ -321,7 +320,7 @@ bool TcpConnection::receive_all() {
       allowance = std::min(allowance, stream.path.limit->ingress.allowance(now));
       if (allowance == 0) continue;
     }
-    auto result = ahead ? receiver_.read_ahead(stream) : receiver_.read(stream, allowance);
+    auto result = ahead ? receiver_.read_ahead(stream, allowance) : receiver_.read(stream, allowance);
     if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
       if (result.read != result.idle) {

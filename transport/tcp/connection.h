@@ -117,12 +117,15 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
+  // How many streams that the peer has opened one call takes over: one of each, for an honest peer.
+  static constexpr unsigned kMostArrivals = kMostStreams;
 
   void count(const Stream& stream) noexcept;
   bool send_all();
   bool receive_all();
   bool take_acks(Stream& stream);
   bool ack_due() const noexcept;
+  bool read_rest(Stream& stream);
   bool all_was_said(Stream& stream);
   void look_for_events() noexcept;
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);

@@ -17,12 +17,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   Stream& stream = streams_[index];
   if (!stream.live()) return;
   // What the peer sent before is still in the kernel, and is read first.
-  while (loss.leaves_rest()) {
-    auto result = receiver_.read(stream, SIZE_MAX);
-    stream.meter->received_bytes.add(result.read);
-    if (receiver_.fault() != Receiver::Fault::kNone) return check_fault();
-    if (result.read == 0) break;
-  }
+  if (loss.leaves_rest() && !read_rest(stream)) return;
   if (!take_acks(stream)) return;
   if (stream.receive.said_goodbye()) shutdown_.peer_said_goodbye();
   stream.note_epochs(stream.epoch(), stream.epoch(), stream.receive.count());
@@ -174,7 +169,7 @@ void TcpConnection::lose_ended_streams(TimePoint now) {
 }
 
 void TcpConnection::take_arrivals() {
-  while (!inbox_->empty() && !failed()) {
+  for (unsigned most = kMostArrivals; most > 0 && !inbox_->empty() && !failed(); --most) {
     auto arrival = inbox_->take();
     if (!arrival) return;
     const std::size_t index = arrival->hello.stream;

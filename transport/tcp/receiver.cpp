@@ -211,19 +211,32 @@ void Receiver::scan(ReceiveSide& side) {
   }
 }
 
+std::size_t Receiver::read_rest(Stream& stream) {
+  const std::size_t rest = stream.io().readable();
+  std::size_t got = 0;
+  for (std::size_t read = 1; read != 0 && got < rest; got += read) read = this->read(stream, rest - got).read;
+  return got;
+}
+
 bool Receiver::rest_reaches_the_end(Stream& stream) {
-  read_ahead(stream, SIZE_MAX);
+  hold(stream, SIZE_MAX, stream.io().readable() + 1);  // the end itself is seen by reading for one byte more
   return stream.receive.ends_behind_a_chunk();
 }
 
-Receiver::Result Receiver::read_ahead(Stream& stream, std::size_t most) {
+Receiver::Result Receiver::read_ahead(Stream& stream, std::size_t allowance) {
+  return hold(stream, ReceiveSide::kMostAhead, allowance);
+}
+
+/// Reads behind the chunk that waits for its receive until staging holds `most` bytes.
+Receiver::Result Receiver::hold(Stream& stream, std::size_t most, std::size_t allowance) {
   ReceiveSide& side = stream.receive;
   Result result;
   if (side.damaged()) result.error = kDamaged;
-  while (side.held_back() && side.end_ < most) {
+  while (side.held_back() && side.end_ < most && result.read < allowance) {
     side.move_to_front();
     side.make_room();
-    iovec room{side.staging_.get() + side.end_, side.capacity_ - side.end_};
+    iovec room{side.staging_.get() + side.end_,
+               std::min(side.capacity_ - side.end_, allowance - result.read)};
     ssize_t got = stream.io().read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {

@@ -43,14 +43,17 @@ class Receiver {
   /// bytes.
   Result read(Stream& stream, std::size_t allowance);
 
-  /// Reads on a stream whose next chunk waits for a receive to be posted, and keeps what comes, up to a
-  /// bound: acknowledgements may lie behind that chunk, and the owner may post the receive only after one has
-  /// come.
-  Result read_ahead(Stream& stream, std::size_t most = ReceiveSide::kMostAhead);
+  /// Reads at most `allowance` bytes on a stream whose next chunk waits for a receive to be posted, and keeps
+  /// what comes, up to ReceiveSide::kMostAhead: acknowledgements may lie behind that chunk, and the owner may
+  /// post the receive only after one has come.
+  Result read_ahead(Stream& stream, std::size_t allowance);
 
-  /// Reads everything that the kernel holds behind a chunk that waits for its receive. True where that
-  /// includes the peer's goodbye or the stream's orderly end: the peer closed after it had sent everything,
-  /// which is still to be delivered.
+  /// Reads what has come on the stream and is not read yet, as far as receives are posted: for a stream that
+  /// breaks. What comes while this reads is left, since a peer could go on sending for ever. Returns the
+  /// bytes.
+  std::size_t read_rest(Stream& stream);
+  /// The same behind a chunk that waits for its receive. True where that includes the peer's goodbye or the
+  /// stream's orderly end: the peer closed after it had sent everything, which is still to be delivered.
   bool rest_reaches_the_end(Stream& stream);
 
   /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while nothing was.
@@ -91,6 +94,7 @@ class Receiver {
   void end_chunk(ReceiveSide& side) noexcept;
   void take_frame(ReceiveSide& side, const FrameHeader& header);
   void scan(ReceiveSide& side);
+  Result hold(Stream& stream, std::size_t most, std::size_t allowance);
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
 
   std::vector<EpochSummary> epoch_summaries_;

@@ -117,7 +117,7 @@ TEST_F(ReceiverOfWords, ADamagedHeaderBehindAChunkThatWaitsForItsReceiveBreaksTh
   encode(final_word(2), bytes);
   bytes[kHeaderBytes / 2] ^= std::byte{1};
   ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
-  EXPECT_EQ(receiver_.read_ahead(stream_).error, Receiver::kDamaged);
+  EXPECT_EQ(receiver_.read_ahead(stream_, SIZE_MAX).error, Receiver::kDamaged);
   EXPECT_EQ(stream_.receive.count(), 0U) << "the chunk did not count, and goes again";
 }
 
@@ -139,7 +139,7 @@ class ReceiverOfAWaitingChunk : public ReceiverOfWords {
 // Else an end whose peer died would read the same end again and again, and wait for ever.
 TEST_F(ReceiverOfAWaitingChunk, IsReadAheadNoFurtherThanTheStreamsEnd) {
   there_.reset();
-  EXPECT_EQ(receiver_.read_ahead(stream_).error, 0);
+  EXPECT_EQ(receiver_.read_ahead(stream_, SIZE_MAX).error, 0);
   EXPECT_FALSE(stream_.receive.may_read_ahead());
   EXPECT_TRUE(stream_.receive.ends_behind_a_chunk());
 }
@@ -148,7 +148,7 @@ TEST_F(ReceiverOfAWaitingChunk, TellsThatTheStreamWasReset) {
   // A socket of this kind is reset where its peer closes it with unread bytes.
   ASSERT_EQ(send(stream_.socket(), "unread", 6, 0), 6);
   there_.reset();
-  EXPECT_EQ(receiver_.read_ahead(stream_).error, ECONNRESET);
+  EXPECT_EQ(receiver_.read_ahead(stream_, SIZE_MAX).error, ECONNRESET);
 }
 
 }  // namespace

@@ -318,7 +318,7 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
       }
       // As the connection does that needs acknowledgements.
       for (bool more = true; more;) {
-        const auto result = stream.receive.may_read_ahead() ? receiver.read_ahead(stream)
+        const auto result = stream.receive.may_read_ahead() ? receiver.read_ahead(stream, SIZE_MAX)
                                                             : receiver.read(stream, 1 + random() % kMost);
         more = result.read != 0;
       }

@@ -48,6 +48,7 @@ class ForwardingKernel : public Kernel {
   }
   int shutdown(int socket, int how) noexcept override { return to_.shutdown(socket, how); }
   int unacknowledged(int socket, int* bytes) noexcept override { return to_.unacknowledged(socket, bytes); }
+  int unread(int socket, int* bytes) noexcept override { return to_.unread(socket, bytes); }
   int epoll_create1(int flags) noexcept override { return to_.epoll_create1(flags); }
   int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept override {
     return to_.epoll_ctl(epoll, operation, descriptor, event);
