@@ -85,6 +85,7 @@ void Communicator::progress() {
   state_->check_other_ranks(what);
   try {
     state_->mesh->progress();
+    state_->mesh->check_awaited();
   } catch (const Error& error) {
     state_->fail_all_ranks(error.cause(), error.what());
   }

@@ -119,8 +119,9 @@ class Communicator {
   Work start_receive(void* data, std::size_t bytes, int peer);
   /// Blocks until the operation is done, and redeems it.
   void wait(Work work);
-  /// Whether the operation is done; redeems it if so. Never blocks, and has no deadline: that a peer died
-  /// before there was a connection to it only wait() tells, where the store has gone too.
+  /// Whether the operation is done; redeems it if so. Never blocks. Fails as wait() does where another rank
+  /// has failed, and where there is no connection with the peer within the deadline since the operation was
+  /// started. Of a peer that is connected and lives it waits for ever.
   bool test(Work work);
   /// Moves what can be moved without blocking.
   void progress();

@@ -223,6 +223,38 @@ TEST(CommunicatorFailure, AStuckWaitEndsAtTheDeadlineAndNamesWhoIsAbsentAndNobod
   }
 }
 
+// The lower rank would connect. The higher one only waits for it, and once waited for ever where it polled.
+TEST(CommunicatorFailure, ARankThatDiedBeforeItConnectedFailsTestsAtTheDeadlineAndIsNamed) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  std::thread dies([&] { Communicator::create(options_for("AA", 0, server.port())); });
+  FakeClock clock;
+  Options options = options_for("AA", 1, server.port());
+  options.router.clock = &clock;
+  const auto lives = Communicator::create(options);
+  dies.join();
+  std::byte message{};
+  const Work work = lives->start_receive(&message, 1, 0);
+  const auto done_after_many_tests = [&] {
+    for (int i = 0; i < 200; ++i)
+      if (lives->test(work)) return true;
+    return false;
+  };
+  EXPECT_FALSE(done_after_many_tests());
+  clock.advance(options.deadline - std::chrono::seconds(1));
+  EXPECT_FALSE(done_after_many_tests());
+  clock.advance(std::chrono::seconds(2));
+  try {
+    done_after_many_tests();
+    FAIL() << "no failure";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kTimeout);
+    EXPECT_NE(std::string(error.what()).find("rank 0 on host host0 has not connected to rank 1 within 60"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(lives->failure_cause(), Cause::kTimeout);
+}
+
 TEST(CommunicatorFailure, AbortFromAnotherThreadEndsAllRanks) {
   const auto outcomes = run_ranks("AAB", [](Communicator& all) {
     all.barrier();

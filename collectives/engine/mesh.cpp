@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -33,7 +34,7 @@ transport::Connection* Mesh::find(Traffic traffic, int peer) const noexcept {
 transport::Connection* Mesh::open(Traffic traffic, int peer) {
   PeerConnection& one = entry(traffic, peer);
   if (one.connection || one.wanted || closed_) return one.connection.get();
-  one.wanted = true;
+  one.wanted = Deadline::after(deadline_, *router_->options().clock);
   ++missing_;
   if (rank_ > peer) return nullptr;  // the peer connects
   transport::ConnectOptions connect;
@@ -80,6 +81,18 @@ bool Mesh::progress() {
     came = true;
   }
   return came;
+}
+
+void Mesh::check_awaited() const {
+  if (missing_ == 0 || closed_) return;
+  for (const Traffic traffic : kAllTraffic) {
+    for (int peer = 0; peer < rank_; ++peer) {
+      const PeerConnection& one = entry(traffic, peer);
+      if (one.connection || !one.wanted || !one.wanted->passed()) continue;
+      fail(Cause::kTimeout, "{} has not connected to rank {} within {} (did its process die?)",
+           describe(traffic, peer), rank_, format_seconds(to_seconds(deadline_)));
+    }
+  }
 }
 
 void Mesh::append_wait_handles(std::vector<pollfd>& handles) const {

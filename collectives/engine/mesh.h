@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ class Mesh {
   /// Accepts and connects (several system calls); true where a connection came to be. Throws when one cannot
   /// be made.
   bool progress();
+  /// Throws kTimeout where a peer that is to connect to this rank has not done so within the deadline since
+  /// open() asked for it: progress() cannot tell one that died from one that has not come so far.
+  void check_awaited() const;
   void append_wait_handles(std::vector<pollfd>& handles) const;
   void close_all() noexcept;
 
@@ -53,7 +57,7 @@ class Mesh {
   struct PeerConnection {
     std::unique_ptr<transport::Connecting> connecting;
     std::unique_ptr<transport::Connection> connection;
-    bool wanted = false;
+    std::optional<Deadline> wanted;  // until when, once open() has asked for it
   };
   PeerConnection& entry(Traffic traffic, int peer) {
     return connections_[static_cast<std::size_t>(traffic)][static_cast<std::size_t>(peer)];
