@@ -24,9 +24,9 @@ std::vector<int> split_by_speed(int layers, const std::vector<double>& speeds, c
     if (group + 1 < speeds.size()) {
       // Speeds are measured, so two equal clusters' differ by a little: without the tolerance the slower
       // one's half of four layers would be floored to one.
-      constexpr double kNoise = 0.01, kMostLayers = 0.05;
+      constexpr double kMeasurementNoise = 0.01, kMostLayers = 0.05;
       const double share = alpha * speeds[group] / sum * layers;
-      take = static_cast<int>(std::floor(share + std::min(kNoise * share, kMostLayers)));
+      take = static_cast<int>(std::floor(share + std::min(kMeasurementNoise * share, kMostLayers)));
       take = std::clamp(take, stages[group], left - stages_left);
     }
     left -= take;
