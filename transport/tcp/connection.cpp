@@ -105,8 +105,7 @@ TcpConnection::~TcpConnection() {
 }
 
 Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
-  const Turn turn(*this);
-  ++calls_;
+  const Turns::Turn turn(turns_);
   // An owner with no request left to test may call only this, repeatedly, so acknowledgements must be read
   // here too.
   if (!failed() && !sender_.can_post()) advance();
@@ -123,8 +122,7 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
 }
 
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
-  const Turn turn(*this);
-  ++calls_;
+  const Turns::Turn turn(turns_);
   if (!failed() && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
   if (request == nullptr || failed()) return request;
@@ -149,8 +147,7 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
 }
 
 Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
-  const Turn turn(*this);
-  ++calls_;
+  const Turns::Turn turn(turns_);
   auto* request = static_cast<PostedRequest*>(base);
   auto done = [&] { return request->state == PostedRequest::State::kDone; };
   guarded([&] {
@@ -181,8 +178,7 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
 }
 
 bool TcpConnection::progress() noexcept {
-  const Turn turn(*this);
-  ++calls_;
+  const Turns::Turn turn(turns_);
   return advance();
 }
 

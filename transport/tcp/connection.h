@@ -4,12 +4,10 @@
 // the streams have (Stream) and what they share (Sender, Receiver), and makes the system calls.
 #pragma once
 
-#include <atomic>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -28,6 +26,7 @@
 #include "transport/tcp/settings.h"
 #include "transport/tcp/shutdown.h"
 #include "transport/tcp/stream.h"
+#include "transport/tcp/turns.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::tcp {
@@ -74,7 +73,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   const Error* error() const noexcept override {
-    const Turn turn(*this);
+    const Turns::Turn turn(turns_, Turns::Of::kLook);
     return shutdown_.error();
   }
   std::uint64_t label() const noexcept override { return hello_.label; }
@@ -82,21 +81,6 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   Statistics statistics() const noexcept override { return meter_->statistics(); }
 
  private:
-  /// A spin lock, held by the thread that moves the connection: its owner inside a call, or the background
-  /// thread between two calls, which takes it only while it is free and releases it soon. Uncontended it
-  /// costs one exchange.
-  class Turn {
-   public:
-    explicit Turn(const TcpConnection& of) noexcept : of_(of) {
-      while (of_.taken_.exchange(true, std::memory_order_acquire)) std::this_thread::yield();
-    }
-    ~Turn() { of_.taken_.store(false, std::memory_order_release); }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    const TcpConnection& of_;
-  };
   bool advance() noexcept;
   /// Runs the work of one call. What goes wrong inside, such as a lack of memory or an invariant that does
   /// not hold, fails this connection: no exception leaves a call, and none ends the process.
@@ -228,9 +212,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   RequestPool sends_{true}, receives_{false};
   Shutdown shutdown_;
 
-  mutable std::atomic<bool> taken_{false};
-  std::uint32_t calls_ = 0;       // calls that the owner has made
-  std::uint32_t calls_seen_ = 0;  // as the background thread saw it last
+  mutable Turns turns_;
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over

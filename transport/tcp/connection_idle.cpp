@@ -33,7 +33,7 @@ bool TcpConnection::something_arrives(TimePoint now) {
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
-  const Turn turn(*this);
+  const Turns::Turn turn(turns_, Turns::Of::kLook);
   Duration wait = Duration::max();
   TimePoint now = clock_->now();
   bool asleep = false;  // whether no descriptor would end the sleep
@@ -83,13 +83,10 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
 }
 
 Duration TcpConnection::progress_in_background() noexcept {
-  if (taken_.exchange(true, std::memory_order_acquire))
-    return bootstrap::BackgroundProgress::kSoon;  // its owner is inside a call
+  const Turns::Visit visit(turns_);
+  if (visit.finds() != Turns::Visit::Finds::kNobody) return bootstrap::BackgroundProgress::kSoon;
   Duration again = bootstrap::BackgroundProgress::kIdle;
-  if (calls_ != calls_seen_) {
-    calls_seen_ = calls_;
-    again = bootstrap::BackgroundProgress::kSoon;
-  } else if (!failed()) {
+  if (!failed()) {
     bool wanted = sender_.unwritten() || sender_.unresolved() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {
@@ -108,7 +105,6 @@ Duration TcpConnection::progress_in_background() noexcept {
       again = busy_repairing() ? kRepairEvery : bootstrap::BackgroundProgress::kSoon;
     }
   }
-  taken_.store(false, std::memory_order_release);
   return again;
 }
 
