@@ -112,6 +112,7 @@ void Dial::check_challenge() {
   }
   // It proves nothing, but tells a new connection that there is no point in trying again.
   if (status == HandshakeStatus::kGone) {
+    if (answer_ == Answer::kPlain) return differ(gone_by_tls());
     return differ(
         greeting_.purpose == Purpose::kJoin ? gone() : "the peer says that it does not know this connection");
   }
@@ -141,6 +142,17 @@ std::string Dial::gone() const {
   if (greeting_.purpose != Purpose::kJoin) return "the peer no longer has this connection";
   return greeting_.epoch == 0 ? "the peer's listener is gone"
                               : "the peer's listener is gone, or has closed the connection already";
+}
+
+/// TLS names the listener or connection, and not yet the process. So the answer may be that of another one.
+std::string Dial::gone_by_tls() const {
+  const bool join = greeting_.purpose == Purpose::kJoin;
+  return fmt::format(
+      "who answers there to TLS does not know the {} that is meant: the peer has closed it, or has ended and "
+      "another process uses its address and port now; see whether the peer's process still runs, and what "
+      "its "
+      "log says",
+      join ? "listener" : "connection");
 }
 
 Dial::State Dial::poll() {

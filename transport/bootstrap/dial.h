@@ -87,6 +87,7 @@ class Dial {
   void check_reply();
   /// What it means that the peer does not have what the hello asks for.
   std::string gone() const;
+  std::string gone_by_tls() const;
   std::vector<std::byte> binding() const;
   void differ(std::string why, Cause cause = Cause::kRemote);
   void retry(std::string why);

@@ -218,12 +218,18 @@ void TlsStream::explain(unsigned long code) {
     case SSL_AD_ILLEGAL_PARAMETER:
     case SSL_AD_DECRYPT_ERROR:
       if (tls_->by_certificate()) break;
-      trouble_ = fmt::format("the two ends hold different secrets; {}", tls_->secret_hint());
+      trouble_ = fmt::format(
+          "the two ends hold different secrets: {}; or another process than the peer's uses its address and "
+          "port "
+          "now: see whether the peer's process still runs",
+          tls_->secret_hint());
       return;
     case -1:
       switch (ERR_GET_REASON(code)) {
         case SSL_R_BINDER_DOES_NOT_VERIFY:
-          trouble_ = fmt::format("it holds another secret; {}", tls_->secret_hint());
+          trouble_ = fmt::format(
+              "it holds another secret, or means another process that had this address and port: {}",
+              tls_->secret_hint());
           return;
         case SSL_R_CERTIFICATE_VERIFY_FAILED:
           if (!tls_->by_certificate()) {

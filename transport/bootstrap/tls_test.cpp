@@ -13,6 +13,7 @@
 
 #include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/process_helpers.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/testing/altering_proxy.h"
 #include "transport/testing/certificates.h"
@@ -202,6 +203,49 @@ TEST_F(TlsHandshake, AWrongSecretIsNamedAtBothEnds) {
   expect_in(connect(left), "the two ends hold different secrets");
   expect_in(log(), "it holds another secret");
   EXPECT_EQ(connect(options_of("left", by_secret())), "");
+}
+
+/// Another process has the address and port that the peer had. Its listeners have the same numbers.
+class TlsToAnotherProcess : public TlsHandshake {
+ protected:
+  /// What the connecting end says where it means the peer's n-th listener.
+  std::string connect_to_another(int nth, const std::string& secret) {
+    RouterOptions options = options_of("right", by_secret());
+    options.helpers = std::make_shared<ProcessHelpers>();
+    Router peer(options);
+    std::unique_ptr<Listener> meant;
+    std::vector<std::unique_ptr<Listener>> before;
+    for (int i = 0; i < nth; ++i) before.push_back(std::exchange(meant, peer.listen()));
+    options = options_of("stranger", by_secret());
+    options.secret = Secret::from_text(secret);
+    options.helpers = std::make_shared<ProcessHelpers>();
+    listen(options);
+    Endpoint endpoint = meant->endpoint();
+    endpoint.offers[0].port = listener_->endpoint().offers[0].port;
+    return connect(options_of("left", by_secret()), endpoint);
+  }
+};
+
+TEST_F(TlsToAnotherProcess, WithoutSuchAListenerSaysThatItMayBeAnother) {
+  const std::string text = connect_to_another(5, "the tests' secret");
+  expect_in(text, "host right");
+  expect_in(text, "who answers there to TLS does not know the listener that is meant");
+  expect_in(text, "another process uses its address and port now; see whether the peer's process still runs");
+  expect_in(log(), "stranger: dropped a connection");
+}
+
+TEST_F(TlsToAnotherProcess, WithAnotherSecretSaysThatItMayBeAnother) {
+  const std::string text = connect_to_another(1, "another job's");
+  expect_in(text, "host right");
+  expect_in(text, "the two ends hold different secrets: ");
+  expect_in(text, "or another process than the peer's uses its address and port now");
+  expect_in(log(), "or means another process that had this address and port");
+}
+
+TEST_F(TlsToAnotherProcess, WithTheSameSecretIsKnownForAnother) {
+  const std::string text = connect_to_another(1, "the tests' secret");
+  expect_in(text, "host right");
+  expect_in(text, "another process answers there, not the one that is meant");
 }
 
 TEST_F(TlsHandshake, PlainGarbageAndTlsGarbageAreDroppedAndDisturbNobody) {
