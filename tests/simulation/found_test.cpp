@@ -67,5 +67,20 @@ TEST(Found, AnEndThatHasToSendAgainNoticesAPeerThatIsGoneBehindAChunkThatWaits) 
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It still waited for acknowledgements that lay unread on other streams, when a write failed on a stream that
+// its peer had closed after saying all; so it dropped that stream with a message that no receive was posted
+// for yet.
+TEST(Found, WhatAPeerSaidBeforeItsGoodbyeIsDeliveredThoughAcknowledgementsAreOpen) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":4096,"delay_ns":20000000,"faults":[{"at_ns":190509688,"host":1,"kind":"silent-host","lasts_ns":538984049,"stream":3}],
+"messages":[{"from":1,"size":1},{"from":1,"pause_ns":97108940,"size":1920},
+{"from":0,"size":5213},{"from":0,"size":1},{"from":1,"size":19690},{"from":1,"size":32929},
+{"from":1,"size":0},{"from":0,"pause_ns":54444302,"size":34863},{"from":1,"size":11899},
+{"from":0,"size":308},{"from":0,"size":1729},{"from":0,"size":0}],
+"nics":1,"replay":65536,"seed":351158,"short_one_in":2,"streams":4,"tls":false,"wait_before_close":false,"windows":[8,5]})",
+      "the shrunk plan of seed 350983");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation

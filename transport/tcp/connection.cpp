@@ -232,7 +232,7 @@ bool TcpConnection::send_all() {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {
-      if (sender_.waiting() || sender_.unwritten()) lose(i, StreamLoss::of(EPIPE));
+      if (!nothing_else_comes(i)) lose(i, StreamLoss::of(EPIPE));
       if (failed()) return moved;
       continue;
     }
@@ -277,7 +277,7 @@ bool TcpConnection::send_all() {
     }
     if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
-      if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
+      if (all_was_said(i) && nothing_else_comes(i)) {
         stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
@@ -289,6 +289,13 @@ bool TcpConnection::send_all() {
     fresh_send_ |= stream.live() && sender_.has_work(i);
   }
   return moved;
+}
+
+/// Of a stream that the peer closed after it had said all: whether this end may keep it, because only what
+/// was said there is still to be delivered. A peer that said goodbye opens no stream again, so that what this
+/// end still sends has no other way either; one that said none does, and sends again what it had said.
+bool TcpConnection::nothing_else_comes(std::size_t index) const noexcept {
+  return receiver_.said_goodbye(index) || (!sender_.waiting() && !sender_.unwritten());
 }
 
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
@@ -303,7 +310,8 @@ bool TcpConnection::all_was_said(std::size_t index) {
       return false;
     }
   }
-  return receiver_.rest_reaches_the_end(index);
+  const bool all = receiver_.rest_reaches_the_end(index);
+  return take_acks(index) && all;
 }
 
 bool TcpConnection::receive_all() {

@@ -123,6 +123,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool receive_all();
   bool take_acks(std::size_t index);
   bool ack_due() const noexcept;
+  bool nothing_else_comes(std::size_t index) const noexcept;
   bool all_was_said(std::size_t index);
   void look_for_events() noexcept;
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);

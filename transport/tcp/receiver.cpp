@@ -236,8 +236,8 @@ void Receiver::scan(Stream& stream) {
       return;
     }
     auto header = decode(bytes);
-    if (header && header->type == FrameType::kGoodbye)
-      stream.end_ahead = header->reason == GoodbyeReason::kClosed;
+    if (header && header->type == FrameType::kGoodbye && header->reason == GoodbyeReason::kClosed)
+      stream.behind = Behind::kGoodbye;
     if (!header || header->type == FrameType::kGoodbye) return;
     if (header->type == FrameType::kEpochSummary) take_frame(stream, *header);
     take_ack(stream, header->ack);
@@ -269,8 +269,8 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) {
       // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
       // error is told at once, because the kernel tells it once.
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-      if (got < 0 && !result.drained && !stream.end_ahead) result.error = errno;
-      stream.end_ahead |= got == 0;
+      if (got < 0 && !result.drained && stream.behind == Behind::kUnknown) result.error = errno;
+      if (got == 0 && stream.behind == Behind::kUnknown) stream.behind = Behind::kOrderlyEnd;
       return result;
     }
     stream.end += static_cast<std::size_t>(got);

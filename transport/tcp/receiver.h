@@ -50,12 +50,12 @@ class Receiver {
   /// Whether read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
-    return stream.blocked && !stream.ended && !stream.end_ahead && stream.end < kMostAhead;
+    return stream.blocked && !stream.ended && stream.behind == Behind::kUnknown && stream.end < kMostAhead;
   }
   /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: it
   /// brings nothing new any more.
   bool ends_behind_a_chunk(std::size_t index) const noexcept {
-    return streams_[index].blocked && streams_[index].end_ahead;
+    return streams_[index].blocked && streams_[index].behind != Behind::kUnknown;
   }
 
   /// True where the stream's next bytes can be used: no chunk on it waits for a receive to be posted.
@@ -67,8 +67,10 @@ class Receiver {
   /// includes the peer's goodbye or the stream's orderly end: the peer closed after it had sent everything,
   /// which is still to be delivered.
   bool rest_reaches_the_end(std::size_t stream);
-  /// The peer said goodbye on the stream.
-  bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
+  /// The peer said goodbye on the stream, which may be known before the chunks in front of it are delivered.
+  bool said_goodbye(std::size_t stream) const noexcept {
+    return streams_[stream].goodbye || streams_[stream].behind == Behind::kGoodbye;
+  }
 
   /// What was wrong with the peer's bytes, or with the sizes of a message; kNone while nothing was.
   enum class Fault { kNone, kMalformed, kTooLarge, kPeerFailed };
@@ -117,6 +119,8 @@ class Receiver {
   std::uint64_t chunks(std::size_t index) const noexcept { return streams_[index].chunks; }
 
  private:
+  /// What is known to be the last behind the chunk that waits.
+  enum class Behind : std::uint8_t { kUnknown, kGoodbye, kOrderlyEnd };
   struct Stream {
     bootstrap::StreamIo io{-1};
     std::unique_ptr<std::byte[]> staging;
@@ -129,8 +133,8 @@ class Receiver {
     std::size_t left = 0;     // of the chunk
     bool blocked = false;     // header waits for its receive to be posted
     bool ended = false, goodbye = false;
-    bool end_ahead = false;  // a goodbye, or the peer's orderly end, was seen behind the chunk that waits
-    bool any = false;        // a chunk has come that was no replay
+    Behind behind = Behind::kUnknown;
+    bool any = false;                 // a chunk has come that was no replay
     std::uint64_t last_sequence = 0;  // of the last such chunk
     std::uint64_t last_offset = 0;    // of the last such chunk
     bool last_was_large = false;      // the last chunk

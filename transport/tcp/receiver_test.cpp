@@ -144,6 +144,31 @@ TEST_F(ReceiverOfAWaitingChunk, IsReadAheadNoFurtherThanTheStreamsEnd) {
   EXPECT_TRUE(receiver_.ends_behind_a_chunk(0));
 }
 
+TEST_F(ReceiverOfAWaitingChunk, TellsAGoodbyeBehindItFromAnEndWithoutOne) {
+  FrameHeader ack;
+  ack.type = FrameType::kAck;
+  ack.ack = 3;
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.reason = GoodbyeReason::kClosed;
+  EXPECT_FALSE(receiver_.said_goodbye(0));
+  for (const FrameHeader& header : {ack, goodbye}) {
+    HeaderBytes bytes;
+    encode(header, bytes);
+    ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+  }
+  there_.reset();
+  EXPECT_TRUE(receiver_.rest_reaches_the_end(0));
+  EXPECT_TRUE(receiver_.said_goodbye(0));
+  EXPECT_EQ(receiver_.peer_ack(0), 3U);
+}
+
+TEST_F(ReceiverOfAWaitingChunk, ThatEndsWithoutAGoodbyeHasNone) {
+  there_.reset();
+  EXPECT_TRUE(receiver_.rest_reaches_the_end(0));
+  EXPECT_FALSE(receiver_.said_goodbye(0));
+}
+
 TEST_F(ReceiverOfAWaitingChunk, TellsThatTheStreamWasReset) {
   // A socket of this kind is reset where its peer closes it with unread bytes.
   ASSERT_EQ(send(here_.get(), "unread", 6, 0), 6);
