@@ -31,7 +31,7 @@ UNKNOWN = {
 # it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
-    "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
+    "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "c_api", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/settings.h"
 
 namespace tombolo::transport::tcp {
@@ -106,7 +106,7 @@ void Congestion::set(int socket, std::string_view nic, std::string_view name, bo
 }
 
 void Congestion::begin(int socket, std::string_view nic) const noexcept {
-  const bool is_long = bootstrap::path_length(socket) >= kLongPath;
+  const bool is_long = sockets::path_length(socket) >= kLongPath;
   const std::string_view how = rules_.choice(nic, is_long);
   if (how == kSystem || (how == kAuto && !is_long)) return;
   set(socket, nic, how == kAuto ? kForLoss : how, how != kAuto);

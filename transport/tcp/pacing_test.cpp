@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
@@ -22,7 +22,7 @@ std::size_t sockets_with_pace(std::uint64_t wanted) {
     std::uint64_t pace = 0;
     socklen_t size = sizeof pace;
     if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pace, &size) == 0 && pace == wanted &&
-        bootstrap::peer_text(fd) != "?") {
+        sockets::peer_text(fd) != "?") {
       ++found;
     }
   }
