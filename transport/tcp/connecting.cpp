@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/tcp/connection.h"
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path/path_control.h"
 
 namespace tombolo::transport::tcp {
 namespace {

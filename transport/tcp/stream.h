@@ -11,7 +11,7 @@
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
 #include "transport/sockets/stream_io.h"
-#include "transport/tcp/rate_limit.h"
+#include "transport/tcp/path/rate_limit.h"
 #include "transport/tcp/stream_state.h"
 
 namespace tombolo::transport::tcp {

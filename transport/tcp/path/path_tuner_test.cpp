@@ -1,4 +1,4 @@
-#include "transport/tcp/path_tuner.h"
+#include "transport/tcp/path/path_tuner.h"
 
 #include <gtest/gtest.h>
 

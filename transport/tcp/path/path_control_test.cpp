@@ -1,4 +1,4 @@
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path/path_control.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/pacing.h"
+#include "transport/tcp/path/pacing.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "transport/tcp/rate_limit.h"
+#include "transport/tcp/path/rate_limit.h"
 
 #include <algorithm>
 

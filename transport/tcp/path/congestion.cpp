@@ -1,4 +1,4 @@
-#include "transport/tcp/congestion.h"
+#include "transport/tcp/path/congestion.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 #include "base/units.h"
 #include "transport/kernel.h"
 #include "transport/sockets/socket.h"
-#include "transport/tcp/settings.h"
+#include "transport/tcp/path/long_path.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -1,9 +1,9 @@
-#include "transport/tcp/path_tuner.h"
+#include "transport/tcp/path/path_tuner.h"
 
 #include <algorithm>
 
 #include "base/units.h"
-#include "transport/tcp/settings.h"
+#include "transport/tcp/path/long_path.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -1,11 +1,11 @@
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path/path_control.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 
-#include "transport/tcp/congestion.h"
-#include "transport/tcp/settings.h"
+#include "transport/tcp/path/congestion.h"
+#include "transport/tcp/path/long_path.h"
 
 namespace tombolo::transport::tcp {
 namespace {

@@ -1,4 +1,4 @@
-#include "transport/tcp/congestion.h"
+#include "transport/tcp/path/congestion.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/tcp/congestion.h"
-#include "transport/tcp/pacing.h"
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path/congestion.h"
+#include "transport/tcp/path/pacing.h"
+#include "transport/tcp/path/path_control.h"
 
 namespace tombolo::transport::tcp {
 
