@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tools/demo/charts.h"
+#include "tools/demo/page/charts.h"
 #include "tools/reports/svg.h"
 
 namespace tombolo::tools::demo {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/cli/testing.h"
-#include "tools/demo/charts.h"
+#include "tools/demo/page/charts.h"
 #include "tools/demo/testing_report.h"
 
 namespace tombolo::tools::demo {

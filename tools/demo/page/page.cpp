@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/units.h"
-#include "tools/demo/charts.h"
+#include "tools/demo/page/charts.h"
 #include "tools/demo/report.h"
 #include "tools/reports/html.h"
 #include "tools/reports/svg.h"

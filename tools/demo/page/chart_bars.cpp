@@ -3,7 +3,7 @@
 #include <map>
 
 #include "base/units.h"
-#include "tools/demo/charts.h"
+#include "tools/demo/page/charts.h"
 #include "tools/reports/html.h"
 #include "tools/reports/svg.h"
 

@@ -1,5 +1,5 @@
 #include "base/units.h"
-#include "tools/demo/charts.h"
+#include "tools/demo/page/charts.h"
 #include "tools/reports/svg.h"
 #include "topology/files/link_table.h"
 

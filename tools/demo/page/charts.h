@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/demo/rate_scale.h"
+#include "tools/demo/page/rate_scale.h"
 #include "tools/demo/report.h"
 
 namespace tombolo::tools::demo {

@@ -1,4 +1,4 @@
-#include "tools/demo/rate_scale.h"
+#include "tools/demo/page/rate_scale.h"
 
 #include <algorithm>
 #include <cmath>
