@@ -9,8 +9,8 @@
 
 #include "base/units.h"
 #include "transport/backend.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -82,7 +82,7 @@ TcpConnection::TcpConnection(SetUpResult from)
   if (trouble && connecting_) throw *trouble;
   set_live(streams_.size());
   meter_->decided_streams.set(live_);
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
+  const Duration round_trip = sockets::path_length(streams_[0].socket());
   for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
   treatment_ = treatment_of(round_trip, from.bytes_per_second, settings_->options.replay_bytes);
@@ -228,7 +228,7 @@ bool TcpConnection::send_all() {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;
     if (stream.is(StreamState::kHalfClosed)) {
-      if (sender_.waiting() || sender_.unwritten()) lose(i, StreamLoss::of(EPIPE));
+      if (!nothing_else_comes(stream)) lose(i, StreamLoss::of(EPIPE));
       if (failed()) return moved;
       continue;
     }
@@ -273,7 +273,7 @@ bool TcpConnection::send_all() {
     }
     if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
-      if (!sender_.waiting() && !sender_.unwritten() && all_was_said(stream)) {
+      if (all_was_said(stream) && nothing_else_comes(stream)) {
         stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
@@ -287,11 +287,20 @@ bool TcpConnection::send_all() {
   return moved;
 }
 
+/// Of a stream that the peer closed after it had said all: whether this end may keep it, because only what
+/// was said there is still to be delivered. A peer that said goodbye opens no stream again, so that what this
+/// end still sends has no other way either; one that said none does, and sends again what it had said.
+bool TcpConnection::nothing_else_comes(const Stream& stream) const noexcept {
+  return stream.receive.said_goodbye() || (!sender_.waiting() && !sender_.unwritten());
+}
+
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
 /// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
 bool TcpConnection::all_was_said(Stream& stream) {
-  return read_rest(stream) && receiver_.rest_reaches_the_end(stream);
+  if (!read_rest(stream)) return false;
+  const bool all = receiver_.rest_reaches_the_end(stream);
+  return take_acks(stream) && all;
 }
 
 /// Reads what has come on a stream that breaks. False where that makes the connection fail.
@@ -326,7 +335,7 @@ bool TcpConnection::receive_all() {
       stream.meter->received_bytes.add(result.read);
       if (result.read <= kSmallRead && treatment_.acks_in_pairs &&
           stream.small_reads++ % kSmallReadsPerHabit == 0)
-        bootstrap::acknowledge_in_pairs(stream.socket());
+        sockets::acknowledge_in_pairs(stream.socket());
     }
     if (result.drained && !stream.ready.hang_up) stream.ready.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {

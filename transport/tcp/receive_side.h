@@ -39,9 +39,11 @@ class ReceiveSide {
   }
   /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: the
   /// stream brings nothing new any more.
-  bool ends_behind_a_chunk() const noexcept { return held_back() && peer_end_ == PeerEnd::kAhead; }
-  /// The peer said goodbye on the stream.
-  bool said_goodbye() const noexcept { return peer_end_ == PeerEnd::kGoodbye; }
+  bool ends_behind_a_chunk() const noexcept { return held_back() && peer_end_ != PeerEnd::kUnknown; }
+  /// The peer said goodbye on the stream, which may be known before the chunks in front of it are delivered.
+  bool said_goodbye() const noexcept {
+    return peer_end_ == PeerEnd::kGoodbyeAhead || peer_end_ == PeerEnd::kGoodbye;
+  }
 
   /// Whole chunks received in this epoch, and in all.
   std::uint32_t count() const noexcept { return count_; }
@@ -69,8 +71,9 @@ class ReceiveSide {
   /// What is known of the stream's end.
   enum class PeerEnd : std::uint8_t {
     kUnknown,
-    kAhead,    // a goodbye, or the peer's orderly end, was seen behind the chunk that waits
-    kGoodbye,  // the goodbye's turn has come
+    kEndAhead,      // the peer's orderly end without a goodbye was seen behind the chunk that waits
+    kGoodbyeAhead,  // a goodbye was seen there
+    kGoodbye,       // the goodbye's turn has come
   };
   struct Place {
     std::uint64_t sequence, offset;

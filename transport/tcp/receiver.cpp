@@ -140,7 +140,7 @@ void Receiver::take_frame(ReceiveSide& side, const FrameHeader& header) {
       return;
     }
     case FrameType::kGoodbye:
-      side.peer_end_ = ReceiveSide::PeerEnd::kGoodbye;
+      side.peer_end_ = PeerEnd::kGoodbye;
       if (header.reason != GoodbyeReason::kClosed) set_fault(Fault::kPeerFailed, header);
       return;
     default:  // kPing has no content
@@ -171,7 +171,7 @@ void Receiver::consume(ReceiveSide& side) {
       }
       auto header = decode(bytes);
       side.begin_ += kHeaderBytes;
-      if (!header || side.said_goodbye()) {
+      if (!header || side.peer_end_ == PeerEnd::kGoodbye) {
         set_fault(Fault::kMalformed, header.value_or(FrameHeader{}));
       } else if (header->type == FrameType::kChunk) {
         side.take_ack(header->ack);
@@ -203,7 +203,7 @@ void Receiver::scan(ReceiveSide& side) {
     if (!intact(bytes)) return enter(side, State::kDamaged);
     auto header = decode(bytes);
     if (header && header->type == FrameType::kGoodbye && header->reason == GoodbyeReason::kClosed)
-      side.peer_end_ = ReceiveSide::PeerEnd::kAhead;
+      side.peer_end_ = PeerEnd::kGoodbyeAhead;
     if (!header || header->type == FrameType::kGoodbye) return;
     if (header->type == FrameType::kEpochSummary) take_frame(side, *header);
     side.take_ack(header->ack);
@@ -243,9 +243,9 @@ Receiver::Result Receiver::hold(Stream& stream, std::size_t most, std::size_t al
       // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
       // error is told at once, because the kernel tells it once.
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-      const bool end_is_ahead = side.peer_end_ == ReceiveSide::PeerEnd::kAhead;
-      if (got < 0 && !result.drained && !end_is_ahead) result.error = errno;
-      if (got == 0) side.peer_end_ = ReceiveSide::PeerEnd::kAhead;
+      const bool unknown = side.peer_end_ == PeerEnd::kUnknown;
+      if (got < 0 && !result.drained && unknown) result.error = errno;
+      if (got == 0 && unknown) side.peer_end_ = PeerEnd::kEndAhead;
       return result;
     }
     side.end_ += static_cast<std::size_t>(got);

@@ -88,6 +88,7 @@ class Receiver {
   std::uint64_t messages() const noexcept { return messages_; }
 
  private:
+  using PeerEnd = ReceiveSide::PeerEnd;
   void enter(ReceiveSide& side, ReceiveSide::State state) noexcept;
   void consume(ReceiveSide& side);
   bool begin_chunk(ReceiveSide& side) noexcept;

@@ -144,6 +144,31 @@ TEST_F(ReceiverOfAWaitingChunk, IsReadAheadNoFurtherThanTheStreamsEnd) {
   EXPECT_TRUE(stream_.receive.ends_behind_a_chunk());
 }
 
+TEST_F(ReceiverOfAWaitingChunk, TellsAGoodbyeBehindItFromAnEndWithoutOne) {
+  FrameHeader ack;
+  ack.type = FrameType::kAck;
+  ack.ack = 3;
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.reason = GoodbyeReason::kClosed;
+  EXPECT_FALSE(stream_.receive.said_goodbye());
+  for (const FrameHeader& header : {ack, goodbye}) {
+    HeaderBytes bytes;
+    encode(header, bytes);
+    ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+  }
+  there_.reset();
+  EXPECT_TRUE(receiver_.rest_reaches_the_end(stream_));
+  EXPECT_TRUE(stream_.receive.said_goodbye());
+  EXPECT_EQ(stream_.receive.peer_ack(), 3U);
+}
+
+TEST_F(ReceiverOfAWaitingChunk, ThatEndsWithoutAGoodbyeHasNone) {
+  there_.reset();
+  EXPECT_TRUE(receiver_.rest_reaches_the_end(stream_));
+  EXPECT_FALSE(stream_.receive.said_goodbye());
+}
+
 TEST_F(ReceiverOfAWaitingChunk, TellsThatTheStreamWasReset) {
   // A socket of this kind is reset where its peer closes it with unread bytes.
   ASSERT_EQ(send(stream_.socket(), "unread", 6, 0), 6);
