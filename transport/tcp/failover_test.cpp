@@ -198,30 +198,6 @@ TEST_P(Failover, ResetStreamsLoseAndDoubleNothing) {
   EXPECT_GT(resets, test_rounds(10) / 2);
 }
 
-// One way only: no chunk ever shows the sender's end that its words about broken streams have been heard.
-TEST(FailoverOneWay, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
-  std::mt19937_64 random(test_seed(7));
-  TcpOptions tcp;
-  tcp.streams = 1;
-  tcp.idle_timeout = seconds(60);
-  Router left(test::router_options("left", tcp)), right(test::router_options("right", tcp));
-  auto listener = right.listen();
-  auto [near, far] = test::connect_pair(left, *listener);
-  Flow there(*near, *far, 0, test_rounds(620), random);
-  int resets = 0;
-  // 9 s, more on a busy machine.
-  for (auto deadline = Deadline::after(seconds(300)); !there.done();) {
-    ASSERT_TRUE(there.step());
-    ASSERT_FALSE(deadline.passed()) << there.received() << " messages, " << resets << " resets";
-    if (there.received() < static_cast<std::uint64_t>(resets + 1)) continue;
-    auto sockets = connected_sockets();
-    if (sockets.empty()) continue;
-    reset_stream(sockets[random() % sockets.size()]);
-    ++resets;
-  }
-  EXPECT_GT(resets, test_rounds(540));
-}
-
 INSTANTIATE_TEST_SUITE_P(Streams, Failover,
                          testing::Values(FailoverCase{1, TlsUse::kOff}, FailoverCase{2, TlsUse::kOff},
                                          FailoverCase{5, TlsUse::kOff}, FailoverCase{1, TlsUse::kOn},

@@ -45,6 +45,26 @@ TEST(ConnectionRun, StreamsBreakAndComeBack) {
   EXPECT_GE(verdict.rejoins, 4u);
 }
 
+// No chunk ever shows the sender's end that its words about broken streams have been heard; and a receiver
+// takes only 512 of them at once from a peer that says ever new ones.
+TEST(ConnectionRun, AStreamMayBreakVeryOftenWhereMessagesGoOneWay) {
+  constexpr int kFaults = 1000;
+  for (const unsigned sender : {0U, 1U}) {
+    Plan plan;
+    plan.seed = 7 + sender;
+    for (int i = 0; i < kFaults; ++i) {
+      plan.messages.push_back({sender, 20'000, std::chrono::milliseconds(35)});
+      Fault fault;
+      fault.at = (i + 1) * std::chrono::milliseconds(35);
+      plan.faults.push_back(fault);
+    }
+    const Verdict verdict = run_connection(plan);
+    EXPECT_EQ(verdict.wrong, "") << "from host " << sender;
+    EXPECT_EQ(verdict.messages, plan.messages.size());
+    EXPECT_GT(verdict.breaks, 512U + 28U) << "from host " << sender;
+  }
+}
+
 TEST(Shrink, LeavesOutWhatADefectDoesNotNeed) {
   RunOptions options;
   options.defect = Defect::kWrongSize;
