@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   channel.route.transport = "shm";
   // No process has this number, so that no fetch reads anything; the test is that the reader tries and
   // survives.
-  Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};
+  Agreed agreed{std::move(mapping), Witness(), PeerMemory(0x7fff'fff0, 0, {}), input.ConsumeBool()};
   Ring& incoming = segment->rings[1];
   Ring& outgoing = segment->rings[0];
   std::uint64_t position = 0;

@@ -5,23 +5,18 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <thread>
 
 #include "base/error.h"
 
 namespace tombolo::transport::shm {
 namespace {
 
-// From this size on, one copy by the kernel costs less than two through the ring.
+// Smaller messages always go through the ring: a system call that reads another process's memory takes 1.5 us
+// and the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
 constexpr std::size_t kFetchFrom = 32 * 1024;
-// The kernel pins pages for a fetch. Pieces of this size stay in the cache, and let other work proceed
-// between them.
-constexpr std::size_t kFetchPiece = 512 * 1024;
-constexpr int kPiecesPerTurn = 4;
-
-std::uint32_t pieces_of(std::size_t size) noexcept {
-  return static_cast<std::uint32_t>((size + kFetchPiece - 1) / kFetchPiece);
-}
+// A reader that runs makes room at least as often as it copies a record, in 10 us where cores are far apart.
+constexpr Duration kPatience = std::chrono::microseconds(50);
+constexpr int kFetchesPerTurn = 4;
 
 using bootstrap::GoodbyeReason;
 
@@ -49,9 +44,8 @@ ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
       reader_(in_) {}
 
 ShmConnection::~ShmConnection() {
-  withdraw();
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
-  out_.writer_closed.store(1, std::memory_order_seq_cst);
+  agreed_.witness.wipe();
   if (!error_) writer_.write(goodbye_record(GoodbyeReason::kClosed), nullptr);
   shutdown(socket(), SHUT_RDWR);
 }
@@ -81,14 +75,13 @@ bool ShmConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
+    // An end that sleeps whenever the ring is full would have to be woken for each ring that goes through.
+    if (peer_ == Reader::kFull) peer_ = Reader::kAway;
     look_at_channel();  // the wake-ups there
     if (error_) return true;
   }
-  bool moved = next_ < outgoing_.posted() && send_all();
-  if (!outgoing_.empty()) {
-    if (fetched_seen_ < to_fetch_end_) moved |= help_fetching();
-    moved |= notice_fetched();
-  }
+  bool moved = announced_ > fetched_seen_ && notice_fetched();
+  if (next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= receive_all();
   if (!count_turn(moved) || error_) return moved;
   look_at_channel();
@@ -100,50 +93,94 @@ bool ShmConnection::progress() noexcept {
 
 bool ShmConnection::send_all() noexcept {
   bool moved = false;
-  while (next_ < outgoing_.posted() && send_one(*outgoing_.find(next_))) moved = true;
+  while (next_ < outgoing_.posted() && send_part(*outgoing_.find(next_))) moved = true;
   if (moved) wake_peer();
   return moved;
 }
 
-/// Writes one record of the message; false where the ring is full.
-bool ShmConnection::send_one(PostedRequest& request) noexcept {
-  const std::uint64_t sequence = next_;
-  if (agreed_.fetch && next_offset_ == 0 && request.size > kFetchFrom &&
-      fetchable({request.data, request.size})) {
-    const auto address = reinterpret_cast<std::uint64_t>(request.data);
-    if (!writer_.write({0, RecordType::kFetch, 0, 0, request.size, address}, nullptr)) return false;
-    to_fetch_[to_fetch_end_++ % kRequestsPerDirection] = sequence;
-    ++next_;
-    return true;
-  }
-  const std::size_t length = std::min(request.size - next_offset_, kLongestRecord);
-  const bool whole = length == request.size;
-  if (!writer_.write({0, whole ? RecordType::kWhole : RecordType::kPiece, 0, length, request.size, 0},
-                     request.data + next_offset_)) {
+/// Sends the next part of the message at next_; false where that has to wait.
+bool ShmConnection::send_part(PostedRequest& request) noexcept {
+  const bool large = agreed_.fetch && request.size > kFetchFrom;
+  may_announce_ = false;
+  if (!(large && peer_ == Reader::kAway && announce_part(request)) && !write_part(request)) {
+    if (large) note_full();
     return false;
   }
-  next_offset_ += length;
   if (next_offset_ < request.size) return true;
+  if (last_part_ == 0) {
+    finish_send(next_, request);
+  } else {
+    to_fetch_[to_fetch_end_++ % kRequestsPerDirection] = {next_, last_part_};
+  }
+  last_part_ = 0;
   next_offset_ = 0;
   ++next_;
-  finish_send(sequence, request);
   return true;
 }
 
-bool ShmConnection::notice_fetched() noexcept {
-  const std::uint64_t fetched = out_.fetched.load(std::memory_order_acquire);
-  bool moved = false;
-  while (fetched_seen_ < fetched && fetched_seen_ < to_fetch_end_) {
-    const std::uint64_t sequence = to_fetch_[fetched_seen_++ % kRequestsPerDirection];
-    finish_send(sequence, *outgoing_.find(sequence));
-    moved = true;
+/// Copies the next part into the ring; false where there is no room.
+bool ShmConnection::write_part(const PostedRequest& request) noexcept {
+  const std::size_t length = std::min(request.size - next_offset_, kLongestRecord);
+  const auto type = length == request.size ? RecordType::kWhole : RecordType::kPiece;
+  if (!writer_.write({0, type, 0, length, request.size, 0}, request.data + next_offset_)) return false;
+  next_offset_ += length;
+  if (peer_ == Reader::kFull) peer_ = full_for_long() ? Reader::kAway : Reader::kRuns;
+  return true;
+}
+
+/// Leaves the next part for the peer to fetch; false where it cannot, or has enough to fetch.
+bool ShmConnection::announce_part(const PostedRequest& request) noexcept {
+  if (announced_ - fetched_seen_ >= kMostToFetch) return false;
+  const std::size_t length = std::min(request.size - next_offset_, kFetchPart);
+  std::byte* const begin = request.data + next_offset_;
+  if (!fetchable({begin, length}) ||
+      !writer_.write({0, RecordType::kFetch, 0, 0, request.size, reinterpret_cast<std::uint64_t>(begin)},
+                     nullptr))
+    return false;
+  next_offset_ += length;
+  last_part_ = ++announced_;
+  announced_at_ = now();
+  return true;
+}
+
+/// The ring has no room for a part of a large message.
+void ShmConnection::note_full() noexcept {
+  // Where the peer was taken for away already, the part could not be left for it to fetch.
+  may_announce_ = peer_ != Reader::kAway && announced_ - fetched_seen_ < kMostToFetch;
+  if (peer_ == Reader::kRuns) {
+    peer_ = Reader::kFull;
+    full_since_ = now();
+  } else if (peer_ == Reader::kFull && full_for_long()) {
+    peer_ = Reader::kAway;
   }
-  return moved;
+}
+
+bool ShmConnection::full_for_long() const noexcept {
+  return now() - full_since_ >= kPatience;
+}
+
+bool ShmConnection::notice_fetched() noexcept {
+  // A reader that claims to have fetched more than there was only harms itself.
+  const std::uint64_t fetched = std::min(out_.fetched.load(std::memory_order_acquire), announced_);
+  if (fetched <= fetched_seen_) return false;
+  fetched_seen_ = fetched;
+  // A peer that is seen in the midst of its work, or done with it at once, runs beside this end. One that
+  // shares its processor is seen to have done all of it, later.
+  if (peer_ == Reader::kAway && (fetched < announced_ || now() - announced_at_ < kPatience))
+    peer_ = Reader::kRuns;
+  while (to_fetch_begin_ < to_fetch_end_) {
+    const ToFetch& oldest = to_fetch_[to_fetch_begin_ % kRequestsPerDirection];
+    if (oldest.last_part > fetched) break;
+    ++to_fetch_begin_;
+    finish_send(oldest.sequence, *outgoing_.find(oldest.sequence));
+  }
+  return true;
 }
 
 bool ShmConnection::receive_all() noexcept {
-  bool moved = false, fetched = false;
-  while (!error_) {
+  bool moved = false;
+  int fetches = 0;
+  while (!error_ && fetches < kFetchesPerTurn) {
     const auto found = reader_.peek();
     if (!found) break;
     const Record& record = *found;
@@ -162,7 +199,8 @@ bool ShmConnection::receive_all() noexcept {
          : record.type == RecordType::kPiece
              ? record.length <= record.total - std::min<std::uint64_t>(record.total, request.moved) &&
                    record.length > 0 && (request.moved == 0 || record.total == request.total)
-             : record.type == RecordType::kFetch && agreed_.fetch && request.moved == 0);
+             : record.type == RecordType::kFetch && agreed_.fetch && record.length == 0 &&
+                   request.moved < record.total && (request.moved == 0 || record.total == request.total));
     if (!sound) {
       fail_with(Cause::kRemote,
                 fmt::format("the peer wrote a record that makes no sense (type {}, length {}, total {})",
@@ -179,140 +217,49 @@ bool ShmConnection::receive_all() noexcept {
       return moved;
     }
     if (record.type == RecordType::kFetch) {
-      const Fetched now = fetch(record, request);
-      fetched |= now != Fetched::kNothing;
-      if (now != Fetched::kAll) break;
-      continue;
+      if (!fetch(request, record)) break;
+      ++fetches;
+    } else {
+      if (record.length > 0) std::memcpy(request.data + request.moved, reader_.payload(), record.length);
+      request.moved += record.length;
     }
-    if (record.length > 0) std::memcpy(request.data + request.moved, reader_.payload(), record.length);
-    request.moved += record.length;
     request.total = record.total;
     reader_.pop(record);
     moved = true;
     if (request.moved == record.total) finish_receive(request);
   }
   // The peer may be asleep because it lacks room, or until what it sends is fetched.
-  if (reader_.made_room() || fetched) wake_peer();
+  if (reader_.made_room() || fetches > 0) wake_peer();
   return moved;
 }
 
-ShmConnection::Fetched ShmConnection::fetch(const Record& record, PostedRequest& request) noexcept {
-  Pieces& shared = in_.pieces;
-  const std::uint64_t number = fetched_mine_ + 1;
-  const std::uint32_t count = pieces_of(record.total);
-  if (!fetching_) {
-    fetching_ = true;
-    pieces_ = 0;
-    written_ = shared.written.load(std::memory_order_acquire);
-    shared.address.store(reinterpret_cast<std::uint64_t>(request.data), std::memory_order_relaxed);
-    shared.taken.store(number << 32, std::memory_order_release);
-    if (count > 1 && fetchable({request.data, record.total}))
-      shared.message.store(number, std::memory_order_release);
-  }
-  bool moved = false;
-  for (int turn = 0; turn < kPiecesPerTurn; ++turn) {
-    const auto piece = shared.take(number, count);
-    if (!piece) break;
-    const std::size_t begin = *piece * kFetchPiece;
-    const std::size_t end = std::min<std::size_t>(record.total, begin + kFetchPiece);
-    for (std::size_t at = begin; at < end;) {
-      iovec mine{request.data + at, end - at};
-      iovec theirs{reinterpret_cast<void*>(record.address + at), end - at};
-      const ssize_t got = process_vm_readv(static_cast<pid_t>(agreed_.peer_process), &mine, 1, &theirs, 1, 0);
-      if (got <= 0) {
-        copy_failed(errno, "read", end - at);
-        return Fetched::kNothing;
-      }
-      at += static_cast<std::size_t>(got);
-    }
-    ++pieces_;
-    moved = true;
-  }
-  const bool complete =
-      pieces_ + (shared.written.load(std::memory_order_acquire) - written_) == std::uint64_t{count};
-  if (complete || !moved) {
-    // A sender that closed meanwhile may have reused the memory, and the process number of a dead one may
-    // belong to another process. A peer that took a piece may have died before it copied it.
-    look_at_channel();
-    if (error_) return Fetched::kNothing;
-    if (channel_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
+/// Reads the next part of the message from the sender's memory; false after a failure.
+bool ShmConnection::fetch(PostedRequest& request, const Record& record) noexcept {
+  const std::size_t length = std::min<std::size_t>(record.total - request.moved, kFetchPart);
+  switch (agreed_.peer.read({request.data + request.moved, length}, record.address)) {
+    case PeerMemory::Outcome::kRead:
+      request.moved += length;
+      in_.fetched.store(++fetched_mine_, std::memory_order_release);
+      return true;
+    case PeerMemory::Outcome::kNotThePeer:
       fail_with(Cause::kRemote, "the peer vanished or closed the connection in the middle of a message",
                 GoodbyeReason::kFailed);
-      return Fetched::kNothing;
-    }
+      return false;
+    case PeerMemory::Outcome::kForbidden:
+      fail_with(Cause::kSystem,
+                fmt::format("read {} bytes of the memory of process {}: it is not permitted any more", length,
+                            agreed_.peer.process()),
+                GoodbyeReason::kFailed);
+      return false;
+    case PeerMemory::Outcome::kUnreadable:
+      break;
   }
-  if (!complete) return moved ? Fetched::kSome : Fetched::kNothing;
-  shared.message.store(0, std::memory_order_release);
-  fetching_ = false;
-  request.moved = record.total;
-  reader_.pop(record);
-  in_.fetched.store(++fetched_mine_, std::memory_order_release);
-  finish_receive(request);
-  return Fetched::kAll;
-}
-
-/// Helps the peer to copy a message of this end, which otherwise could only wait.
-bool ShmConnection::help_fetching() noexcept {
-  Pieces& shared = out_.pieces;
-  const std::uint64_t number = shared.message.load(std::memory_order_acquire);
-  if (number <= fetched_seen_ || number > to_fetch_end_) return false;
-  const PostedRequest& request = *outgoing_.find(to_fetch_[(number - 1) % kRequestsPerDirection]);
-  bool moved = false;
-  for (int turn = 0; turn < kPiecesPerTurn; ++turn) {
-    const auto piece = shared.take(number, pieces_of(request.size));
-    if (!piece) break;
-    // The peer waits for pieces that were taken, so this is the address of the message that the piece belongs
-    // to.
-    const std::uint64_t address = shared.address.load(std::memory_order_relaxed);
-    const std::size_t begin = *piece * kFetchPiece;
-    const std::size_t end = std::min(request.size, begin + kFetchPiece);
-    for (std::size_t at = begin; at < end;) {
-      iovec mine{request.data + at, end - at};
-      iovec theirs{reinterpret_cast<void*>(address + at), end - at};
-      const ssize_t put =
-          process_vm_writev(static_cast<pid_t>(agreed_.peer_process), &mine, 1, &theirs, 1, 0);
-      if (put <= 0) {
-        copy_failed(errno, "write", end - at);
-        return false;
-      }
-      at += static_cast<std::size_t>(put);
-    }
-    shared.written.fetch_add(1, std::memory_order_release);
-    moved = true;
-  }
-  return moved;
-}
-
-void ShmConnection::copy_failed(int error, std::string_view verb, std::size_t bytes) noexcept {
-  look_at_channel();
-  if (error_) return;
-  if (error == ESRCH || channel_ended_ || in_.writer_closed.load(std::memory_order_seq_cst) != 0) {
-    fail_with(Cause::kRemote, "the peer vanished or closed the connection in the middle of a message",
-              GoodbyeReason::kFailed);
-  } else {
-    fail_with(Cause::kSystem,
-              fmt::format("{} {} bytes of the peer's memory: {}", verb, bytes, errno_text(error)),
-              GoodbyeReason::kFailed);
-  }
-}
-
-/// Stops the copying of a message whose buffer is about to return to its owner: no further piece is taken,
-/// and this waits until the peer has finished those that it took, unless it is dead.
-void ShmConnection::withdraw() noexcept {
-  if (!fetching_) return;
-  fetching_ = false;
-  Pieces& shared = in_.pieces;
-  shared.message.store(0, std::memory_order_relaxed);
-  const auto taken = static_cast<std::uint32_t>(
-      shared.taken.exchange((fetched_mine_ + 1) << 32 | UINT32_MAX, std::memory_order_acq_rel));
-  const auto deadline = Deadline::after(channel_.idle_timeout, *channel_.clock);
-  while (pieces_ + (shared.written.load(std::memory_order_acquire) - written_) < taken &&
-         !deadline.passed()) {
-    std::byte any;
-    const ssize_t got = recv(socket(), &any, 1, MSG_DONTWAIT | MSG_PEEK);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) return;
-    std::this_thread::yield();
-  }
+  fail_with(
+      Cause::kRemote,
+      fmt::format("the peer sent a message at {:#x} of its memory, of which {} bytes cannot be read there",
+                  record.address, length),
+      GoodbyeReason::kMalformed);
+  return false;
 }
 
 void ShmConnection::wake_peer() noexcept {
@@ -344,11 +291,10 @@ void ShmConnection::look_at_channel() noexcept {
 
 void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept {
   if (error_) return;
-  withdraw();
   // A peer may fetch its last message and close between two checks; then that message has arrived.
-  if (!outgoing_.empty()) notice_fetched();
+  notice_fetched();
   set_error(cause, what);
-  out_.writer_closed.store(1, std::memory_order_seq_cst);
+  agreed_.witness.wipe();
   if (reason != GoodbyeReason::kTooLarge) writer_.write(goodbye_record(reason), nullptr);
   // This also wakes a thread that polls, because an ended control channel is always ready.
   shutdown(socket(), SHUT_RDWR);
@@ -359,11 +305,11 @@ void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   in_.reader_sleeps.store(1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool can_receive = reader_.has_any() && !incoming_.empty();
-  const bool can_finish = out_.fetched.load(std::memory_order_acquire) > fetched_seen_;
+  const bool can_finish = std::min(out_.fetched.load(std::memory_order_acquire), announced_) > fetched_seen_;
   const bool has_room = next_ < outgoing_.posted() && writer_.has_room_for(kLongestRecord);
   // Records that have already come raise no event any more. The channel is then polled for writing, which is
   // always possible and so ends the sleep.
-  const bool look_again = error_ || can_receive || can_finish || has_room;
+  const bool look_again = error_ || can_receive || can_finish || has_room || may_announce_;
   handles.push_back(channel_handle(look_again));
 }
 

@@ -1,13 +1,16 @@
-// A connection between two processes of one host. Small messages go through a ring. Large ones are copied
-// once, from the sender's memory straight into the receive; both ends copy at the same time if both make
-// calls.
+// A connection between two processes of one host. Messages go through a ring. Where the reader of the ring
+// does not keep up, as when both processes share a processor, the receiver reads the rest of large messages
+// straight from the sender's memory. Neither end ever writes to the other's memory: a process that is stopped
+// between being allowed to write and writing could not be called back.
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "transport/bootstrap/channel_connection.h"
 #include "transport/bootstrap/goodbye.h"
+#include "transport/shm/peer_memory.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 
@@ -16,7 +19,8 @@ namespace tombolo::transport::shm {
 /// What the two ends agreed on.
 struct Agreed {
   Mapping mapping;
-  std::int64_t peer_process = 0;
+  Witness witness;  ///< by which the peer knows this process's memory
+  PeerMemory peer;
   bool fetch = false;  ///< each end may read the other's memory
 };
 
@@ -36,15 +40,23 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
  private:
+  /// Whether the peer takes what this end sends while this end goes on.
+  enum class Reader {
+    kRuns,
+    kFull,  ///< the ring is full, as it often is where the reader is the slower end
+    kAway,  ///< it was full for long: the peer waits for a processor, perhaps for this one, or does other
+            ///< work
+  };
+
   bool send_all() noexcept;
-  bool send_one(PostedRequest& request) noexcept;
+  bool send_part(PostedRequest& request) noexcept;
+  bool write_part(const PostedRequest& request) noexcept;
+  bool announce_part(const PostedRequest& request) noexcept;
+  void note_full() noexcept;
+  bool full_for_long() const noexcept;
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
-  enum class Fetched { kAll, kSome, kNothing };
-  Fetched fetch(const Record& record, PostedRequest& request) noexcept;
-  bool help_fetching() noexcept;
-  void copy_failed(int error, std::string_view verb, std::size_t bytes) noexcept;
-  void withdraw() noexcept;
+  bool fetch(PostedRequest& request, const Record& record) noexcept;
   void finish_receive(PostedRequest& request) noexcept {
     ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
   }
@@ -57,15 +69,23 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   Ring& in_;
   mutable RingWriter writer_;
   mutable RingReader reader_;
-  std::uint64_t next_ = 0;          // the send whose next record is to be written
-  std::size_t next_offset_ = 0;     // where in it
-  std::uint64_t fetched_seen_ = 0;  // of my large messages
-  std::array<std::uint64_t, kRequestsPerDirection> to_fetch_{};  // sequence numbers of them, in order
-  std::uint64_t to_fetch_end_ = 0;
-  std::uint64_t fetched_mine_ = 0;  // of the peer's large messages
-  bool fetching_ = false;           // one is under way
-  std::uint32_t pieces_ = 0;        // of it, by this end
-  std::uint64_t written_ = 0;       // by the peer, before it
+  std::uint64_t next_ = 0;       // the send whose next part is to be written
+  std::size_t next_offset_ = 0;  // where in it
+  Reader peer_ = Reader::kRuns;
+  TimePoint full_since_{};
+  bool may_announce_ = false;  // the next part, if the peer is taken for away
+
+  // Sends of which all is written, and parts of which the peer has yet to fetch.
+  struct ToFetch {
+    std::uint64_t sequence = 0, last_part = 0;
+  };
+  std::array<ToFetch, kRequestsPerDirection> to_fetch_{};
+  std::uint64_t to_fetch_begin_ = 0, to_fetch_end_ = 0;
+  std::uint64_t announced_ = 0;     // parts, since the beginning
+  TimePoint announced_at_{};        // the last of them
+  std::uint64_t fetched_seen_ = 0;  // of those
+  std::uint64_t last_part_ = 0;     // the last announced of the message at next_; 0: none
+  std::uint64_t fetched_mine_ = 0;  // the peer's parts
   bool channel_ended_ = false;
 };
 

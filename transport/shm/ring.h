@@ -16,9 +16,9 @@
 namespace tombolo::transport::shm {
 
 enum class RecordType : std::uint16_t {
-  kWhole = 1,    ///< a message; payload follows
-  kFetch = 2,    ///< a message that lies at `address` of the writer's memory, for the reader to fetch
-  kPiece = 3,    ///< a piece of a message, in order
+  kWhole = 1,  ///< a message; payload follows
+  kPiece = 2,  ///< the next part of a message; payload follows
+  kFetch = 3,  ///< the next part, up to kFetchPart bytes, for the reader to fetch at `address` of the writer
   kGoodbye = 4,  ///< the writer closed on purpose; `reason` says why
   kSkip = 5,     ///< nothing, up to the ring's end
 };
@@ -30,12 +30,18 @@ struct Record {
   std::uint16_t reason = 0;
   std::uint64_t length = 0;   ///< payload bytes in the ring
   std::uint64_t total = 0;    ///< bytes of the message
-  std::uint64_t address = 0;  ///< kFetch
+  std::uint64_t address = 0;  ///< kFetch only
 };
 static_assert(sizeof(Record) == 32);
 inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
 /// The longest payload of one record; it is limited so that several records fit in the ring.
 inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
+/// The bytes of a kFetch, of the last one of a message fewer. They are read by one system call, and other
+/// connections of the same thread wait meanwhile.
+inline constexpr std::size_t kFetchPart = 512 * 1024;
+/// How many parts may wait to be fetched. They keep a reader busy for as long as a time slice of the
+/// scheduler, if both ends run on one processor.
+inline constexpr std::uint64_t kMostToFetch = 16;
 
 inline std::size_t record_bytes(std::size_t payload) noexcept {
   return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;
@@ -57,8 +63,7 @@ class RingWriter {
     const std::size_t to_end = kRingBytes - at(position_);
     // A record lies in one piece. The two lines after it must be free, because their stamps are cleared.
     const std::size_t skipped = size > to_end ? to_end : 0;
-    const std::size_t kept = record.type == RecordType::kGoodbye ? 0 : kLine;  // room for the goodbye
-    if (!has_room(skipped + size + kCleared + kept)) return false;
+    if (!has_room(skipped + size + kCleared + kept_beyond(record.type))) return false;
     if (skipped != 0) {
       publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, nullptr, to_end);
     }
@@ -67,16 +72,20 @@ class RingWriter {
   }
   /// Whether a record with that much payload fits, wherever the ring's end lies.
   bool has_room_for(std::size_t payload) noexcept {
-    return has_room(2 * record_bytes(payload) + kCleared + kLine);
+    return has_room(2 * record_bytes(payload) + kCleared + kept_beyond(RecordType::kPiece));
   }
 
  private:
+  /// Room that a record leaves free, so that payload keeps neither a kFetch nor the goodbye waiting.
+  static constexpr std::size_t kept_beyond(RecordType type) noexcept {
+    return type == RecordType::kGoodbye ? 0 : type == RecordType::kFetch ? kLine : (kMostToFetch + 1) * kLine;
+  }
   static std::size_t at(std::uint64_t position) noexcept { return position % kRingBytes; }
   bool has_room(std::size_t bytes) noexcept {
     if (position_ + bytes - taken_ <= kRingBytes) return true;
-    taken_ = ring_->taken.load(std::memory_order_acquire);
     // A reader that claims more than was written only harms itself.
-    return position_ + bytes - std::min(taken_, position_) <= kRingBytes;
+    taken_ = std::min(ring_->taken.load(std::memory_order_acquire), position_);
+    return position_ + bytes - taken_ <= kRingBytes;
   }
   void publish(Record record, const std::byte* payload, std::size_t size) noexcept {
     std::byte* line = ring_->bytes + at(position_);

@@ -2,14 +2,12 @@
 // which end sleeps.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 
 #include "transport/descriptor.h"
+#include "transport/shm/peer_memory.h"
 
 namespace tombolo::transport::shm {
 
@@ -18,47 +16,20 @@ inline constexpr std::size_t kLine = 64;
 /// messages fast.
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 18;
 
-/// The large message that both ends copy piece by piece; whichever end is free takes the next piece. The
-/// reader reads from the writer's memory, the writer writes to the reader's.
-struct Pieces {
-  /// Number (from 1) of the message of which the writer may take pieces too; 0: none.
-  alignas(kLine) std::atomic<std::uint64_t> message;
-  std::atomic<std::uint64_t> address;  ///< of the reader's buffer
-  /// The low half counts the pieces that either end has taken; the upper half holds the message's number
-  /// modulo 2^32.
-  alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Pieces that the writer has copied since the beginning.
-  alignas(kLine) std::atomic<std::uint64_t> written;
-
-  /// Takes the next piece of `count`; nothing where none is left, or the message is another by now.
-  std::optional<std::uint32_t> take(std::uint64_t number, std::uint32_t count) noexcept {
-    std::uint64_t seen = taken.load(std::memory_order_relaxed);
-    do {
-      if (seen >> 32 != (number & UINT32_MAX) || static_cast<std::uint32_t>(seen) >= count)
-        return std::nullopt;
-    } while (!taken.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel));
-    return static_cast<std::uint32_t>(seen);
-  }
-};
-
-/// One direction. Except for the pieces, every field is written by one end and read by the other, and has a
-/// cache line of its own.
+/// One direction. Every field is written by one end and read by the other, and has a cache line of its own.
 struct Ring {
   /// Bytes that the reader has taken since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Large messages whose bytes the reader has fetched from the writer's memory, since the beginning.
+  /// Parts of messages that the reader has fetched from the writer's memory, since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> fetched;
   /// The reader sleeps until it is woken through the control channel.
   alignas(kLine) std::atomic<std::uint32_t> reader_sleeps;
-  /// The writer has closed: what it did not send through the ring can no longer be fetched.
-  alignas(kLine) std::atomic<std::uint32_t> writer_closed;
-  Pieces pieces;
   alignas(kLine) std::byte bytes[kRingBytes];
 };
 
 struct Segment {
-  /// Random bytes that tell this segment from every other.
-  alignas(kLine) std::array<std::byte, 16> token;
+  /// The accepting end's nonce, by which it tells this segment from every other.
+  alignas(kLine) Nonce nonce;
   Ring rings[2];  ///< [0]: written by the connecting end
 };
 

@@ -87,29 +87,157 @@ TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
   }
 }
 
+/// Has `sender` take its peer for away: fills the ring with the message and waits until the sender leaves the
+/// rest of it for the peer to fetch.
+void announce(Connection& sender) {
+  // The peer makes no call meanwhile, so that nothing but time passes between these.
+  sender.progress();
+  for (const TimePoint until = Clock::steady().now() + std::chrono::milliseconds(1);
+       Clock::steady().now() < until;) {
+  }
+  sender.progress();
+  sender.progress();
+}
+
+/// The peer's process of a test, with the connecting end of a connection. It ends with exit code 0 where
+/// `run` returns true.
+template <typename Run>
+pid_t fork_peer(const Endpoint& endpoint, Run run) {
+  const auto encoded = endpoint.encode();
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  Router there(test::router_options("one"));
+  auto connecting = there.connect(Endpoint::decode(encoded), {});
+  std::unique_ptr<Connection> connection;
+  while (!connection) connection = connecting->poll();
+  ::_exit(run(*connection) ? 0 : 1);
+}
+
+std::unique_ptr<Connection> accepted(Listener& listener) {
+  std::unique_ptr<Connection> connection;
+  for (auto deadline = test::soon(); !connection && !deadline.passed();) connection = listener.accept();
+  EXPECT_NE(connection, nullptr);
+  return connection;
+}
+
+void wait_until_stopped(pid_t child) {
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status)) << status;
+}
+
 // Both ends in one process, so that their turns can be told apart.
-TEST(ShmPieces, ASenderThatWaitsCopiesAsMuchAsTheReceiver) {
+TEST(ShmFetch, WhatARingHasNoRoomForIsReadWithoutTheSender) {
   auto pair = connected(true);
   std::mt19937_64 random(test_seed(5));
-  const auto data = test::random_data(random, 40 * 512 * 1024 + 77);
+  // As much as may wait to be fetched, and what is in the ring before it.
+  const auto data = test::random_data(random, 15 * kFetchPart + 77);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
-  Request* receive = pair.second->post_receive(got);
   Request* send = pair.first->post_send(data);
+  announce(*pair.first);
   std::size_t bytes = 0;
-  // One turn of the receiver begins; then only the sender makes calls, until nothing is left to take.
-  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending);
-  int turns = 0;
-  while (pair.first->progress()) ++turns;
-  EXPECT_GE(turns, 5);
-  ASSERT_EQ(pair.first->test(send, bytes), Outcome::kPending) << "the receiver does not know yet";
-  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kDone);
+  Request* receive = pair.second->post_receive(got);
+  ASSERT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
   EXPECT_EQ(bytes, data.size());
   ASSERT_EQ(pair.first->test(send, bytes), Outcome::kDone);
   EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin()));
   EXPECT_EQ(got.back(), std::byte{9});
 }
 
-TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
+TEST(ShmFetch, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
+  auto pair = connected(true);
+  std::mt19937_64 random(test_seed(6));
+  std::vector<std::vector<std::byte>> sent, got;
+  std::vector<Request*> sends;
+  for (const std::size_t size : {std::size_t{300'000}, std::size_t{10}, std::size_t{40'000}, std::size_t{0},
+                                 std::size_t{900'000}, std::size_t{5}})
+    sent.push_back(test::random_data(random, size));
+  for (const auto& message : sent) sends.push_back(pair.first->post_send(message));
+  announce(*pair.first);
+  std::size_t bytes = 0;
+  for (const auto& message : sent) {
+    auto& in = got.emplace_back(message.size());
+    ASSERT_EQ(test::finish(*pair.second, pair.second->post_receive(in), bytes, pair.first.get()),
+              Outcome::kDone);
+    ASSERT_EQ(bytes, message.size());
+  }
+  EXPECT_TRUE(got == sent);
+  for (Request* send : sends) EXPECT_EQ(test::finish(*pair.first, send, bytes), Outcome::kDone);
+}
+
+TEST(ShmFetch, ASenderThatClosedIsNotReadAnyMore) {
+  auto pair = connected(true);
+  std::vector<std::byte> data(4 * kFetchPart, std::byte{1}), got(data.size());
+  pair.first->post_send(data);
+  announce(*pair.first);
+  pair.first.reset();
+  std::ranges::fill(data, std::byte{2});
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(*pair.second, pair.second->post_receive(got), bytes), Outcome::kFailed);
+  EXPECT_NE(test::why_failed(*pair.second).find("closed the connection"), std::string::npos)
+      << test::why_failed(*pair.second);
+}
+
+// A peer that is stopped has no part of a message in its hands.
+TEST(ShmFetch, AStoppedSendersMessageArrives) {
+  Router here(test::router_options("one"));
+  auto listener = here.listen();
+  const pid_t child = fork_peer(listener->endpoint(), [](Connection& connection) {
+    std::vector<std::byte> data(8 * kFetchPart, std::byte{1});
+    Request* send = connection.post_send(data);
+    announce(connection);
+    ::raise(SIGSTOP);
+    std::size_t bytes = 0;
+    return test::finish(connection, send, bytes) == Outcome::kDone;
+  });
+  auto connection = accepted(*listener);
+  ASSERT_NE(connection, nullptr);
+  wait_until_stopped(child);
+  std::vector<std::byte> got(8 * kFetchPart);
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(*connection, connection->post_receive(got), bytes), Outcome::kDone);
+  EXPECT_EQ(std::ranges::count(got, std::byte{1}), std::ssize(got));
+  int status = 0;
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Wherever in a message its sender is stopped, the receive is its owner's once the connection is gone.
+TEST(ShmFetch, ASenderThatGoesOnWritesNothingToAReceiveThatWasGivenUp) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < test_rounds(5); ++round) {
+    Router here(test::router_options("one"));
+    auto listener = here.listen();
+    const pid_t child = fork_peer(listener->endpoint(), [](Connection& connection) {
+      std::vector<std::byte> data(64 * kFetchPart, std::byte{1});
+      std::size_t bytes = 0;
+      Outcome outcome = Outcome::kDone;
+      while (outcome == Outcome::kDone) outcome = test::finish(connection, connection.post_send(data), bytes);
+      return outcome == Outcome::kFailed;
+    });
+    auto connection = accepted(*listener);
+    ASSERT_NE(connection, nullptr);
+    std::vector<std::byte> got(64 * kFetchPart);
+    std::size_t bytes = 0;
+    Request* receive = connection->post_receive(got);
+    for (std::uint64_t turns = random() % 50; got[0] == std::byte{0} || turns > 0;
+         turns -= turns > 0 ? 1 : 0) {
+      if (connection->test(receive, bytes) != Outcome::kPending) receive = connection->post_receive(got);
+    }
+    ASSERT_EQ(::kill(child, SIGSTOP), 0);
+    wait_until_stopped(child);
+    connection.reset();
+    std::ranges::fill(got, std::byte{2});
+    int status = 0;
+    ASSERT_EQ(::kill(child, SIGCONT), 0);
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "its send fails";
+    EXPECT_EQ(std::ranges::count(got, std::byte{2}), std::ssize(got)) << "round " << round;
+  }
+}
+
+TEST(ShmFetch, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   const unsigned seed = test_seed();
   auto pair = connected(true);
   auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
@@ -138,7 +266,7 @@ TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   other.join();
 }
 
-TEST(ShmPieces, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
+TEST(ShmFetch, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
   for (int round = 0; round < test_rounds(10); ++round) {
     auto pair = connected(true);
     std::vector<std::byte> data(std::size_t{16} << 20, std::byte{1}), got(data.size());
