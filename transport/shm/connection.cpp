@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/error.h"
 
@@ -14,8 +15,6 @@ namespace {
 // Smaller messages always go through the ring: a system call that reads another process's memory takes 1.5 us
 // and the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
 constexpr std::size_t kFetchFrom = 32 * 1024;
-// A reader that runs makes room at least as often as it copies a record, in 10 us where cores are far apart.
-constexpr Duration kPatience = std::chrono::microseconds(50);
 constexpr int kFetchesPerTurn = 4;
 
 using bootstrap::GoodbyeReason;
@@ -41,7 +40,8 @@ ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
       out_(agreed_.mapping->rings[channel_.connecting ? 0 : 1]),
       in_(agreed_.mapping->rings[channel_.connecting ? 1 : 0]),
       writer_(out_),
-      reader_(in_) {}
+      reader_(in_),
+      peer_(PeerActivity::of(agreed_.peer.process())) {}
 
 ShmConnection::~ShmConnection() {
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
@@ -76,7 +76,7 @@ bool ShmConnection::progress() noexcept {
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
     // An end that sleeps whenever the ring is full would have to be woken for each ring that goes through.
-    if (peer_ == Reader::kFull) peer_ = Reader::kAway;
+    peer_.slept(now());
     look_at_channel();  // the wake-ups there
     if (error_) return true;
   }
@@ -102,12 +102,13 @@ bool ShmConnection::send_all() noexcept {
 bool ShmConnection::send_part(PostedRequest& request) noexcept {
   const bool large = agreed_.fetch && request.size > kFetchFrom;
   may_announce_ = false;
-  if (!(large && peer_ == Reader::kAway && announce_part(request)) && !write_part(request)) {
+  if (!write_part(request) &&
+      !(large && peer_.state() == PeerWatch::State::kAway && announce_part(request))) {
     if (large) note_full();
     return false;
   }
   if (next_offset_ < request.size) return true;
-  if (last_part_ == 0) {
+  if (last_part_ <= fetched_seen_) {
     finish_send(next_, request);
   } else {
     to_fetch_[to_fetch_end_++ % kRequestsPerDirection] = {next_, last_part_};
@@ -124,7 +125,7 @@ bool ShmConnection::write_part(const PostedRequest& request) noexcept {
   const auto type = length == request.size ? RecordType::kWhole : RecordType::kPiece;
   if (!writer_.write({0, type, 0, length, request.size, 0}, request.data + next_offset_)) return false;
   next_offset_ += length;
-  if (peer_ == Reader::kFull) peer_ = full_for_long() ? Reader::kAway : Reader::kRuns;
+  if (peer_.state() == PeerWatch::State::kFull) note_room();
   return true;
 }
 
@@ -139,24 +140,23 @@ bool ShmConnection::announce_part(const PostedRequest& request) noexcept {
     return false;
   next_offset_ += length;
   last_part_ = ++announced_;
-  announced_at_ = now();
   return true;
 }
 
 /// The ring has no room for a part of a large message.
 void ShmConnection::note_full() noexcept {
   // Where the peer was taken for away already, the part could not be left for it to fetch.
-  may_announce_ = peer_ != Reader::kAway && announced_ - fetched_seen_ < kMostToFetch;
-  if (peer_ == Reader::kRuns) {
-    peer_ = Reader::kFull;
-    full_since_ = now();
-  } else if (peer_ == Reader::kFull && full_for_long()) {
-    peer_ = Reader::kAway;
-  }
+  may_announce_ = peer_.state() != PeerWatch::State::kAway && announced_ - fetched_seen_ < kMostToFetch;
+  const TimePoint time = now();
+  if (std::exchange(taken_seen_, writer_.taken()) != writer_.taken()) peer_.progressed(time);
+  peer_.full(time);
 }
 
-bool ShmConnection::full_for_long() const noexcept {
-  return now() - full_since_ >= kPatience;
+/// The ring had no room, and has some now.
+void ShmConnection::note_room() noexcept {
+  const TimePoint time = now();
+  if (std::exchange(taken_seen_, writer_.taken()) != writer_.taken()) peer_.progressed(time);
+  peer_.room(time);
 }
 
 bool ShmConnection::notice_fetched() noexcept {
@@ -164,10 +164,7 @@ bool ShmConnection::notice_fetched() noexcept {
   const std::uint64_t fetched = std::min(out_.fetched.load(std::memory_order_acquire), announced_);
   if (fetched <= fetched_seen_) return false;
   fetched_seen_ = fetched;
-  // A peer that is seen in the midst of its work, or done with it at once, runs beside this end. One that
-  // shares its processor is seen to have done all of it, later.
-  if (peer_ == Reader::kAway && (fetched < announced_ || now() - announced_at_ < kPatience))
-    peer_ = Reader::kRuns;
+  peer_.progressed(now());
   while (to_fetch_begin_ < to_fetch_end_) {
     const ToFetch& oldest = to_fetch_[to_fetch_begin_ % kRequestsPerDirection];
     if (oldest.last_part > fetched) break;

@@ -10,6 +10,7 @@
 
 #include "transport/bootstrap/channel_connection.h"
 #include "transport/bootstrap/goodbye.h"
+#include "transport/shm/peer_activity.h"
 #include "transport/shm/peer_memory.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
@@ -40,20 +41,12 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
  private:
-  /// Whether the peer takes what this end sends while this end goes on.
-  enum class Reader {
-    kRuns,
-    kFull,  ///< the ring is full, as it often is where the reader is the slower end
-    kAway,  ///< it was full for long: the peer waits for a processor, perhaps for this one, or does other
-            ///< work
-  };
-
   bool send_all() noexcept;
   bool send_part(PostedRequest& request) noexcept;
   bool write_part(const PostedRequest& request) noexcept;
   bool announce_part(const PostedRequest& request) noexcept;
   void note_full() noexcept;
-  bool full_for_long() const noexcept;
+  void note_room() noexcept;
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
   bool fetch(PostedRequest& request, const Record& record) noexcept;
@@ -71,18 +64,17 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   mutable RingReader reader_;
   std::uint64_t next_ = 0;       // the send whose next part is to be written
   std::size_t next_offset_ = 0;  // where in it
-  Reader peer_ = Reader::kRuns;
-  TimePoint full_since_{};
-  bool may_announce_ = false;  // the next part, if the peer is taken for away
+  PeerWatch peer_;
+  std::uint64_t taken_seen_ = 0;  // by the reader of the ring
+  bool may_announce_ = false;     // the next part, if the peer is taken for away
 
-  // Sends of which all is written, and parts of which the peer has yet to fetch.
+  // Sends of which nothing is left to be written, and parts of which the peer has yet to fetch.
   struct ToFetch {
     std::uint64_t sequence = 0, last_part = 0;
   };
   std::array<ToFetch, kRequestsPerDirection> to_fetch_{};
   std::uint64_t to_fetch_begin_ = 0, to_fetch_end_ = 0;
   std::uint64_t announced_ = 0;     // parts, since the beginning
-  TimePoint announced_at_{};        // the last of them
   std::uint64_t fetched_seen_ = 0;  // of those
   std::uint64_t last_part_ = 0;     // the last announced of the message at next_; 0: none
   std::uint64_t fetched_mine_ = 0;  // the peer's parts

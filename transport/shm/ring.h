@@ -74,6 +74,8 @@ class RingWriter {
   bool has_room_for(std::size_t payload) noexcept {
     return has_room(2 * record_bytes(payload) + kCleared + kept_beyond(RecordType::kPiece));
   }
+  /// Bytes that the reader has taken since the beginning, as last seen.
+  std::uint64_t taken() const noexcept { return taken_; }
 
  private:
   /// Room that a record leaves free, so that payload keeps neither a kFetch nor the goodbye waiting.

@@ -144,6 +144,23 @@ TEST(ShmFetch, WhatARingHasNoRoomForIsReadWithoutTheSender) {
   EXPECT_EQ(got.back(), std::byte{9});
 }
 
+TEST(ShmFetch, AMessageMayEndInTheRingAfterItsPartsWereRead) {
+  auto pair = connected(true);
+  std::mt19937_64 random(test_seed(7));
+  const auto data = test::random_data(random, (kMostToFetch + 1) * kFetchPart);  // more than may wait
+  std::vector<std::byte> got(data.size());
+  Request* send = pair.first->post_send(data);
+  announce(*pair.first);
+  std::size_t bytes = 0;
+  Request* receive = pair.second->post_receive(got);
+  while (pair.second->progress()) {
+  }
+  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending) << "the rest is not in the ring yet";
+  EXPECT_EQ(test::finish(*pair.first, send, bytes, pair.second.get()), Outcome::kDone);
+  EXPECT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
+  EXPECT_TRUE(got == data);
+}
+
 TEST(ShmFetch, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
   auto pair = connected(true);
   std::mt19937_64 random(test_seed(6));
