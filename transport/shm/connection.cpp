@@ -101,12 +101,7 @@ bool ShmConnection::send_all() noexcept {
 /// Sends the next part of the message at next_; false where that has to wait.
 bool ShmConnection::send_part(PostedRequest& request) noexcept {
   const bool large = agreed_.fetch && request.size > kFetchFrom;
-  may_announce_ = false;
-  if (!write_part(request) &&
-      !(large && peer_.state() == PeerWatch::State::kAway && announce_part(request))) {
-    if (large) note_full();
-    return false;
-  }
+  if (!(large ? send_part_of_large(request) : write_part(request))) return false;
   if (next_offset_ < request.size) return true;
   if (last_part_ <= fetched_seen_) {
     finish_send(next_, request);
@@ -119,11 +114,30 @@ bool ShmConnection::send_part(PostedRequest& request) noexcept {
   return true;
 }
 
+bool ShmConnection::send_part_of_large(const PostedRequest& request) noexcept {
+  may_announce_ = false;
+  const std::size_t before = next_offset_;
+  const bool read = way_.next(into_ring_.value(), out_.copy_cost.load(std::memory_order_relaxed),
+                              out_.read_cost.load(std::memory_order_relaxed)) == WayChoice::Way::kRead;
+  // Where the ring is the dearer way, a part rather waits for those that the peer has yet to fetch.
+  if (read && announced_ - fetched_seen_ >= kMostToFetch) return false;
+  const bool sent = (read && announce_part(request)) || write_part(request) ||
+                    (!read && peer_.state() == PeerWatch::State::kAway && announce_part(request));
+  if (sent)
+    way_.went(next_offset_ - before);
+  else
+    note_full();
+  return sent;
+}
+
 /// Copies the next part into the ring; false where there is no room.
 bool ShmConnection::write_part(const PostedRequest& request) noexcept {
   const std::size_t length = std::min(request.size - next_offset_, kLongestRecord);
   const auto type = length == request.size ? RecordType::kWhole : RecordType::kPiece;
+  const bool measured = length >= CopyCost::kLeast;
+  const TimePoint begin = measured ? now() : TimePoint();
   if (!writer_.write({0, type, 0, length, request.size, 0}, request.data + next_offset_)) return false;
+  if (measured) into_ring_.add(now() - begin, length);
   next_offset_ += length;
   if (peer_.state() == PeerWatch::State::kFull) note_room();
   return true;
@@ -217,7 +231,13 @@ bool ShmConnection::receive_all() noexcept {
       if (!fetch(request, record)) break;
       ++fetches;
     } else {
+      const bool measured = record.length >= CopyCost::kLeast;
+      const TimePoint begin = measured ? now() : TimePoint();
       if (record.length > 0) std::memcpy(request.data + request.moved, reader_.payload(), record.length);
+      if (measured) {
+        out_of_ring_.add(now() - begin, record.length);
+        in_.copy_cost.store(out_of_ring_.value(), std::memory_order_relaxed);
+      }
       request.moved += record.length;
     }
     request.total = record.total;
@@ -233,8 +253,13 @@ bool ShmConnection::receive_all() noexcept {
 /// Reads the next part of the message from the sender's memory; false after a failure.
 bool ShmConnection::fetch(PostedRequest& request, const Record& record) noexcept {
   const std::size_t length = std::min<std::size_t>(record.total - request.moved, kFetchPart);
+  const TimePoint begin = now();
   switch (agreed_.peer.read({request.data + request.moved, length}, record.address)) {
     case PeerMemory::Outcome::kRead:
+      if (length >= CopyCost::kLeast) {
+        reading_.add(now() - begin, length);
+        in_.read_cost.store(reading_.value(), std::memory_order_relaxed);
+      }
       request.moved += length;
       in_.fetched.store(++fetched_mine_, std::memory_order_release);
       return true;

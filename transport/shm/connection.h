@@ -1,5 +1,5 @@
-// A connection between two processes of one host. Messages go through a ring. Where the reader of the ring
-// does not keep up, as when both processes share a processor, the receiver reads the rest of large messages
+// A connection between two processes of one host. Small messages go through a ring. Of large ones each part
+// takes the way that costs less by what copies took lately: through the ring too, or read by the receiver
 // straight from the sender's memory. Neither end ever writes to the other's memory: a process that is stopped
 // between being allowed to write and writing could not be called back.
 #pragma once
@@ -10,6 +10,7 @@
 
 #include "transport/bootstrap/channel_connection.h"
 #include "transport/bootstrap/goodbye.h"
+#include "transport/shm/copy_cost.h"
 #include "transport/shm/peer_activity.h"
 #include "transport/shm/peer_memory.h"
 #include "transport/shm/ring.h"
@@ -43,6 +44,7 @@ class ShmConnection final : public bootstrap::ChannelConnection {
  private:
   bool send_all() noexcept;
   bool send_part(PostedRequest& request) noexcept;
+  bool send_part_of_large(const PostedRequest& request) noexcept;
   bool write_part(const PostedRequest& request) noexcept;
   bool announce_part(const PostedRequest& request) noexcept;
   void note_full() noexcept;
@@ -64,6 +66,8 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   mutable RingReader reader_;
   std::uint64_t next_ = 0;       // the send whose next part is to be written
   std::size_t next_offset_ = 0;  // where in it
+  WayChoice way_;
+  CopyCost into_ring_, out_of_ring_, reading_;
   PeerWatch peer_;
   std::uint64_t taken_seen_ = 0;  // by the reader of the ring
   bool may_announce_ = false;     // the next part, if the peer is taken for away

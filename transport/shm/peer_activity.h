@@ -13,7 +13,7 @@
 namespace tombolo::transport::shm {
 
 /// A connection that sees its peer make progress twice within this time has a peer that runs beside it. A
-/// part of a message takes a reader 0.13 ms at most (512 KiB out of the cache, AMD EPYC); a process that
+/// part of a message takes a reader 0.07 ms (256 KiB out of the cache, AMD EPYC); a process that
 /// shares the processor gets it for some milliseconds before the peer gets it back.
 inline constexpr Duration kPatience = std::chrono::microseconds(200);
 
@@ -52,16 +52,19 @@ class PeerWatch {
     kFull,  ///< there is no room for what is to be sent, as is usual where the reader is the slower end
     kAway,  ///< it was so for long: the peer waits for a processor, perhaps for this one, or does other work
   };
-  /// How long a peer has to be seen running until it is not taken for away any more. Twice as long each time,
-  /// because where it lost the processor once it soon loses it again.
-  static constexpr Duration kShortest = std::chrono::milliseconds(1),
-                            kLongest = std::chrono::milliseconds(64);
+  /// How long a peer has to be seen running until it is not taken for away any more. It is twice as long
+  /// where the peer was away again within the longest time, because it then shares its processor; a time
+  /// slice is some milliseconds.
+  static constexpr Duration kShortest = std::chrono::microseconds(250),
+                            kLongest = std::chrono::milliseconds(4);
 
   explicit PeerWatch(std::shared_ptr<PeerActivity> activity) noexcept : activity_(std::move(activity)) {}
 
   State state() noexcept {
-    if (state_ == State::kAway && activity_->last_seen() - std::max(since_, activity_->since()) >= doubt_)
+    if (state_ == State::kAway && activity_->last_seen() - std::max(since_, activity_->since()) >= doubt_) {
       state_ = State::kRuns;
+      believed_ = activity_->last_seen();
+    }
     return state_;
   }
   /// The peer has made progress since the last call.
@@ -96,15 +99,15 @@ class PeerWatch {
     return now - std::max(since_, activity_->last_seen()) >= kPatience;
   }
   void be_away(TimePoint now) noexcept {
-    doubt_ = now - away_ < 2 * kLongest ? std::min(2 * doubt_, kLongest) : kShortest;
+    doubt_ = now - believed_ < kLongest ? std::min(2 * doubt_, kLongest) : kShortest;
     state_ = State::kAway;
-    since_ = away_ = now;
+    since_ = now;
   }
 
   std::shared_ptr<PeerActivity> activity_;
   State state_ = State::kRuns;
-  TimePoint since_{};  // of kFull and kAway
-  TimePoint away_{};   // the last time
+  TimePoint since_{};     // of kFull and kAway
+  TimePoint believed_{};  // to run again, the last time
   Duration doubt_ = kShortest;
   TimePoint progressed_{};  // last
 };

@@ -72,7 +72,7 @@ TEST(ShmPeerWatch, APeerThatIsOftenAwayIsBelievedLaterEachTime) {
     watch.full(at(time + 300));
     ASSERT_EQ(watch.state(), State::kAway);
     const Duration took = until_believed(watch, time + 400);
-    EXPECT_GE(took, std::min((1 << i) * PeerWatch::kShortest, PeerWatch::kLongest));
+    EXPECT_GE(took, std::min((std::int64_t{1} << i) * PeerWatch::kShortest, PeerWatch::kLongest));
     EXPECT_GE(took, before);
     EXPECT_LE(took, 2 * PeerWatch::kLongest);
     before = took;

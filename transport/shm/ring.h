@@ -38,10 +38,10 @@ inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
 inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
 /// The bytes of a kFetch, of the last one of a message fewer. They are read by one system call, and other
 /// connections of the same thread wait meanwhile.
-inline constexpr std::size_t kFetchPart = 512 * 1024;
+inline constexpr std::size_t kFetchPart = 256 * 1024;
 /// How many parts may wait to be fetched. They keep a reader busy for as long as a time slice of the
 /// scheduler, if both ends run on one processor.
-inline constexpr std::uint64_t kMostToFetch = 16;
+inline constexpr std::uint64_t kMostToFetch = 32;
 
 inline std::size_t record_bytes(std::size_t payload) noexcept {
   return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;

@@ -24,6 +24,9 @@ struct Ring {
   alignas(kLine) std::atomic<std::uint64_t> fetched;
   /// The reader sleeps until it is woken through the control channel.
   alignas(kLine) std::atomic<std::uint32_t> reader_sleeps;
+  /// What the reader's copies out of the ring cost, and its reading of the writer's memory (CopyCost).
+  alignas(kLine) std::atomic<std::uint32_t> copy_cost;
+  std::atomic<std::uint32_t> read_cost;
   alignas(kLine) std::byte bytes[kRingBytes];
 };
 

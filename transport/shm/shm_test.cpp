@@ -131,7 +131,7 @@ TEST(ShmFetch, WhatARingHasNoRoomForIsReadWithoutTheSender) {
   auto pair = connected(true);
   std::mt19937_64 random(test_seed(5));
   // As much as may wait to be fetched, and what is in the ring before it.
-  const auto data = test::random_data(random, 15 * kFetchPart + 77);
+  const auto data = test::random_data(random, (kMostToFetch - 1) * kFetchPart + 77);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
   Request* send = pair.first->post_send(data);
   announce(*pair.first);
