@@ -81,7 +81,7 @@ const Parameter kTlsAuthority{"TOMBOLO_TLS_AUTHORITY", ParameterType::kText, "",
 const Parameter kShmFetch{
     "TOMBOLO_SHM_FETCH", ParameterType::kChoice, "on",
     "Inside a host: on lets a receiver copy large messages straight from the sender's memory "
-    "(process_vm_readv) where both ends may; off copies them through the shared ring.",
+    "(process_vm_readv) where both ends may and that costs less; off copies all through the shared ring.",
     "on|off"};
 const Parameter kRdmaPairs{"TOMBOLO_RDMA_QPS", ParameterType::kInteger, "1",
                            "Queue pairs for payload (1 to 8) of an RDMA connection on each pair of NICs, as "

@@ -85,7 +85,7 @@ struct RouterOptions {
   Policy policy;
   TcpOptions tcp;
   TlsOptions tls = {};
-  /// Large messages inside a host are copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
+  /// Large messages inside a host may be copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
   bool shm_fetch = true;
   RdmaOptions rdma;
   UcxOptions ucx = {};

@@ -9,8 +9,9 @@
 
 namespace tombolo::transport::shm {
 
-/// The time of a byte in picoseconds, as copies took it lately; 0 while there was none. It falls at once and
-/// rises slowly, since a copy in whose midst the process lost its processor says nothing.
+/// The time of a byte in picoseconds, as copies took it lately; 0 while there was none. Each copy moves it by
+/// at most an eighth: one in whose midst the process lost its processor says little, and neither does a first
+/// one into memory that the other end has not touched for a while.
 class CopyCost {
  public:
   /// Copies that are shorter than this are not counted: reading the clock would take too large a part of
@@ -22,7 +23,8 @@ class CopyCost {
         static_cast<std::uint64_t>(std::max<Duration::rep>(took / std::chrono::nanoseconds(1), 0)) * 1000;
     const auto seen =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(picoseconds / bytes, 1, 1'000'000));
-    value_ = value_ == 0 ? seen : std::min(seen, value_ + value_ / 8 + 1);
+    const std::uint32_t step = value_ / 8 + 1;
+    value_ = value_ == 0 ? seen : std::clamp(seen, value_ - std::min(value_ - 1, step), value_ + step);
   }
   std::uint32_t value() const noexcept { return value_; }
 
