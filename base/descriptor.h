@@ -7,18 +7,19 @@
 
 namespace tombolo {
 
-/// Closes the descriptor when it is destroyed. Can be moved. May be used from any thread, but by one at a
-/// time.
-class Descriptor {
+/// Closes the descriptor by `Close` when it is destroyed. Can be moved. May be used from any thread, but by
+/// one at a time.
+template <int (*Close)(int)>
+class OwnedDescriptor {
  public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) noexcept : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  OwnedDescriptor() = default;
+  explicit OwnedDescriptor(int fd) noexcept : fd_(fd) {}
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept : fd_(other.release()) {}
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept {
     if (this != &other) reset(other.release());
     return *this;
   }
-  ~Descriptor() { reset(); }
+  ~OwnedDescriptor() { reset(); }
 
   /// The descriptor; negative where there is none. This object still owns it.
   int get() const noexcept { return fd_; }
@@ -27,12 +28,14 @@ class Descriptor {
   int release() noexcept { return std::exchange(fd_, -1); }
   /// Closes what it holds and takes over `fd`.
   void reset(int fd = -1) noexcept {
-    if (fd_ >= 0) ::close(fd_);
+    if (fd_ >= 0) Close(fd_);
     fd_ = fd;
   }
 
  private:
   int fd_ = -1;
 };
+
+using Descriptor = OwnedDescriptor<::close>;
 
 }  // namespace tombolo

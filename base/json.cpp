@@ -6,92 +6,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
+#include "base/json_tree.h"
 #include "base/text_distance.h"
 #include "base/units.h"
 
 namespace tombolo {
 namespace {
-
-constexpr std::size_t kMaximumDepth = 64;             // no file of ours nests deeper than 8
-constexpr std::size_t kMaximumFileBytes = 256 << 20;  // a mistaken path (/dev/zero) must not fill the memory
-
-/// Where a value stood in the file.
-struct Place {
-  int line = 0;
-  std::size_t order = 0;  // among all values of the file
-};
-
-/// How far the parser has read.
-struct Progress {
-  int line = 1;
-  int column = 0;
-  // The line before the newest character. A number is only known to have ended at the character after it,
-  // which may be a newline.
-  int token_line = 1;
-};
-
-/// Iterates over the text and counts lines as the parser consumes it.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, Progress* progress) : at_(at), progress_(progress) {}
-  const char& operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    progress_->token_line = progress_->line;
-    if (*at_ == '\n') {
-      ++progress_->line;
-      progress_->column = 0;
-    } else {
-      ++progress_->column;
-    }
-    ++at_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    auto before = *this;
-    ++*this;
-    return before;
-  }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
-
- private:
-  const char* at_;
-  Progress* progress_;
-};
-
-void append_pointer(std::string& pointer, std::string_view name) {
-  pointer += '/';
-  for (char c : name) {
-    if (c == '~') {
-      pointer += "~0";
-    } else if (c == '/') {
-      pointer += "~1";
-    } else {
-      pointer += c;
-    }
-  }
-}
-
-/// Drops the library's own prefix, which repeats the position.
-std::string plain_reason(std::string text) {
-  if (auto at = text.find("] "); !text.empty() && text[0] == '[' && at != std::string::npos) {
-    text.erase(0, at + 2);
-  }
-  if (text.starts_with("parse error at ")) {
-    if (auto at = text.find(": "); at != std::string::npos) text.erase(0, at + 2);
-  }
-  return text;
-}
 
 /// A value as an error message shows it: shortened, and so that its type can be seen.
 std::string shown(const Json& value) {
@@ -115,105 +38,6 @@ std::string shown(const Json& value) {
   }
 }
 
-}  // namespace
-
-struct JsonDocument::Content {
-  std::string source;
-  Json root;
-  std::unordered_map<std::string, Place> places;
-};
-
-namespace {
-
-/// Receives the parser's events: builds the tree and notes where each value stood.
-class Builder : public nlohmann::json_sax<Json> {
- public:
-  Builder(const std::string& source, const Progress& progress, Json& root,
-          std::unordered_map<std::string, Place>& places)
-      : source_(source), progress_(progress), root_(root), places_(places) {}
-
-  bool null() override { return leaf(nullptr); }
-  bool boolean(bool value) override { return leaf(value); }
-  bool number_integer(number_integer_t value) override { return leaf(value); }
-  bool number_unsigned(number_unsigned_t value) override { return leaf(value); }
-  bool number_float(number_float_t value, const string_t&) override { return leaf(value); }
-  bool string(string_t& value) override { return leaf(std::move(value)); }
-  bool binary(binary_t& value) override { return leaf(std::move(value)); }
-
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool end_object() override { return close(); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_array() override { return close(); }
-
-  bool key(string_t& name) override {
-    if (open_.back().value->contains(name)) {
-      fail(Cause::kInvalidUsage, "{}:{}: the field \"{}\" is given twice in one object", source_,
-           progress_.token_line, name);
-    }
-    key_ = name;
-    return true;
-  }
-
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-    fail(Cause::kInvalidUsage, "{}:{}: column {}: malformed JSON: {}", source_, progress_.token_line,
-         std::max(progress_.column, 1), plain_reason(error.what()));
-  }
-
- private:
-  struct Open {
-    Json* value;
-    std::string pointer;
-  };
-
-  Json* add(Json value) {
-    Json* added = &root_;
-    std::string pointer;
-    if (!open_.empty()) {
-      Json& parent = *open_.back().value;
-      pointer = open_.back().pointer;
-      if (parent.is_array()) {
-        append_pointer(pointer, std::to_string(parent.size()));
-        parent.push_back(std::move(value));
-        added = &parent.back();
-      } else {
-        append_pointer(pointer, key_);
-        added = &(parent[key_] = std::move(value));
-      }
-    } else {
-      root_ = std::move(value);
-    }
-    places_[pointer] = {progress_.token_line, places_.size()};
-    newest_pointer_ = std::move(pointer);
-    return added;
-  }
-  bool leaf(Json value) {
-    add(std::move(value));
-    return true;
-  }
-  bool open(Json value) {
-    if (open_.size() >= kMaximumDepth) {
-      fail(Cause::kInvalidUsage, "{}:{}: nested more than {} deep", source_, progress_.token_line,
-           kMaximumDepth);
-    }
-    Json* added = add(std::move(value));
-    open_.push_back({added, newest_pointer_});
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  const std::string& source_;
-  const Progress& progress_;
-  Json& root_;
-  std::unordered_map<std::string, Place>& places_;
-  // Pointers stay valid: a container grows only while it is the innermost open one.
-  std::vector<Open> open_;
-  std::string key_;
-  std::string newest_pointer_;
-};
-
 std::string read_whole_file(const std::string& path) {
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
@@ -231,14 +55,30 @@ std::string read_whole_file(const std::string& path) {
       fail(Cause::kInvalidUsage, "{}: cannot read: {} (errno {})", path, errno_text(error), error);
     }
     text.append(block.data(), static_cast<std::size_t>(got));
-    if (text.size() > kMaximumFileBytes) {
-      ::close(fd);
-      fail(Cause::kInvalidUsage, "{}: larger than {}; is this the file you meant?", path,
-           format_size(kMaximumFileBytes));
-    }
+    if (text.size() > kMostJsonBytes) break;  // the parser refuses it
   }
   ::close(fd);
   return text;
+}
+
+/// Appends the names that lead from `from` to `wanted`, as messages show them; false where it is not there.
+bool append_path(const Json& from, const Json& wanted, std::string& path) {
+  if (&from == &wanted) return true;
+  const std::size_t before = path.size();
+  if (from.is_array()) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      path += fmt::format("[{}]", i);
+      if (append_path(from[i], wanted, path)) return true;
+      path.resize(before);
+    }
+  } else if (from.is_object()) {
+    for (const auto& [name, member] : from.items()) {
+      path += (path.empty() ? "" : ".") + shortened(name);
+      if (append_path(member, wanted, path)) return true;
+      path.resize(before);
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -248,37 +88,46 @@ JsonDocument JsonDocument::load(const std::string& path) {
 }
 
 JsonDocument JsonDocument::parse(std::string_view text, std::string source) {
-  auto content = std::make_shared<Content>();
-  content->source = std::move(source);
-  Progress progress;
-  Builder builder(content->source, progress, content->root, content->places);
-  CountingIterator first(text.data(), &progress);
-  CountingIterator last(text.data() + text.size(), &progress);
-  if (!Json::sax_parse(first, last, &builder)) {
-    fail(Cause::kInvalidUsage, "{}:{}: malformed JSON", content->source, progress.line);
+  auto tree = std::make_shared<JsonTree>(std::move(source));
+  parse_json_tree(text, *tree);
+  return JsonDocument(std::move(tree));
+}
+
+Json parse_peer_json(std::string_view text, const std::string& source) {
+  try {
+    JsonTree tree(source);
+    parse_json_tree(text, tree);
+    return std::move(*tree.root);
+  } catch (const Error& error) {
+    fail(Cause::kRemote, "{}", error.what());
   }
-  return JsonDocument(std::move(content));
 }
 
 JsonCursor JsonDocument::root() const {
-  return JsonCursor(*this, &content_->root, "", "");
+  return JsonCursor(*this, *tree_->root);
 }
 
-JsonCursor::JsonCursor(JsonDocument document, const Json* value, std::string path, std::string pointer)
-    : document_(std::move(document)), value_(value), path_(std::move(path)), pointer_(std::move(pointer)) {}
+JsonCursor::JsonCursor(JsonDocument document, const Json& value)
+    : document_(std::move(document)), value_(&value) {}
 
 const Json& JsonCursor::raw() const noexcept {
   return *value_;
 }
 
+std::string JsonCursor::path() const {
+  std::string path;
+  append_path(*document_.tree_->root, *value_, path);
+  return path;
+}
+
 int JsonCursor::line() const {
-  auto found = document_.content_->places.find(pointer_);
-  return found != document_.content_->places.end() ? found->second.line : 1;
+  return static_cast<int>(document_.tree_->place_of(*value_).line);
 }
 
 void JsonCursor::reject(const std::string& message) const {
-  fail(Cause::kInvalidUsage, "{}:{}: {}{}{}", document_.content_->source, line(), path_,
-       path_.empty() ? "" : ": ", message);
+  const std::string at = path();
+  fail(Cause::kInvalidUsage, "{}:{}: {}{}{}", document_.tree_->source, line(), at, at.empty() ? "" : ": ",
+       message);
 }
 
 void JsonCursor::expect(bool holds, std::string_view what) const {
@@ -289,10 +138,7 @@ std::optional<JsonCursor> JsonCursor::optional(std::string_view name) const {
   expect(is_object(), "an object");
   auto found = value_->find(std::string(name));
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  std::string pointer = pointer_;
-  append_pointer(pointer, name);
-  return JsonCursor(document_, &*found, path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name),
-                    std::move(pointer));
+  return JsonCursor(document_, *found);
 }
 
 JsonCursor JsonCursor::field(std::string_view name) const {
@@ -305,27 +151,20 @@ std::vector<JsonCursor> JsonCursor::elements() const {
   expect(is_array(), "an array");
   std::vector<JsonCursor> all;
   all.reserve(value_->size());
-  for (std::size_t i = 0; i < value_->size(); ++i) {
-    all.push_back(JsonCursor(document_, &(*value_)[i], fmt::format("{}[{}]", path_, i),
-                             fmt::format("{}/{}", pointer_, i)));
-  }
+  for (const Json& element : *value_) all.push_back(JsonCursor(document_, element));
   return all;
 }
 
 std::vector<std::pair<std::string, JsonCursor>> JsonCursor::members() const {
   expect(is_object(), "an object");
+  std::vector<std::pair<std::uint32_t, Json::const_iterator>> ordered;
+  ordered.reserve(value_->size());
+  for (auto at = value_->begin(); at != value_->end(); ++at)
+    ordered.emplace_back(document_.tree_->place_of(*at).order, at);
+  std::sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::pair<std::string, JsonCursor>> all;
-  all.reserve(value_->size());
-  for (const auto& [name, value] : value_->items()) {
-    std::string pointer = pointer_;
-    append_pointer(pointer, name);
-    all.emplace_back(
-        name, JsonCursor(document_, &value, path_.empty() ? name : path_ + "." + name, std::move(pointer)));
-  }
-  const auto& places = document_.content_->places;
-  std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) {
-    return places.at(a.second.pointer_).order < places.at(b.second.pointer_).order;
-  });
+  all.reserve(ordered.size());
+  for (const auto& [order, at] : ordered) all.emplace_back(at.key(), JsonCursor(document_, *at));
   return all;
 }
 

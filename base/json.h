@@ -19,11 +19,14 @@ namespace tombolo {
 using Json = nlohmann::json;
 
 class JsonCursor;
+struct JsonTree;
 
-/// A parsed file that remembers on which line each value stood. Immutable; cheap to copy.
+/// A parsed file that remembers on which line each value stood. Immutable; cheap to copy. Its memory grows in
+/// proportion to the text, whatever the text is.
 class JsonDocument {
  public:
-  /// Throws kInvalidUsage: cannot be opened (with errno), or malformed (with line and column).
+  /// Throws kInvalidUsage: cannot be opened (with errno), malformed (with line and column), nested more than
+  /// 64 deep, or larger than 256 MiB.
   static JsonDocument load(const std::string& path);
   /// `source` stands for the file name in messages.
   static JsonDocument parse(std::string_view text, std::string source);
@@ -33,9 +36,8 @@ class JsonDocument {
 
  private:
   friend class JsonCursor;
-  struct Content;
-  explicit JsonDocument(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
-  std::shared_ptr<const Content> content_;
+  explicit JsonDocument(std::shared_ptr<const JsonTree> tree) : tree_(std::move(tree)) {}
+  std::shared_ptr<const JsonTree> tree_;
 };
 
 /// One value of a document. Each accessor throws kInvalidUsage as "cluster.json:12:
@@ -73,8 +75,8 @@ class JsonCursor {
 
   /// The value itself; valid as long as the document or a copy of it.
   const Json& raw() const noexcept;
-  /// Where it stands: "hosts[2].nics[0]".
-  const std::string& path() const noexcept { return path_; }
+  /// Where it stands: "hosts[2].nics[0]". It is looked for in the whole document, so this is for messages.
+  std::string path() const;
   /// The line in the file on which it stands, from 1.
   int line() const;
 
@@ -84,12 +86,15 @@ class JsonCursor {
  private:
   friend class JsonDocument;
   void expect(bool holds, std::string_view what) const;
-  JsonCursor(JsonDocument document, const Json* value, std::string path, std::string pointer);
+  JsonCursor(JsonDocument document, const Json& value);
   JsonDocument document_;
   const Json* value_;
-  std::string path_;     // shown in messages
-  std::string pointer_;  // RFC 6901, the key of the line table
 };
+
+/// Parses JSON that another process has sent; `source` says whose it is ("rank 3's report"). Throws kRemote
+/// where it is malformed, gives a field twice or is nested more than 64 deep, so that nothing that walks the
+/// result can run out of stack.
+Json parse_peer_json(std::string_view text, const std::string& source);
 
 /// Writes `json`, indented by one space, via a temporary file and rename, so that a reader never sees half a
 /// file. Throws kSystem.

@@ -1,9 +1,11 @@
 #include "base/json.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/sanitizer.h"
 #include "base/temporary_folder.h"
 #include "base/text_distance.h"
 
@@ -60,6 +62,92 @@ TEST(Json, RejectsAFieldGivenTwice) {
 
 TEST(Json, RejectsDeepNestingInsteadOfExhaustingTheStack) {
   EXPECT_NE(error_of([] { parse(std::string(100000, '[')); }).find("nested"), std::string::npos);
+}
+
+std::string repeated(std::string_view text, std::size_t times) {
+  std::string all;
+  for (std::size_t i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+/// 90 KB in the shapes that make any per-value copy of the names above it large.
+std::vector<std::string> inputs_with_long_names() {
+  const std::string name(45'000, 'n');
+  std::string deep = "1";
+  for (int depth = 0; depth < 30; ++depth)
+    deep = fmt::format("{{\"{}\": [{}]}}", name.substr(0, 3'000), deep);
+  const std::string many = repeated("1,", 22'000) + "1";
+  return {fmt::format("{{\"{}\": [{}]}}", name, many),
+          fmt::format("{{\"{}\": [{}{{}}]}}", name, repeated("{},", 15'000)),
+          fmt::format("{{\"{}\": {{{}\"z\": 1}}}}", name,
+                      [] {
+                        std::string members;
+                        for (int i = 0; i < 5'000; ++i) members += fmt::format("\"{}\":1,", i);
+                        return members;
+                      }()),
+          deep};
+}
+
+/// Bytes of the heap in use.
+std::size_t bytes_held() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+TEST(Json, TakesMemoryInProportionToTheText) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer's allocator does not count";
+  for (const std::string& text : inputs_with_long_names()) {
+    const std::size_t before = bytes_held();
+    const JsonDocument document = JsonDocument::parse(text, "x.json");
+    const JsonCursor outer = document.root().members().at(0).second;
+    const std::size_t parsed = bytes_held();
+    EXPECT_LT(parsed - before, 100 * text.size());
+    if (outer.is_array()) {
+      const auto elements = outer.elements();
+      EXPECT_LT(bytes_held() - parsed, 100 * text.size()) << elements.size();
+    } else {
+      const auto members = outer.members();
+      EXPECT_LT(bytes_held() - parsed, 100 * text.size()) << members.size();
+    }
+  }
+}
+
+TEST(Json, KnowsTheLineOfEveryValueWhereverItWasMoved) {
+  std::string text = "[";
+  for (int i = 0; i < 1'000; ++i) text += fmt::format("{}{{\n\"a\": [{},\n{}]}}", i > 0 ? "," : "", i, i);
+  const auto all = parse(text + "]").elements();
+  for (int i = 0; i < 1'000; ++i) {
+    const JsonCursor a = all.at(static_cast<std::size_t>(i)).field("a");
+    EXPECT_EQ(a.line(), 2 + 2 * i);
+    EXPECT_EQ(a.elements().at(1).line(), 3 + 2 * i);
+    EXPECT_EQ(a.elements().at(1).path(), fmt::format("[{}].a[1]", i));
+  }
+}
+
+TEST(Json, RefusesLargeTextsWithAShortMessage) {
+  constexpr std::size_t kLarge = 100'000'000;
+  EXPECT_EQ(error_of([] { parse(std::string(kLarge, '[')); }), "x.json:1: nested more than 64 deep");
+  EXPECT_LT(error_of([] { parse("\"" + std::string(kLarge / 20, 'a')); }).size(), 300U);
+  EXPECT_LT(error_of([] { parse("{\"" + std::string(100'000, 'a') + "\": x"); }).size(), 300U);
+  const std::string name(100'000, 'a');
+  EXPECT_LT(error_of([&] { parse("{\"" + name + "\": 1, \"" + name + "\": 2}"); }).size(), 300U);
+  const auto root = parse("{\"" + name + "\": 1}");
+  EXPECT_LT(error_of([&] { root.members().at(0).second.text(); }).size(), 300U);
+}
+
+TEST(PeerJson, IsRefusedAsTheirFaultWhereItIsNotAsItShouldBe) {
+  EXPECT_EQ(parse_peer_json("[1, {\"a\": null}]", "rank 3's report").at(0), 1);
+  for (const std::string& text :
+       {std::string(""), std::string("{"), std::string("[1] 2"), std::string("\xff"),
+        std::string("{\"a\":1,\"a\":2}"), std::string(1'000'000, '['), repeated("{\"a\":", 100'000)}) {
+    try {
+      parse_peer_json(text, "rank 3's report");
+      ADD_FAILURE() << text.substr(0, 20) << " was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+      EXPECT_EQ(std::string_view(error.what()).substr(0, 16), "rank 3's report:") << error.what();
+    }
+  }
 }
 
 TEST(Json, SuggestsTheNearestKnownField) {

@@ -32,7 +32,6 @@ using namespace tombolo;
 using namespace tombolo::transport;
 using namespace tombolo::bench;
 
-constexpr std::array<std::size_t, 5> kSizes{8, 8 * kKiB, 64 * kKiB, kMiB, 64 * kMiB};
 constexpr Duration kDeadline = std::chrono::seconds(120);
 
 struct Plan {
@@ -41,6 +40,7 @@ struct Plan {
   int streams = 0;
   int repeats = 5;
   double bytes_per_run = 512e6;
+  std::vector<std::size_t> sizes{8, 8 * kKiB, 64 * kKiB, kMiB, 64 * kMiB};
   std::string json;
 };
 
@@ -106,40 +106,40 @@ struct Measured {
 /// `beside` is the transport with which the connection is compared; `line` is null except for shared memory.
 Measured run(Connection& connection, Way& beside, CacheLine* line, bool leading, const Plan& plan) {
   Tombolo ours(connection);
-  std::vector<std::byte> slots(kOutstanding * kSizes.back());
-  Measured measured{std::vector<Figure>(2 * kSizes.size()), {}};
+  std::vector<std::byte> slots(kOutstanding * std::ranges::max(plan.sizes));
+  Measured measured{std::vector<Figure>(2 * plan.sizes.size()), {}};
   auto& figures = measured.figures;
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+  for (std::size_t i = 0; i < plan.sizes.size(); ++i) {
     for (int repeat = 0; repeat < plan.repeats; ++repeat) {
-      measure(beside, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i]);
+      measure(beside, leading, plan.bytes_per_run, plan.sizes[i], slots, figures[2 * i]);
       if (line != nullptr && i == 0) measured.cache_line.push_back(line->measure(leading));
-      measure(ours, leading, plan.bytes_per_run, kSizes[i], slots, figures[2 * i + 1]);
+      measure(ours, leading, plan.bytes_per_run, plan.sizes[i], slots, figures[2 * i + 1]);
     }
   }
   return measured;
 }
 
-void print(const std::vector<Figure>& figures, const char* first, const char* second) {
+void print(const Plan& plan, const std::vector<Figure>& figures, const char* first, const char* second) {
   std::printf("%10s | %21s | %6s | %19s | %6s | %15s\n", "", "half round trip, us", "", "throughput, GB/s",
               "", "CPU-s/GB, sender");
   std::printf("%10s | %10s %10s | %6s | %9s %9s | %6s | %7s %7s\n", "size", first, second, "ratio", first,
               second, "ratio", first, second);
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+  for (std::size_t i = 0; i < plan.sizes.size(); ++i) {
     const Figure& plain = figures[2 * i];
     const Figure& ours = figures[2 * i + 1];
     double trip[2] = {median(plain.half_round_trips) * 1e6, median(ours.half_round_trips) * 1e6};
     double rate[2] = {median(plain.rates) / 1e9, median(ours.rates) / 1e9};
     std::printf("%10s | %10.2f %10.2f | %6.2f | %9.3f %9.3f | %6.2f | %7.2f %7.2f\n",
-                format_size(kSizes[i]).c_str(), trip[0], trip[1], trip[1] / trip[0], rate[0], rate[1],
+                format_size(plan.sizes[i]).c_str(), trip[0], trip[1], trip[1] / trip[0], rate[0], rate[1],
                 rate[1] / rate[0], median(plain.processor), median(ours.processor));
   }
 }
 
 /// The medians as JSON, under the names of the two transports.
-Json as_json(const std::vector<Figure>& figures, const char* first, const char* second) {
+Json as_json(const Plan& plan, const std::vector<Figure>& figures, const char* first, const char* second) {
   Json rows = Json::array();
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
-    Json row{{"bytes", kSizes[i]}};
+  for (std::size_t i = 0; i < plan.sizes.size(); ++i) {
+    Json row{{"bytes", plan.sizes[i]}};
     for (const auto& [name, figure] :
          {std::pair(first, &figures[2 * i]), std::pair(second, &figures[2 * i + 1])}) {
       row["half_round_trip_seconds"][name] = median(figure->half_round_trips);
@@ -153,7 +153,7 @@ Json as_json(const std::vector<Figure>& figures, const char* first, const char* 
 
 /// Bytes per second at which one thread copies 64 MiB, the upper bound for a transport with one copy.
 double memcpy_rate(int repeats) {
-  std::vector<std::byte> from(kSizes.back(), std::byte{1}), to(from.size());
+  std::vector<std::byte> from(64 * kMiB, std::byte{1}), to(from.size());
   std::vector<double> rates;
   for (int i = 0; i < 3 * repeats; ++i) {
     const TimePoint begin = Clock::steady().now();
@@ -163,26 +163,43 @@ double memcpy_rate(int repeats) {
   return median(std::move(rates));
 }
 
-/// A router that listens in one process, and one that connects in another.
-struct Ends {
-  std::unique_ptr<Router> left, right;
-  std::unique_ptr<Listener> listener;
+/// The process that accepts, whose router is its own: nobody else's child could use it.
+class AcceptingEnd {
+ public:
+  AcceptingEnd(const Plan& plan, const Secret& secret, bool tls)
+      : router_(router_options("right", plan, secret, tls)), listener_(router_.listen()) {}
 
-  Ends(const Plan& plan, bool tls) {
-    const Secret secret = Secret::random();
-    right = std::make_unique<Router>(router_options("right", plan, secret, tls));
-    listener = right->listen();
-    left = std::make_unique<Router>(router_options("left", plan, secret, tls));
+  std::unique_ptr<Connection> accept(PlainTcp& to_peer) {
+    const auto endpoint = listener_->endpoint().encode();
+    const std::uint64_t size = endpoint.size();
+    to_peer.send(std::as_bytes(std::span(&size, 1)));
+    to_peer.send(endpoint);
+    return wait_for([&] { return listener_->accept(); }, "accept");
   }
-  std::unique_ptr<Connection> accept() const {
-    return wait_for([&] { return listener->accept(); }, "accept");
-  }
-  std::unique_ptr<Connection> connect() const {
-    auto connecting = left->connect(listener->endpoint(), {});
+
+ private:
+  Router router_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class ConnectingEnd {
+ public:
+  ConnectingEnd(const Plan& plan, const Secret& secret, bool tls)
+      : router_(router_options("left", plan, secret, tls)) {}
+
+  std::unique_ptr<Connection> connect(PlainTcp& to_peer) {
+    std::uint64_t size = 0;
+    to_peer.receive(std::as_writable_bytes(std::span(&size, 1)));
+    std::vector<std::byte> endpoint(size);
+    to_peer.receive(endpoint);
+    auto connecting = router_.connect(Endpoint::decode(endpoint), {});
     auto connection = wait_for([&] { return connecting->poll(); }, "connect");
     std::printf("%s, %s\n", connection->route().transport.c_str(), connection->route().reason.c_str());
     return connection;
   }
+
+ private:
+  Router router_;
 };
 
 std::unique_ptr<Way> plain_way(int socket, Connection* without_tls) {
@@ -192,9 +209,7 @@ std::unique_ptr<Way> plain_way(int socket, Connection* without_tls) {
 
 int lead(const Plan& plan) {
   auto [near, far] = plain_pair();
-  const Ends ours(plan, plan.tls);
-  std::optional<Ends> without;
-  if (plan.tls) without.emplace(plan, false);
+  const Secret secret = Secret::random();
   std::optional<CacheLine> line;
   if (plan.transport == "shm") line.emplace();
   CacheLine* const line_or_none = line ? &*line : nullptr;
@@ -205,8 +220,12 @@ int lead(const Plan& plan) {
     int status = 1;
     try {
       close(near);
-      auto connection = ours.accept();
-      auto beside = without ? without->accept() : nullptr;
+      PlainTcp to_peer(far);
+      AcceptingEnd ours(plan, secret, plan.tls);
+      auto connection = ours.accept(to_peer);
+      std::optional<AcceptingEnd> without;
+      if (plan.tls) without.emplace(plan, secret, false);
+      auto beside = without ? without->accept(to_peer) : nullptr;
       run(*connection, *plain_way(far, beside.get()), line_or_none, false, plan);
       status = 0;
     } catch (const Error& error) {
@@ -215,13 +234,17 @@ int lead(const Plan& plan) {
     _exit(status);
   }
   close(far);
-  auto connection = ours.connect();
-  auto beside = without ? without->connect() : nullptr;
+  PlainTcp to_peer(near);
+  ConnectingEnd ours(plan, secret, plan.tls);
+  auto connection = ours.connect(to_peer);
+  std::optional<ConnectingEnd> without;
+  if (plan.tls) without.emplace(plan, secret, false);
+  auto beside = without ? without->connect(to_peer) : nullptr;
   const char* first = plan.tls ? "tcp" : "plain";
   const char* second = plan.tls ? "tcp+tls" : "tombolo";
   const auto [figures, cache_line] =
       run(*connection, *plain_way(near, beside.get()), line_or_none, true, plan);
-  print(figures, first, second);
+  print(plan, figures, first, second);
   if (line) {
     std::printf("one cache line between the two processes, half round trip: %.3f us\n",
                 median(cache_line) * 1e6);
@@ -230,7 +253,7 @@ int lead(const Plan& plan) {
   std::printf("memcpy by one thread, 64 MiB: %.3f GB/s\n", memcpy_speed / 1e9);
   if (!plan.json.empty()) {
     Json all{{"repeats", plan.repeats},
-             {"sizes", as_json(figures, first, second)},
+             {"sizes", as_json(plan, figures, first, second)},
              {"memcpy_bytes_per_second", memcpy_speed}};
     if (line) all["cache_line_half_round_trip_seconds"] = median(cache_line);
     if (!(std::ofstream(plan.json) << all.dump(1) << '\n' << std::flush))
@@ -258,6 +281,9 @@ int main(int argc, char** argv) {
   app.add_option("--repeats", plan.repeats, "measurements of each, in turns")->check(CLI::Range(1, 1000));
   app.add_option("--bytes", plan.bytes_per_run, "bytes per throughput measurement (16 to 50000 messages)")
       ->check(CLI::Range(1.0, 1e12));
+  std::vector<std::string> sizes;
+  app.add_option("--sizes", sizes, "sizes of messages, such as 8,64K,1M (default: 8,8K,64K,1M,64M)")
+      ->delimiter(',');
   app.add_option("--json", plan.json, "write all medians to this file");
   CLI11_PARSE(app, argc, argv);
   if (plan.tls && plan.transport != "tcp") {
@@ -265,6 +291,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   try {
+    if (!sizes.empty()) plan.sizes.clear();
+    for (const std::string& size : sizes) {
+      plan.sizes.push_back(parse_size(size, "--sizes"));
+      if (plan.sizes.back() == 0) fail(Cause::kInvalidUsage, "--sizes {}: 1 byte at least", size);
+    }
     return lead(plan);
   } catch (const Error& error) {
     std::fprintf(stderr, "transport_perf: %s\n", error.what());

@@ -35,9 +35,7 @@ if(NOT TOMBOLO_CUDA STREQUAL "OFF")
   find_library(TOMBOLO_NCCL NAMES nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
   find_program(TOMBOLO_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR})
   find_path(TOMBOLO_CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  # Optional: attention by cuDNN. The C++ front end is headers alone; PyPI's nvidia-cudnn-frontend has them in include/.
-  find_path(TOMBOLO_CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_path(TOMBOLO_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  include(cmake/Cudnn.cmake)
   # nvcc compiles the host's half by gcc, whatever compiles the rest.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(TOMBOLO_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})

@@ -43,8 +43,8 @@ Options Options::from_environment() {
   Options options = settings_from_environment();
   options.identity = identity;
   const std::string secret = kSecretParameter.text();
-  options.secret = transport::Secret::from_text(secret);
   options.make_secret = secret.empty();
+  if (!options.make_secret) options.secret = transport::Secret::from_text(secret);
   if (options.make_secret && identity.size > 1 && identity.rank == 0 && !is_loopback(identity.address)) {
     options.log.warning(
         "{} is not set. Connections between ranks are authenticated by a random secret of this job, but the "

@@ -26,9 +26,10 @@ std::string_view choices_of_algorithm() {
 
 const Parameter kSecretParameter{
     "TOMBOLO_SECRET", ParameterType::kText, "",
-    "Text that authenticates the ranks of a job to each other; the same on every "
-    "rank. Unset: rank 0 makes one for the job and its store hands it to anyone who "
-    "reaches the store's port."};
+    "Text that authenticates the ranks of a job to each other; hard to guess, and "
+    "the same on every rank. (scrypt makes a guess cost about 60 ms and 16 MiB, and "
+    "each rank's start as much.) Unset: rank 0 makes one for the job and its store "
+    "hands it to anyone who reaches the store's port."};
 const Parameter kDeadlineParameter{
     "TOMBOLO_DEADLINE", ParameterType::kSeconds, "60",
     "Seconds that set-up may take, and that any wait may last without progress "

@@ -15,8 +15,25 @@ const NetDevice& Context::device(int index) const {
   return node_->devices[static_cast<std::size_t>(index)];
 }
 
-std::unique_ptr<ListenComm> Context::listen(int device_index) const {
+std::unique_ptr<ListenComm> Context::listen(int device_index) {
+  drop_abandoned();
   return std::make_unique<ListenComm>(*node_, device(device_index), log_);
+}
+
+/// NCCL says nothing where it gives up connecting, as when a communicator is aborted.
+void Context::drop_abandoned() noexcept {
+  const TimePoint now = node_->router.clock->now();
+  std::map<const std::byte*, Attempt> abandoned;  // declared before the lock, so that they end without it
+  std::lock_guard guard(attempts_lock_);
+  for (auto at = attempts_.begin(); at != attempts_.end();) {
+    const auto one = at++;
+    if (now - one->second.asked_for > node_->deadline) abandoned.insert(attempts_.extract(one));
+  }
+}
+
+std::size_t Context::attempts() const {
+  std::lock_guard guard(attempts_lock_);
+  return attempts_.size();
 }
 
 Context::Attempt Context::start(int device_index, const HandleBytes& bytes) const {
@@ -44,6 +61,7 @@ std::unique_ptr<Comm> Context::connect(int device_index,
       attempts_.erase(found);
     }
   }
+  drop_abandoned();
   // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
   if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
   if (!attempt.connecting) attempt = start(device_index, bytes);
@@ -52,6 +70,7 @@ std::unique_ptr<Comm> Context::connect(int device_index,
     return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(connection),
                                   log_);
   }
+  attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);
   attempts_.insert_or_assign(handle.data(), std::move(attempt));
   return nullptr;

@@ -1,11 +1,13 @@
 // NCCL's ctx: what the plugin keeps for one communicator (from v11 on) or for the process (up to v10).
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <span>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/handle.h"
@@ -19,17 +21,24 @@ class Context {
  public:
   Context(std::shared_ptr<const Node> node, Log log);
 
-  std::unique_ptr<ListenComm> listen(int device) const;
+  std::unique_ptr<ListenComm> listen(int device);
 
   /// Returns null while connecting: NCCL then calls again with the same handle memory until it gets a Comm.
   /// The first call with a memory starts an attempt, the call that returns the Comm (or throws) ends it, and
-  /// a later call starts another.
+  /// a later call starts another. One that nobody has asked for as long as connecting may take
+  /// (Node::deadline) was abandoned, and ends in the next call of this function, of listen(), or of
+  /// drop_abandoned().
   std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle);
+
+  void drop_abandoned() noexcept;
+  /// Attempts that are kept.
+  std::size_t attempts() const;
 
   const Log& log() const noexcept { return log_; }
 
  private:
   struct Attempt {
+    TimePoint asked_for{};  // last
     HandleBytes handle{};
     std::shared_ptr<transport::Router> router;
     std::unique_ptr<transport::Connecting> connecting;
@@ -40,7 +49,7 @@ class Context {
 
   std::shared_ptr<const Node> node_;
   Log log_;
-  std::mutex attempts_lock_;
+  mutable std::mutex attempts_lock_;
   std::map<const std::byte*, Attempt> attempts_;  ///< by the address of the handle memory
 };
 

@@ -144,6 +144,25 @@ TEST_F(NetContext, AnotherHandleInTheSameMemoryIsAnotherAttempt) {
   expect_connected(*made, *accepted, std::byte{4});
 }
 
+TEST_F(NetContext, AnAttemptThatIsAskedForNoMoreEndsAfterItsTime) {
+  FakeClock clock;
+  auto node = loopback_node(seconds(60));
+  node->router.clock = &clock;
+  Context context(node, log());
+  const auto listener = context.listen(0);
+  const HandleBytes handle = listener->handle();
+  const HandleBytes abandoned = handle, kept = handle;  // each in a memory of its own
+  EXPECT_EQ(context.connect(0, abandoned), nullptr);
+  clock.advance(seconds(59));
+  EXPECT_EQ(context.connect(0, kept), nullptr);
+  EXPECT_EQ(context.attempts(), 2u);
+  clock.advance(seconds(2));
+  context.drop_abandoned();
+  EXPECT_EQ(context.attempts(), 1u);
+  std::unique_ptr<Comm> accepted;
+  EXPECT_NE(connect(context, kept, *listener, accepted), nullptr) << "the other one goes on";
+}
+
 TEST_F(NetContext, AnAttemptThatFailsIsOverAndTheNextCallBeginsAnother) {
   Context context(loopback_node(milliseconds(300)), log());
   auto listener = context.listen(0);

@@ -162,11 +162,13 @@ abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
 
 abi::ncclResult_t close_comm(void* comm) noexcept {
   delete static_cast<Comm*>(comm);
+  Plugin::instance().drop_abandoned();
   return abi::ncclSuccess;
 }
 
 abi::ncclResult_t close_listen(void* listen_comm) noexcept {
   delete static_cast<ListenComm*>(listen_comm);
+  Plugin::instance().drop_abandoned();
   return abi::ncclSuccess;
 }
 

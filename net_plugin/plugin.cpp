@@ -65,6 +65,15 @@ Context& Plugin::shared() {
   return *shared_;
 }
 
+void Plugin::drop_abandoned() noexcept {
+  Context* shared = nullptr;
+  {
+    std::lock_guard guard(lock_);
+    shared = shared_.get();  // it stays
+  }
+  if (shared != nullptr) shared->drop_abandoned();
+}
+
 std::shared_ptr<const Node> Plugin::node() const {
   std::lock_guard guard(lock_);
   if (!node_) fail(Cause::kInvalidUsage, "the plugin was asked for its devices before init, or init failed");

@@ -29,6 +29,9 @@ class Plugin {
   void open_shared(abi::ncclDebugLogger_t logger, int abi_version);
   /// The context of open_shared(). Throws kInvalidUsage before that.
   Context& shared();
+  /// Ends attempts to connect that were abandoned in the shared context, if there is one. Its communicators
+  /// end without a word, so whoever closes something calls this.
+  void drop_abandoned() noexcept;
 
   /// This host's devices and settings. Throws kInvalidUsage before the first open.
   std::shared_ptr<const Node> node() const;

@@ -380,10 +380,35 @@ TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
   EXPECT_THROW(make_plan(gpu_clusters(2e10), job, options), Error);
 }
 
+TEST(Planner, TheBundledTrainersGpusRecomputeOnlyWhereNothingElseFits) {
+  Job job;
+  job.model = {"gpt2", 12, 768, 12, 1024, 50257, 2};
+  job.global_batch = 64;
+  job.micro_batch = 8;
+  job.pipeline = 2;
+  job.data = 4;
+  job.device = TrainerDevice::kCuda;
+  PlanOptions options;
+  options.savings = savings_of(job);
+  const Plan roomy = make_plan(gpu_clusters(8e10), job, options);
+  EXPECT_EQ(roomy.job.recompute, Recompute::kNone);
+  // Less than the plan without recomputation takes anywhere, and more than the one with it.
+  std::uint64_t most = 0;
+  for (const RankMemory& memory : roomy.prediction.memory) most = std::max(most, memory.total);
+  const Plan tight = make_plan(gpu_clusters(0.7 * static_cast<double>(most)), job, options);
+  EXPECT_EQ(tight.job.recompute, Recompute::kFull);
+  EXPECT_GT(tight.prediction.step_seconds, roomy.prediction.step_seconds)
+      << "the forward passes that are made again take time";
+  const Plan read = Plan::parse(JsonDocument::parse(tight.to_json().dump(), "plan"));
+  EXPECT_EQ(read.job.recompute, Recompute::kFull);
+  EXPECT_EQ(read.job.device, TrainerDevice::kCuda);
+  EXPECT_EQ(read.job.moment_bytes, 4);
+}
+
 TEST(Planner, ShardsTheOptimizerBeforeItComputesAgain) {
   PlanOptions options;
-  options.savings = savings_of(Framework::kMegatron);
   Job job = megatron_job(64);
+  options.savings = savings_of(job);
   job.pipeline = 1;
   job.data = 4;
   job.tensor = 2;

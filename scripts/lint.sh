@@ -12,7 +12,7 @@ case "${1:-fast}" in
   fast)
     sources | xargs -r clang-format --dry-run --Werror
     git ls-files -- '*.sh' .ci/run | while read -r script; do bash -n "$script"; done
-    git ls-files -- '*.py' bench/run bench/micro/compare | xargs -r /usr/bin/python3 -c '
+    git ls-files -- '*.py' bench/run bench/trainer bench/micro/compare | xargs -r /usr/bin/python3 -c '
 import ast, sys
 for path in sys.argv[1:]:
     ast.parse(open(path, encoding="utf-8").read(), path)'

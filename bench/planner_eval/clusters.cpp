@@ -55,7 +55,9 @@ Job llama_job(int layers, int hidden, int heads, int multiple, int vocabulary, i
 PlanOptions options_for(std::string_view strategy) {
   PlanOptions options;
   options.strategy = strategy;
-  options.savings = savings_of(Framework::kMegatron);
+  Job megatron;
+  megatron.framework = Framework::kMegatron;
+  options.savings = savings_of(megatron);
   return options;
 }
 

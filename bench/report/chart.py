@@ -23,13 +23,13 @@ class Drawing:
         return "\n".join([*self.parts, "</svg>"])
 
 
-def _decades(low, high):
+def decades(low, high):
     """The powers of ten that enclose both values."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     return [10.0**power for power in range(first, max(last, first + 1) + 1)]
 
 
-def _apart(wanted, least, top, bottom):
+def apart(wanted, least, top, bottom):
     """Heights near the wanted ones, at least `least` apart, and within the two limits."""
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
     placed = [0.0] * len(wanted)
@@ -48,7 +48,7 @@ def by_size(label, series, value_name, value):
     drawing = Drawing(WIDTH, HEIGHT, label)
     sizes = sorted({size for _, _, points in series for size, _ in points})
     numbers = [number for _, _, points in series for _, number in points if number > 0]
-    marks = _decades(min(numbers), max(numbers))
+    marks = decades(min(numbers), max(numbers))
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     wide = math.log2(sizes[-1] / sizes[0]) or 1
     tall = math.log10(marks[-1] / marks[0])
@@ -77,7 +77,7 @@ def by_size(label, series, value_name, value):
         for size, number in points:
             drawing.parts.append(f'<circle cx="{x_of(size):.1f}" cy="{y_of(number):.1f}" r="3" class="dot {css}">'
                                  f"<title>{quantities.size(size)}: {html.escape(value(number))}</title></circle>")
-    heights = _apart([y_of(points[-1][1]) for _, _, points in series], 15, TOP + 4, bottom)
+    heights = apart([y_of(points[-1][1]) for _, _, points in series], 15, TOP + 4, bottom)
     for (name, css, points), height in zip(series, heights):
         drawing.text(right + 8, height + 4, name, f"name {css}")
     return drawing.finish()

@@ -31,6 +31,12 @@ def processor():
     return _first("/proc/cpuinfo", r"^model name\s*:\s*(.+)$") or platform.processor() or platform.machine()
 
 
+def instruction_sets():
+    """Those of the processor that matrix products depend on, as Linux names them; none where it does not tell."""
+    flags = (_first("/proc/cpuinfo", r"^(?:flags|Features)\s*:\s*(.+)$") or "").split()
+    return [name for name in flags if re.match(r"avx|fma$|amx|sve|asimd|bf16$|i8mm$", name)]
+
+
 def machine():
     """Facts that figures depend on; `governor` is None where the system does not tell, as in a virtual machine."""
     memory = _first("/proc/meminfo", r"^MemTotal:\s*(\d+) kB")
@@ -38,6 +44,11 @@ def machine():
             "kernel": platform.release(),
             "governor": _first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", r"(\S+)"),
             "load_average": round(os.getloadavg()[0], 2)}
+
+
+def why_no_gpu():
+    """What keeps a benchmark of NVIDIA's GPUs from running here; None where there is one."""
+    return None if "GPU" in (_said("nvidia-smi", "-L") or "") else "no GPU (nvidia-smi lists none)"
 
 
 def source():

@@ -34,7 +34,8 @@ def note(text):
     return f'<p class="note">{html.escape(text)}</p>\n'
 
 
-def _conditions(results):
+def conditions(results, more=()):
+    """The machine, the source and the date of results as bench/run writes them; `more`: further rows, (name, text)."""
     machine, source, versions = results["machine"], results["source"], results["versions"]
     commit = source["commit"] or "not a clone"
     rows = [("Machine", f"{machine['processor']}, {machine['cores']} cores"
@@ -43,15 +44,14 @@ def _conditions(results):
             ("Load when it began", f"{machine['load_average']} processes running on average over a minute"),
             ("Commit", commit + (", with changes that were not committed" if source["changed"] else "")),
             ("Build", ", ".join(str(versions[name]) for name in ("tombolo", "compiler", "build_type") if versions[name])),
-            ("Date", results["date"] + (", a quick run: its figures are rough" if results["quick"] else ""))]
+            ("Date", results["date"] + (", a quick run: its figures are rough" if results.get("quick") else "")), *more]
     return "<dl>\n" + "".join(f"<dt>{name}</dt><dd>{html.escape(text)}</dd>\n" for name, text in rows) + "</dl>\n"
 
 
-def _tiles(sections):
-    headlines = [section.headline(found) for section, found in sections if found]
-    tiles = "".join(f'<div class="tile"><b>{html.escape(value)}</b><span>{html.escape(text)}</span></div>\n'
-                    for value, text in filter(None, headlines))
-    return f'<div class="tiles">\n{tiles}</div>\n' if tiles else ""
+def tiles(headlines):
+    """`headlines`: (a figure, what it is), texts."""
+    drawn = "".join(f'<div class="tile"><b>{html.escape(value)}</b><span>{html.escape(text)}</span></div>\n' for value, text in headlines)
+    return f'<div class="tiles">\n{drawn}</div>\n' if drawn else ""
 
 
 def _outcomes(parts):
@@ -64,32 +64,40 @@ def _outcomes(parts):
     return '<div class="wide"><table class="outcomes"><tbody>\n' + "\n".join(rows) + "\n</tbody></table></div>\n"
 
 
-def page(results, sections):
-    """`sections`: (Section, {part: found}) in order."""
-    failed = [name for name, part in results["parts"].items() if part["outcome"] == "failed"]
-    warning = (f'<section class="warning"><h2>Failed: {html.escape(", ".join(failed))}</h2>\n<p>The last section says why. '
-               "What ran beside is below.</p></section>\n") if failed else ""
-    body = "".join(f"<section>\n<h2>{html.escape(section.title)}</h2>\n<p>{section.text}</p>\n{section.show(found)}</section>\n"
-                   for section, found in sections if found)
+def document(title, heading, lead, body):
+    """A whole file. `title` and `heading` are texts, the others HTML."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8"/>
 <meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>Tombolo: all benchmarks</title>
+<title>{html.escape(title)}</title>
 <style>
 {STYLE.read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <main>
-<h1>What Tombolo attains on this machine</h1>
-<p class="lead">Every benchmark that this machine can run, by <code>bench/run</code>. Rates are decimal (1 GB/s is 10⁹ bytes per
-second), sizes binary (1 KiB is 1,024 bytes).</p>
-<section>{_conditions(results)}</section>
-{warning}{_tiles(sections)}{body}<section>
-<h2>What ran</h2>
-{_outcomes(results["parts"])}</section>
-</main>
+<h1>{html.escape(heading)}</h1>
+<p class="lead">{lead}</p>
+{body}</main>
 </body>
 </html>
 """
+
+
+def page(results, sections):
+    """Of bench/run. `sections`: (Section, {part: found}) in order."""
+    failed = [name for name, part in results["parts"].items() if part["outcome"] == "failed"]
+    warning = (f'<section class="warning"><h2>Failed: {html.escape(", ".join(failed))}</h2>\n<p>The last section says why. '
+               "What ran beside is below.</p></section>\n") if failed else ""
+    body = "".join(f"<section>\n<h2>{html.escape(section.title)}</h2>\n<p>{section.text}</p>\n{section.show(found)}</section>\n"
+                   for section, found in sections if found)
+    headlines = filter(None, (section.headline(found) for section, found in sections if found))
+    lead = """Every benchmark that this machine can run, by <code>bench/run</code>. Rates are decimal (1 GB/s is 10⁹ bytes per
+second), sizes binary (1 KiB is 1,024 bytes)."""
+    return document("Tombolo: all benchmarks", "What Tombolo attains on this machine", lead,
+                    f"""<section>{conditions(results)}</section>
+{warning}{tiles(headlines)}{body}<section>
+<h2>What ran</h2>
+{_outcomes(results["parts"])}</section>
+""")

@@ -13,7 +13,7 @@ import time
 _prctl = ctypes.CDLL(None).prctl
 
 
-def _end_with_parent():
+def end_with_parent():
     """Makes the program end with this process, even where this one is killed."""
     pr_set_pdeathsig = 1
     _prctl(pr_set_pdeathsig, signal.SIGTERM)
@@ -24,11 +24,11 @@ class Failed(Exception):
 
 
 class Programs:
-    """The programs of one part. All that it starts has ended when the part is over. `seconds`: the limit for all together."""
+    """The programs of one part. All that it starts has ended when the part is over. `seconds`: the limit for all together; None: none."""
 
-    def __init__(self, build, seconds):
+    def __init__(self, build, seconds=None):
         self.bin = build / "bin"
-        self._seconds, self._end = seconds, time.monotonic() + seconds
+        self._seconds, self._end = seconds, None if seconds is None else time.monotonic() + seconds
 
     def run(self, command, **options):
         """Runs a command and returns its output as text; on standard error only where `stdout` is among the options, which are Popen's. Raises Failed."""
@@ -61,9 +61,9 @@ class Programs:
 
     def _within_limit(self, command, **options):
         # A process group of its own, so that its children end with it. It gets time to remove what it made (namespaces).
-        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_end_with_parent, **options)
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=end_with_parent, **options)
         try:
-            return process.wait(max(0.1, self._end - time.monotonic()))
+            return process.wait(None if self._end is None else max(0.1, self._end - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise Failed(f"{shlex.join(command)} was ended: the part may take {self._seconds:.0f} s") from None
         finally:

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 
 namespace tombolo::collectives {
 namespace {
@@ -18,23 +17,6 @@ std::string abort_key(const Rendezvous& rendezvous) {
 }
 
 }  // namespace
-
-std::vector<std::byte> AbortNote::encode() const {
-  const std::string all = fmt::format("{} {} {}", rank, static_cast<int>(cause), text);
-  const auto bytes = std::as_bytes(std::span(all));
-  return {bytes.begin(), bytes.end()};
-}
-
-AbortNote AbortNote::decode(std::span<const std::byte> bytes) {
-  const std::string all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  AbortNote note;
-  int cause = 0, used = 0;
-  if (std::sscanf(all.c_str(), "%d %d %n", &note.rank, &cause, &used) == 2 && used > 0) {
-    note.text = all.substr(static_cast<std::size_t>(used));
-    if (cause >= 0 && cause <= static_cast<int>(Cause::kInternal)) note.cause = static_cast<Cause>(cause);
-  }
-  return note;
-}
 
 AbortSignal::AbortSignal() : wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wakeup_ < 0) fail_errno(errno, "eventfd for abort()");

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "collectives/engine/abort_note.h"
 #include "collectives/rendezvous/store_client.h"
 
 namespace tombolo::collectives {
@@ -23,18 +23,6 @@ struct Rendezvous {
   int port = 0;
   transport::Secret secret;
   std::string prefix;  ///< "comm/0"
-};
-
-/// Why a rank gave up. Only the first note that is left on a communicator counts.
-struct AbortNote {
-  int rank = 0;
-  Cause cause = Cause::kAborted;
-  std::string text;
-
-  std::vector<std::byte> encode() const;
-  /// Decodes bytes from the store, which may be anything: bytes that are no note give one with default
-  /// values.
-  static AbortNote decode(std::span<const std::byte> bytes);
 };
 
 class AbortSignal {

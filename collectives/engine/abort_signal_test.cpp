@@ -72,6 +72,14 @@ TEST(AbortNote, BytesThatAreNoneGiveDefaults) {
   }
 }
 
+TEST(AbortNote, TakesNoMoreTextThanAMessageNeeds) {
+  AbortNote note{1, Cause::kRemote, std::string(1 << 20, 'x')};
+  EXPECT_LT(note.encode().size(), AbortNote::kLongestText + 20);
+  const AbortNote read = AbortNote::decode(bytes_of("1 1 " + note.text));
+  EXPECT_EQ(read.text, std::string(AbortNote::kLongestText, 'x'));
+  EXPECT_EQ(AbortNote::decode(bytes_of("99999999999 1 text")).text, "") << "no rank has such a number";
+}
+
 TEST(AbortSignal, IsQuietUntilItIsRaisedAndKeepsTheFirstReason) {
   AbortSignal signal;
   EXPECT_FALSE(signal.is_raised());

@@ -116,6 +116,25 @@ TEST(CommunicatorFailure, RejectsAWrongSecretAndATwiceTakenRank) {
             std::string::npos);
 }
 
+// Without a secret anyone can write the record of a rank that has not come yet. Four million nested arrays
+// ended every rank with a stack overflow when records were CBOR.
+TEST(CommunicatorFailure, AStrangersRecordIsAnErrorThatNamesTheRank) {
+  StoreServer server("127.0.0.1", 0, kTestSecret, Log());
+  const auto stranger = Store::connect("127.0.0.1", server.port(), kTestSecret,
+                                       Deadline::after(std::chrono::seconds(60)), Log());
+  for (const int byte : {0x81, 0x9f, 0x5b, 0x00}) {
+    stranger->set("comm/0/rank/0", std::vector<std::byte>(4 << 20, static_cast<std::byte>(byte)));
+    try {
+      Communicator::create(options_for("AA", 0, server.port()));
+      FAIL() << byte;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+      EXPECT_NE(std::string(error.what()).find("rank 0 published a record"), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(CommunicatorFailure, SaysThatThePortIsInUse) {
   StoreServer server("127.0.0.1", 0, kTestSecret, Log());
   Options options = options_for("AA", 0, server.port());

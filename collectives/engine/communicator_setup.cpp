@@ -2,12 +2,12 @@
 // of all others.
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/units.h"
 #include "collectives/engine/communicator_state.h"
+#include "collectives/engine/rank_record.h"
 #include "compute/cores.h"
 
 namespace tombolo::collectives {
@@ -27,46 +27,6 @@ std::vector<std::pair<std::string, std::string>> settings_of(const Options& opti
           {"TOMBOLO_SEGMENT", std::to_string(options.tuning.segment_bytes)},
           {"small-vector limit", std::to_string(options.tuning.small_bytes)}};
 }
-
-/// What a rank publishes for the others.
-struct RankRecord {
-  std::string host, cluster, token;
-  std::vector<std::pair<std::string, std::string>> settings;
-  transport::Endpoint endpoint;
-
-  std::vector<std::byte> encode() const {
-    std::vector<std::uint8_t> bytes;
-    const auto encoded = endpoint.encode();
-    for (const std::byte one : encoded) bytes.push_back(static_cast<std::uint8_t>(one));
-    const Json json{{"host", host},
-                    {"cluster", cluster},
-                    {"token", token},
-                    {"settings", settings},
-                    {"endpoint", Json::binary(bytes)}};
-    const auto cbor = Json::to_cbor(json);
-    const auto view = std::as_bytes(std::span(cbor));
-    return {view.begin(), view.end()};
-  }
-
-  static RankRecord decode(const std::vector<std::byte>& bytes, int rank) {
-    try {
-      const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-      const Json json = Json::from_cbor(data, data + bytes.size());
-      RankRecord record;
-      record.host = json.at("host");
-      record.cluster = json.at("cluster");
-      record.token = json.at("token");
-      record.settings = json.at("settings").get<decltype(record.settings)>();
-      const auto& endpoint = json.at("endpoint").get_binary();
-      record.endpoint =
-          transport::Endpoint::decode(std::as_bytes(std::span(endpoint.data(), endpoint.size())));
-      return record;
-    } catch (const Json::exception& error) {
-      fail(Cause::kRemote, "rank {} published a record that this build does not read: {}", rank,
-           error.what());
-    }
-  }
-};
 
 std::string list_ranks(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";

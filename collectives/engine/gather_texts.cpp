@@ -9,6 +9,7 @@ namespace tombolo::collectives {
 namespace {
 
 constexpr std::uint64_t kMostForEveryRank = 1U << 20;
+constexpr std::uint64_t kMostForRankZero = 1U << 28;  // of each rank: a timeline takes most
 
 std::vector<std::string> on_every_rank(Communicator& communicator, const std::string& own,
                                        const std::vector<std::uint64_t>& lengths) {
@@ -27,11 +28,18 @@ std::vector<std::string> on_every_rank(Communicator& communicator, const std::st
 std::vector<std::string> on_rank_zero(Communicator& communicator, const std::string& own,
                                       const std::vector<std::uint64_t>& lengths) {
   if (communicator.rank() != 0) {
+    if (own.size() > kMostForRankZero) {
+      fail(Cause::kInvalidUsage, "a text of {} bytes is too long to gather (at most {})", own.size(),
+           kMostForRankZero);
+    }
     communicator.send(own.data(), own.size(), 0);
     return {};
   }
   std::vector<std::string> texts{own};
   for (std::size_t rank = 1; rank < lengths.size(); ++rank) {
+    if (lengths[rank] > kMostForRankZero)
+      fail(Cause::kRemote, "rank {} has a text of {} bytes; at most {}", rank, lengths[rank],
+           kMostForRankZero);
     texts.emplace_back(lengths[rank], '\0');
     communicator.receive(texts.back().data(), texts.back().size(), static_cast<int>(rank));
   }

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parameter.h"
+#include "collectives/rendezvous/store_limits.h"
 #include "transport/bootstrap/secret.h"
 
 namespace tombolo::collectives {
@@ -36,7 +37,8 @@ struct Identity {
 };
 
 /// The server side, in its own thread inside rank 0 (or a test). Stops and joins on destruction, after
-/// telling its clients that it closes. Clients that do not know the secret are refused.
+/// telling its clients that it closes. Clients that do not know the secret are refused; what the others can
+/// make it keep has limits, and a client that goes wrong is dropped, and nothing else with it.
 class StoreServer {
  public:
   /// The addresses of a name, in digits; throws where there are none.
@@ -46,7 +48,7 @@ class StoreServer {
   /// every address of this host is (the log says which). port 0 = any. Throws kSystem naming address and port
   /// ("port in use") and what to do. `resolve`: the system's resolver where it is empty.
   StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
-              const Resolve& resolve = {});
+              const Resolve& resolve = {}, const StoreLimits& limits = {});
   ~StoreServer();
   int port() const noexcept;
   /// Where a client in this process reaches it, in digits, also if `address` does not lead here.
@@ -57,9 +59,9 @@ class StoreServer {
   std::unique_ptr<State> state_;
 };
 
-/// A client. One thread at a time. Keys are texts of at most 1 KiB, values at most 16 MiB. Every call is
+/// A client. One thread at a time. Keys are texts of at most 1 KiB, values at most 4 MiB. Every call is
 /// bounded by its deadline, or else by the time that connect() was allowed; throws kRemote when the store is
-/// gone.
+/// gone, and when it is full (StoreLimits).
 class Store {
  public:
   /// Retries until the deadline while no server listens yet. Throws kTimeout / kRemote (wrong secret) naming

@@ -43,6 +43,15 @@ std::vector<std::byte> encode(Kind kind, std::uint32_t request, std::string_view
   return frame;
 }
 
+std::array<std::byte, kLengthBytes + kHeaderBytes> encode_answer_head(Kind kind, std::uint32_t request,
+                                                                      std::size_t value_bytes) noexcept {
+  std::array<std::byte, kLengthBytes + kHeaderBytes> head{};  // the key is empty
+  store_little_endian(head.data(), static_cast<std::uint32_t>(kHeaderBytes + value_bytes));
+  head[kLengthBytes] = static_cast<std::byte>(kind);
+  store_little_endian(head.data() + kLengthBytes + 1, request);
+  return head;
+}
+
 std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexcept {
   return load_little_endian<std::uint32_t>(bytes.data());
 }

@@ -6,7 +6,7 @@
 //   then frames:      length of the rest (4), kind (1), request (4), key length (2), key, value
 //
 // Answers carry the number of their request, so that a client may stop waiting for one and make another
-// request.
+// request; the one before is then not answered any more, unless its answer is under way.
 #pragma once
 
 #include <array>
@@ -32,12 +32,14 @@ enum class Kind : std::uint8_t {
   kServerClosing = 19  ///< the server closes on purpose
 };
 
-constexpr std::size_t kMaxValue = std::size_t{16} << 20;
+/// The longest value is a rank's report to tombolo doctor, with 300 bytes about each other rank.
+constexpr std::size_t kMaxValue = std::size_t{4} << 20;
 constexpr std::size_t kMaxKey = 1024;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kHeaderBytes = 1 + 4 + 2;  ///< after the length
 constexpr std::size_t kMaxFrame = kHeaderBytes + kMaxKey + kMaxValue;
-constexpr std::uint16_t kVersion = 1;
+/// Also says how a secret comes from a text: ends that differ in it could not tell that from another text.
+constexpr std::uint16_t kVersion = 2;
 
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;
@@ -58,12 +60,15 @@ struct Frame {
 /// One message, with its length in front.
 std::vector<std::byte> encode(Kind kind, std::uint32_t request, std::string_view key,
                               std::span<const std::byte> value);
+/// What stands before the value in an answer to `request`.
+std::array<std::byte, kLengthBytes + kHeaderBytes> encode_answer_head(Kind kind, std::uint32_t request,
+                                                                      std::size_t value_bytes) noexcept;
 std::uint32_t read_length(std::span<const std::byte, kLengthBytes> bytes) noexcept;
 /// `body` is what follows the length. Throws kRemote where lengths do not add up.
 Frame parse(std::span<const std::byte> body);
 
 std::array<std::byte, kHelloBytes> make_hello(const Nonce& server);
-/// Throws kRemote ("not a Tombolo store", "version 2, this build speaks 1"); the caller adds which store.
+/// Throws kRemote ("not a Tombolo store", "version 1, this build version 2"); the caller adds which store.
 Nonce read_hello(std::span<const std::byte, kHelloBytes> hello);
 std::array<std::byte, kProofBytes> make_proof(const transport::Secret& secret, const Nonce& server,
                                               const Nonce& client);

@@ -67,13 +67,13 @@ TEST(StoreHello, NamesWhatAnswersInstead) {
   const Nonce nonce = random_nonce();
   auto hello = make_hello(nonce);
   EXPECT_EQ(read_hello(hello), nonce);
-  hello[4] = std::byte{2};
+  hello[4] = std::byte{1};
   try {
     read_hello(hello);
     ADD_FAILURE() << "another version was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
-    EXPECT_STREQ(error.what(), "the store speaks version 2, this build version 1");
+    EXPECT_STREQ(error.what(), "the store speaks version 1, this build version 2");
   }
   hello[0] = std::byte{'H'};
   try {

@@ -5,270 +5,318 @@
 #include <asio/read.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
-#include <cstring>
 #include <deque>
 #include <list>
-#include <map>
 #include <set>
 #include <thread>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "base/limited_warning.h"
 #include "collectives/rendezvous/bootstrap.h"
 #include "collectives/rendezvous/rendezvous_address.h"
-#include "collectives/rendezvous/store_protocol.h"
+#include "collectives/rendezvous/store_contents.h"
 
 namespace tombolo::collectives {
 namespace {
 
 using asio::ip::tcp;
 using ErrorCode = asio::error_code;
-using Bytes = std::vector<std::byte>;
 
-constexpr auto kHandshakePatience = std::chrono::seconds(10);
 /// How long the closing frames may take to leave. A client that misses its own ends by its own deadline.
 constexpr auto kServerClosingPatience = std::chrono::milliseconds(500);
-/// How many connections may be open that have not proven that they know the secret; one more closes the
-/// oldest. A client that loses its connection this way tries again.
-constexpr std::size_t kMostUnauthenticated = 256;
-/// The pause before accepting again where the kernel could not give a connection (no descriptors left).
+/// The pause before accepting again where the kernel could not give a connection (no descriptors left), or
+/// there is no memory for one.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+/// Lines about a state that lasts are logged once, and then once in this time.
+constexpr auto kReminder = std::chrono::minutes(1);
+
+/// A request of more bytes counts against the store's limit while it arrives.
+constexpr std::size_t kSmallBody = 4096;
+
+std::string name_of(const tcp::socket& socket) {
+  ErrorCode ignored;
+  const auto endpoint = socket.remote_endpoint(ignored);
+  auto address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return fmt::format("{}:{}", address.to_string(), endpoint.port());
+}
 
 class Session;
 
-/// Everything below runs in the server's one thread.
-struct Shared {
+/// What the sessions share. Everything here runs in the server's one thread.
+struct Sessions {
   transport::Secret secret;
   Log log;
-  std::map<std::string, Bytes, std::less<>> values;
-  struct Waiter {
-    std::weak_ptr<Session> session;
-    std::uint32_t request;
-  };
-  std::unordered_map<std::string, std::vector<Waiter>> waiters;
-  std::set<std::shared_ptr<Session>> sessions;
-  std::list<std::shared_ptr<Session>>
-      unauthenticated;  // sessions that have not yet proven that they know the secret; oldest first
+  StoreLimits limits;
+  StoreContents* contents = nullptr;
+  std::set<std::shared_ptr<Session>> all;
+  std::list<std::shared_ptr<Session>> unauthenticated;  // oldest first
+  // Lines that whoever reaches the port can cause, and those that take the secret.
+  LimitedWarning of_strangers, of_clients;
 };
 
-class Session : public std::enable_shared_from_this<Session> {
- public:
-  Session(tcp::socket socket, Shared& shared)
-      : socket_(std::move(socket)), timer_(socket_.get_executor()), shared_(shared) {}
-
-  void start() {
-    ErrorCode ignored;
-    socket_.set_option(tcp::no_delay(true), ignored);
-    const auto endpoint = socket_.remote_endpoint(ignored);
-    auto address = endpoint.address();
-    if (address.is_v6() && address.to_v6().is_v4_mapped())
-      address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-    peer_ = fmt::format("{}:{}", address.to_string(), endpoint.port());
-    nonce_ = store::random_nonce();
-    hello_ = store::make_hello(nonce_);
-    timer_.expires_after(kHandshakePatience);
-    timer_.async_wait([self = shared_from_this()](ErrorCode error) {
-      if (!error) self->close("did not finish the handshake");
-    });
-    asio::async_write(socket_, asio::buffer(hello_),
-                      [self = shared_from_this()](ErrorCode error, std::size_t) {
-                        if (error) return self->close("");
-                        self->read_proof();
-                      });
+/// One client, as the server sees it.
+class Session final : public StoreContents::Client, public std::enable_shared_from_this<Session> {
+ private:
+  /// A completion handler that runs `action`, and closes this session where that throws or the operation
+  /// failed.
+  template <typename Action>
+  auto then(Action action) {
+    return [self = shared_from_this(), action = std::move(action)](ErrorCode error, std::size_t) {
+      if (error) return self->close("");
+      try {
+        action();
+      } catch (const std::exception& problem) {
+        self->close(problem.what());
+      }
+    };
   }
 
-  void answer(store::Kind kind, std::uint32_t request, std::span<const std::byte> value) {
-    queue_.push_back(store::encode(kind, request, {}, value));
-    if (queue_.size() == 1) write();
+ public:
+  Session(tcp::socket socket, Sessions& sessions)
+      : socket_(std::move(socket)),
+        read_timer_(socket_.get_executor()),
+        write_timer_(socket_.get_executor()),
+        sessions_(sessions) {}
+
+  void start() noexcept try {
+    ErrorCode ignored;
+    socket_.set_option(tcp::no_delay(true), ignored);
+    peer_ = name_of(socket_);
+    nonce_ = store::random_nonce();
+    hello_ = store::make_hello(nonce_);
+    begin_patience(read_timer_, sessions_.limits.handshake_patience, "did not finish the handshake");
+    asio::async_write(socket_, asio::buffer(hello_), then([this] { read_proof(); }));
+  } catch (const std::exception& problem) {
+    close(problem.what());
+  }
+
+  /// Drops the client where the answer cannot be kept.
+  void answer(store::Kind kind, std::uint32_t request, StoreContents::SharedValue value) noexcept override {
+    if (phase_ == Phase::kClosed) return;
+    try {
+      answers_.push_back({store::encode_answer_head(kind, request, value->bytes.size()), std::move(value)});
+      if (answers_.size() == 1) write();
+    } catch (const std::exception& problem) {
+      close(problem.what());
+    }
   }
 
   /// Tells the client that the server closes, and closes once all answers have left.
-  void finish() {
+  void finish() noexcept {
     if (phase_ == Phase::kHandshake) return close("");
     phase_ = Phase::kClosing;
-    answer(store::Kind::kServerClosing, 0, {});
+    try {
+      answer(store::Kind::kServerClosing, 0, std::make_shared<StoreContents::Value>());
+    } catch (const std::exception& problem) {
+      close(problem.what());
+    }
   }
 
-  void close(std::string_view why) {
-    if (!why.empty()) shared_.log.warning("store: dropped {}: {}", peer_, why);
+  /// Says why in the log, unless that is empty.
+  void close(std::string_view why) noexcept {
+    if (phase_ == Phase::kClosed) return;
+    const auto self = shared_from_this();
+    LimitedWarning& kind = phase_ == Phase::kHandshake ? sessions_.of_strangers : sessions_.of_clients;
+    phase_ = Phase::kClosed;
+    try {
+      if (!why.empty()) kind.write(sessions_.log, "store: dropped {}: {}", peer_, why);
+    } catch (const std::exception&) {  // without memory for the line, the client is dropped without one
+    }
+    sessions_.contents->leave(*this);
     ErrorCode ignored;
-    timer_.cancel();
+    read_timer_.cancel();
+    write_timer_.cancel();
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
-    const auto self = shared_from_this();
-    shared_.unauthenticated.remove(self);
-    shared_.sessions.erase(self);
+    sessions_.unauthenticated.remove(self);
+    sessions_.all.erase(self);
   }
 
  private:
   enum class Phase {
     kHandshake,  // the client has not proven that it knows the secret
     kServing,
-    kClosing  // the client has been told that the server closes
+    kClosing,  // the client has been told that the server closes
+    kClosed
+  };
+  struct Answer {
+    std::array<std::byte, store::kLengthBytes + store::kHeaderBytes> head;
+    StoreContents::SharedValue value;
   };
 
+  void begin_patience(asio::steady_timer& timer, Duration patience, const char* why) {
+    timer.expires_after(patience);
+    timer.async_wait([self = shared_from_this(), &timer, why](ErrorCode error) {
+      // A timer that was stopped in the moment in which it expired comes without an error.
+      if (!error && timer.expiry() <= asio::steady_timer::clock_type::now()) self->close(why);
+    });
+  }
+  static void end_patience(asio::steady_timer& timer) {
+    timer.expires_at(asio::steady_timer::time_point::max());
+  }
+
   void read_proof() {
-    asio::async_read(socket_, asio::buffer(proof_),
-                     [self = shared_from_this()](ErrorCode error, std::size_t) {
-                       if (error) return self->close("");
-                       self->check_proof();
-                     });
+    asio::async_read(socket_, asio::buffer(proof_), then([this] { check_proof(); }));
   }
 
   void check_proof() {
     store::Nonce client;
-    const bool accepted = store::check_proof(shared_.secret, nonce_, proof_, client);
+    const bool accepted = store::check_proof(sessions_.secret, nonce_, proof_, client);
     if (accepted) {
       phase_ = Phase::kServing;
-      shared_.unauthenticated.remove(shared_from_this());
+      sessions_.unauthenticated.remove(shared_from_this());
     }
-    verdict_ = store::make_verdict(shared_.secret, nonce_, client, accepted);
-    asio::async_write(socket_, asio::buffer(verdict_),
-                      [self = shared_from_this()](ErrorCode error, std::size_t) {
-                        if (error) return self->close("");
-                        if (self->phase_ == Phase::kHandshake) return self->close("wrong secret");
-                        self->timer_.cancel();
-                        self->read_frame();
-                      });
+    verdict_ = store::make_verdict(sessions_.secret, nonce_, client, accepted);
+    asio::async_write(socket_, asio::buffer(verdict_), then([this] {
+                        if (phase_ == Phase::kHandshake) return close("wrong secret");
+                        end_patience(read_timer_);
+                        read_request();
+                      }));
   }
 
-  void read_frame() {
-    asio::async_read(
-        socket_, asio::buffer(length_), [self = shared_from_this()](ErrorCode error, std::size_t) {
-          if (error) return self->close("");
-          const std::size_t length = store::read_length(self->length_);
-          if (length < store::kHeaderBytes || length > store::kMaxFrame)
-            return self->close("frame of an absurd length");
-          self->body_.resize(length);
-          asio::async_read(self->socket_, asio::buffer(self->body_), [self](ErrorCode failed, std::size_t) {
-            if (failed) return self->close("");
-            try {
-              self->serve(store::parse(self->body_));
-            } catch (const Error& problem) {
-              return self->close(problem.what());
-            }
-            self->read_frame();
-          });
-        });
+  /// Reads the next request, unless one is being read or an answer has not left yet: a client that does not
+  /// read its answers gets no more of them.
+  void read_request() {
+    if (reading_ || !answers_.empty() || phase_ == Phase::kClosed) return;
+    reading_ = true;
+    asio::async_read(socket_, asio::buffer(length_), then([this] { read_body(); }));
   }
 
-  void serve(const store::Frame& frame) {
-    const auto found = shared_.values.find(frame.key);
-    const bool known = found != shared_.values.end();
-    switch (frame.kind) {
-      case store::Kind::kSet:
-        put(frame.key, frame.value);
-        return answer(store::Kind::kValue, frame.request, {});
-      case store::Kind::kGet:
-        if (known) return answer(store::Kind::kValue, frame.request, found->second);
-        shared_.waiters[std::string(frame.key)].push_back({weak_from_this(), frame.request});
-        return;
-      case store::Kind::kTryGet:
-        if (known) return answer(store::Kind::kValue, frame.request, found->second);
-        return answer(store::Kind::kAbsent, frame.request, {});
-      case store::Kind::kClaim:
-        if (!known) put(frame.key, frame.value);
-        return answer(store::Kind::kValue, frame.request, shared_.values.find(frame.key)->second);
-      case store::Kind::kAdd:
-        return add(frame, known ? &found->second : nullptr);
-      default:
-        fail(Cause::kRemote, "unknown request {}", static_cast<int>(frame.kind));
-    }
+  void read_body() {
+    const std::size_t length = store::read_length(length_);
+    if (length < store::kHeaderBytes || length > store::kMaxFrame)
+      return close(fmt::format("frame of an absurd length, {} bytes", length));
+    if (length > kSmallBody) body_share_ = sessions_.contents->budget().take(length);
+    body_.resize(length);
+    begin_patience(read_timer_, sessions_.limits.patience, "sent a request only in part");
+    asio::async_read(socket_, asio::buffer(body_), then([this] {
+                       end_patience(read_timer_);
+                       reading_ = false;
+                       serve_body();
+                       read_request();
+                     }));
   }
 
-  void add(const store::Frame& frame, const Bytes* old) {
-    std::int64_t by = 0, value = 0;
-    if (frame.value.size() != sizeof(by) || (old != nullptr && old->size() != sizeof(value))) {
-      constexpr std::string_view kWhy = "the key holds no counter";
-      return answer(store::Kind::kRefused, frame.request, std::as_bytes(std::span(kWhy)));
-    }
-    std::memcpy(&by, frame.value.data(), sizeof(by));
-    if (old != nullptr) std::memcpy(&value, old->data(), sizeof(value));
-    value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + static_cast<std::uint64_t>(by));
-    put(frame.key, std::as_bytes(std::span(&value, 1)));
-    answer(store::Kind::kValue, frame.request, std::as_bytes(std::span(&value, 1)));
-  }
-
-  void put(std::string_view key, std::span<const std::byte> value) {
-    shared_.values.insert_or_assign(std::string(key), Bytes(value.begin(), value.end()));
-    const auto waiting = shared_.waiters.find(std::string(key));
-    if (waiting == shared_.waiters.end()) return;
-    const auto all = std::move(waiting->second);
-    shared_.waiters.erase(waiting);
-    for (const auto& waiter : all) {
-      if (const auto session = waiter.session.lock())
-        session->answer(store::Kind::kValue, waiter.request, value);
-    }
+  void serve_body() {
+    sessions_.contents->serve(*this, store::parse(body_));
+    if (body_.size() > kSmallBody) body_ = {};
+    body_share_ = {};
   }
 
   void write() {
-    asio::async_write(socket_, asio::buffer(queue_.front()),
-                      [self = shared_from_this()](ErrorCode error, std::size_t) {
-                        if (error) return self->close("");
-                        self->queue_.pop_front();
-                        if (!self->queue_.empty()) return self->write();
-                        if (self->phase_ == Phase::kClosing) self->close("");
-                      });
+    const Answer& first = answers_.front();
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(first.head), asio::buffer(first.value->bytes)};
+    begin_patience(write_timer_, sessions_.limits.patience, "did not read its answers");
+    asio::async_write(socket_, parts, then([this] {
+                        answers_.pop_front();
+                        if (!answers_.empty()) return write();
+                        end_patience(write_timer_);
+                        if (phase_ == Phase::kClosing) return close("");
+                        read_request();
+                      }));
   }
 
   tcp::socket socket_;
-  asio::steady_timer timer_;
-  Shared& shared_;
+  asio::steady_timer read_timer_, write_timer_;
+  Sessions& sessions_;
   std::string peer_;
   store::Nonce nonce_{};
   Phase phase_ = Phase::kHandshake;
+  bool reading_ = false;
   std::array<std::byte, store::kHelloBytes> hello_{};
   std::array<std::byte, store::kProofBytes> proof_{};
   std::array<std::byte, store::kVerdictBytes> verdict_{};
   std::array<std::byte, store::kLengthBytes> length_{};
-  Bytes body_;
-  std::deque<Bytes> queue_;
+  std::vector<std::byte> body_;
+  StoreBudget::Share body_share_;  // where the body is large
+  std::deque<Answer> answers_;     // at most two, and the last one of a server that closes
 };
+
+LimitedWarning reminder() {
+  return LimitedWarning(Clock::steady(), 1, kReminder);
+}
 
 }  // namespace
 
 struct StoreServer::State {
+  explicit State(const StoreLimits& limits) : contents(limits) { sessions.limits = limits; }
+
+  StoreContents contents;  // outlives the answers that handlers of `io` hold
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
   asio::steady_timer patience{io};
   asio::steady_timer resting{io};
-  bool told_of_errors = false;
-  bool told_of_unauthenticated = false;
-  Shared shared;
+  LimitedWarning cannot_accept = reminder(), too_many = reminder(), too_many_unauthenticated = reminder(),
+                 failed = reminder();
+  Sessions sessions;
   int port = 0;
   std::string own_address;
   std::thread thread;
 
+  /// Handles connections until finish(). Whatever a client causes ends that client alone.
+  void run() noexcept {
+    for (bool again = false;; again = true) {
+      try {
+        if (again && acceptor.is_open()) pause();
+        io.run();
+        return;
+      } catch (const std::exception& problem) {
+        warn_of(problem);
+      }
+    }
+  }
+
+  void warn_of(const std::exception& problem) noexcept {
+    try {
+      failed.write(sessions.log, "store: {}; serving on", problem.what());
+    } catch (const std::exception&) {  // without memory for the line, there is none
+    }
+  }
+
   void accept() {
     acceptor.async_accept([this](ErrorCode error, tcp::socket socket) {
       if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
-      if (error) return pause(error);
-      const auto session = std::make_shared<Session>(std::move(socket), shared);
-      shared.sessions.insert(session);
-      shared.unauthenticated.push_back(session);
-      if (shared.unauthenticated.size() > kMostUnauthenticated) {
-        if (!std::exchange(told_of_unauthenticated, true)) {
-          shared.log.warning(
-              "store: more than {} connections on port {} have not proven that they know the secret; "
-              "dropping the oldest of them from here on",
-              kMostUnauthenticated, port);
-        }
-        const auto oldest = shared.unauthenticated.front();
-        oldest->close("");
+      if (error) {
+        cannot_accept.write(sessions.log,
+                            "store: cannot accept connections on port {}: {} (errno {}); trying on", port,
+                            error.message(), error.value());
+        return pause();
       }
-      session->start();
+      admit(std::move(socket));
       accept();
     });
   }
 
+  void admit(tcp::socket socket) {
+    if (sessions.all.size() >= sessions.limits.clients) {
+      return too_many.write(sessions.log,
+                            "store: {} connections on port {} are open, and no more are accepted. Set "
+                            "TOMBOLO_SECRET, the same on every rank, where strangers reach this port",
+                            sessions.all.size(), port);
+    }
+    const auto session = std::make_shared<Session>(std::move(socket), sessions);
+    sessions.all.insert(session);
+    sessions.unauthenticated.push_back(session);
+    if (sessions.unauthenticated.size() > sessions.limits.unauthenticated) {
+      too_many_unauthenticated.write(
+          sessions.log,
+          "store: more than {} connections on port {} have not proven that they know the secret; "
+          "dropping the oldest of them from here on",
+          sessions.limits.unauthenticated, port);
+      const auto oldest = sessions.unauthenticated.front();
+      oldest->close("");
+    }
+    session->start();
+  }
+
   /// Stops accepting for a while. The connection stays in the backlog, so accepting again at once would fail
   /// in an endless loop.
-  void pause(ErrorCode error) {
-    if (!std::exchange(told_of_errors, true)) {
-      shared.log.warning("store: cannot accept connections on port {}: {} (errno {}); trying on", port,
-                         error.message(), error.value());
-    }
+  void pause() {
+    ErrorCode ignored;
+    acceptor.cancel(ignored);  // where one is under way, it must not become two
     resting.expires_after(kAcceptPause);
     resting.async_wait([this](ErrorCode stopped) {
       if (!stopped && acceptor.is_open()) accept();
@@ -310,7 +358,7 @@ struct StoreServer::State {
     ErrorCode ignored;
     acceptor.close(ignored);
     resting.cancel();
-    const auto all = shared.sessions;  // finish() may erase from the original
+    const auto all = sessions.all;  // finish() may erase from the original
     for (const auto& session : all) session->finish();
     patience.expires_after(kServerClosingPatience);
     patience.async_wait([this](ErrorCode) { io.stop(); });
@@ -318,16 +366,17 @@ struct StoreServer::State {
   }
 
   void wait_for_sessions() {
-    if (shared.sessions.empty()) return io.stop();
+    if (sessions.all.empty()) return io.stop();
     asio::post(io, [this] { wait_for_sessions(); });
   }
 };
 
 StoreServer::StoreServer(const std::string& address, int port, const transport::Secret& secret, Log log,
-                         const Resolve& resolve)
-    : state_(std::make_unique<State>()) {
-  state_->shared.secret = secret;
-  state_->shared.log = std::move(log);
+                         const Resolve& resolve, const StoreLimits& limits)
+    : state_(std::make_unique<State>(limits)) {
+  state_->sessions.secret = secret;
+  state_->sessions.log = std::move(log);
+  state_->sessions.contents = &state_->contents;
   ListenPlan plan;
   try {
     plan = plan_listening(address, resolve ? resolve(address) : resolve_addresses(address), own_addresses());
@@ -335,7 +384,7 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
     fail(error.cause(), "store: {}. Set MASTER_ADDR to an address of rank 0's host", error.what());
   }
   state_->listen(plan, address, port);
-  const Log& told = state_->shared.log;
+  const Log& told = state_->sessions.log;
   if (!plan.everywhere) {
     told.info("store: listening on {}:{}", state_->own_address, state_->port);
   } else if (plan.of_this_host) {
@@ -349,7 +398,7 @@ StoreServer::StoreServer(const std::string& address, int port, const transport::
         address, state_->port, address);
   }
   state_->accept();
-  state_->thread = std::thread([state = state_.get()] { state->io.run(); });
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
 StoreServer::~StoreServer() {

@@ -54,6 +54,31 @@ PassSeconds measured(const Job& job, const std::vector<std::string_view>& device
   return {slowest.forward, slowest.backward / 2, slowest.backward / 2};
 }
 
+/// What the backward pass computes again, as a share of a layer's forward pass. Selective recomputation takes
+/// the share that attention's core has of a layer's FLOPs; on the bundled trainer's GPUs it is what attention
+/// does in any case.
+double recomputed_share(const Job& job) {
+  switch (job.recompute) {
+    case Recompute::kNone:
+      return 0;
+    case Recompute::kSelective:
+      return job.on_cuda() ? 0 : job.model.attention_core_flops() / job.model.layer_forward_flops();
+    case Recompute::kFull:
+      return 1;
+  }
+  return 0;
+}
+
+/// The bytes that the update moves per parameter that it changes: Adam reads a parameter, its gradient and
+/// both moments, and writes all but the gradient; a master copy is read and written too, and on the bundled
+/// trainer's GPUs in place of the parameter, which is written alone.
+double update_bytes(const Job& job) {
+  const double value = job.model.bytes_per_value;
+  const bool master = value < 4;
+  return (master && job.on_cuda() ? 1 : 2) * value + (master ? 8 : 0) + 4.0 * job.moment_bytes +
+         job.gradient_bytes();
+}
+
 /// Replaces the estimates by the profile's measurements.
 void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& place,
                    const std::vector<std::string_view>& devices, int tensor) {
@@ -64,11 +89,15 @@ void apply_profile(SlotCosts& costs, const Plan& plan, const RankPlacement& plac
   const auto known = [&](std::string_view kind) {
     return std::ranges::any_of(profile.measurements, [&](const auto& one) { return one.kind == kind; });
   };
+  if (profile.recompute != Recompute::kNone && profile.recompute != job.recompute)
+    fail(
+        Cause::kInvalidUsage,
+        "the profile was measured with recomputation {}, but the job has {}; plan with the same (--recompute "
+        "{}), or measure without any",
+        recompute_name(profile.recompute), recompute_name(job.recompute), recompute_name(profile.recompute));
   const auto recomputed = [&](PassSeconds pass) {
-    // Selective recomputation takes the share that attention's core has of a layer's FLOPs.
-    const double core = job.model.attention_core_flops() / job.model.layer_forward_flops();
-    if (job.recompute == Recompute::kFull) pass.backward_input += pass.forward;
-    if (job.recompute == Recompute::kSelective) pass.backward_input += core * pass.forward;
+    if (job.recompute == profile.recompute) return pass;
+    pass.backward_input += recomputed_share(job) * pass.forward;
     return pass;
   };
   costs.optimizer = 0;
@@ -154,19 +183,15 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   const double core = model.attention_core_flops() * rows / tensor / speed, products = all - core;
   const double reduce = tensor_all_reduce(plan, view, ranks, model.boundary_bytes() * rows);
   costs.layer = {all + 2 * reduce, products + 2 * core + 2 * reduce, products};
-  if (job.recompute == Recompute::kFull) costs.layer.backward_input += all + 2 * reduce;
-  if (job.recompute == Recompute::kSelective) costs.layer.backward_input += core;
+  costs.layer.backward_input += recomputed_share(job) * all;
+  if (job.recompute == Recompute::kFull) costs.layer.backward_input += 2 * reduce;
   const double head = model.head_forward_flops() * rows / tensor / speed;
   const bool last = first.stage + 1 == slots;
   if (last) costs.head = {head, head + reduce, head};
 
   if (memory_speed > 0) {
-    // Both frameworks clear the gradients before the step and read them for the norm. Adam reads a parameter,
-    // its gradient and both moments, and writes all but the gradient; with a master copy it reads and writes
-    // that too.
-    const double value = model.bytes_per_value, gradient = job.gradient_bytes();
-    const double master = value < 4 ? 8 : 0;
-    const double update = 2 * value + gradient + 16 + master;
+    // Both frameworks clear the gradients before the step and read them for the norm.
+    const double gradient = job.gradient_bytes(), update = update_bytes(job);
     const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
     const double share = job.shard_optimizer ? plan.data_size() : 1;
     costs.optimizer = parameters * (2 * gradient + update / share) / memory_speed;

@@ -41,6 +41,38 @@ TEST(SlotCosts, ABackwardPassIsTwoProductsForEachAndAttentionsCoreIsTheInputs) {
   EXPECT_EQ(first.optimizer, 0) << "the memory's speed is unknown";
 }
 
+TEST(SlotCosts, OnTheBundledTrainersGpusOnlyFullRecomputationTakesTime) {
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 4, 3);
+  const auto backward = [&](TrainerDevice device, Recompute recompute) {
+    plan.job.device = device;
+    plan.job.recompute = recompute;
+    return costs_of(plan, hosts_of_two(), {0}).layer.backward_input;
+  };
+  const Model& model = plan.job.model;
+  const double none = backward(TrainerDevice::kCuda, Recompute::kNone);
+  EXPECT_DOUBLE_EQ(backward(TrainerDevice::kCuda, Recompute::kSelective), none);
+  EXPECT_DOUBLE_EQ(backward(TrainerDevice::kCuda, Recompute::kFull),
+                   none + 3 * model.layer_forward_flops() / 1e9);
+  EXPECT_DOUBLE_EQ(backward(TrainerDevice::kCpu, Recompute::kSelective),
+                   none + 3 * model.attention_core_flops() / 1e9);
+}
+
+TEST(SlotCosts, TheUpdateOfAGpuMovesItsMomentsAndMaster) {
+  auto cluster = hosts_of_two();
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.memory_bytes_per_second = 1e9;
+  Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 2, 1, 4, 3);
+  plan.job.device = TrainerDevice::kCuda;
+  const auto parameters = static_cast<double>(slot_parameters(plan, 0, 0));
+  const auto bytes = [&] { return costs_of(plan, cluster, {0}).optimizer * 1e9 / parameters; };
+  // Gradients are cleared, read for the norm and read again; parameter and moments are read and written.
+  EXPECT_NEAR(bytes(), 3 * 4 + 2 * 4 + 2 * 8, 1e-6);
+  plan.job.model.bytes_per_value = 2;
+  EXPECT_NEAR(bytes(), 3 * 4 + 2 * 4 + 2 + 2 * 8, 1e-6) << "the bf16 copy is written";
+  plan.job.moment_bytes = 2;
+  EXPECT_NEAR(bytes(), 3 * 4 + 2 * 4 + 2 + 2 * 4, 1e-6);
+}
+
 TEST(SlotCosts, TensorParallelRanksDivideTheWorkAndSumActivationsByARing) {
   Plan plan = simple_plan(small_model(4), {"a0", "a0"}, 1, 1, 4, 2);
   plan.job.tensor = 2;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/cost/cuda_memory.h"
 #include "planner/model/index.h"
 #include "planner/model/schedule.h"
 
@@ -21,8 +22,28 @@ struct Sizes {
   std::uint64_t rows, tokens, boundary, logits, heads, square;
 };
 
-std::uint64_t tombolo_layer_values(const Sizes& sizes) {
-  return 16 * sizes.boundary + 4 * sizes.tokens + sizes.rows * sizes.heads * sizes.square;
+/// The attention weights of one layer.
+std::uint64_t tombolo_weights(const Sizes& sizes) {
+  return sizes.rows * sizes.heads * sizes.square;
+}
+
+/// What of a layer's values the bundled trainer shares between all layers, because backward computes them
+/// again.
+std::uint64_t tombolo_shared_values(const Sizes& sizes, Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return 0;
+    case Recompute::kSelective:
+      return tombolo_weights(sizes);
+    case Recompute::kFull:
+      return 15 * sizes.boundary + 4 * sizes.tokens + tombolo_weights(sizes);
+  }
+  return 0;
+}
+
+std::uint64_t tombolo_layer_values(const Sizes& sizes, Recompute recompute) {
+  return 16 * sizes.boundary + 4 * sizes.tokens + tombolo_weights(sizes) -
+         tombolo_shared_values(sizes, recompute);
 }
 
 /// Bytes per value of the masks that dropout keeps: one in GPT-2's kind of model, none in later kinds.
@@ -68,11 +89,11 @@ std::uint64_t measured_bytes(const Profile& profile, std::string_view kind, int 
   return most;
 }
 
-/// What a layer holds: as measured where a profile has it and nothing is computed again, else as
+/// What a layer holds: as measured where a profile has it with what the job computes again, else as
 /// layer_activation_bytes() says. A profile does not tell which bytes are needed only for the gradients of
 /// weights, so all of them count as kept until those are computed.
 HeldBytes held_by_layer(const Job& job, int layer, int rows, int tensor) {
-  if (job.profile && job.recompute == Recompute::kNone)
+  if (job.profile && job.recompute == job.profile->recompute)
     if (const std::uint64_t kept = measured_bytes(*job.profile, job.profile->kind_of(layer), rows, tensor))
       return {kept, kept};
   return layer_activation_bytes(job, rows, tensor);
@@ -127,7 +148,8 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
           ? pipeline.rows
           : std::min<double>(pipeline.rows,
                              pipeline.micro_batch * (1.0 + static_cast<double>(pipeline.stages.size())));
-  const double products = 8.0 * model.heads * model.context;  // of one layer even where all is computed again
+  // Of one layer even where all is computed again; the GPU's attention never has them.
+  const double products = job.on_cuda() ? 0 : 8.0 * model.heads * model.context;
   const double layers = model.layers * (64.0 * model.hidden + 8.0 * model.inner() +
                                         (job.recompute == Recompute::kNone ? products : 0));
   return held * model.context * (layers + products + 8.0 * model.vocabulary) >
@@ -138,8 +160,9 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
 
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
   if (job.framework == Framework::kMegatron) return megatron_layer(job, rows, tensor);
-  const std::uint64_t bytes =
-      tombolo_layer_values(Sizes(job.model, rows)) * static_cast<std::uint64_t>(job.model.bytes_per_value);
+  const std::uint64_t bytes = job.on_cuda() ? cuda_layer_bytes(job, rows)
+                                            : tombolo_layer_values(Sizes(job.model, rows), job.recompute) *
+                                                  static_cast<std::uint64_t>(job.model.bytes_per_value);
   return {bytes, bytes};
 }
 
@@ -164,6 +187,15 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   const Model& model = job.model;
   const Pipeline& pipeline = plan.pipelines[at(replica)];
   const int slots = plan.pipeline_size(replica);
+  if (beyond_counting(job, pipeline)) {
+    RankMemory memory;
+    memory.activations = memory.total = kBeyondCounting;
+    return memory;
+  }
+  if (job.on_cuda())
+    return cuda_stage_memory(
+        job, {plan.stage(slot, replica).layers, pipeline.micro_batch,
+              micro_batches_in_flight(slot, slots, pipeline.micro_batches()), slot == 0, slot + 1 == slots});
   const Sizes sizes(model, pipeline.micro_batch);
   const auto value = static_cast<std::uint64_t>(model.bytes_per_value);
 
@@ -171,7 +203,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   const std::uint64_t parameters = slot_parameters(plan, replica, slot);
   memory.parameters = parameters * value;
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
-  memory.optimizer = parameters * (model.bytes_per_value < 4 ? 12 : 8);
+  memory.optimizer = parameters * static_cast<std::uint64_t>(job.optimizer_bytes());
   if (job.shard_optimizer) {
     const auto shares = static_cast<std::uint64_t>(plan.data_size());
     memory.optimizer = (memory.optimizer + shares - 1) / shares;
@@ -183,17 +215,14 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
     chunks.push_back(chunk_bytes(plan, pipeline, pipeline.stages[at(number)], number == 0,
                                  number + 1 == static_cast<int>(pipeline.stages.size())));
   }
-  if (beyond_counting(job, pipeline)) {
-    memory.activations = memory.total = kBeyondCounting;
-    return memory;
-  }
   memory.activations =
       most_held(operations_of(job.schedule, slot, slots, pipeline.micro_batches(), job.chunks), chunks);
 
   if (job.framework == Framework::kTombolo) {
     // The backward pass of a layer works in 5 boundaries (4 for the MLP's width, 1 for its own) and at most
     // one head's matrix of attention weights.
-    const std::uint64_t scratch = 5 * sizes.boundary + sizes.square;
+    const std::uint64_t scratch =
+        5 * sizes.boundary + sizes.square + tombolo_shared_values(sizes, job.recompute);
     memory.buffers = (scratch + 3 * sizes.boundary + sizes.boundary) * value;
   } else {
     const auto tensor = static_cast<std::uint64_t>(plan.stage(slot, replica).tensor);

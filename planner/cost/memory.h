@@ -13,9 +13,11 @@ namespace tombolo::planner {
 ///    smaller than 4 bytes; of a sharded optimizer one replica's share
 ///  * activations: the most that its operations, in their order, hold at once: what the backward pass needs
 ///    of each chunk, and where the last layers are, of the final norm and the logits
-///  * buffers: the bundled trainer's, what one backward pass works in, three boundary gradients (one being
-///    computed with, one being sent, one arriving), and one more input, so that the next can arrive;
-///    Megatron-LM's: one boundary each way, and the gradient of the logits in fp32; a profile's overhead
+///  * buffers: the bundled trainer's, what one backward pass works in, what it computes again of one layer,
+///    three boundary gradients (one being computed with, one being sent, one arriving), and one more input,
+///    so that the next can arrive; Megatron-LM's: one boundary each way, and the gradient of the logits in
+///    fp32; a profile's overhead
+/// On the bundled trainer's GPUs: what cuda_memory.h says.
 RankMemory rank_memory(const Plan& plan, int replica, int slot);
 
 /// The bytes that each rank holds, by rank.
@@ -28,7 +30,8 @@ std::uint64_t slot_parameters(const Plan& plan, int replica, int slot);
 /// only the weights' gradients are missing.
 ///  * bundled trainer: norm 1, qkv (3), attention's output, the residual after it, norm 2, the MLP before and
 ///    after GELU (4 each) and the output, 16 boundaries in all; mean and reciprocal deviation of both norms;
-///    the attention weights
+///    the attention weights, unless they are recomputed selectively; of full recomputation the output alone.
+///    On a GPU as cuda_memory.h says
 ///  * Megatron-LM: Korthikanti et al. (arXiv 2205.05198), table 2, for GPT's shape s b h (34 + 5 a s / h)
 ///    bytes at 2 bytes per value, with the terms that tensor and sequence parallelism divide, and those that
 ///    recomputation drops; other shapes term by term. What weights' gradients need: the inputs of the

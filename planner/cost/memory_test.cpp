@@ -117,6 +117,46 @@ TEST(Memory, HalfPrecisionKeepsAMasterCopy) {
   EXPECT_EQ(memory.optimizer, 3 * job.model.layer_parameters() * 12);
 }
 
+// GPT-2's 124M in bf16, in one stage: figures that can be worked out by hand.
+TEST(Memory, OnAGpuIsWhatTheTrainerAllocatesThere) {
+  Job job = gpt2_job();
+  job.device = TrainerDevice::kCuda;
+  job.model.bytes_per_value = 2;
+  job.pipeline = 1;
+  job.micro_batch = 4;
+  const std::uint64_t parameters = 124'439'808 + (50304 - 50257) * 768;
+  const RankMemory memory = memory_of(job, 0);
+  EXPECT_EQ(memory.parameters, 6 * parameters);
+  EXPECT_EQ(memory.gradients, 4 * parameters);
+  EXPECT_NEAR(static_cast<double>(memory.optimizer), 8.0 * static_cast<double>(parameters), 8192);
+  const std::uint64_t tokens = 4096, boundary = tokens * 768 * 2;
+  const std::uint64_t layer = 16 * boundary + (4 + 12) * tokens * 4;
+  EXPECT_NEAR(static_cast<double>(memory.activations),
+              static_cast<double>(12 * layer + 2 * boundary + 7 * tokens * 4), 1024);
+  job.moment_bytes = 2;
+  EXPECT_NEAR(static_cast<double>(memory_of(job, 0).optimizer), 4.0 * static_cast<double>(parameters), 8192);
+  job.recompute = Recompute::kFull;
+  const RankMemory again = memory_of(job, 0);
+  EXPECT_EQ(memory.activations - again.activations, 12 * (layer - boundary));
+  EXPECT_EQ(again.buffers - memory.buffers, layer - boundary + 4 * ((1 << 20) + 64));
+  job.recompute = Recompute::kSelective;
+  EXPECT_EQ(memory_of(job, 0).activations, memory.activations) << "attention never keeps its weights";
+}
+
+TEST(Memory, OnACpuRecomputationSharesWhatItMakesAgain) {
+  Job job = gpt2_job();
+  const std::uint64_t weights = 12ull * 1024 * 1024 * 4, boundary = 1024ull * 768 * 4;
+  const RankMemory none = memory_of(job, 1);
+  job.recompute = Recompute::kSelective;
+  const RankMemory selective = memory_of(job, 1);
+  EXPECT_EQ(none.activations - selective.activations, 3 * 3 * weights) << "three layers, three in flight";
+  EXPECT_EQ(selective.buffers - none.buffers, weights);
+  job.recompute = Recompute::kFull;
+  const RankMemory full = memory_of(job, 1);
+  EXPECT_EQ(full.activations, 3 * (3 + 1) * boundary) << "the outputs, and the input";
+  EXPECT_EQ(full.buffers - none.buffers, weights + 15 * boundary + 4 * 1024 * 4);
+}
+
 /// Megatron-LM's, GPT-3 22B as in arXiv 2205.05198: 48 layers, hidden 6144, 64 heads, sequence 2048.
 Job megatron_job() {
   Job job;

@@ -70,17 +70,16 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
     return layout.has_value();
   };
   if (helps({.layout = true})) return found;
-  if (job.framework == Framework::kMegatron) {
-    const std::vector<Saving> tried = savings_of(context.options, job);
-    const bool may_recompute =
-        std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
-    const bool may_shard = std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
-    // Each is tried by itself, so that the message can name both.
-    const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
-    const bool sharded = may_shard && helps({.layout = true, .shard = true});
-    if (!recomputed && !sharded && may_recompute && may_shard)
-      helps({.layout = true, .recompute = true, .shard = true});
-  }
+  const std::vector<Saving> tried = savings_of(context.options, job);
+  const bool may_recompute =
+      std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
+  const bool may_shard = job.framework == Framework::kMegatron &&
+                         std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
+  // Each is tried by itself, so that the message can name both.
+  const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
+  const bool sharded = may_shard && helps({.layout = true, .shard = true});
+  if (!recomputed && !sharded && may_recompute && may_shard)
+    helps({.layout = true, .recompute = true, .shard = true});
   // A rank holds at least one layer and one row, so more ranks than that do not help.
   for (int copies = 2; copies <= 64 && at(copies) * context.launcher_slots.size() <= 4096; copies *= 2)
     if (helps({.layout = true, .copies = copies})) break;

@@ -44,7 +44,7 @@ double bytes_of(const Plan& plan, const Piece& piece) {
     const bool again = !model.tied_embeddings || plan.pipeline_size() > 1;
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
-  double optimizer = 8.0 + (model.bytes_per_value < 4 ? 4.0 : 0.0);
+  double optimizer = job.optimizer_bytes();
   if (job.shard_optimizer) optimizer /= plan.data_size();
   return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
 }

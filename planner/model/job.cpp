@@ -10,10 +10,10 @@ namespace tombolo::planner {
 
 namespace {
 
-constexpr std::array<std::pair<Recompute, std::string_view>, 3> kRecomputes{
-    {{Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}}};
 constexpr std::array<std::pair<Framework, std::string_view>, 2> kFrameworks{
     {{Framework::kTombolo, "tombolo"}, {Framework::kMegatron, "megatron"}}};
+constexpr std::array<std::pair<TrainerDevice, std::string_view>, 2> kDevices{
+    {{TrainerDevice::kCpu, "cpu"}, {TrainerDevice::kCuda, "cuda"}}};
 
 template <typename Names, typename Value>
 std::string_view name_in(const Names& names, Value value) noexcept {
@@ -38,14 +38,6 @@ std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
 
 }  // namespace
 
-std::string_view recompute_name(Recompute recompute) noexcept {
-  return name_in(kRecomputes, recompute);
-}
-
-std::optional<Recompute> recompute_from_name(std::string_view name) noexcept {
-  return value_in(kRecomputes, name);
-}
-
 std::string_view framework_name(Framework framework) noexcept {
   return name_in(kFrameworks, framework);
 }
@@ -54,11 +46,21 @@ std::optional<Framework> framework_from_name(std::string_view name) noexcept {
   return value_in(kFrameworks, name);
 }
 
-std::vector<Saving> savings_of(Framework framework) {
-  if (framework != Framework::kMegatron) return {{}};
+std::string_view trainer_device_name(TrainerDevice device) noexcept {
+  return name_in(kDevices, device);
+}
+
+std::optional<TrainerDevice> trainer_device_from_name(std::string_view name) noexcept {
+  return value_in(kDevices, name);
+}
+
+std::vector<Saving> savings_of(const Job& job) {
   std::vector<Saving> all;
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
-    for (const bool shard : {false, true}) all.push_back({recompute, shard});
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    if (recompute == Recompute::kSelective && job.on_cuda()) continue;
+    all.push_back({recompute, false});
+    if (job.framework == Framework::kMegatron) all.push_back({recompute, true});
+  }
   return all;
 }
 
@@ -108,15 +110,27 @@ void Job::check() const {
          "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
          "the first for the last; take another schedule");
   if (profile) profile->check(model);
-  if (framework != Framework::kTombolo) return;
+  if (framework != Framework::kTombolo) {
+    if (device != TrainerDevice::kCpu || moment_bytes != 4)
+      fail(
+          Cause::kInvalidUsage,
+          "job: device {} and moments of {} bytes are the bundled trainer's; leave them out for framework {}",
+          trainer_device_name(device), moment_bytes, framework_name(framework));
+    return;
+  }
   const auto lacks = [](std::string_view what) {
     fail(Cause::kUnsupported, "job: the bundled trainer has no {}; plan for framework megatron", what);
   };
   if (tensor > 1) lacks("tensor parallelism");
   if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
-  if (recompute != Recompute::kNone) lacks("recomputation");
   if (shard_optimizer) lacks("sharded optimizer");
   if (blocking_sends) lacks("blocking sends");
+  if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
+    fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",
+         model.bytes_per_value);
+  if (moment_bytes != 4 && !(on_cuda() && moment_bytes == 2))
+    fail(Cause::kUnsupported, "job: moments of {} bytes on device {}; they are 4 bytes, or 2 on cuda",
+         moment_bytes, trainer_device_name(device));
 }
 
 }  // namespace tombolo::planner

@@ -11,19 +11,10 @@
 
 #include "planner/model/model.h"
 #include "planner/model/profile.h"
+#include "planner/model/recompute.h"
 #include "planner/model/schedule.h"
 
 namespace tombolo::planner {
-
-/// What of a layer's activations is computed again in the backward pass instead of being kept.
-enum class Recompute {
-  kNone,
-  kSelective,  ///< the attention core, or a fused attention that never keeps its weights
-  kFull,       ///< all but the layer's input
-};
-/// "none", "selective", "full".
-std::string_view recompute_name(Recompute recompute) noexcept;
-std::optional<Recompute> recompute_from_name(std::string_view name) noexcept;
 
 /// A way to save memory: by computing again, or by a second exchange per step.
 struct Saving {
@@ -38,9 +29,14 @@ enum class Framework { kTombolo, kMegatron };
 std::string_view framework_name(Framework framework) noexcept;
 std::optional<Framework> framework_from_name(std::string_view name) noexcept;
 
-/// Everything that a framework can do to save memory, ordered by cost. Sharding the optimizer's state comes
-/// before computing again, because it only sends in two parts what is sent in any case.
-std::vector<Saving> savings_of(Framework framework);
+/// On what the bundled trainer computes; it allocates differently on each.
+enum class TrainerDevice {
+  kCpu,
+  kCuda,  ///< a GPU; values of 2 bytes are bf16 there, gradients and the optimizer's parameters stay fp32
+};
+/// "cpu", "cuda".
+std::string_view trainer_device_name(TrainerDevice device) noexcept;
+std::optional<TrainerDevice> trainer_device_from_name(std::string_view name) noexcept;
 
 struct Job {
   Model model;
@@ -60,6 +56,8 @@ struct Job {
                                   ///< plain NCCL send/receive
   bool fp32_gradients = true;     ///< for Megatron-LM; the bundled trainer's gradients have the model's type
   Framework framework = Framework::kTombolo;
+  TrainerDevice device = TrainerDevice::kCpu;  ///< of the bundled trainer, on all ranks
+  int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
   /// Measured times of the layers. Without them, times follow from FLOPs. They are not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
 
@@ -68,11 +66,17 @@ struct Job {
     recompute = saving.recompute;
     shard_optimizer = saving.shard_optimizer;
   }
-  /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer;
-  /// Megatron-LM accumulates in fp32 unless it is told not to.
+  /// Whether the bundled trainer computes on GPUs.
+  bool on_cuda() const noexcept { return framework == Framework::kTombolo && device == TrainerDevice::kCuda; }
+  /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer on a
+  /// CPU, fp32 on a GPU; Megatron-LM accumulates in fp32 unless it is told not to.
   int gradient_bytes() const noexcept {
-    return framework == Framework::kMegatron && fp32_gradients ? 4 : model.bytes_per_value;
+    const bool fp32 = framework == Framework::kMegatron ? fp32_gradients : on_cuda();
+    return fp32 ? 4 : model.bytes_per_value;
   }
+  /// Bytes per parameter that the optimizer keeps beside the parameter: two moments, and a master copy in
+  /// fp32 where the parameter is smaller.
+  int optimizer_bytes() const noexcept { return 2 * moment_bytes + (model.bytes_per_value < 4 ? 4 : 0); }
   /// The parameters of `count` layers from `first` on that each of `sharers` tensor-parallel ranks holds.
   std::uint64_t layer_parameters(int first, int count, int sharers = 1) const;
   /// The parameters of the embedding on each of `sharers` ranks, by the profile where it has them.
@@ -81,9 +85,15 @@ struct Job {
   double boundary_bytes(int layer) const;
   /// Throws kInvalidUsage naming the contradiction: tensor degrees that do not divide the heads, sequence
   /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
-  /// cannot do (the bundled trainer can only do 1F1B, without tensor parallelism, recomputation and a sharded
-  /// optimizer).
+  /// cannot do (the bundled trainer can only do 1F1B, without tensor parallelism and a sharded optimizer; its
+  /// values are of 4 or 2 bytes on a GPU, its moments of 2 only there).
   void check() const;
 };
+
+/// Everything that the job's framework can do on its device to save memory, ordered by cost. Sharding the
+/// optimizer's state comes before computing again, because it only sends in two parts what is sent in any
+/// case. The bundled trainer's attention on a GPU never keeps its weights, so that there is nothing to
+/// recompute selectively.
+std::vector<Saving> savings_of(const Job& job);
 
 }  // namespace tombolo::planner

@@ -19,13 +19,18 @@ Job job_to_check() {
 }
 
 TEST(Job, WhatSavesMemoryComesInTheOrderOfItsCost) {
-  EXPECT_EQ(savings_of(Framework::kTombolo), std::vector<Saving>{{}});
-  const std::vector<Saving> all = savings_of(Framework::kMegatron);
+  Job job = job_to_check();
+  const std::vector<Saving> all = savings_of(job);
   ASSERT_EQ(all.size(), 6u);
   EXPECT_EQ(all[0], Saving{});
   EXPECT_EQ(all[1], (Saving{Recompute::kNone, true}))
       << "sharding sends no more, and comes before recomputing";
   EXPECT_EQ(all[5], (Saving{Recompute::kFull, true}));
+  job.framework = Framework::kTombolo;
+  EXPECT_EQ(savings_of(job), (std::vector<Saving>{{}, {Recompute::kSelective}, {Recompute::kFull}}));
+  job.device = TrainerDevice::kCuda;
+  EXPECT_EQ(savings_of(job), (std::vector<Saving>{{}, {Recompute::kFull}}))
+      << "its attention keeps nothing that could be recomputed selectively";
 }
 
 TEST(Job, NamesComeBack) {
@@ -34,7 +39,10 @@ TEST(Job, NamesComeBack) {
   for (const Framework one : {Framework::kTombolo, Framework::kMegatron})
     EXPECT_EQ(framework_from_name(framework_name(one)), one);
   EXPECT_FALSE(recompute_from_name("some"));
+  for (const TrainerDevice one : {TrainerDevice::kCpu, TrainerDevice::kCuda})
+    EXPECT_EQ(trainer_device_from_name(trainer_device_name(one)), one);
   EXPECT_FALSE(framework_from_name("paper"));
+  EXPECT_FALSE(trainer_device_from_name("tpu"));
 }
 
 TEST(Job, GradientsAreOfTheModelsSizeUnlessMegatronAccumulatesThem) {
@@ -46,6 +54,11 @@ TEST(Job, GradientsAreOfTheModelsSizeUnlessMegatronAccumulatesThem) {
   job.fp32_gradients = true;
   job.framework = Framework::kTombolo;
   EXPECT_EQ(job.gradient_bytes(), 2);
+  job.device = TrainerDevice::kCuda;
+  EXPECT_EQ(job.gradient_bytes(), 4);
+  EXPECT_EQ(job.optimizer_bytes(), 12);
+  job.moment_bytes = 2;
+  EXPECT_EQ(job.optimizer_bytes(), 8);
 }
 
 TEST(Job, AProfilesKindsReplaceTheModelsSizes) {
@@ -94,7 +107,12 @@ TEST(Job, CheckNamesWhatContradicts) {
   };
   expect_refused("no tensor parallelism", tombolo([](Job& job) { job.tensor = 2; }));
   expect_refused("no schedule but 1f1b", tombolo([](Job& job) { job.schedule = Schedule::kGPipe; }));
-  expect_refused("no recomputation", tombolo([](Job& job) { job.recompute = Recompute::kFull; }));
+  expect_refused("values of 8 bytes on device cuda", tombolo([](Job& job) {
+                   job.device = TrainerDevice::kCuda;
+                   job.model.bytes_per_value = 8;
+                 }));
+  expect_refused("moments of 2 bytes on device cpu", tombolo([](Job& job) { job.moment_bytes = 2; }));
+  expect_refused("are the bundled trainer's", [](Job& job) { job.device = TrainerDevice::kCuda; });
   expect_refused("no sharded optimizer", tombolo([](Job& job) { job.shard_optimizer = true; }));
   expect_refused("no blocking sends", tombolo([](Job& job) { job.blocking_sends = true; }));
 }

@@ -116,7 +116,7 @@ Profile Profile::load(const std::string& path) {
 Profile Profile::parse(const JsonDocument& document) {
   const JsonCursor root = document.root();
   root.only({"tombolo_profile", "model", "layers", "kinds", "overhead_bytes", "sending_seconds_per_byte",
-             "measurements"});
+             "recompute", "devices", "measurements"});
   const JsonCursor version = root.field("tombolo_profile");
   if (version.integer(1, kLargestCount) != kVersion)
     version.reject(fmt::format("version {} of the format; this build reads {}",
@@ -131,6 +131,22 @@ Profile Profile::parse(const JsonDocument& document) {
   if (const auto sending = root.optional("sending_seconds_per_byte"))
     profile.sending_seconds_per_byte = sending->number_at_least(0);
   if (const auto model = root.optional("model")) profile.model = parse_model(*model);
+  if (const auto recompute = root.optional("recompute")) {
+    const auto named = recompute_from_name(recompute->text());
+    if (!named)
+      recompute->reject(fmt::format("expected none, selective or full, found \"{}\"", recompute->text()));
+    profile.recompute = *named;
+  }
+  if (const auto devices = root.optional("devices"))
+    for (const JsonCursor& item : devices->elements()) {
+      item.only({"name", "description", "peak_flops_per_second"});
+      Device device;
+      device.name = item.field("name").text();
+      if (const auto text = item.optional("description")) device.description = text->text();
+      if (const auto peak = item.optional("peak_flops_per_second"))
+        device.peak_flops_per_second = peak->number_at_least(0);
+      profile.devices.push_back(std::move(device));
+    }
   if (const auto layers = root.optional("layers"))
     for (const JsonCursor& item : layers->elements()) {
       item.only({"kind", "count"});
@@ -182,6 +198,13 @@ Json Profile::to_json() const {
       {"tombolo_profile", kVersion}, {"overhead_bytes", overhead_bytes}, {"measurements", Json::array()}};
   if (sending_seconds_per_byte > 0) json["sending_seconds_per_byte"] = sending_seconds_per_byte;
   if (model) json["model"] = planner::to_json(*model);
+  if (recompute != Recompute::kNone) json["recompute"] = recompute_name(recompute);
+  for (const Device& device : devices) {
+    Json item = {{"name", device.name}};
+    if (!device.description.empty()) item["description"] = device.description;
+    if (device.peak_flops_per_second > 0) item["peak_flops_per_second"] = device.peak_flops_per_second;
+    json["devices"].push_back(std::move(item));
+  }
   for (std::size_t i = 0; i < layers.size();) {
     std::size_t end = i;
     while (end < layers.size() && layers[end] == layers[i]) ++end;

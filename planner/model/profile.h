@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "planner/model/model.h"
+#include "planner/model/recompute.h"
 
 namespace tombolo::planner {
 
@@ -49,6 +50,15 @@ struct Profile {
   /// Where ranks compute on a processor, the processor seconds that sending and receiving take from
   /// computing, for every byte that goes to another host. 0 = nothing, as on GPUs.
   double sending_seconds_per_byte = 0;
+  /// What the backward passes computed again while they were measured: their times have it in them.
+  Recompute recompute = Recompute::kNone;
+  /// For people: what stands behind a device's name. Nothing is planned by it.
+  struct Device {
+    std::string name;                  ///< as in the measurements
+    std::string description;           ///< what computed, in a line
+    double peak_flops_per_second = 0;  ///< of products in the precision that was measured; 0 = not known
+  };
+  std::vector<Device> devices;
   std::vector<Measurement> measurements;
 
   /// The kind of a layer, by its number in the model.

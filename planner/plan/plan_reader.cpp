@@ -31,7 +31,7 @@ Value named(const JsonCursor& at, std::optional<Value> (*from_name)(std::string_
 void parse_job(const JsonCursor& at, Job& job) {
   at.only({"global_batch", "micro_batch", "pipeline", "data", "tensor", "schedule", "chunks", "recompute",
            "sequence_parallel", "shard_optimizer", "overlap_gradients", "blocking_sends", "fp32_gradients",
-           "framework"});
+           "framework", "device", "moments"});
   job.global_batch = whole(at.field("global_batch"), 1);
   job.micro_batch = whole(at.field("micro_batch"), 1, job.global_batch);
   job.pipeline = whole(at.field("pipeline"), 1);
@@ -49,6 +49,10 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
     job.framework = named(*field, framework_from_name, "tombolo or megatron");
+  if (const auto field = at.optional("device"))
+    job.device = named(*field, trainer_device_from_name, "cpu or cuda");
+  if (const auto field = at.optional("moments"))
+    job.moment_bytes = field->choice({"fp32", "bf16"}) == 0 ? 4 : 2;
   try {
     job.check();
   } catch (const Error& error) {

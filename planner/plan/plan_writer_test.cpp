@@ -21,11 +21,24 @@ TEST(PlanWriter, WhatIsUsualIsNotWritten) {
   const Json json = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4).to_json();
   for (const char* field :
        {"tensor", "schedule", "chunks", "recompute", "sequence_parallel", "shard_optimizer",
-        "overlap_gradients", "blocking_sends", "fp32_gradients", "framework"})
+        "overlap_gradients", "blocking_sends", "fp32_gradients", "framework", "device", "moments"})
     EXPECT_FALSE(json.at("job").contains(field)) << field;
   EXPECT_FALSE(json.contains("pipelines")) << "replicas are alike";
   EXPECT_FALSE(json.contains("left_out"));
   EXPECT_FALSE(json.at("ranks")[0].contains("tensor"));
+}
+
+TEST(PlanWriter, TheBundledTrainersDeviceAndMomentsComeBack) {
+  Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4);
+  plan.job.device = TrainerDevice::kCuda;
+  plan.job.model.bytes_per_value = 2;
+  plan.job.moment_bytes = 2;
+  plan.job.recompute = Recompute::kFull;
+  const Plan again = written_and_read(plan);
+  EXPECT_EQ(again.to_json(), plan.to_json());
+  EXPECT_TRUE(again.job.on_cuda());
+  EXPECT_EQ(again.job.moment_bytes, 2);
+  EXPECT_EQ(again.job.recompute, Recompute::kFull);
 }
 
 TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {

@@ -121,7 +121,7 @@ TEST(Grid, TakesTheFirstSavingThatFits) {
   job.tensor = job.pipeline = 1;
   job.micro_batch = 4;
   SearchSetting roomy(cluster, job);
-  roomy.options.savings = savings_of(Framework::kMegatron);
+  roomy.options.savings = savings_of(job);
   const Candidate all = enumerate(roomy.context, job, kDividing).all.at(0);
   EXPECT_EQ(all.plan.job.saving(), Saving{});
   for (auto& host : cluster.hosts)

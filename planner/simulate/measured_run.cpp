@@ -41,7 +41,7 @@ ProcessorSeconds parse_processor(const JsonCursor& at) {
 
 MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   at.only({"host", "stage", "replica", "forward_seconds", "backward_seconds", "update_seconds",
-           "wait_seconds", "reduce_seconds", "processor"});
+           "wait_seconds", "reduce_seconds", "processor", "clock"});
   MeasuredRun::Rank rank;
   rank.host = at.field("host").text();
   rank.stage = static_cast<int>(at.field("stage").integer(0, kMostSteps));
@@ -49,6 +49,8 @@ MeasuredRun::Rank parse_rank(const JsonCursor& at) {
   rank.seconds = parse_seconds(at);
   if (const auto wait = at.optional("wait_seconds")) rank.wait = wait->number_at_least(0);
   if (const auto reduce = at.optional("reduce_seconds")) rank.reduce = reduce->number_at_least(0);
+  if (const auto clock = at.optional("clock"))
+    rank.clock = clock->choice({"host", "device"}) == 0 ? PassClock::kHost : PassClock::kDevice;
   if (const auto processor = at.optional("processor")) rank.processor = parse_processor(*processor);
   return rank;
 }
@@ -107,6 +109,7 @@ Json MeasuredRun::to_json() const {
     item["replica"] = rank.replica;
     item["wait_seconds"] = rank.wait;
     item["reduce_seconds"] = rank.reduce;
+    if (rank.clock != PassClock::kHost) item["clock"] = pass_clock_name(rank.clock);
     if (rank.processor) {
       item["processor"] = seconds_json(rank.processor->computing);
       item["processor"]["sending_seconds"] = rank.processor->sending;

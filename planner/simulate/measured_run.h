@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "base/json.h"
+#include "planner/simulate/pass_clock.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
 
-/// The seconds of a step that a rank's thread spent on each kind of work.
+/// The seconds of a step that a rank's thread, or its device, spent on each kind of work.
 struct RankSeconds {
   double forward = 0, backward = 0;  ///< of all micro-batches
   double update = 0;                 ///< the optimizer's: clearing gradients, their norm, the parameters
@@ -35,6 +36,7 @@ struct MeasuredRun {
     double wait = 0;      ///< seconds per step in which the computing thread waits for another rank
     double reduce = 0;    ///< seconds per step in which gradients are reduced, beside the computing
     std::optional<ProcessorSeconds> processor;  ///< if it computes on a processor, and that was measured
+    PassClock clock = PassClock::kHost;         ///< by which `seconds` were told
   };
 
   std::vector<double> step_seconds;  ///< of every step, in order

@@ -38,6 +38,8 @@ TEST(MeasuredRun, TheDocumentedExampleReadsAndWritesAgain) {
   ASSERT_TRUE(run.ranks[0].processor);
   EXPECT_EQ(run.ranks[0].processor->sending, 0.001);
   EXPECT_FALSE(run.ranks[1].processor);
+  EXPECT_EQ(run.ranks[0].clock, PassClock::kHost);
+  EXPECT_EQ(run.ranks[1].clock, PassClock::kDevice);
   const Json again = run.to_json();
   EXPECT_EQ(MeasuredRun::parse(JsonDocument::parse(again.dump(), "again")).to_json(), again);
 }

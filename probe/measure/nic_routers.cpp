@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <span>
 
 #include "base/error.h"
@@ -68,9 +69,11 @@ std::string encode_endpoints(const std::vector<NicRouter>& nics) {
 std::vector<std::optional<transport::Endpoint>> decode_endpoints(std::string_view text) {
   std::vector<std::optional<transport::Endpoint>> endpoints;
   while (text.size() >= 8) {
-    std::size_t length = std::stoul(std::string(text.substr(0, 8)), nullptr, 16);
+    std::size_t length = 0;
+    const auto read = std::from_chars(text.data(), text.data() + 8, length, 16);
     text.remove_prefix(8);
-    if (length > text.size()) fail(Cause::kRemote, "probe: a rank sent a broken list of endpoints");
+    if (read.ec != std::errc{} || read.ptr != text.data() || length > text.size())
+      fail(Cause::kRemote, "probe: a rank sent a broken list of endpoints");
     auto bytes = std::as_bytes(std::span<const char>(text.data(), length));
     endpoints.push_back(length > 0 ? std::optional(transport::Endpoint::decode(bytes)) : std::nullopt);
     text.remove_prefix(length);

@@ -49,6 +49,14 @@ TEST(NicRouters, AListOfEndpointsThatIsCutShortIsRefused) {
     EXPECT_EQ(error.cause(), Cause::kRemote);
   }
   EXPECT_TRUE(decode_endpoints("").empty());
+  for (const char* wrong : {"zzzzzzzz", "-0000001", " 0000000", "0x000000", "ffffffff"}) {
+    try {
+      decode_endpoints(wrong);
+      ADD_FAILURE() << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+    }
+  }
 }
 
 }  // namespace

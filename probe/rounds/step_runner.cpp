@@ -222,7 +222,7 @@ void StepRunner::exchange_errors(const std::map<std::size_t, std::string>& error
   for (const auto& [at, text] : errors) mine.push_back(Json::array({at, text}));
   const auto all = gather_texts(communicator_, mine.dump(-1, ' ', false, Json::error_handler_t::replace));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    for (const auto& entry : Json::parse(all[rank])) {
+    for (const auto& entry : parse_peer_json(all[rank], fmt::format("rank {}'s errors", rank))) {
       const auto at = entry.at(0).get<std::size_t>();
       if (at >= step.size()) {
         fail(Cause::kRemote, "probe: rank {} reported measurement {} in a step of {}", rank, at, step.size());

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <span>
 #include <string_view>
+#include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -26,6 +27,21 @@ inline std::span<const std::byte> bytes_of(const std::uint8_t* data, std::size_t
 }
 inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
+}
+
+/// From this first byte on, enlarged() repeats the rest. It takes its time, so most inputs stay as they are.
+inline constexpr std::uint8_t kRepeated = 0xe0;
+
+/// The input without its first byte; by that byte repeated until it is large, since some faults are a matter
+/// of size.
+inline std::vector<std::uint8_t> enlarged(const std::uint8_t* data, std::size_t size) {
+  constexpr std::size_t kLarge = 64 << 10;
+  if (size == 0) return {};
+  const std::vector<std::uint8_t> once(data + 1, data + size);
+  std::vector<std::uint8_t> all = once;
+  while (data[0] >= kRepeated && !once.empty() && all.size() < kLarge)
+    all.insert(all.end(), once.begin(), once.end());
+  return all;
 }
 
 }  // namespace tombolo::fuzz

@@ -27,7 +27,7 @@ void read(std::span<const std::byte> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const auto bytes = fuzz::bytes_of(data + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0:
       read<Hello>(bytes);
       break;
@@ -35,7 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       read<Reply>(bytes);
       break;
     case 2:
-      read<Finish>(bytes);
+      read<Proof>(bytes);
+      break;
+    case 3:
+      read<Challenge>(bytes);
       break;
     default:
       if (bytes.size() >= Preamble::kBytes) (void)Preamble::decode(bytes.first<Preamble::kBytes>());

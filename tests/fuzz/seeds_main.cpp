@@ -1,15 +1,18 @@
 // Writes corpus/<target>/seed_* from real messages:  fuzz_seeds FOLDER.
-// docs/ by run.sh.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
 
+#include "collectives/engine/abort_note.h"
+#include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/handle.h"
+#include "trainer/checkpoint/shard.h"
 #include "transport/bootstrap/goodbye.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/rdma/set_up_message.h"
+#include "transport/shm/set_up_message.h"
 #include "transport/tcp/wire.h"
 #include "transport/ucx/set_up_message.h"
 
@@ -72,6 +75,59 @@ void put_trainer_files() {
   text("token_file", "two_tokens", tokens);
 }
 
+/// A record and a note of a rank, and requests to the store as bytes that its target reads from the end.
+void put_collectives() {
+  collectives::RankRecord record;
+  record.host = "a0";
+  record.cluster = "A";
+  record.token = "0123456789abcdef";
+  record.settings = {{"number of ranks", "2"}, {"TOMBOLO_SEGMENT", "1048576"}};
+  record.endpoint = endpoint();
+  put("rank_record", "two_nics", record.encode(), 0);
+  put("abort_note", "remote", collectives::AbortNote{5, Cause::kRemote, "rank 3 is gone"}.encode(), 0);
+  std::string requests;
+  for (int i = 0; i < 512; ++i) requests += static_cast<char>(i * 37);
+  text("store_contents", "requests", requests);
+}
+
+void put_checkpoint() {
+  trainer::ShardHeader header;
+  header.id = {100, 0x0123456789abcdef};
+  header.shard = {0, 1};
+  header.shape.context = 4;
+  header.shape.vocabulary = 10;
+  header.shape.padded_vocabulary = 16;
+  header.shape.layers = 1;
+  header.shape.heads = 1;
+  header.shape.width = 4;
+  header.data_position = R"({"seed": 7})";
+  header.pieces = {{trainer::StageState::kParameters, 0, 10, 0}};
+  header.checksums = {0};
+  const std::string head = trainer::encode_shard_head(header);
+  put("checkpoint_head", "whole", std::as_bytes(std::span(head)), 2);
+  const std::string_view description = std::string_view(head).substr(32);
+  put("checkpoint_head", "description", std::as_bytes(std::span(description)), 0);
+}
+
+void put_json() {
+  constexpr std::string_view kPeer =
+      "{\"rank\": 3,\n \"checks\": [{\"name\": \"x\", \"ok\": true}],\n \"seconds\": 1e-3}";
+  put("peer_json", "report", std::as_bytes(std::span(kPeer)), 0);
+  constexpr std::string_view kOpen = "[";
+  put("peer_json", "deep", std::as_bytes(std::span(kOpen)), 0xe0);
+  constexpr std::string_view kSpec = R"({"name": "lab", "hosts": [
+  {"name": "x0", "cluster": "X", "devices": 2,
+   "nics": [{"name": "ib0", "kind": "infiniband", "fabric": "X-ib", "rate": "2gbit"},
+            {"name": "eth0", "rate": "200mbit", "segment": "left"}]},
+  {"name": "y0", "cluster": "Y", "nics": [{"name": "eth0", "rate": "200mbit", "segment": "right"}]}],
+ "links": [{"between": ["left", "right"], "rate": "50mbit", "rtt": "2ms", "loss": "0.1%"}]})";
+  put("emulation_spec", "file", std::as_bytes(std::span(kSpec)), 0);
+  for (const std::string_view name :
+       {"holmes:fast=4gbit,slow=100mbit,hosts=4", "two-clusters:rate=1gbit,hosts=4,rtt=0ms,loss=0%",
+        "two-paths:rates=1gbit/250mbit,rtt=0ms,loss=0%"})
+    put("emulation_spec", std::string(name.substr(0, name.find(':'))), std::as_bytes(std::span(name)), 2);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -89,9 +145,10 @@ int main(int argc, char** argv) {
   transport::bootstrap::Reply reply;
   reply.host = "b0";
   put("handshake", "reply", reply.encode(), 1);
-  put("handshake", "finish", transport::bootstrap::Finish{}.encode(), 2);
+  put("handshake", "proof", transport::bootstrap::Proof{}.encode(), 2);
+  put("handshake", "challenge", transport::bootstrap::Challenge{}.encode(), 3);
   const auto greeting = hello.encode();
-  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 3);
+  put("handshake", "preamble", std::span(greeting).first(transport::bootstrap::Preamble::kBytes), 4);
 
   transport::tcp::FrameHeader chunk;
   chunk.length = 100;
@@ -117,6 +174,13 @@ int main(int argc, char** argv) {
   message.queue_pairs = {{17, 1}, {18, 2}, {19, 3}};
   put("rdma_set_up_message", "answer", message.encode());
   put("rdma_set_up_message", "refusal", rdma::SetUpMessage::refusal("no port is active").encode());
+
+  transport::shm::SetUpMessage segment;
+  segment.kind = transport::shm::SetUpMessage::Kind::kOffer;
+  segment.process = 4711;
+  segment.token.fill(std::byte{1});
+  put("shm_set_up_message", "offer", segment.encode());
+  put("shm_set_up_message", "refusal", transport::shm::SetUpMessage::refusal("not of this host").encode());
 
   namespace ucx = transport::ucx;
   ucx::SetUpMessage worker;
@@ -152,6 +216,12 @@ int main(int argc, char** argv) {
   put("net_handle", "two_nics", handle.encode());
 
   put_trainer_files();
+  put_collectives();
+  put_checkpoint();
+  put_json();
+  std::string pieces;
+  for (int i = 0; i < 256; ++i) pieces += static_cast<char>(i * 59);
+  text("message_exchange", "pieces", pieces);
 
   text("http", "metrics", "GET /metrics HTTP/1.1\r\nHost: a0:9400\r\nAccept: text/plain\r\n\r\n");
   text("http", "head", "HEAD /json?pretty HTTP/1.0\r\n\r\n");

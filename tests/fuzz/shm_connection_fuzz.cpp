@@ -41,11 +41,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FuzzedDataProvider input(data, size);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return 0;
-  Descriptor link(ends[1]);
-  Descriptor file;
+  transport::Descriptor link(ends[1]);
+  transport::Descriptor file;
   Mapping mapping = Mapping::create(file);
   Segment* segment = mapping.operator->();
-  bootstrap::ControlChannel channel{Descriptor(ends[0]),
+  bootstrap::ControlChannel channel{transport::Descriptor(ends[0]),
                                     true,
                                     {},
                                     {},

@@ -90,7 +90,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         sends, [&](Request* request) { return peer.connection->test(request, bytes) != Outcome::kPending; });
   }
   // Closing with a reset leaves no socket in TIME_WAIT.
-  for (const Descriptor& socket : peer.sockets) {
+  for (const transport::Descriptor& socket : peer.sockets) {
     const linger now{1, 0};
     setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &now, sizeof now);
   }

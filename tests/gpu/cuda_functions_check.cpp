@@ -6,27 +6,10 @@
 #include <type_traits>
 
 #include "probe/measure/cuda_library.h"
+#include "tests/gpu/same_shape.h"
 
 namespace tombolo::probe {
 namespace {
-
-template <typename Ours, typename Theirs>
-constexpr bool kSameArgument =
-    sizeof(Ours) == sizeof(Theirs) && std::is_pointer_v<Ours> == std::is_pointer_v<Theirs>;
-
-template <typename Ours, typename Theirs>
-struct SameShape : std::false_type {};
-
-template <typename OurResult, typename... Ours, typename TheirResult, typename... Theirs>
-struct SameShape<OurResult (*)(Ours...), TheirResult (*)(Theirs...)> {
-  static constexpr bool value = [] {
-    if constexpr (sizeof...(Ours) == sizeof...(Theirs)) {
-      return sizeof(OurResult) == sizeof(TheirResult) && (kSameArgument<Ours, Theirs> && ...);
-    } else {
-      return false;
-    }
-  }();
-};
 
 #define TOMBOLO_SAME(member, function) \
   static_assert(SameShape<decltype(CudaFunctions::member), decltype(&function)>::value, #function)

@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/operation_cases.h"
 #include "trainer/model/initial_values.h"
 
@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kNoGpu = 77;  // ctest counts this exit code as skipped
 constexpr std::size_t kArenaBytes = std::size_t{1} << 30;
+constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20;  // what any of the cases takes
 constexpr int kTimed = 20;
 
 struct Options {
@@ -65,7 +66,9 @@ class Report {
 class Runner {
  public:
   explicit Runner(Device& device)
-      : device_(device), arena_(device.allocate(kArenaBytes, "cases")), event_(device.make_event()) {}
+      : device_(device), arena_(device.allocate(kArenaBytes, "cases")), event_(device.make_event()) {
+    device.lend_workspace(Stream::kCompute, {device.allocate(kWorkspaceBytes, "workspace"), kWorkspaceBytes});
+  }
 
   enum class Way { kAtOnce, kByGraph };
 

@@ -10,7 +10,10 @@ import subprocess
 import sys
 
 CASES = ("tombolo", "socket", "torch")  # of NCCL
-KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck")  # of the trainer's CUDA back end
+KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
+# Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
+TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
+           "trainer_timeline")
 
 
 def nvidia_smi(field):
@@ -79,7 +82,7 @@ def main():
     arguments = parser.parse_args()
 
     cases = {}
-    for name in CASES + KERNELS:
+    for name in CASES + KERNELS + TRAINER:
         log = read(f"{arguments.work}/{name}.log")
         results = [json.loads(line) for line in read(f"{arguments.work}/{name}.jsonl").splitlines()]
         cases[name] = {"status": read(f"{arguments.work}/{name}.status").strip() or "not run", "results": results}
@@ -92,7 +95,7 @@ def main():
     report = {
         "what": f"real NCCL, {arguments.ranks} ranks as processes that share one GPU by time slices, over loopback: "
                 "correctness over the plugin; times only compare plugins within this file. And every operation of the "
-                "trainer's CUDA back end against the CPU",
+                "trainer's CUDA back end, and runs of several ranks, against the CPU",
         "passed": passed,
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": arguments.commit,
@@ -106,7 +109,7 @@ def main():
         json.dump(report, file, indent=1)
         file.write("\n")
     table(cases)
-    for name in KERNELS:
+    for name in KERNELS + TRAINER:
         results = cases[name]["results"]
         print(f"{name}: {cases[name]['status']}, {sum(line['correct'] for line in results)} of {len(results)} cases right")
     print(f"\n{'PASSED' if passed else 'FAILED'}; {arguments.out}")

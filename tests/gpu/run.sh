@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Real NCCL over the plugin: two ranks on one GPU; and the trainer's CUDA back end against the CPU. Needs a GPU, NCCL,
-# python3, and what a build with CUDA makes (bin/nccl_two_ranks, lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check,
-# lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
+# Real NCCL over the plugin: two ranks on one GPU; the trainer's CUDA back end against the CPU; and runs of it whose ranks
+# share a GPU, or have two. Needs a GPU, NCCL, python3, and what a build with CUDA makes (bin/nccl_two_ranks,
+# lib/libnccl-net-tombolo.so; and bin/cuda_kernels_check, bin/tombolo, lib/libtombolo_cuda.so where nvcc was); PyTorch and compute-sanitizer are used where they are.
 # Ends with 0 when every test passed, 1 when one failed, 77 when there is no GPU.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -136,12 +136,12 @@ kernels="$build/bin/cuda_kernels_check"
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 if [ $kernels_too = no ]; then
   echo "kernels: not asked for"
-  for name in kernels kernels_memcheck kernels_racecheck; do echo "skipped" >"$work/$name.status"; done
+  for name in kernels kernels_memcheck kernels_racecheck kernels_synccheck; do echo "skipped" >"$work/$name.status"; done
 elif [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
   chmod +x "$kernels" 2>/dev/null
   kernels_case kernels 600 "$kernels"
   # cuBLAS and cuDNN are not ours to check, and slow to.
-  for tool in memcheck racecheck; do
+  for tool in memcheck racecheck synccheck; do
     if [ -n "$sanitizer" ]; then
       TOMBOLO_CUDA_ATTENTION=own kernels_case "kernels_$tool" 900 "$sanitizer" --tool "$tool" --error-exitcode 9 \
         --kernel-name-exclude regex:'cublas|cutlass|gemm' "$kernels" --size small
@@ -152,8 +152,76 @@ elif [ -e "$kernels" ] && [ -e "$build/lib/libtombolo_cuda.so" ]; then
   done
 else
   echo "kernels: $kernels or libtombolo_cuda.so was not built: skipped"
-  for name in kernels kernels_memcheck kernels_racecheck; do echo "skipped" >"$work/$name.status"; done
+  for name in kernels kernels_memcheck kernels_racecheck kernels_synccheck; do echo "skipped" >"$work/$name.status"; done
 fi
+
+# trainer_case NAME RANKS REDUCE SAYS OPTION...: trains on CPUs and on GPUs and compares the losses of every step; the
+# trainer must say SAYS.
+trainer_case() {
+  local name=$1 count=$2 reduce=$3 says=$4 started verdict device
+  shift 4
+  started=$(date +%s)
+  verdict=passed
+  for device in cpu cuda; do
+    local options=(--device "$device")
+    [ $device = cuda ] && options+=(--reduce "$reduce" "$@")
+    timeout -k 5 120 "$tombolo" run -n "$count" -- "$tombolo" train --data "$root/README.md" --layers 4 --width 64 --heads 2 \
+      --context 64 --batch 8 --steps 10 --replicas 2 --pipeline $((count / 2)) "${options[@]}" \
+      --log "$work/$name.$device.steps" >>"$work/$name.log" 2>&1 || verdict="failed on $device (exit status $?)"
+  done
+  if [ "$verdict" = passed ] && ! grep -q "$says" "$work/$name.log"; then verdict="failed (it does not say '$says')"; fi
+  if [ "$verdict" = passed ]; then
+    python3 "$here/same_losses.py" --case "$name" --results "$work/$name.jsonl" "$work/$name.cpu.steps" \
+      "$work/$name.cuda.steps" >>"$work/$name.log" 2>&1 || verdict="failed (the losses differ)"
+  fi
+  echo "$verdict" >"$work/$name.status"
+  echo "$name: $verdict, $(($(date +%s) - started)) s"
+  case $verdict in failed*) tail -15 "$work/$name.log" ;; esac
+}
+
+tombolo="$build/bin/tombolo"
+export TOMBOLO_NCCL_LIBRARY="$nccl"
+if [ $kernels_too = no ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
+  echo "trainer: not asked for, or $tombolo or libtombolo_cuda.so was not built: skipped"
+  for name in trainer_2_ranks trainer_4_ranks trainer_nccl_2_ranks trainer_nccl_4_ranks trainer_nccl; do echo "skipped" >"$work/$name.status"; done
+else
+  chmod +x "$tombolo" 2>/dev/null
+  # Ranks that share a GPU: their gradients are summed by the engine where NCCL is not told that they may, as users have it,
+  # and else by NCCL, which finds the plugin where the trainer says that it is.
+  for count in 2 4; do
+    NCCL_MULTI_RANK_GPU_ENABLE=0 trainer_case "trainer_${count}_ranks" "$count" auto \
+      "gradients: summed by the engine: ranks 0 and 1 share a GPU" --gpu 0
+    trainer_case "trainer_nccl_${count}_ranks" "$count" nccl "via NET/Tombolo" --gpu 0
+  done
+  if [ "$(nvidia-smi -L | grep -c '^GPU')" -ge 2 ]; then
+    NCCL_MULTI_RANK_GPU_ENABLE=0 trainer_case trainer_nccl 2 nccl "via NET/Tombolo"
+  else
+    echo "trainer_nccl: one GPU, and this case is of one for each rank: skipped"
+    echo "skipped" >"$work/trainer_nccl.status"
+  fi
+fi
+
+# timeline_case: where the time of a step goes, by kernel: GPT-2 124M in bf16 under Nsight Systems.
+timeline_case() {
+  local verdict=passed nsys
+  nsys=$(command -v nsys || ls /usr/local/cuda/bin/nsys 2>/dev/null)
+  if [ $kernels_too = no ] || [ -z "$nsys" ] || [ ! -e "$tombolo" ] || [ ! -e "$build/lib/libtombolo_cuda.so" ]; then
+    echo "trainer_timeline: not asked for, no nsys, or no trainer with CUDA: skipped"
+    echo "skipped" >"$work/trainer_timeline.status"
+    return
+  fi
+  timeout -k 5 240 "$nsys" profile --trace cuda --force-overwrite true --output "$work/steps" "$tombolo" train --device cuda \
+    --dtype bf16 --data "$root/README.md" --vocabulary 50257 --layers 12 --width 768 --heads 12 --context 1024 --batch 16 \
+    --steps 10 >"$work/trainer_timeline.log" 2>&1 || verdict="failed (exit status $?)"
+  if [ "$verdict" = passed ]; then
+    timeout -k 5 240 "$nsys" stats --report cuda_gpu_kern_sum --format csv --force-export true "$work/steps.nsys-rep" \
+      >"$out/gpu_kernels.csv" 2>>"$work/trainer_timeline.log" || verdict="failed (nsys stats: exit status $?)"
+  fi
+  echo "$verdict" >"$work/trainer_timeline.status"
+  echo "trainer_timeline: $verdict, $out/gpu_kernels.csv"
+  case $verdict in failed*) tail -15 "$work/trainer_timeline.log" ;; esac
+}
+timeline_case
 
 cat "$work"/*.log >"$out/gpu.log"
 exec_status=0

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from interrupts import take_interrupts  # noqa: E402
 from left_behind import environment, marked, nothing_left  # noqa: E402
 
 TOMBOLO, MODE = sys.argv[1], sys.argv[2]
@@ -126,7 +127,7 @@ def test_interrupt(folder, text):
     log = os.path.join(folder, "interrupt.log")
     with open(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(demo(folder, "--data", text, "--compare-steps", "400"), stdout=output, stderr=output,
-                                   env=environment(folder, mark))
+                                   env=environment(folder, mark), preexec_fn=take_interrupts)
     try:
         deadline = time.monotonic() + 200
         while not any(" train " in line for _, line in marked(mark)):

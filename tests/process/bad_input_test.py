@@ -5,6 +5,7 @@ usage: bad_input_test.py TOMBOLO [unittest arguments]
 """
 import json
 import os
+import pathlib
 import random
 import signal
 import socket
@@ -15,6 +16,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from interrupts import take_interrupts  # noqa: E402
 from left_behind import environment, nothing_left  # noqa: E402
 from randomized import test_seed  # noqa: E402
 
@@ -43,7 +45,8 @@ class BadInput(unittest.TestCase):
 
     def start(self, *arguments, **variables):
         return subprocess.Popen([TOMBOLO, *arguments], env=environment(self.folder, self.mark, **variables),
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
+                                preexec_fn=take_interrupts)
 
     def run_it(self, *arguments, **variables):
         process = self.start(*arguments, **variables)
@@ -229,7 +232,7 @@ class BadInput(unittest.TestCase):
         self.write("vocab.json", vocabulary)
         self.write("merges.txt", "#version: 0.2\na n\n")
         files = [os.path.join(folder, "config.json"), model, self.path("vocab.json"), self.path("merges.txt")]
-        contents = [open(path, "rb").read() for path in files]
+        contents = [pathlib.Path(path).read_bytes() for path in files]
         command = ["train", "--data", self.text, "--tokenizer", self.path("merges.txt"), "--init", folder, "--steps", "0"]
         code, _, error = self.run_it(*command)
         self.assertEqual(code, 0, error)
@@ -347,7 +350,9 @@ class BadInput(unittest.TestCase):
         self.refuses(["run", "--emulate", self.write("bad.json", '{"name": 3}'), "--", "true"], "bad.json")
 
     def test_an_interrupt_while_ranks_run(self):
-        process = self.start("run", "--emulate", "holmes", "--", "sh", "-c", "echo ready; sleep 300")
+        # No shell: one that starts a program just when the signal comes waits for that program.
+        rank = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [2]); print('ready', flush=True); signal.sigwait([2])"
+        process = self.start("run", "--emulate", "holmes", "--", sys.executable, "-c", rank)
         try:
             self.assertIn("ready", process.stdout.readline())
             process.send_signal(signal.SIGINT)

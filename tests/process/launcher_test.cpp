@@ -20,6 +20,7 @@ namespace {
 using tests::eventually;
 using tests::Folder;
 using tests::is_running;
+using tests::take_interrupts;
 
 LaunchOptions script(int ranks, const std::string& text) {
   LaunchOptions options;
@@ -154,6 +155,7 @@ Started start_command(std::vector<std::string> arguments) {
   started.pid = ::fork();
   if (started.pid == 0) {
     ::setpgid(0, 0);
+    take_interrupts();
     ::dup2(out.write.get(), STDOUT_FILENO);
     ::dup2(out.write.get(), STDERR_FILENO);
     ::execv(argv[0], argv.data());
@@ -187,6 +189,51 @@ TEST_P(Interrupted, EndsAllRanksAndSaysSoInItsExitCode) {
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupted,
                          ::testing::Values(std::pair{SIGINT, 130}, std::pair{SIGTERM, 143},
                                            std::pair{SIGKILL, 137}));
+
+/// A rank that saves its work when it is asked to end, and says in files how far it has come.
+std::vector<std::string> saving_rank(const Folder& folder, const char* grace) {
+  return {"run",
+          "--grace",
+          grace,
+          "--env",
+          "F=" + folder.path().string(),
+          "--",
+          "sh",
+          "-c",
+          "trap 'touch $F/saving; while [ ! -e $F/disk ]; do sleep 0.01; done; touch $F/saved; exit 0' TERM; "
+          "touch $F/ready; while true; do sleep 0.01; done"};
+}
+
+TEST(RunCommand, ARankThatIsSavingHasTheGraceToEnd) {
+  Folder folder;
+  auto command = start_command(saving_rank(folder, "600"));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
+  ::kill(command.pid, SIGTERM);
+  ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
+  std::ofstream(folder.path() / "disk") << "free again";
+  EXPECT_EQ(finish(command), 143);
+  EXPECT_TRUE(folder.has("saved"));
+}
+
+TEST(RunCommand, ASecondSignalEndsARankThatIsSaving) {
+  Folder folder;
+  auto command = start_command(saving_rank(folder, "600"));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
+  ::kill(command.pid, SIGTERM);
+  ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
+  ::kill(command.pid, SIGTERM);
+  EXPECT_EQ(finish(command), 143);
+  EXPECT_FALSE(folder.has("saved"));
+}
+
+TEST(RunCommand, TheGraceIsBounded) {
+  Folder folder;
+  auto command = start_command(saving_rank(folder, "0.2"));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
+  ::kill(command.pid, SIGTERM);
+  EXPECT_EQ(finish(command), 143);
+  EXPECT_FALSE(folder.has("saved"));
+}
 
 TEST(RunCommand, AReaderThatGoesAwayLeavesTheRanksToFinish) {
   Folder folder;
@@ -254,6 +301,7 @@ TEST(RunCommand, RejectsBadUsageWithCodeTwo) {
                                              {"run", "--emulate", "moon", "--", "true"},
                                              {"run", "--order", "block", "--", "true"},
                                              {"run", "--env", "broken", "--", "true"},
+                                             {"run", "--grace", "0", "--", "true"},
                                              {"run", "--emulate", "holmes", "--order", "z9", "--", "true"},
                                              {"run", "--routing", "best", "--", "true"}}) {
     std::vector<std::string> command{TOMBOLO_PROGRAM};

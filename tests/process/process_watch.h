@@ -28,6 +28,13 @@ inline bool eventually(const std::function<bool()>& condition) {
   return true;
 }
 
+/// To be called in a child before exec, since these two stay ignored in a program where they were: whoever
+/// runs the tests in the background may have them ignored.
+inline void take_interrupts() {
+  ::signal(SIGINT, SIG_DFL);
+  ::signal(SIGHUP, SIG_DFL);
+}
+
 /// False also for a process that has ended but was not waited for.
 inline bool is_running(pid_t pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -40,6 +47,7 @@ inline bool is_running(pid_t pid) {
 /// A temporary folder into which processes write their ids as file names.
 class Folder : public TemporaryFolder {
  public:
+  bool has(const std::string& name) const { return std::filesystem::exists(path() / name); }
   std::vector<pid_t> pids() const {
     std::vector<pid_t> all;
     for (const auto& entry : std::filesystem::directory_iterator(path())) {

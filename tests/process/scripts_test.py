@@ -229,5 +229,53 @@ class Scripts(unittest.TestCase):
         self.assertTrue(self.of("ctest", commands)[0].endswith("[-L] [unit]"), commands)
 
 
+class FindsCudnn(unittest.TestCase):
+    """cmake/Cudnn.cmake, by cmake itself, in made-up folders."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.top = pathlib.Path(self.scratch.name).resolve()
+        (self.top / "find.cmake").write_text(f"""include("{SOURCES}/cmake/Cudnn.cmake")
+message("${{TOMBOLO_CUDNN_INCLUDE}} ${{TOMBOLO_CUDNN_FRONTEND_INCLUDE}} ${{TOMBOLO_CUDNN_LIBRARY_DIR}}")
+""")
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def put(self, *paths):
+        for path in paths:
+            (self.top / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.top / path).touch()
+
+    def find(self, root, environment=None):
+        # What this machine has installed is no part of it.
+        arguments = ["-DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF", "-DCMAKE_FIND_USE_SYSTEM_ENVIRONMENT_PATH=OFF"]
+        arguments += [f"-DTOMBOLO_CUDNN_ROOT={self.top / root}"] if root else []
+        done = subprocess.run(["cmake", *arguments, "-P", str(self.top / "find.cmake")], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60,
+                              env={**{k: v for k, v in os.environ.items() if k != "CUDNN_ROOT"}, **(environment or {})})
+        return done.returncode, done.stdout.replace(str(self.top) + "/", "").strip()
+
+    def test_in_an_environment_of_python(self):
+        packages = "env/lib/python3.11/site-packages"
+        self.put(f"{packages}/include/cudnn_frontend.h", f"{packages}/nvidia/cudnn/include/cudnn.h",
+                 f"{packages}/nvidia/cudnn/lib/libcudnn.so.9")
+        found = (0, f"{packages}/nvidia/cudnn/include {packages}/include {packages}/nvidia/cudnn/lib")
+        self.assertEqual(self.find("env"), found)
+        self.assertEqual(self.find(packages), found)
+        self.assertEqual(self.find(None, {"CUDNN_ROOT": str(self.top / "env")}), found)
+
+    def test_where_an_archive_was_unpacked(self):
+        self.put("cudnn/include/cudnn.h", "cudnn/include/cudnn_frontend.h")
+        self.assertEqual(self.find("cudnn"), (0, "cudnn/include cudnn/include"))
+
+    def test_a_root_that_lacks_one_of_both_is_refused(self):
+        self.put("half/include/cudnn_frontend.h")
+        code, said = self.find("half")
+        self.assertEqual(code, 1)
+        for words in ("TOMBOLO_CUDNN_ROOT=", "cudnn.h (TOMBOLO_CUDNN_INCLUDE-NOTFOUND)", "nvidia-cudnn-cu13"):
+            self.assertIn(words, " ".join(said.split()))
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

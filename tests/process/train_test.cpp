@@ -289,6 +289,7 @@ TEST_F(TrainWithAPlan, OneMachineThatThePlanDoesNotNameTrainsWithAWarningOfRankZ
 pid_t start(const std::string& command) {
   const pid_t child = ::fork();
   if (child == 0) {
+    take_interrupts();
     ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
     ::_exit(127);
   }

@@ -174,13 +174,12 @@ TEST_F(Verbs, OneEndMayRunFarAheadOfTheOther) {
 }
 
 TEST_F(Verbs, AKilledPeerIsNoticedAtOnceAndNamed) {
-  auto both = rdma_router_options(1);
-  Router right(both.at(1));
+  Router right(rdma_router_options(1).at(1));
   auto listener = right.listen();
   const auto endpoint = listener->endpoint().encode();
   const pid_t child = ::fork();
   if (child == 0) {
-    Router left(both.at(0));
+    Router left(rdma_router_options(1).at(0));
     auto connecting = left.connect(Endpoint::decode(endpoint), {});
     std::unique_ptr<Connection> connection;
     while (!connection) connection = connecting->poll();

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "collectives/engine/communicator.h"
 #include "probe/bootstrap/connectivity.h"
 #include "tools/cli/command.h"
@@ -97,29 +98,32 @@ Check as_check(int rank, const probe::ConnectivityResult& pair) {
 }
 
 void print(const Json& check, bool with_advice = false) {
-  fmt::print("{:<8} {:<22} {}\n", check["status"].get<std::string>(), check["name"].get<std::string>(),
-             check["seen"].get<std::string>());
+  fmt::print("{:<8} {:<22} {}\n", check.at("status").get<std::string>(), check.at("name").get<std::string>(),
+             check.at("seen").get<std::string>());
   if (with_advice && check.contains("advice"))
-    fmt::print("{:<8} {:<22} -> {}\n", "", "", check["advice"].get<std::string>());
+    fmt::print("{:<8} {:<22} -> {}\n", "", "", check.at("advice").get<std::string>());
 }
 
 // `ranks` holds one object per rank, {"rank", "host", "checks", "routes", "ways"}.
-void print_ranks(const Json& ranks) {
+// They come from other processes: throws kRemote where one is not such an object.
+void print_ranks(const Json& ranks) try {
   std::string advice;
   for (const Json& rank : ranks) {
-    fmt::print("\nrank {} on {}\n", rank["rank"].get<int>(), rank["host"].get<std::string>());
-    for (const Json& check : rank["checks"]) {
+    fmt::print("\nrank {} on {}\n", rank.at("rank").get<int>(), rank.at("host").get<std::string>());
+    for (const Json& check : rank.at("checks")) {
       // Rank 0's own checks were printed already. Of the other ranks' checks only those are printed that are
       // not ok.
-      if (rank["rank"] != 0 && check["status"] != "ok") print(check);
+      if (rank.at("rank") != 0 && check.at("status") != "ok") print(check);
     }
-    for (const Json& route : rank["routes"]) {
+    for (const Json& route : rank.at("routes")) {
       print(route);
-      if (route.contains("advice")) advice = route["advice"];
+      if (route.contains("advice")) advice = route.at("advice");
     }
-    for (const Json& way : rank["ways"]) print(way, true);
+    for (const Json& way : rank.at("ways")) print(way, true);
   }
   if (!advice.empty()) fmt::print("\n-> {}\n", advice);
+} catch (const Json::exception& error) {
+  fail(Cause::kRemote, "a rank sent a report that this build does not read: {}", error.what());
 }
 
 // Runs as one of several ranks; rank 0 prints for all. It relies only on the rendezvous, and not on the
@@ -137,10 +141,11 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
             {"checks", to_json(checks)},
             {"routes", to_json(routes)},
             {"ways", to_json(ways)}};
-  std::vector<std::string> all = group.gather("report", mine.dump(), engine.deadline);
+  std::vector<std::string> all =
+      group.gather("report", mine.dump(-1, ' ', false, Json::error_handler_t::replace), engine.deadline);
   if (engine.identity.rank == 0) {
     Json ranks = Json::array();
-    for (const std::string& text : all) ranks.push_back(Json::parse(text));
+    for (const std::string& text : all) ranks.push_back(parse_peer_json(text, "a rank's report"));
     if (options.json) {
       fmt::print("{}\n", Json{{"ranks", ranks}}.dump(1));
     } else {

@@ -32,9 +32,12 @@ constexpr const char* kWhatItDoes =
     "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
     "simulation; the fastest wins.\n"
     "\n"
-    "For the bundled trainer, a layout is stages x replicas x micro-batch. For Megatron-LM (--framework\n"
-    "megatron) it is also the tensor-parallel degree, the schedule with its model chunks, what is\n"
-    "recomputed, and whether the optimizer's state is sharded; what is left open is chosen.\n"
+    "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For\n"
+    "Megatron-LM (--framework megatron) it is also the tensor-parallel degree, the schedule with its model\n"
+    "chunks, and whether the optimizer's state is sharded; what is left open is chosen. The bundled "
+    "trainer's\n"
+    "memory is counted as it allocates it on a CPU or on a GPU (--device), and `tombolo train --plan` takes\n"
+    "device, precision and recomputation from the plan.\n"
     "\n";
 
 constexpr const char* kExamples =
@@ -45,6 +48,7 @@ constexpr const char* kExamples =
     "    --vocabulary 50257 --batch 64 --pipeline 2 --emit megatron\n"
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --shard-optimizer \\\n"
     "    --model layers=32,hidden=4096,heads=32,context=4096,vocabulary=50304,bytes=2\n"
+    "  tombolo plan --cluster gpus.json --device cuda --dtype bf16 --batch 512 --model gpt2-124m\n"
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model gpt3-7.5b\n"
     "  tombolo plan --cluster cluster.json --framework megatron --batch 512 --model llama3-8b,context=4096\n"
     "  tombolo plan --cluster cluster.json --model layers=8,hidden=128,heads=4,context=128 --batch 32 \\\n"
@@ -76,7 +80,7 @@ struct PlanOptions {
   int ranks = 0;
   double alpha = 1.0;
   int tensor = 0;  // 0: left open
-  std::string framework = "tombolo", schedule, recompute;
+  std::string framework = "tombolo", schedule, recompute, device, dtype, moments;
   int chunks = 0;
   std::optional<bool> shard_optimizer;  // absent: left open
   std::string output, emit, report;
@@ -86,24 +90,72 @@ struct PlanOptions {
   bool json = false, may_leave_out = false;
 };
 
-planner::Job job_of(const PlanOptions& options) {
+bool has_only_gpus(const topology::ClusterFile& cluster) {
+  bool any = false;
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices) {
+      if (device.kind != topology::DeviceKind::kGpu) return false;
+      any = true;
+    }
+  return any;
+}
+
+/// On what the bundled trainer will compute, and in which precision.
+void set_device(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo) {
+    const bool gpus = options.device.empty() ? has_only_gpus(cluster) : options.device == "cuda";
+    if (gpus) job.device = planner::TrainerDevice::kCuda;
+  } else if (!options.device.empty() || !options.moments.empty()) {
+    fail(Cause::kInvalidUsage, "--device and --moments are the bundled trainer's (--framework tombolo)");
+  }
+  if (!options.dtype.empty()) {
+    const bool half = options.dtype == "bf16";
+    if (half && job.framework == planner::Framework::kTombolo && !job.on_cuda())
+      fail(Cause::kInvalidUsage,
+           "--dtype bf16 with --device cpu: there it is how products are computed, and all that is kept or "
+           "sent "
+           "is fp32; plan without it, and give it to tombolo train");
+    job.model.bytes_per_value = half ? 2 : 4;
+  }
+  if (options.moments == "bf16") job.moment_bytes = 2;
+}
+
+planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   job.model = options.model.resolve();
   job.framework = *planner::framework_from_name(options.framework);
   const bool megatron = job.framework == planner::Framework::kMegatron;
   job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
+  set_device(options, cluster, job);
   return job;
 }
 
+/// What is recomputed, where that is fixed: by the user, or by times that were measured with it.
+std::optional<planner::Recompute> fixed_recompute(const PlanOptions& options, const planner::Job& job) {
+  if (!options.recompute.empty()) return planner::recompute_from_name(options.recompute);
+  if (job.profile && job.profile->recompute != planner::Recompute::kNone) return job.profile->recompute;
+  return std::nullopt;
+}
+
+bool states_memory(const topology::ClusterFile& cluster) {
+  return std::ranges::any_of(cluster.hosts, [](const auto& host) {
+    return std::ranges::any_of(host.devices, [](const auto& device) { return device.memory_bytes > 0; });
+  });
+}
+
 /// Sets the choices that the search may vary: those that the framework offers and the user left open.
-void set_choices(const PlanOptions& options, const planner::Job& job, planner::PlanOptions& plan_options) {
+void set_choices(const PlanOptions& options, const topology::ClusterFile& cluster, const planner::Job& job,
+                 planner::PlanOptions& plan_options) {
   using planner::Schedule;
   const bool megatron = job.framework == planner::Framework::kMegatron;
-  for (planner::Saving saving : planner::savings_of(job.framework)) {
-    if (!options.recompute.empty()) saving.recompute = *planner::recompute_from_name(options.recompute);
+  const auto recompute = fixed_recompute(options, job);
+  for (planner::Saving saving : planner::savings_of(job)) {
+    if (recompute) saving.recompute = *recompute;
     if (options.shard_optimizer) saving.shard_optimizer = *options.shard_optimizer;
     auto& savings = plan_options.savings;
     if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
+    // Where no memory can be short, nothing is saved.
+    if (!megatron && !states_memory(cluster)) break;
   }
   auto& schedules = plan_options.schedules;
   const auto interleave = [&] {
@@ -141,12 +193,11 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
 
 int run_plan(const PlanOptions& options) {
   auto cluster = load_cluster(options.cluster);
-  planner::Job job = job_of(options);
+  planner::Job job = job_of(options, cluster);
   planner::PlanOptions plan_options;
   plan_options.strategy = options.strategy;
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
-  set_choices(options, job, plan_options);
   plan_options.may_leave_out = options.may_leave_out;
   if (!options.order.empty() || options.ranks > 0) {
     int ranks = options.ranks;
@@ -158,6 +209,7 @@ int run_plan(const PlanOptions& options) {
     refuse_speeds(options.what_if);
     job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
   }
+  set_choices(options, cluster, job, plan_options);
   planner::Plan plan;
   std::string changes;
   Json changes_json;
@@ -214,7 +266,7 @@ void add_job_options(CLI::App& app, PlanOptions& options) {
   add_count(app, "--data", options.job.data, "Replicas; default: chosen");
 }
 
-/// Who trains; and what only Megatron-LM has a choice of.
+/// Who trains, and what there is a choice of then.
 void add_framework_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--framework", options.framework,
                  "Who trains: tombolo (default), the bundled trainer, or megatron")
@@ -227,8 +279,20 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
       ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
   add_count(app, "--chunks", options.chunks,
             "megatron: model chunks per stage when interleaved; default: 2 or 4");
+  app.add_option(
+         "--device", options.device,
+         "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
+         "the cluster file has GPUs alone")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--dtype", options.dtype,
+                 "fp32 or bf16: bytes of activations and of the parameters that products read; default: the "
+                 "model's")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  app.add_option("--moments", options.moments,
+                 "tombolo on cuda: fp32 (default) or bf16, in which the optimizer's moments are kept")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--recompute", options.recompute,
-                 "megatron: none, selective or full; default: the least with which a layout fits")
+                 "none, selective or full; default: the least with which a layout fits")
       ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_flag("--sequence-parallel", options.job.sequence_parallel,
                "megatron: divide along the sequence what ranks that share a layer would hold alike");

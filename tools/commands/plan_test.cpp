@@ -159,6 +159,68 @@ TEST_F(PlanCommand, PrintsThePlanFileAsJson) {
   EXPECT_EQ(plan.at("routing"), "shared");
 }
 
+TEST_F(PlanCommand, PlansForGpusWhereTheClusterHasThemAlone) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto job = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"--json", "--pipeline", "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run_plan(all), kExitOk) << err_;
+    return Json::parse(out_);
+  };
+  EXPECT_FALSE(job({}).at("job").contains("device")) << "these are CPUs";
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) device.kind = topology::DeviceKind::kGpu;
+  cluster.save(file("cluster.json"));
+  const Json single = job({}), half = job({"--dtype", "bf16", "--moments", "bf16"});
+  EXPECT_EQ(single.at("job").at("device"), "cuda");
+  EXPECT_FALSE(single.at("job").contains("moments"));
+  EXPECT_EQ(half.at("model").at("bytes_per_value"), 2);
+  EXPECT_EQ(half.at("job").at("moments"), "bf16");
+  const auto optimizer = [](const Json& plan) {
+    return plan.at("prediction").at("memory").at(0).at("optimizer").get<double>();
+  };
+  EXPECT_NEAR(optimizer(half) / optimizer(single), 0.5, 0.01);
+  EXPECT_EQ(job({"--recompute", "full"}).at("job").at("recompute"), "full");
+  EXPECT_FALSE(job({"--device", "cpu"}).at("job").contains("device"));
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--dtype", "bf16", "--recompute", "full"}), kExitOk) << err_;
+  EXPECT_MENTIONS(out_, "for device cuda in bf16, recomputing full");
+  refuses({"plan", "--cluster", file("cluster.json"), "--model", "layers=8,hidden=128,heads=4,context=128",
+           "--batch", "8", "--device", "cpu", "--dtype", "bf16"},
+          {"--dtype bf16 with --device cpu"});
+  refuses({"plan", "--cluster", file("cluster.json"), "--model", "layers=8,hidden=128,heads=4,context=128",
+           "--batch", "8", "--framework", "megatron", "--device", "cuda"},
+          {"--device and --moments are the bundled trainer's"});
+}
+
+TEST_F(PlanCommand, RecomputesWhereNothingElseFitsAndSaysSo) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto with_memory = [&](double bytes) {
+    for (auto& host : cluster.hosts)
+      for (auto& device : host.devices) {
+        device.kind = topology::DeviceKind::kGpu;
+        device.memory_bytes = bytes;
+      }
+    cluster.save(file("cluster.json"));
+  };
+  const std::vector<std::string> fixed{"--pipeline", "2", "--micro-batch", "8", "-o", file("plan.json")};
+  with_memory(8e10);
+  ASSERT_EQ(run_plan(fixed), kExitOk) << err_;
+  std::uint64_t most = 0;
+  const auto roomy = planner::Plan::load(file("plan.json"));
+  EXPECT_EQ(roomy.job.recompute, planner::Recompute::kNone);
+  for (const auto& memory : roomy.prediction.memory) most = std::max(most, memory.total);
+  with_memory(0.7 * static_cast<double>(most));
+  ASSERT_EQ(run_plan(fixed), kExitOk) << err_;
+  const auto tight = planner::Plan::load(file("plan.json"));
+  EXPECT_EQ(tight.job.recompute, planner::Recompute::kFull);
+  EXPECT_MENTIONS(out_, "recomputing full");
+  // Where it may not, the error says what would help.
+  auto forbidden = fixed;
+  forbidden.insert(forbidden.end(), {"--recompute", "none", "--data", "2"});
+  EXPECT_EQ(run_plan(forbidden), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "no plan fits in memory");
+}
+
 TEST_F(PlanCommand, FlagsOverrideTheModel) {
   ASSERT_EQ(run_plan({"--layers", "6", "--width", "64", "--context", "32", "--json"}), kExitOk) << err_;
   const Json model = Json::parse(out_).at("model");

@@ -93,7 +93,7 @@ TEST_F(ProfileCommandTest, MeasuresEveryPartAtEveryMicroBatchAndPlansWithIt) {
 }
 
 TEST_F(ProfileCommandTest, PrintsATableForPeople) {
-  ASSERT_EQ(run_with({"profile"}, {"--micro-batches", "1", "--seconds", "0.01", "--device", "mine"}), kExitOk)
+  ASSERT_EQ(run_with({"profile"}, {"--micro-batches", "1", "--seconds", "0.01", "--name", "mine"}), kExitOk)
       << err_;
   for (const char* part : {"layer", "embedding", "head", "mine", "GFLOP/s"}) EXPECT_MENTIONS(out_, part);
 }
@@ -105,6 +105,29 @@ TEST_F(ProfileCommandTest, RefusesWhatItCannotMeasure) {
   EXPECT_MENTIONS(err_, "bytes=4");
   EXPECT_EQ(run({"profile", "--model", "layers=2,hidden=32,heads=2,context=32,gated=yes"}), kExitFailed);
   EXPECT_MENTIONS(err_, "a gated MLP");
+}
+
+TEST_F(ProfileCommandTest, WithoutAGpuItSaysSoOrTakesTheCpu) {
+  const std::vector<std::string> briefly{"--micro-batches", "1", "--seconds", "0.01"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), briefly.begin(), briefly.end());
+    return run_with({"profile"}, more);
+  };
+  EXPECT_EQ(with({"--device", "cuda", "--gpu", "999"}), kExitFailed);
+  EXPECT_MENTIONS(err_, "GPU 999 cannot be used");
+  ASSERT_EQ(with({"--device", "auto", "--gpu", "999", "--recompute", "full", "-o", file("full.json")}),
+            kExitOk)
+      << err_;
+  EXPECT_EQ(json("full.json").at("recompute"), "full");
+  EXPECT_EQ(json("full.json").at("measurements").at(0).at("device"), "cpu");
+  EXPECT_EQ(with({"--gpu", "0", "-n", "2"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "GPU 0 alone");
+
+  // A plan by these times computes the same again; another is refused, for they say nothing of it.
+  ASSERT_EQ(run_plan({"--profile", file("full.json"), "-o", file("plan.json")}), kExitOk) << err_;
+  EXPECT_EQ(json("plan.json").at("job").at("recompute"), "full");
+  EXPECT_EQ(run_plan({"--profile", file("full.json"), "--recompute", "none"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "measured with recomputation full, but the job has none");
 }
 
 TEST_F(ProfileCommandTest, PlanAndSimulateNameWhatAProfileContradicts) {
@@ -198,15 +221,16 @@ DeviceTimes times_of(const char* host, const char* device, double seconds) {
 
 TEST(MergeTimes, EqualDevicesAreOneAndUnequalOnesOfOneNameAreTold) {
   std::vector<std::string> warnings;
-  const planner::Model model = planner::testing::small_model(2);
+  ProfileRequest request;
+  request.model = planner::testing::small_model(2);
   auto profile = merge_times(
-      model, {times_of("a0", "x", 1.0), times_of("a1", "x", 1.2), times_of("b0", "y", 5)}, warnings);
+      request, {times_of("a0", "x", 1.0), times_of("a1", "x", 1.2), times_of("b0", "y", 5)}, warnings);
   EXPECT_TRUE(warnings.empty());
   ASSERT_EQ(profile.measurements.size(), 2u);
   EXPECT_DOUBLE_EQ(profile.times("x", "layer", 1, 1)->forward, 1.1);
   EXPECT_DOUBLE_EQ(profile.times("y", "layer", 1, 1)->forward, 5);
-  EXPECT_EQ(profile.model, model);
-  profile = merge_times(model, {times_of("a0", "x", 1.0), times_of("a1", "x", 3.0)}, warnings);
+  EXPECT_EQ(profile.model, request.model);
+  profile = merge_times(request, {times_of("a0", "x", 1.0), times_of("a1", "x", 3.0)}, warnings);
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_MENTIONS(warnings[0], "device \"x\" takes 3.00 times as long on host a1 as on host a0");
   EXPECT_DOUBLE_EQ(profile.times("x", "layer", 1, 1)->forward, 3);

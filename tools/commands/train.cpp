@@ -22,10 +22,12 @@
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_config.h"
+#include "tools/process/ending_signals.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/back_end.h"
 #include "trainer/run/device_peak.h"
 #include "trainer/run/placement_check.h"
+#include "trainer/run/reduction_choice.h"
 
 namespace tombolo::tools {
 namespace {
@@ -80,8 +82,9 @@ void catch_interrupts() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM}) {
+    if (!is_ignored(number)) sigaction(number, &action, nullptr);
+  }
   action.sa_flags = SA_RESTART;
   sigaction(SIGUSR1, &action, nullptr);
   // A file beyond `ulimit -f` is then a write that fails, like any other.
@@ -100,8 +103,9 @@ Log train_log() {
 
 struct TrainCommand {
   trainer::TrainOptions train;
-  trainer::DeviceChoice device = trainer::DeviceChoice::kCpu;
-  std::optional<int> gpu;  ///< the rank's number on its host
+  std::optional<trainer::DeviceChoice> device;  ///< the plan's; CPU
+  std::optional<int> gpu;                       ///< the rank's number on its host
+  trainer::ReductionChoice reduction = trainer::ReductionChoice::kAuto;
 };
 
 void print_start(const trainer::Job& job, const trainer::StageCompute& compute,
@@ -158,21 +162,42 @@ void check_plan(const planner::Plan& plan, const std::string& path, const collec
   if (!warning.empty() && world.rank() == 0) fmt::print(stderr, "tombolo train: warning: {}\n", warning);
 }
 
+trainer::DeviceChoice wanted_device(const TrainCommand& command) {
+  if (command.device) return *command.device;
+  const bool planned = !command.train.plan.empty() && planner::Plan::load(command.train.plan).job.on_cuda();
+  return planned ? trainer::DeviceChoice::kCuda : trainer::DeviceChoice::kCpu;
+}
+
 int run_train(const TrainCommand& command) {
   catch_interrupts();
   trainer::TrainOptions options = command.train;
   const auto identity = collectives::Identity::from_environment();
+  const trainer::DeviceChoice choice = wanted_device(command);
+  const bool nccl_may_sum = command.reduction != trainer::ReductionChoice::kEngine && identity.size > 1;
+  // The environment is changed before anything starts threads that may read it.
+  trainer::ReductionWish wish{command.reduction, !options.traffic.empty() || !options.measured.empty(), {}};
+  if (nccl_may_sum && choice != trainer::DeviceChoice::kCpu) wish.plugin = trainer::offer_net_plugin();
   const trainer::BackEnd back_end =
-      trainer::choose_back_end(command.device, command.gpu.value_or(identity.local_rank));
+      trainer::choose_back_end(choice, command.gpu.value_or(identity.local_rank), nccl_may_sum);
+  trainer::check_reduction(command.reduction, back_end.device);
+  if (back_end.device == trainer::DeviceChoice::kCpu) {
+    // A plan for GPUs speaks of their precisions.
+    if (!options.precision) options.precision = compute::Precision::kFloat32;
+    if (!options.moments) options.moments = compute::Precision::kFloat32;
+  }
   options.make_stage = options.sample.make_stage = back_end.make_stage;
   if (!back_end.note.empty() && identity.rank == 0) fmt::print("{}\n", back_end.note);
-  const trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
+  trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
   std::unique_ptr<collectives::Communicator> world;
   if (identity.size > 1) {
     const auto engine = collectives::Options::from_environment();
     world = collectives::Communicator::create(engine);
+    job.reduction_deadline = engine.deadline;
     try {
       if (job.plan) check_plan(*job.plan, options.plan, *world, engine.routing);
+      const auto [reduction, note] = trainer::choose_reduction(wish, back_end, world.get());
+      job.reduction = reduction;
+      if (!note.empty() && identity.rank == 0) fmt::print("{}\n", note);
     } catch (const Error&) {
       // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
       // that this rank failed.
@@ -186,6 +211,9 @@ int run_train(const TrainCommand& command) {
   hooks.started = while_it_can(
       [&](const trainer::Job& started, const trainer::StageCompute& compute) {
         print_start(started, compute, back_end.device);
+        if (compute.pass_clock() == planner::PassClock::kDevice &&
+            (!options.timeline.empty() || !options.measured.empty()))
+          fmt::print("passes are timed by the GPU's own clock\n");
       },
       hooks.log);
   options.peak =
@@ -304,12 +332,23 @@ void add_train(CommandLine& tombolo) {
   app.add_option_function<std::string>(
          "--device",
          [command](const std::string& text) { command->device = *trainer::device_choice_from_name(text); },
-         "What computes: cpu, cuda (a GPU), or auto: a GPU where one works, else the CPU [cpu]")
+         "What computes: cpu, cuda (a GPU), or auto: a GPU where one works, else the CPU [the plan's; cpu]")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_option("--gpu", command->gpu,
                  "Number of the GPU among those that CUDA shows [the rank's number on its host]")
       ->check(CLI::NonNegativeNumber);
-  const auto add_precision = [&](const char* name, compute::Precision& precision, const char* help) {
+  app.add_option_function<std::string>(
+         "--reduce",
+         [command](const std::string& text) {
+           command->reduction = *trainer::reduction_choice_from_name(text);
+         },
+         "What sums gradients over ranks: engine, in host memory; nccl, in the GPUs' memory, over Tombolo's "
+         "net "
+         "plugin; auto: nccl where every rank has a GPU of its own and NCCL can be loaded, else the engine "
+         "[auto]")
+      ->check(CLI::IsMember({"auto", "engine", "nccl"}));
+  const auto add_precision = [&](const char* name, std::optional<compute::Precision>& precision,
+                                 const char* help) {
     app.add_option_function<std::string>(
            name,
            [command, &precision](const std::string& text) {
@@ -322,15 +361,15 @@ void add_train(CommandLine& tombolo) {
       "--dtype", options->precision,
       "On the CPU what matrix products take: fp32; or bf16, where the processor has AVX512_BF16; all "
       "else is fp32. On a GPU what activations and products are: fp32 or bf16; sums, gradients of "
-      "parameters and the optimizer's parameters are fp32 [fp32]");
+      "parameters and the optimizer's parameters are fp32 [the plan's; fp32]");
   add_precision("--moments", options->moments,
-                "In which the optimizer's moments are kept: fp32; or bf16, on a GPU [fp32]");
+                "In which the optimizer's moments are kept: fp32; or bf16, on a GPU [the plan's; fp32]");
   app.add_option_function<std::string>(
          "--recompute",
          [options](const std::string& text) { options->recompute = *planner::recompute_from_name(text); },
          "What backward computes again in place of keeping it: none; selective, the attention's weights; "
          "full, "
-         "all of a block but its output [none]")
+         "all of a block but its output [the plan's; none]")
       ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_option_function<std::string>(
       "--bucket",
@@ -353,7 +392,8 @@ void add_train(CommandLine& tombolo) {
   app.add_option("--traffic", options->traffic, "JSON: bytes sent over each pair of NICs");
   app.add_option(
       "--measured", options->measured,
-      "JSON for tombolo simulate --measured: step times, and what each rank computed, waited and sent");
+      "JSON for tombolo simulate --measured: step times, and what each rank computed (on a GPU by its own "
+      "clock), waited and sent");
   app.add_option("--validation", options->evaluation.validation,
                  "Data to measure the loss on without training on it, as --data");
   app.add_option("--validate-every", options->evaluation.validate_every,

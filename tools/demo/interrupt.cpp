@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "tools/process/ending_signals.h"
+
 namespace tombolo::tools::demo {
 namespace {
 
@@ -21,7 +23,9 @@ InterruptWatch::InterruptWatch() {
   struct sigaction action {};
   action.sa_handler = note;  // without SA_RESTART: a wait in progress returns early
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &old_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], is_ignored(kSignals[i]) ? nullptr : &action, &old_[i]);
+  }
 }
 
 InterruptWatch::~InterruptWatch() {

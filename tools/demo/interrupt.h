@@ -13,8 +13,8 @@ struct Interrupted {
   int exit_code() const noexcept { return 128 + signal_number; }
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process. At most one object
-/// exists at a time, in the main thread.
+/// While it lives, those of SIGINT, SIGTERM and SIGHUP that were not ignored are noted instead of ending the
+/// process. At most one object exists at a time, in the main thread.
 class InterruptWatch {
  public:
   InterruptWatch();

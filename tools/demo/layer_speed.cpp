@@ -27,7 +27,7 @@ planner::Profile measure_layers(const std::vector<int>& micro_batches, double se
   const int ranks = std::clamp(static_cast<int>(compute::usable_cores()), 1, job.pipeline * job.data);
   planner::Profile profile;
   profile.model = request.model;
-  profile.measurements = profile_here(request, ranks, {}).measurements;
+  profile.measurements = profile_here(request, ranks, std::string()).measurements;
   return profile;
 }
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "collectives/engine/communicator.h"
 #include "probe/bootstrap/rendezvous_group.h"
 #include "tools/doctor/pair.h"
@@ -15,10 +17,12 @@ std::vector<Check> check_ways(probe::RendezvousGroup& group, const collectives::
   const Responder responder(mine);
   std::vector<HostFacts> all;
   for (const std::string& text : group.gather("host facts", to_json(mine).dump(), engine.deadline))
-    all.push_back(host_facts_from_json(Json::parse(text)));
+    all.push_back(host_facts_from_json(parse_peer_json(text, "a rank's host facts")));
   std::vector<Check> checks = judge_hosts(mine, all);
   const auto first_of = [&](const std::string& host) {
-    return std::ranges::find(all, host, &HostFacts::host)->rank;
+    const auto first = std::ranges::find(all, host, &HostFacts::host);
+    if (first == all.end()) fail(Cause::kRemote, "no rank sent the facts of host {}", host);
+    return first->rank;
   };
   if (first_of(mine.host) == mine.rank) {
     std::vector<std::pair<const HostFacts*, std::future<std::vector<Way>>>> measuring;

@@ -87,9 +87,10 @@ Way::Reach reach_of(int error) {
   }
 }
 
-Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFacts& theirs, Way& way) {
+transport::Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFacts::NicFacts& theirs,
+                                  Way& way) {
   int error = 0;
-  Descriptor socket;
+  transport::Descriptor socket;
   try {
     socket = transport::bootstrap::start_connect(
         mine.name, mine.address,
@@ -223,7 +224,7 @@ Way measure_way(const HostFacts::NicFacts& mine, const HostFacts::NicFacts& thei
   way.peer_nic = theirs.name;
   way.peer_address = theirs.address;
   way.peer_port = theirs.tcp_port;
-  Descriptor socket = connect_way(mine, theirs, way);
+  const transport::Descriptor socket = connect_way(mine, theirs, way);
   if (!socket) return way;
   const int on = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

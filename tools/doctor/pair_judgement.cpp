@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/units.h"
 #include "tools/doctor/pair.h"
 
@@ -282,7 +283,7 @@ nlohmann::json to_json(const HostFacts& facts) {
           {"version", facts.version}, {"nics", nics},       {"settings", facts.settings}};
 }
 
-HostFacts host_facts_from_json(const nlohmann::json& json) {
+HostFacts host_facts_from_json(const nlohmann::json& json) try {
   HostFacts facts;
   json.at("rank").get_to(facts.rank);
   json.at("host").get_to(facts.host);
@@ -303,6 +304,8 @@ HostFacts host_facts_from_json(const nlohmann::json& json) {
     each.at("udp_port").get_to(nic.udp_port);
   }
   return facts;
+} catch (const nlohmann::json::exception& error) {
+  fail(Cause::kRemote, "a rank sent host facts that this build does not read: {}", error.what());
 }
 
 }  // namespace tombolo::doctor

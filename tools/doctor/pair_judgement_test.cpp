@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "tools/doctor/pair.h"
 
 namespace tombolo::doctor {
@@ -164,6 +165,17 @@ TEST_F(Pair, FactsGoThroughJson) {
   const HostFacts again = host_facts_from_json(to_json(mine_));
   EXPECT_EQ(to_json(again), to_json(mine_));
   EXPECT_EQ(again.nics.at(0).address, "10.0.0.1");
+}
+
+TEST_F(Pair, FactsThatAreNoneAreTheOthersFault) {
+  for (const char* text : {"[]", "{}", "null", R"({"rank": "x"})"}) {
+    try {
+      host_facts_from_json(nlohmann::json::parse(text));
+      ADD_FAILURE() << text << " was read";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+    }
+  }
 }
 
 TEST(Responder, IsMeasuredOverLoopback) {

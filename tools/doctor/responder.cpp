@@ -94,7 +94,8 @@ void answer_packet(int socket) {
 }  // namespace
 
 struct Responder::State {
-  std::vector<Descriptor> listeners, packets;
+  std::vector<transport::Descriptor> listeners;
+  std::vector<Descriptor> packets;
   std::list<Client> clients;
   Descriptor end{eventfd(0, EFD_CLOEXEC)};
   std::thread thread;

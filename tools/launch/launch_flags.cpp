@@ -24,6 +24,12 @@ void LaunchFlags::add_to(CLI::App& app) {
       ->allow_extra_args(false);
   app.add_option("--timeout", timeout_seconds, "Seconds after which the ranks are ended (exit code 124)")
       ->check(above_zero);
+  app.add_option(
+         "--grace", grace_seconds,
+         "Seconds that ranks have to end when they are asked to, such as to finish a checkpoint, before "
+         "they are killed; a second signal kills them at once")
+      ->check(above_zero)
+      ->capture_default_str();
   app.add_option("--emulation-mode", mode,
                  "auto: namespaces where permitted, else loopback; or one of the two")
       ->check(CLI::IsMember({"auto", "namespaces", "loopback"}))
@@ -45,6 +51,7 @@ PreparedLaunch prepare_launch(const LaunchFlags& flags, std::vector<std::string>
     options.environment.emplace_back(entry.substr(0, equals), entry.substr(equals + 1));
   }
   if (flags.timeout_seconds > 0) options.timeout = from_seconds(flags.timeout_seconds);
+  options.grace = from_seconds(flags.grace_seconds);
   options.ranks = std::max(flags.ranks, 1);
   if (flags.emulate.empty()) {
     if (!flags.order.empty()) {

@@ -20,6 +20,7 @@ struct LaunchFlags {
   std::string routing;
   std::vector<std::string> variables;  ///< "K=V"
   double timeout_seconds = 0;          ///< 0 = none
+  double grace_seconds = to_seconds(kDefaultGrace);
   bool quiet = false;
 
   void add_to(CLI::App& app);

@@ -17,6 +17,9 @@
 
 namespace tombolo::tools {
 
+/// What ranks have between the request to end and the end: Slurm's KillWait.
+inline constexpr Duration kDefaultGrace = std::chrono::seconds(30);
+
 enum class Output {
   kPrefixed,  ///< every line, with "[rank] " before it
   kRankZero,  ///< only rank 0's lines, as they are
@@ -42,8 +45,9 @@ struct LaunchOptions {
   /// Returns true for a line that is not to be printed.
   std::function<bool(int rank, std::string_view line)> hide;
 
-  std::optional<Duration> timeout;           ///< for the whole run; empty = none
-  Duration grace = std::chrono::seconds(5);  ///< between asking ranks to end and killing them
+  std::optional<Duration> timeout;  ///< for the whole run; empty = none
+  /// Between asking ranks to end and killing them. One of them may be writing a checkpoint.
+  Duration grace = kDefaultGrace;
 };
 
 struct LaunchResult {
@@ -57,10 +61,10 @@ struct LaunchResult {
 };
 
 /// Blocks until every rank has ended; nothing of them is left afterwards. A closed standard output does not
-/// end them. While it runs, SIGINT, SIGTERM and SIGHUP to this process are passed on to the ranks, which are
-/// killed when the grace is over; a second one kills them at once. SIGUSR1 is passed on too, and the ranks
-/// take the time that they need. Call it from the main thread. Throws kInvalidUsage (no ranks, a host that
-/// does not exist) and kSystem (the program cannot be started).
+/// end them. While it runs, SIGINT, SIGTERM and SIGHUP to this process, where they are not ignored, are
+/// passed on to the ranks, which are killed when the grace is over; a second one kills them at once. SIGUSR1
+/// is passed on too, and the ranks take the time that they need. Call it from the main thread. Throws
+/// kInvalidUsage (no ranks, a host that does not exist) and kSystem (the program cannot be started).
 LaunchResult launch(const LaunchOptions& options);
 
 /// The host of each rank. `order` is the order in which launchers assign ranks: "block" (a0 a1 b0 b1),

@@ -34,18 +34,35 @@ Profile::Measurement measurement(const char* kind, int rows, const trainer::Part
   return one;
 }
 
-std::vector<Profile::Measurement> measure_rows(const ProfileRequest& request, int rows,
+std::vector<Profile::Measurement> measure_rows(const ProfileRequest& request,
+                                               const trainer::BackEnd& back_end, int rows,
                                                std::function<void()> ready) {
   trainer::LayerTimesOptions options;
   options.shape = trainer::to_shape(request.model);
   options.rows = rows;
   options.budget = from_seconds(request.seconds);
   options.threads = request.threads;
+  options.precision = request.precision;
+  options.moments = request.moments;
+  options.recompute = request.recompute;
+  options.make_stage = back_end.make_stage;
   options.ready = std::move(ready);
   const trainer::LayerTimes times = trainer::time_layers(options);
   return {measurement("layer", rows, times.layer),
           measurement(Profile::kEmbedding.data(), rows, times.embedding),
           measurement(Profile::kHead.data(), rows, times.head)};
+}
+
+/// What computes on the rank of this number on its host.
+trainer::BackEnd back_end_of(const ProfileRequest& request, int local) {
+  return trainer::choose_back_end(request.device, request.gpu.value_or(local), false, request.open_gpu);
+}
+
+void describe_device(const ProfileRequest& request, const trainer::BackEnd& back_end, DeviceTimes& times) {
+  times.kind = back_end.device;
+  times.description = back_end.description;
+  // Of a core it would have to be measured, and the others want it for themselves.
+  if (back_end.device == trainer::DeviceChoice::kCuda) times.peak = back_end.peak(request.precision);
 }
 
 using Key = std::tuple<std::string, std::string, int>;  // device, kind, rows
@@ -65,7 +82,12 @@ double pass_seconds(const DeviceTimes& times) {
 Json to_json(const DeviceTimes& times) {
   Profile profile;
   profile.measurements = times.measurements;
-  return {{"host", times.host}, {"device", times.device}, {"profile", profile.to_json()}};
+  return {{"host", times.host},
+          {"device", times.device},
+          {"kind", trainer::device_choice_name(times.kind)},
+          {"description", times.description},
+          {"peak", times.peak},
+          {"profile", profile.to_json()}};
 }
 
 DeviceTimes parse_times(const std::string& text, int rank) {
@@ -73,6 +95,10 @@ DeviceTimes parse_times(const std::string& text, int rank) {
   DeviceTimes times;
   times.host = document.root().field("host").text();
   times.device = document.root().field("device").text();
+  times.kind = document.root().field("kind").choice({"cpu", "cuda"}) == 0 ? trainer::DeviceChoice::kCpu
+                                                                          : trainer::DeviceChoice::kCuda;
+  times.description = document.root().field("description").text();
+  times.peak = document.root().field("peak").number_at_least(0);
   const std::string profile = document.root().field("profile").raw().dump();
   times.measurements =
       Profile::parse(JsonDocument::parse(profile, fmt::format("rank {}'s times", rank))).measurements;
@@ -80,16 +106,18 @@ DeviceTimes parse_times(const std::string& text, int rank) {
 }
 
 /// The name of this rank's device in the cluster file; `local` is the rank's number on its host. Detection
-/// only lists GPUs; on a host without a list of devices a rank computes on a core.
-std::string device_name(const topology::Host& host, std::size_t local) {
-  if (local >= host.devices.size()) return "cpu";
+/// only lists GPUs; on a host without a list of devices a rank computes on a core, or on a GPU that is called
+/// by its own name.
+std::string device_name(const topology::Host& host, std::size_t local, const trainer::BackEnd& back_end) {
+  if (local >= host.devices.size()) return back_end.name;
   const topology::Device& device = host.devices[local];
-  if (device.kind == topology::DeviceKind::kGpu)
-    fail(
-        Cause::kUnsupported,
-        "device {} of host {} is a GPU ({}), and the bundled trainer, whose layers are measured, computes on "
-        "the CPU; --device NAME names what was measured",
-        local, host.name, device.name);
+  const bool is_gpu = device.kind == topology::DeviceKind::kGpu;
+  if (is_gpu != (back_end.device == trainer::DeviceChoice::kCuda))
+    fail(Cause::kInvalidUsage,
+         "device {} of host {} is a {} ({}) in the cluster file, but what would be measured is {}; --device "
+         "{} "
+         "measures the other, --name NAME names what was measured",
+         local, host.name, is_gpu ? "GPU" : "CPU", device.name, back_end.name, is_gpu ? "cuda" : "cpu");
   return device.name;
 }
 
@@ -102,15 +130,25 @@ bool shares_processor(const std::string& host) {
 
 }  // namespace
 
-DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::string& device) {
+DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::optional<std::string>& device) {
+  if (request.gpu && ranks > 1)
+    fail(Cause::kInvalidUsage,
+         "GPU {} alone cannot be {} ranks' at once: leave out its number, or measure one rank", *request.gpu,
+         ranks);
+  std::vector<trainer::BackEnd> back_ends{back_end_of(request, 0)};
+  const bool on_cpu = back_ends.front().device == trainer::DeviceChoice::kCpu;
   const unsigned cores = static_cast<unsigned>(compute::usable_processors());
-  if (request.threads > static_cast<int>(cores) / ranks)
+  if (on_cpu && request.threads > static_cast<int>(cores) / ranks)
     fail(Cause::kInvalidUsage,
          "{} ranks of {} threads on {} processors would take each other's time; measure fewer at once. That "
          "hosts share a processor is said in the cluster file (shared_processor)",
          ranks, request.threads, cores);
+  while (static_cast<int>(back_ends.size()) < ranks)
+    back_ends.push_back(on_cpu ? back_ends.front()
+                               : back_end_of(request, static_cast<int>(back_ends.size())));
   DeviceTimes result;
-  result.device = device;
+  result.device = device.value_or(back_ends.front().name);
+  describe_device(request, back_ends.front(), result);
   std::vector<Profile::Measurement> all;
   int done = 0;
   for (const int rows : request.micro_batches) {
@@ -121,10 +159,10 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::st
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < ranks; ++rank)
-        threads.emplace_back([&] {
+        threads.emplace_back([&, rank] {
           bool waited = false;
           try {
-            auto measured = measure_rows(request, rows, [&] {
+            auto measured = measure_rows(request, back_ends[static_cast<std::size_t>(rank)], rows, [&] {
               waited = true;
               together.arrive_and_wait();
             });
@@ -140,12 +178,13 @@ DeviceTimes profile_here(const ProfileRequest& request, int ranks, const std::st
     if (failure) std::rethrow_exception(failure);
   }
   if (request.progress) request.progress(done, done);
-  for (auto& one : all) one.device = device;
+  for (auto& one : all) one.device = result.device;
   result.measurements = median_times(all);
   return result;
 }
 
-std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::string& device) {
+std::vector<DeviceTimes> profile_job(const ProfileRequest& request,
+                                     const std::optional<std::string>& device) {
   const auto engine = collectives::Options::from_environment();
   const topology::Host& host = engine.router.host;
   const int rank = engine.identity.rank, size = engine.identity.size;
@@ -153,9 +192,11 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
   const bool turns = shares_processor(host.name);
   const auto all = group.gather("hosts", host.name, kPatience);
   const auto local = std::count(all.begin(), all.begin() + rank, host.name);
-  const std::string name = device.empty() ? device_name(host, static_cast<std::size_t>(local)) : device;
+  const trainer::BackEnd back_end = back_end_of(request, static_cast<int>(local));
+  const std::string name = device ? *device : device_name(host, static_cast<std::size_t>(local), back_end);
 
   DeviceTimes mine{host.name, name, {}};
+  describe_device(request, back_end, mine);
   int done = 0;
   const int total = static_cast<int>(request.micro_batches.size()) * (turns ? size : 1);
   for (const int rows : request.micro_batches) {
@@ -163,7 +204,7 @@ std::vector<DeviceTimes> profile_job(const ProfileRequest& request, const std::s
       if (request.progress) request.progress(done++, total);
       group.gather(fmt::format("rows {} turn {}", rows, turn), "ready", kPatience);
       if (turns && turn != rank) continue;
-      for (auto& one : measure_rows(request, rows, {})) {
+      for (auto& one : measure_rows(request, back_end, rows, {})) {
         one.device = name;
         mine.measurements.push_back(std::move(one));
       }
@@ -202,12 +243,24 @@ std::vector<Profile::Measurement> median_times(const std::vector<Profile::Measur
   return result;
 }
 
-planner::Profile merge_times(const planner::Model& model, const std::vector<DeviceTimes>& all,
+planner::Profile merge_times(const ProfileRequest& request, const std::vector<DeviceTimes>& all,
                              std::vector<std::string>& warnings) {
+  planner::Model model = request.model;
+  if (request.precision == compute::Precision::kBfloat16) {
+    const auto on_gpu = [](const DeviceTimes& one) { return one.kind == trainer::DeviceChoice::kCuda; };
+    if (std::ranges::any_of(all, on_gpu)) {
+      if (!std::ranges::all_of(all, on_gpu))
+        fail(Cause::kInvalidUsage,
+             "some ranks computed in bf16 on GPUs and some on CPUs, which pass boundaries of other sizes; "
+             "measure in fp32, or on one kind");
+      model.bytes_per_value = 2;
+    }
+  }
   std::map<std::string, std::vector<const DeviceTimes*>> by_device;
   for (const DeviceTimes& one : all) by_device[one.device].push_back(&one);
   Profile profile;
   profile.model = model;
+  profile.recompute = request.recompute;
   for (const auto& [name, ranks] : by_device) {
     const auto [fastest, slowest] =
         std::ranges::minmax_element(ranks, {}, [](const DeviceTimes* times) { return pass_seconds(*times); });
@@ -225,6 +278,8 @@ planner::Profile merge_times(const planner::Model& model, const std::vector<Devi
       measurements = median_times(measurements);
     }
     profile.measurements.insert(profile.measurements.end(), measurements.begin(), measurements.end());
+    if (const DeviceTimes& one = *ranks.front(); !one.description.empty())
+      profile.devices.push_back({name, one.description, one.peak});
   }
   return profile;
 }

@@ -9,10 +9,18 @@
 
 namespace tombolo::tools {
 
+bool is_ignored(int signal_number) noexcept {
+  struct sigaction now {};
+  return ::sigaction(signal_number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 EndingSignals::EndingSignals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int each : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) ::sigaddset(&set, each);
+  for (int each : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    // The kernel would queue an ignored signal too while it is blocked.
+    if (!is_ignored(each)) ::sigaddset(&set, each);
+  }
   handle_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!handle_) fail_errno(errno, "signalfd");
   ::pthread_sigmask(SIG_BLOCK, &set, &before_);

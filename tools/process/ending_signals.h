@@ -7,9 +7,14 @@
 
 namespace tombolo::tools {
 
-/// While it lives, the four signals are blocked for the calling thread and are read from a descriptor
-/// instead. They must be blocked in the other threads of the process too, since a signal goes to any thread
-/// that does not block it.
+/// Whether this process ignores the signal. What was ignored when a program began stays ignored in it and in
+/// the programs that it starts: nohup(1) asks for that with SIGHUP, and shells with SIGINT for what a script
+/// runs in the background.
+bool is_ignored(int signal_number) noexcept;
+
+/// While it lives, those of the four signals that were not ignored are blocked for the calling thread and are
+/// read from a descriptor instead. They must be blocked in the other threads of the process too, since a
+/// signal goes to any thread that does not block it.
 class EndingSignals {
  public:
   /// Throws kSystem where the kernel gives no descriptor.

@@ -12,7 +12,40 @@ sigset_t mask_of_this_thread() {
   return mask;
 }
 
+/// How this process answers a signal, until the end of a test.
+class Answer {
+ public:
+  Answer(int number, sighandler_t answer) : number_(number) {
+    struct sigaction action {};
+    action.sa_handler = answer;
+    ::sigaction(number, &action, &before_);
+  }
+  ~Answer() { ::sigaction(number_, &before_, nullptr); }
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+ private:
+  int number_;
+  struct sigaction before_ {};
+};
+
+// nohup(1), and a script that runs the program in the background.
+TEST(EndingSignals, LeaveAnIgnoredSignalIgnored) {
+  const Answer interrupt(SIGINT, SIG_DFL);
+  const Answer hang_up(SIGHUP, SIG_IGN);
+  EXPECT_TRUE(is_ignored(SIGHUP));
+  EXPECT_FALSE(is_ignored(SIGINT));
+  const EndingSignals signals;
+  ::pthread_kill(::pthread_self(), SIGHUP);
+  EXPECT_EQ(signals.next(), 0);
+  ::pthread_kill(::pthread_self(), SIGINT);
+  EXPECT_EQ(signals.next(), SIGINT);
+}
+
 TEST(EndingSignals, AreReadFromTheDescriptorInsteadOfEndingTheProcess) {
+  // Whoever runs the tests in the background may have them ignored.
+  const Answer interrupt(SIGINT, SIG_DFL);
+  const Answer hang_up(SIGHUP, SIG_DFL);
   {
     const EndingSignals signals;
     EXPECT_EQ(signals.next(), 0);

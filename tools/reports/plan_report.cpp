@@ -116,12 +116,25 @@ char letter(const Span& span) {
   return 0;
 }
 
+/// "; for device cuda in bf16, recomputing full": what the bundled trainer takes from the plan beside the
+/// layout, and what Megatron-LM recomputes; empty where nothing is unusual.
+std::string trainer_text(const planner::Job& job) {
+  std::string text;
+  if (job.on_cuda())
+    text = fmt::format("; for device {} in {}", planner::trainer_device_name(job.device),
+                       job.model.bytes_per_value == 2 ? "bf16" : "fp32");
+  if (job.recompute != planner::Recompute::kNone)
+    text +=
+        fmt::format("{}recomputing {}", text.empty() ? "; " : ", ", planner::recompute_name(job.recompute));
+  return text;
+}
+
 }  // namespace
 
 std::string describe_plan(const Plan& plan, const topology::ClusterFile& cluster,
                           const Simulation& simulation) {
-  std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}\n", plan.shape(), batches_text(plan),
-                                 plan.strategy, plan.routing);
+  std::string text = fmt::format("Plan: {}, {}, strategy {}, routing {}{}\n", plan.shape(),
+                                 batches_text(plan), plan.strategy, plan.routing, trainer_text(plan.job));
   text += headline(plan, simulation);
   text += '\n' + stage_table(plan, cluster) + '\n' + link_table(cluster, simulation);
   if (!plan.notes.empty()) text += "\nWhy:\n";

@@ -16,22 +16,30 @@ std::string address_of(const Device& gpu) {
   return gpu.pci_path.substr(gpu.pci_path.rfind('/') + 1);
 }
 
-void name_by_nvml(std::vector<Gpu>& gpus, bool bus_hidden) {
+void describe(Gpu& gpu, const NvmlGpu& known) {
+  if (!known.name.empty()) gpu.name = known.name;
+  gpu.memory_bytes = static_cast<double>(known.memory_bytes);
+  gpu.compute_capability = known.compute_capability;
+  gpu.nvlinks = known.nvlinks;
+}
+
+/// Each of NVML's GPUs is one of its own, whether NVML knows its address or not.
+std::vector<Gpu> list_by_nvml() {
+  std::vector<Gpu> gpus;
   for (const NvmlGpu& known : read_nvml()) {
-    auto found = std::find_if(gpus.begin(), gpus.end(),
-                              [&](const Gpu& gpu) { return address_of(gpu) == known.pci_address; });
-    if (found == gpus.end()) {
-      if (!bus_hidden)
-        // NVML knows a GPU that the tree lacks, because the tree is a recording or the GPU was unplugged
-        continue;
-      Gpu gpu;
-      gpu.kind = DeviceKind::kGpu;
-      found = gpus.insert(gpus.end(), std::move(gpu));
-    }
-    if (!known.name.empty()) found->name = known.name;
-    found->memory_bytes = static_cast<double>(known.memory_bytes);
-    found->compute_capability = known.compute_capability;
-    found->nvlinks = known.nvlinks;
+    gpus.emplace_back().kind = DeviceKind::kGpu;
+    describe(gpus.back(), known);
+  }
+  return gpus;
+}
+
+/// NVML may know a GPU that the tree lacks, because the tree is a recording or the GPU was unplugged, and one
+/// whose address it does not tell: neither is described.
+void name_by_nvml(std::vector<Gpu>& gpus) {
+  for (const NvmlGpu& known : read_nvml()) {
+    const auto found = std::find_if(gpus.begin(), gpus.end(),
+                                    [&](const Gpu& gpu) { return address_of(gpu) == known.pci_address; });
+    if (found != gpus.end()) describe(*found, known);
   }
 }
 
@@ -52,7 +60,9 @@ std::vector<Gpu> read_gpus(const SysTree& tree, bool live) {
     gpu.pci_path = pci.path;
     all.push_back(std::move(gpu));
   }
-  if (live) name_by_nvml(all, all.empty());
+  if (!live) return all;
+  if (all.empty()) return list_by_nvml();
+  name_by_nvml(all);
   return all;
 }
 

@@ -119,5 +119,26 @@ TEST_F(NvmlLibrary, ListsTheGpusOfAContainerThatHidesTheBus) {
   }
 }
 
+TEST_F(NvmlLibrary, KeepsApartGpusWhoseAddressesItDoesNotTell) {
+  PretendedNvmlGpu other = h200_at("");
+  other.name = "NVIDIA A100";
+  other.memory = 85'899'345'920;
+  pretended_nvml().gpus = {h200_at(""), other, h200_at("")};
+  const RecordedTree hidden;
+  std::string found;
+  for (const Gpu& gpu : read_gpus(SysTree(hidden.root()), true))
+    found += fmt::format("{} {:.0f}; ", gpu.name, gpu.memory_bytes);
+  EXPECT_EQ(found, "NVIDIA H200 150754820096; NVIDIA A100 85899345920; NVIDIA H200 150754820096; ");
+
+  RecordedTree tree;
+  const auto gpu = tree.pci("0000:1b:00.0", "nvidia");
+  tree.file(gpu + "/class", "0x030200");
+  tree.file(gpu + "/vendor", "0x10de");
+  tree.file(gpu + "/device", "0x2335");
+  const auto gpus = read_gpus(SysTree(tree.root()), true);
+  ASSERT_EQ(gpus.size(), 1U);
+  EXPECT_EQ(gpus[0].name, "NVIDIA GPU 0x2335") << "whose of the three it is nobody knows";
+}
+
 }  // namespace
 }  // namespace tombolo::topology

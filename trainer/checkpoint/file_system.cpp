@@ -34,6 +34,11 @@ int FileSystem::create(const std::string& path, int& descriptor) {
   return error_of(descriptor);
 }
 
+int FileSystem::open(const std::string& path, int& descriptor) {
+  descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+  return error_of(descriptor);
+}
+
 int FileSystem::write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote) {
   const ssize_t result = uninterrupted([&] { return ::write(descriptor, bytes.data(), bytes.size()); });
   wrote = result < 0 ? 0 : static_cast<std::size_t>(result);

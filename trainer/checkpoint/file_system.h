@@ -1,5 +1,5 @@
-// What saving asks of the operating system: a seam at which tests make each call fail, write less than it was
-// given, or be the last before a crash.
+// What checkpoints ask of the operating system: a seam at which tests count calls, make each of them fail,
+// write less than it was given, or be the last before a crash.
 //
 // trainer/checkpoint/ owns what a run needs to go on after it ended: shards, their folders, the thread that
 // writes them, and the ranks' agreement on which checkpoint is whole.
@@ -19,6 +19,8 @@ class FileSystem {
 
   /// Creates a file for writing, or empties the one that is there. The caller closes the descriptor.
   virtual int create(const std::string& path, int& descriptor);
+  /// Opens a file for reading. The caller closes the descriptor.
+  virtual int open(const std::string& path, int& descriptor);
   /// `wrote` may be less than was given.
   virtual int write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote);
   /// Returns when the file's bytes are on the disk. After a failure nobody knows which of them are: the file

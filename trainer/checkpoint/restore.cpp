@@ -25,10 +25,6 @@ std::string fault_of(const std::function<void()>& action) {
   return {};
 }
 
-std::string shard_path(const FoundCheckpoint& found, const std::string& root, int shard) {
-  return root + "/" + folder_name(found.id) + "/" + shard_name({shard, found.ranks});
-}
-
 /// Collective. The ranks' faults, by text: on a shared folder all ranks have the same.
 std::vector<std::string> faults_of_all(const std::string& own, Communicator* world) {
   std::map<std::string, std::vector<int>> ranks;
@@ -50,30 +46,6 @@ bool on_all(bool here, Communicator* world) {
   return value == 1;
 }
 
-/// The shards of one checkpoint that this rank can open.
-std::vector<ShardFile> open_all(const FoundCheckpoint& found, const std::string& root) {
-  std::vector<ShardFile> shards;
-  for (int shard = 0; shard < found.ranks; ++shard) {
-    try {
-      shards.emplace_back(shard_path(found, root, shard));
-    } catch (const Error&) {
-      // On another host's disk: whether this rank needs it, it finds from those that it sees.
-    }
-  }
-  return shards;
-}
-
-void read_all(const std::vector<ShardFile>& shards, StageFiller& filler) {
-  std::vector<float> buffer;
-  for (const ShardFile& shard : shards)
-    for (std::size_t chunk = 0; chunk < shard.header().checksums.size(); ++chunk) {
-      if (!filler.needs(shard.header(), chunk)) continue;
-      buffer.resize(floats_of_chunk(shard.header(), chunk));
-      shard.read_chunk(chunk, buffer);
-      filler.take(shard.header(), chunk, buffer);
-    }
-}
-
 /// Collective: `text`, of any length, from `root` to all.
 void broadcast_text(std::string& text, int root, Communicator& world) {
   std::uint64_t size = text.size();
@@ -82,19 +54,25 @@ void broadcast_text(std::string& text, int root, Communicator& world) {
   if (size > 0) world.broadcast(text.data(), text.data(), size, DataType::kUint8, root);
 }
 
-/// The network's way: every shard passes by every rank, in chunks.
-class Broadcast {
+/// The shards of one checkpoint: the heads of all, the data of those that are asked for. All ranks call the
+/// same members in the same order.
+class Shards {
  public:
-  Broadcast(const FoundCheckpoint& found, const std::string& root, Communicator& world)
-      : found_(found), world_(world), files_(static_cast<std::size_t>(found.ranks)) {
-    for (int shard = 0; shard < found.ranks; ++shard) {
-      const auto index = static_cast<std::size_t>(shard);
-      std::string head;
-      if (mine(index)) {
-        note(fault_of([&] { files_[index].emplace(shard_path(found, root, shard)); }));
-        if (files_[index]) head = files_[index]->head();
-      }
-      broadcast_text(head, found.seen_by[index], world);
+  /// Collective.
+  Shards(const FoundCheckpoint& found, const std::string& root, Communicator* world, FileSystem& files)
+      : found_(found),
+        root_(root),
+        world_(world),
+        files_(files),
+        open_(static_cast<std::size_t>(found.ranks)) {
+    work_with_patience(world_, [&] {
+      for (std::size_t shard = 0; shard < open_.size(); ++shard)
+        if (mine(shard)) note(fault_of([&] { open(shard); }));
+    });
+    for (std::size_t shard = 0; shard < open_.size(); ++shard) {
+      std::string& head = heads_.emplace_back();
+      if (open_[shard]) head = open_[shard]->head();
+      if (world_ != nullptr) broadcast_text(head, found_.seen_by[shard], *world_);
       // An empty head is its reader's fault, which the reader tells.
       headers_.emplace_back();
       if (!head.empty()) note(fault_of([&] { headers_.back() = parse_shard_head(head); }));
@@ -105,16 +83,62 @@ class Broadcast {
   /// The first thing that went wrong on this rank.
   const std::string& fault() const noexcept { return fault_; }
 
-  void pass_data(StageFiller& filler) {
-    for (std::size_t shard = 0; shard < headers_.size(); ++shard)
+  /// Collective: true where every rank sees the shards that its stage needs something of.
+  bool everywhere(const StageFiller& filler) {
+    bool here = true;
+    work_with_patience(world_, [&] {
+      for (std::size_t shard = 0; shard < open_.size() && here; ++shard)
+        if (needed(shard, filler)) here = see(shard);
+    });
+    return on_all(here, world_);
+  }
+  /// Collective, after everywhere(): every rank reads what it needs.
+  void read(StageFiller& filler) {
+    work_with_patience(world_, [&] {
+      for (std::size_t shard = 0; shard < open_.size() && fault_.empty(); ++shard)
+        if (needed(shard, filler)) note(fault_of([&] { read(shard, filler); }));
+    });
+  }
+  /// Collective: all the data passes by every rank, in chunks.
+  void pass(StageFiller& filler) {
+    for (std::size_t shard = 0; shard < headers_.size(); ++shard) {
       for (std::size_t chunk = 0; chunk < headers_[shard].checksums.size(); ++chunk)
         pass_chunk(shard, chunk, filler);
+      if (open_[shard]) open_[shard]->close();
+    }
   }
 
  private:
-  bool mine(std::size_t shard) const { return found_.seen_by[shard] == world_.rank(); }
+  bool mine(std::size_t shard) const {
+    return found_.seen_by[shard] == (world_ == nullptr ? 0 : world_->rank());
+  }
   void note(const std::string& fault) {
     if (fault_.empty()) fault_ = fault;
+  }
+  void open(std::size_t shard) {
+    const std::string name = shard_name({static_cast<int>(shard), found_.ranks});
+    open_[shard].emplace(root_ + "/" + folder_name(found_.id) + "/" + name, files_);
+  }
+  /// Whether this rank sees the same file as the shard's reader. On another host's disk it may not.
+  bool see(std::size_t shard) {
+    if (!open_[shard]) fault_of([&] { open(shard); });
+    return open_[shard] && open_[shard]->head() == heads_[shard];
+  }
+  bool needed(std::size_t shard, const StageFiller& filler) const {
+    for (std::size_t chunk = 0; chunk < headers_[shard].checksums.size(); ++chunk)
+      if (filler.needs(headers_[shard], chunk)) return true;
+    return false;
+  }
+
+  void read(std::size_t shard, StageFiller& filler) {
+    const ShardHeader& header = headers_[shard];
+    for (std::size_t chunk = 0; chunk < header.checksums.size(); ++chunk) {
+      if (!filler.needs(header, chunk)) continue;
+      buffer_.resize(floats_of_chunk(header, chunk));
+      open_[shard]->read_chunk(chunk, buffer_);
+      filler.take(header, chunk, buffer_);
+    }
+    open_[shard]->close();
   }
 
   // A reader that cannot read sends what it has: the others are waiting, and find that the checksum does not
@@ -123,9 +147,9 @@ class Broadcast {
     const ShardHeader& header = headers_[shard];
     buffer_.resize(floats_of_chunk(header, chunk));
     std::string wrong;
-    if (mine(shard)) wrong = fault_of([&] { files_[shard]->read_chunk(chunk, buffer_); });
-    world_.broadcast(buffer_.data(), buffer_.data(), buffer_.size(), DataType::kFloat32,
-                     found_.seen_by[shard]);
+    if (mine(shard)) wrong = fault_of([&] { open_[shard]->read_chunk(chunk, buffer_); });
+    world_->broadcast(buffer_.data(), buffer_.data(), buffer_.size(), DataType::kFloat32,
+                      found_.seen_by[shard]);
     if (wrong.empty() && !mine(shard)) {
       wrong = wrong_chunk(header, chunk, buffer_);
       if (!wrong.empty())
@@ -137,48 +161,33 @@ class Broadcast {
   }
 
   const FoundCheckpoint& found_;
-  Communicator& world_;
-  std::vector<std::optional<ShardFile>> files_;
+  const std::string& root_;
+  Communicator* world_;
+  FileSystem& files_;
+  std::vector<std::optional<ShardFile>> open_;  ///< those whose head this rank has read
+  std::vector<std::string> heads_;
   std::vector<ShardHeader> headers_;
   std::vector<float> buffer_;
   std::string fault_;
 };
 
-std::vector<ShardHeader> headers_of(const std::vector<ShardFile>& shards) {
-  std::vector<ShardHeader> headers;
-  for (const ShardFile& shard : shards) headers.push_back(shard.header());
-  return headers;
-}
-
 }  // namespace
 
 RestoreResult restore_checkpoint(const FoundCheckpoint& found, const std::string& root, StageCompute& compute,
-                                 Communicator* world) {
+                                 Communicator* world, FileSystem& files) {
   StageFiller filler(compute);
   RestoreResult result;
-  {
-    std::vector<ShardFile> shards;
-    work_with_patience(world, [&] { shards = open_all(found, root); });
-    const std::vector<ShardHeader> headers = headers_of(shards);
-    const std::string missing = filler.missing(headers);
-    result.read_directly = on_all(missing.empty(), world);
-    if (result.read_directly || world == nullptr) {
-      std::string fault = missing;
-      work_with_patience(world, [&] {
-        if (fault.empty()) fault = fault_of([&] { read_all(shards, filler); });
-      });
-      result.faults = faults_of_all(fault, world);
-      if (result.faults.empty()) result.data_position = headers.front().data_position;
-      return result;
-    }
-  }
-  Broadcast broadcast(found, root, *world);
-  const std::string missing = filler.missing(broadcast.headers());
-  result.faults = faults_of_all(broadcast.fault().empty() ? missing : broadcast.fault(), world);
+  Shards shards(found, root, world, files);
+  const std::string missing = shards.fault().empty() ? filler.missing(shards.headers()) : shards.fault();
+  result.faults = faults_of_all(missing, world);
   if (!result.faults.empty()) return result;
-  broadcast.pass_data(filler);
-  result.faults = faults_of_all(broadcast.fault(), world);
-  if (result.faults.empty()) result.data_position = broadcast.headers().front().data_position;
+  result.read_directly = shards.everywhere(filler) || world == nullptr;
+  if (result.read_directly)
+    shards.read(filler);
+  else
+    shards.pass(filler);
+  result.faults = faults_of_all(shards.fault(), world);
+  if (result.faults.empty()) result.data_position = shards.headers().front().data_position;
   return result;
 }
 

@@ -19,10 +19,11 @@ struct RestoreResult {
 };
 
 /// Collective over `world` (null = a single rank). `found` is whole; `root` is this rank's checkpoint folder.
-/// Where every rank sees all the shards that it needs, each reads them; else of each shard the lowest rank
-/// that sees it reads it, and broadcasts it to all. Every chunk's checksum is checked before it is used.
-/// After faults the stages' states are undefined: restore another checkpoint.
+/// Of each shard the rank that the survey found reads the head, and broadcasts it. Where every rank sees all
+/// the shards that it needs, each reads them; else that same rank reads the data too, and broadcasts it to
+/// all. Every chunk's checksum is checked before it is used. After faults the stages' states are undefined:
+/// restore another checkpoint.
 RestoreResult restore_checkpoint(const FoundCheckpoint& found, const std::string& root, StageCompute& compute,
-                                 collectives::Communicator* world);
+                                 collectives::Communicator* world, FileSystem& files);
 
 }  // namespace tombolo::trainer

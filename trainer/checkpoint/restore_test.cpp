@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 #include <mutex>
 #include <random>
+#include <utility>
 
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
@@ -79,19 +81,31 @@ class Restore : public testing::Test {
 
   /// Surveys and restores on every rank; what rank 0 found. All must find the same, and what is restored must
   /// be right on every rank.
-  static Outcome read(const Layout& layout, const RootOf& root_of) {
+  Outcome read(const Layout& layout, const RootOf& root_of) {
     std::mutex mutex;
+    opens_.clear();
     std::vector<std::string> found_by_rank;
     Outcome outcome;
     const auto body = [&](Communicator* world) {
       const int rank = world == nullptr ? 0 : world->rank();
-      const auto found = survey_checkpoints(root_of(rank), marked_shape(), world);
+      test::HookedFiles files([&](std::string_view call, const std::string& path) {
+        const std::scoped_lock lock(mutex);
+        if (call == "open") ++opens_[std::filesystem::path(path).filename().string()];
+        return 0;
+      });
+      const auto found = survey_checkpoints(root_of(rank), marked_shape(), world, files);
+      if (world != nullptr) world->barrier();
+      if (rank == 0) {
+        const std::scoped_lock lock(mutex);
+        surveys_opens_ = std::exchange(opens_, {});
+      }
+      if (world != nullptr) world->barrier();
       const auto whole = std::ranges::find(found, CheckpointCondition::kWhole, &FoundCheckpoint::condition);
       RestoreResult result;
       if (whole != found.end()) {
         const auto stage =
             test::marked_stage(marked_shape(), rank / layout.replicas * layout.layers(), layout.layers());
-        result = restore_checkpoint(*whole, root_of(rank), *stage, world);
+        result = restore_checkpoint(*whole, root_of(rank), *stage, world, files);
         if (result.faults.empty()) {
           EXPECT_EQ(test::wrong_marks(*stage, whole->id.step), 0U) << "rank " << rank;
         }
@@ -124,6 +138,8 @@ class Restore : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  /// How often the ranks opened each shard to survey, and to restore.
+  std::map<std::string, int> surveys_opens_, opens_;
 };
 
 TEST_F(Restore, AnyLayoutReadsWhatAnyOtherWrote) {
@@ -158,6 +174,50 @@ TEST_F(Restore, RanksThatHaveAllTheyNeedOnTheirOwnDiskReadIt) {
   const Outcome outcome = read({2, 1}, local());
   EXPECT_EQ(outcome.result.faults, std::vector<std::string>{});
   EXPECT_TRUE(outcome.result.read_directly);
+}
+
+// A file system that all share would else be asked for ranks x ranks files before the first step.
+TEST_F(Restore, HeadsOnASharedFolderAreReadOnceForAllRanks) {
+  write({4, 1}, {7, 1}, shared());
+  const Outcome outcome = read({4, 1}, shared());
+  EXPECT_TRUE(outcome.result.read_directly);
+  std::map<std::string, int> once, twice;
+  for (int shard = 0; shard < 4; ++shard) once[shard_name({shard, 4})] = 1;
+  EXPECT_EQ(surveys_opens_, once);
+  // Its rank reads the head, and then the data; the last stage needs a copy of the embedding too.
+  for (const auto& [name, opens] : once) twice[name] = 2;
+  twice[shard_name({0, 4})] += 2;
+  EXPECT_EQ(opens_, twice);
+}
+
+TEST_F(Restore, ADamagedCopyIsReplacedByAnotherRanks) {
+  for (const int rank : {0, 1}) write({1, 1}, {7, 1}, [&](int) { return local()(rank); });
+  const std::string path = folder_name({7, 1}) + "/shard-0-of-1.tombolo";
+  folder_.write("host0/" + path, folder_.read("host0/" + path).substr(0, 100));
+  const Outcome outcome = read({2, 1}, local());
+  ASSERT_EQ(outcome.found.at(0).condition, CheckpointCondition::kWhole) << outcome.found[0].text();
+  EXPECT_EQ(outcome.found[0].seen_by, std::vector<int>{1});
+  EXPECT_EQ(outcome.result.faults, std::vector<std::string>{});
+  EXPECT_FALSE(outcome.result.read_directly) << "rank 0's copy is cut short";
+}
+
+TEST_F(Restore, ManyFaultsAreCounted) {
+  write({4, 2}, {7, 1}, shared());
+  for (int shard = 0; shard < 8; ++shard)
+    folder_.write(fmt::format("{}/{}", folder_name({7, 1}), shard_name({shard, 8})), "cut");
+  const Outcome outcome = read({2, 2}, shared());
+  EXPECT_EQ(outcome.found.at(0).condition, CheckpointCondition::kDamaged);
+  EXPECT_EQ(outcome.found[0].faults.size(), 5U);
+  EXPECT_EQ(outcome.found[0].faults.back(), "4 more of its shards are wrong");
+}
+
+TEST_F(Restore, ShardsOfTwoNumbersOfRanksAreNoCheckpoint) {
+  write({2, 1}, {7, 1}, shared());
+  write({1, 1}, {7, 1}, shared());
+  const Outcome outcome = read({2, 1}, shared());
+  EXPECT_EQ(outcome.found.at(0).condition, CheckpointCondition::kDamaged);
+  EXPECT_NE(outcome.found[0].text().find("shards of 1 and of 2 ranks"), std::string::npos)
+      << outcome.found[0].text();
 }
 
 TEST_F(Restore, AShardThatNobodySeesMakesItIncomplete) {
@@ -217,9 +277,10 @@ TEST_F(Restore, ADamagedHeadAndAnotherModelAreToldApart) {
       << outcome.found[0].text();
 
   folder_.write(path, good);
+  FileSystem disk;
   Shape other = marked_shape();
   other.context += 1;
-  const auto found = survey_checkpoints(root(), other, nullptr);
+  const auto found = survey_checkpoints(root(), other, nullptr, disk);
   EXPECT_EQ(found.at(0).condition, CheckpointCondition::kOther);
   EXPECT_NE(found[0].text().find("context 5"), std::string::npos) << found[0].text();
   EXPECT_NE(found[0].text().find("context 6"), std::string::npos) << found[0].text();
@@ -239,14 +300,14 @@ TEST_F(Restore, ShardsThatDoNotCoverTheModelAreRefusedByName) {
   write({1, 2}, id, shared());
   // Rank 1 wrote rank 0's half.
   const std::string folder = root() + "/" + folder_name(id);
-  ShardFile first(folder + "/shard-0-of-2.tombolo");
+  FileSystem disk;
+  ShardFile first(folder + "/shard-0-of-2.tombolo", disk);
   ShardHeader header = first.header();
   std::vector<float> data(header.floats());
   for (std::size_t chunk = 0; chunk < header.checksums.size(); ++chunk)
     first.read_chunk(chunk,
                      std::span(data).subspan(chunk * header.chunk_floats, floats_of_chunk(header, chunk)));
   header.shard = {1, 2};
-  FileSystem disk;
   ASSERT_EQ(write_shard(disk, root(), header, data), "");
   const Outcome outcome = read({1, 1}, shared());
   ASSERT_EQ(outcome.found.at(0).condition, CheckpointCondition::kWhole) << "every shard is there";
@@ -257,10 +318,12 @@ TEST_F(Restore, ShardsThatDoNotCoverTheModelAreRefusedByName) {
 
 TEST_F(Restore, AFolderThatCannotBeReadIsNamedOnEveryRank) {
   folder_.write("file", "");
-  EXPECT_TRUE(survey_checkpoints(root() + "/none", marked_shape(), nullptr).empty());
+  FileSystem disk;
+  EXPECT_TRUE(survey_checkpoints(root() + "/none", marked_shape(), nullptr, disk).empty());
   const auto outcomes = collectives::test::run_ranks("AA", [&](Communicator& world) {
     try {
-      survey_checkpoints(world.rank() == 1 ? root() + "/file" : root(), marked_shape(), &world);
+      FileSystem own;
+      survey_checkpoints(world.rank() == 1 ? root() + "/file" : root(), marked_shape(), &world, own);
     } catch (const Error&) {
       world.finalize();
       throw;

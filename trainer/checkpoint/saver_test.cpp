@@ -59,7 +59,9 @@ class Saver : public testing::Test {
     }
     return options;
   }
-  std::vector<FoundCheckpoint> survey() const { return survey_checkpoints(root(), marked_shape(), nullptr); }
+  std::vector<FoundCheckpoint> survey() const {
+    return survey_checkpoints(root(), marked_shape(), nullptr, disk_);
+  }
 
   /// The steps of the checkpoints in the folder that hold what was saved, newest first. Anything that claims
   /// to be whole must.
@@ -68,7 +70,7 @@ class Saver : public testing::Test {
     for (const FoundCheckpoint& found : survey()) {
       if (found.condition != CheckpointCondition::kWhole) continue;
       const auto stage = test::marked_stage(marked_shape(), 0, 4);
-      const RestoreResult restored = restore_checkpoint(found, root(), *stage, nullptr);
+      const RestoreResult restored = restore_checkpoint(found, root(), *stage, nullptr, disk_);
       EXPECT_TRUE(restored.faults.empty()) << found.text() << ": " << restored.faults.at(0);
       EXPECT_EQ(test::wrong_marks(*stage, found.id.step), 0U) << found.text();
       steps.push_back(found.id.step);
@@ -90,6 +92,7 @@ class Saver : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  mutable FileSystem disk_;
   std::unique_ptr<StageCompute> stage_ = test::marked_stage(marked_shape(), 0, 4);
   std::mutex mutex_;
   std::string logged_;

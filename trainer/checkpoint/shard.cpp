@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/shard.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +24,7 @@ constexpr std::size_t kPrefixBytes = 32;
 constexpr std::size_t kSealedBytes = 28;
 constexpr std::size_t kDataAlignment = 64;
 // A piece takes some 40 characters and a chunk 12: this is beyond any model that Shape::check() admits.
-constexpr std::size_t kMostDescription = std::size_t{1} << 30;
+constexpr std::size_t kMostDescription = std::size_t{256} << 20;
 
 struct Prefix {
   std::uint32_t version = kShardVersion;
@@ -167,10 +166,11 @@ ShardHeader parse_description(const Json& json) {
   return header;
 }
 
-Descriptor open_to_read(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) refuse(fmt::format("cannot be opened: {}", errno_text(errno)));
-  return file;
+Descriptor open_to_read(FileSystem& files, const std::string& path) {
+  int descriptor = -1;
+  if (const int error = files.open(path, descriptor); error != 0)
+    refuse(fmt::format("cannot be opened: {}", errno_text(error)));
+  return Descriptor(descriptor);
 }
 
 void read_at(const Descriptor& file, std::size_t position, std::span<std::byte> to) {
@@ -231,7 +231,8 @@ ShardHeader parse_shard_head(std::string_view head) {
     refuse("the checksum of its description does not fit: damaged");
   ShardHeader header;
   try {
-    header = parse_description(Json::parse(description));
+    // By its depth a description must not exhaust the stack of what writes a part of it again.
+    header = parse_description(JsonDocument::parse(description, "its description").root().raw());
   } catch (const Json::exception& error) {
     refuse(fmt::format("its description is not as it should be: {}", error.what()));
   }
@@ -252,9 +253,9 @@ std::string wrong_chunk(const ShardHeader& header, std::size_t chunk, std::span<
                      header.checksums.size(), found, header.checksums[chunk]);
 }
 
-ShardFile::ShardFile(std::string path) : path_(std::move(path)) {
+ShardFile::ShardFile(std::string path, FileSystem& files) : path_(std::move(path)), files_(&files) {
   try {
-    const Descriptor file = open_to_read(path_);
+    const Descriptor file = open_to_read(files, path_);
     struct stat status {};
     if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) refuse("not a regular file");
     const auto size = static_cast<std::size_t>(status.st_size);
@@ -273,12 +274,12 @@ ShardFile::ShardFile(std::string path) : path_(std::move(path)) {
   }
 }
 
-void ShardFile::read_chunk(std::size_t chunk, std::span<float> to) const {
+void ShardFile::read_chunk(std::size_t chunk, std::span<float> to) {
   TOMBOLO_CHECK(to.size() == floats_of_chunk(header_, chunk), "chunk={} given={}", chunk, to.size());
   std::string wrong;
   try {
-    read_at(open_to_read(path_), head_.size() + chunk * header_.chunk_floats * sizeof(float),
-            std::as_writable_bytes(to));
+    if (!file_) file_ = open_to_read(*files_, path_);
+    read_at(file_, head_.size() + chunk * header_.chunk_floats * sizeof(float), std::as_writable_bytes(to));
     wrong = wrong_chunk(header_, chunk, to);
   } catch (const Error& error) {
     wrong = error.what();

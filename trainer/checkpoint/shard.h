@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.h"
+#include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/names.h"
 #include "trainer/model/model.h"
 #include "trainer/model/stage_compute.h"
@@ -70,23 +72,27 @@ std::vector<std::uint32_t> chunk_checksums(std::span<const float> data, std::siz
 /// not fit, values that contradict each other. `head` may be any bytes. Does not name the file.
 ShardHeader parse_shard_head(std::string_view head);
 
-/// A shard whose head has been read and checked. It is open during calls only: a run of a thousand ranks has
-/// more shards than a process may have open files. One thread at a time.
+/// A shard whose head has been read and checked. It is open from the first chunk that is read until close()
+/// only: a run of a thousand ranks has more shards than a process may have open files. One thread at a time.
 class ShardFile {
  public:
   /// Reads and checks the head, and that the file is as long as that says. Throws kInvalidUsage naming the
-  /// path, and the cause.
-  explicit ShardFile(std::string path);
+  /// path, and the cause. `files` outlives the object.
+  ShardFile(std::string path, FileSystem& files);
 
   const ShardHeader& header() const noexcept { return header_; }
   /// As it is in the file: what parse_shard_head() takes.
   const std::string& head() const noexcept { return head_; }
   /// One chunk of the data, which `to` must fit. Throws kInvalidUsage naming the path, where the file ends
   /// early, cannot be read, or the checksum does not fit.
-  void read_chunk(std::size_t chunk, std::span<float> to) const;
+  void read_chunk(std::size_t chunk, std::span<float> to);
+  /// To be called after the last chunk; another read opens it again.
+  void close() noexcept { file_ = Descriptor(); }
 
  private:
   std::string path_;
+  FileSystem* files_;
+  Descriptor file_;
   std::string head_;
   ShardHeader header_;
 };

@@ -39,7 +39,7 @@ class Shard : public testing::Test {
   std::string trouble_with(const std::string& bytes) {
     folder_.write("bad", bytes);
     try {
-      const ShardFile file(folder_.file("bad"));
+      ShardFile file(folder_.file("bad"), disk_);
       for (std::size_t chunk = 0; chunk < file.header().checksums.size(); ++chunk) {
         std::vector<float> values(floats_of_chunk(file.header(), chunk));
         file.read_chunk(chunk, values);
@@ -58,13 +58,14 @@ class Shard : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  FileSystem disk_;
   ShardHeader header_;
   std::vector<float> data_;
   std::string head_, bytes_;
 };
 
 TEST_F(Shard, IsReadBackToTheBit) {
-  const ShardFile file(folder_.file("shard"));
+  ShardFile file(folder_.file("shard"), disk_);
   const ShardHeader& read = file.header();
   EXPECT_EQ(read.id, header_.id);
   EXPECT_EQ(read.generation, 3);
@@ -95,8 +96,8 @@ TEST_F(Shard, ThatIsDamagedIsRefusedWithTheCause) {
   std::string newer = bytes_;
   newer[8] = 2;
   expect_trouble(newer, "version 2, but this build reads version 1");
-  expect_refusal([&] { ShardFile(folder_.file("none")); }, {"none", "No such file"});
-  expect_refusal([&] { ShardFile(folder_.path().string()); }, {"not a regular file"});
+  expect_refusal([&] { ShardFile(folder_.file("none"), disk_); }, {"none", "No such file"});
+  expect_refusal([&] { ShardFile(folder_.path().string(), disk_); }, {"not a regular file"});
 }
 
 TEST_F(Shard, NoSingleWrongByteGoesUnnoticed) {
@@ -132,6 +133,8 @@ TEST_F(Shard, WithFittingChecksumsAndAbsurdFiguresIsRefused) {
   refused(with([](ShardHeader& header) { header.chunk_floats = std::size_t{1} << 60; }), "chunks of");
   refused(with([](ShardHeader& header) { header.shape.layers = -1; }), "layers is -1");
   refused(with([](ShardHeader& header) { header.id.step = -5; }), "none");
+  const std::string nested = std::string(1'000, '[') + std::string(1'000, ']');
+  refused(with([&](ShardHeader& header) { header.data_position = nested; }), "nested more than 64 deep");
   refused(head_ + " ", "description of");
 }
 

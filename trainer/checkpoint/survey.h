@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/engine/communicator.h"
+#include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/names.h"
 #include "trainer/model/model.h"
 
@@ -25,7 +26,7 @@ struct FoundCheckpoint {
   std::int64_t generation = 0;  ///< 0 where no head could be read
   bool whole_before = false;    ///< a whole one of the same run came before it
   int ranks = 0;                ///< of the run that wrote it
-  /// By shard: the lowest rank that sees it; -1 = none does.
+  /// By shard: a rank that has read its head and found it right; -1 = none has.
   std::vector<int> seen_by;
   /// What is wrong, in words that name the shards.
   std::vector<std::string> faults;
@@ -37,8 +38,11 @@ struct FoundCheckpoint {
 /// Collective over `world` (null = a single rank): equal on all ranks, newest first, that is by generation,
 /// then by step. `root` may be another path on each rank. Given `only`, looks at no other checkpoint. Throws
 /// kSystem, on every rank, naming the ranks whose folder cannot be read.
+///
+/// Every rank lists the folder; the head of a shard is read by one of the ranks that see it, and by the
+/// others only where it is not right there: a file system that all share is asked once for each.
 std::vector<FoundCheckpoint> survey_checkpoints(const std::string& root, const Shape& shape,
-                                                collectives::Communicator* world,
+                                                collectives::Communicator* world, FileSystem& files,
                                                 std::optional<CheckpointId> only = std::nullopt);
 
 /// Collective: the texts of all ranks, by rank. Long ones are cut, so that every rank can have them.

@@ -28,6 +28,7 @@ class WriteShard : public testing::Test {
   std::string path() const { return root() + "/" + folder_name(header_.id) + "/shard-1-of-2.tombolo"; }
 
   TemporaryFolder folder_;
+  FileSystem disk_;
   ShardHeader header_;
   std::vector<float> data_;
 };
@@ -40,7 +41,7 @@ TEST_F(WriteShard, SyncsTheFileBeforeItsNameAndTheFoldersAfterwards) {
   });
   EXPECT_EQ(write_shard(files, root(), header_, data_), "");
   EXPECT_EQ(calls, "make_folder create write sync close rename sync_folder sync_folder ");
-  const ShardFile file(path());
+  ShardFile file(path(), disk_);
   EXPECT_EQ(file.header().pieces, header_.pieces);
 }
 
@@ -82,7 +83,7 @@ TEST_F(WriteShard, ShortWritesAreContinued) {
     }
   } files;
   EXPECT_EQ(write_shard(files, root(), header_, data_), "");
-  const ShardFile file(path());
+  ShardFile file(path(), disk_);
   std::vector<float> read(data_.size());
   file.read_chunk(0, read);
   EXPECT_EQ(read, data_);

@@ -104,6 +104,11 @@ class StageOnCpu final : public CpuStage {
     check_state(state, offset, from.size());
     std::ranges::copy(from, state_begin(state) + offset);
   }
+  void read_gradients(std::size_t offset, std::span<float> to) const override {
+    if (!options_.training) fail(Cause::kInternal, "a stage that does not train has no gradients");
+    check_range(offset, to.size());
+    std::copy_n(gradients_.data() + offset, to.size(), to.begin());
+  }
   std::span<float> gradients_to_host(const Bucket& bucket) override {
     return gradients().subspan(bucket.begin, bucket.end - bucket.begin);
   }
@@ -197,6 +202,9 @@ class StageOnCpu final : public CpuStage {
   void check_state(StageState state, std::size_t offset, std::size_t count) const {
     if (state != StageState::kParameters && !options_.training)
       fail(Cause::kInternal, "a stage that does not train has no moments");
+    check_range(offset, count);
+  }
+  void check_range(std::size_t offset, std::size_t count) const {
     if (offset > layout_.size() || count > layout_.size() - offset)
       fail(Cause::kInternal, "stage state: {} floats from {} on, but the arena has {}", count, offset,
            layout_.size());

@@ -117,10 +117,12 @@ TOMBOLO_INLINE float largest(const Vector& value) {
       [](auto left, auto right) __attribute__((always_inline)) { return left > right ? left : right; });
 }
 
-/// exp within 2 units in the last place on [-87, 88]; clamped outside. x = n ln 2 + r, |r| <= ln 2 / 2; the
-/// polynomial is exp's Taylor series to r^7, whose remainder there is below 2^-24 of the value.
+/// exp within 2 units in the last place on [-87, 88]; clamped outside; NaN of NaN. x = n ln 2 + r, |r| <= ln 2
+/// / 2; the polynomial is exp's Taylor series to r^7, whose remainder there is below 2^-24 of the value.
 TOMBOLO_INLINE Register exponential(Register x) {
-  x = smaller(larger(x, -87.0F - Register{}), 88.0F - Register{});
+  // Both comparisons are false for NaN, and then the second operand is taken. The exponent below becomes 0
+  // for it, because the conversion's result, which is x86's, has a last byte of zeros.
+  x = smaller(88.0F - Register{}, larger(-87.0F - Register{}, x));
   constexpr float kRound = 12582912.0F;  // 1.5 x 2^23: adding it rounds to an integer
   const Register shifted = x * 1.44269504F + kRound;
   const Register n = shifted - kRound;

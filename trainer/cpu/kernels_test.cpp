@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -113,6 +114,28 @@ TEST_P(KernelSets, CrossEntropyGivesTheLossAndItsGradient) {
     }
     EXPECT_NEAR(loss, expected, 1e-5);
   }
+}
+
+// A score that is no number must be seen in what follows from it, wherever it stands in the row.
+TEST_P(KernelSets, NotANumberPassesThroughSoftmaxLossAndGelu) {
+  for (const std::size_t width : {5u, 16u, 50u})
+    for (const std::size_t at : {std::size_t{0}, width / 2, width - 1}) {
+      auto row = random_values(width, 1);
+      row[at] = std::numeric_limits<float>::quiet_NaN();
+      auto weights = row;
+      set().causal_softmax(weights.data(), width - 1, 1, width, width);
+      auto gradient = row;
+      const std::int32_t target = static_cast<std::int32_t>(width) - 1 - static_cast<std::int32_t>(at);
+      EXPECT_TRUE(std::isnan(set().cross_entropy(gradient.data(), &target, 1, width, 1)))
+          << width << " " << at;
+      for (std::size_t i = 0; i < width; ++i) {
+        EXPECT_TRUE(std::isnan(weights[i])) << width << " " << at << " " << i;
+        EXPECT_TRUE(std::isnan(gradient[i])) << width << " " << at << " " << i;
+      }
+      std::vector<float> out(width);
+      set().gelu(out.data(), row.data(), width);
+      for (std::size_t i = 0; i < width; ++i) EXPECT_EQ(std::isnan(out[i]), i == at) << width << " " << i;
+    }
 }
 
 TEST_P(KernelSets, AdamWMovesAsItsFormulaSays) {

@@ -16,11 +16,15 @@ TEST(Memory, ThePlannerCountsWhatAStageAllocates) {
   shape.layers = 6;
   shape.heads = 4;
   shape.width = 64;
-  for (const int rows : {1, 3})
-    for (int stage = 0; stage < 3; ++stage) {
+  for (const auto recompute :
+       {planner::Recompute::kNone, planner::Recompute::kSelective, planner::Recompute::kFull})
+    for (int each = 0; each < 6; ++each) {
+      const int rows = each % 2 == 0 ? 1 : 3, stage = each / 2;
+      SCOPED_TRACE(planner::recompute_name(recompute));
       planner::Job job;
       job.model = to_planner_model(shape);
       job.micro_batch = rows;
+      job.recompute = recompute;
       job.pipeline = 3;
       job.data = 1;
       job.global_batch = 8 * rows;
@@ -34,6 +38,7 @@ TEST(Memory, ThePlannerCountsWhatAStageAllocates) {
       options.first_layer = 2 * stage;
       options.layers = 2;
       options.rows = rows;
+      options.recompute = recompute;
       options.in_flight = planner::micro_batches_in_flight(stage, 3, 8);
       const StageMemory real = make_cpu_stage(options)->memory();
       EXPECT_EQ(planned.parameters, real.parameters) << "stage " << stage;

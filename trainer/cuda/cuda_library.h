@@ -8,7 +8,7 @@ namespace tombolo::trainer::cuda {
 class Device;
 
 /// Changes with everything that both sides share: Device, the operations, this function.
-inline constexpr int kCudaLibraryVersion = 1;
+inline constexpr int kCudaLibraryVersion = 3;
 inline constexpr const char* kCudaLibraryName = "libtombolo_cuda.so";
 inline constexpr const char* kOpenDeviceFunction = "tombolo_cuda_open_device";
 

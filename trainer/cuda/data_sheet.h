@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "trainer/cuda/operation.h"
+#include "trainer/cuda/operations/operation.h"
 
 namespace tombolo::trainer::cuda {
 

@@ -30,7 +30,7 @@ const DynamicLibrary* library_at(const std::string& place, std::string& problem)
 
 }  // namespace
 
-std::vector<std::string> cuda_library_places() {
+std::vector<std::string> library_places(std::string_view name) {
   std::vector<std::string> places;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -38,12 +38,16 @@ std::vector<std::string> cuda_library_places() {
     const std::filesystem::path folder = program.parent_path();
     for (const char* relative : {".", "trainer", "../trainer", "../lib", "../lib/x86_64-linux-gnu",
                                  "../lib/aarch64-linux-gnu", "../lib64"}) {
-      const std::filesystem::path place = (folder / relative / kCudaLibraryName).lexically_normal();
+      const std::filesystem::path place = (folder / relative / name).lexically_normal();
       if (std::filesystem::exists(place, error)) places.push_back(place.string());
     }
   }
-  places.emplace_back(kCudaLibraryName);
+  places.emplace_back(name);
   return places;
+}
+
+std::vector<std::string> cuda_library_places() {
+  return library_places(kCudaLibraryName);
 }
 
 std::unique_ptr<Device> open_device_of(const std::vector<std::string>& places, int number) {

@@ -3,14 +3,18 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/cuda/device.h"
 
 namespace tombolo::trainer::cuda {
 
-/// Where libtombolo_cuda.so may lie: beside this program, in the folders of libraries that belong to it, and
-/// wherever the system's loader looks. In the order in which they are tried.
+/// Where a library of this name may lie: beside this program, in the folders of libraries that belong to it
+/// (only where it is there), and wherever the system's loader looks (the bare name). In the order in which
+/// they are tried.
+std::vector<std::string> library_places(std::string_view name);
+/// Those of libtombolo_cuda.so.
 std::vector<std::string> cuda_library_places();
 
 /// open_cuda_device() with the libraries at these places. A library stays loaded until the process ends, as

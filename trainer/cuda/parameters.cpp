@@ -8,8 +8,13 @@ const Parameter kCudaAttentionParameter{
     "auto: cuDNN's for the shapes that it takes, where the library was built with it and libcudnn is there.",
     "auto|own|cudnn"};
 
+const Parameter kNcclLibraryParameter{"TOMBOLO_NCCL_LIBRARY", ParameterType::kText, "libnccl.so.2",
+                                      "NCCL, which sums the gradients of GPUs that train: a path, or a name "
+                                      "that the system's loader finds. Loaded "
+                                      "at run time, where --reduce allows it."};
+
 const std::vector<const Parameter*>& cuda_parameters() {
-  static const std::vector<const Parameter*> all{&kCudaAttentionParameter};
+  static const std::vector<const Parameter*> all{&kCudaAttentionParameter, &kNcclLibraryParameter};
   return all;
 }
 

@@ -12,11 +12,16 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "compute/precision.h"
 #include "planner/model/job.h"
+#include "planner/simulate/pass_clock.h"
 #include "trainer/model/model.h"
 #include "trainer/model/optimizer.h"
+#include "trainer/model/stage_group.h"
 #include "trainer/model/stage_parameters.h"
 
 namespace tombolo::trainer {
@@ -37,11 +42,14 @@ struct StageOptions {
   /// What of a block's activations backward computes again in place of keeping it.
   planner::Recompute recompute = planner::Recompute::kNone;
   bool training = true;  ///< false: no gradients, no optimizer state, forward only
-  /// False where nobody will call gradients_to_host().
+  /// False where nobody will call gradients_to_host(), as where there is one rank or devices sum by
+  /// themselves: then no host memory is taken for all gradients, and the call is refused with kInternal.
   bool exchanges_gradients = true;
   /// True to take times: `progress` is called once after each block, when the device has done it, and every
   /// member waits for the device. The CPU does so always.
   bool wait_per_layer = false;
+  /// Whether take_pass_times() will be called, once a step at least.
+  bool time_passes = false;
 };
 
 struct StageMemory {
@@ -53,6 +61,16 @@ using Progress = std::function<void()>;
 /// Called by backward each time more gradients are complete, or will be once the device has done what it was
 /// told: those from this arena offset to the end.
 using GradientsFinal = std::function<void(std::size_t)>;
+
+/// What a stage is told to do.
+enum class Pass { kForward, kBackward, kClearGradients, kGradientNorm, kUpdate };
+
+/// When a device did it, on the host's axis.
+struct PassTime {
+  Pass pass;
+  int micro_batch;  ///< -1 where it is of none
+  TimePoint begin, end;
+};
 
 /// What a run must keep to go on later, beside the number of its next step. One float per arena element each.
 enum class StageState { kParameters, kFirstMoment, kSecondMoment };
@@ -77,10 +95,25 @@ class StageCompute {
   virtual void read_state(StageState state, std::size_t offset, std::span<float> to) const = 0;
   virtual void write_state(StageState state, std::size_t offset, std::span<const float> from) = 0;
 
+  /// Copies out of the gradients, as read_state() out of the state, once backward is over and what others
+  /// change in them has come back. Throws kInternal beyond the arena's end and for a stage that does not
+  /// train.
+  virtual void read_gradients(std::size_t offset, std::span<float> to) const = 0;
+
   /// Waits until the gradients of `bucket` are final and returns them in host memory, where they may be
   /// changed until gradients_from_host() of the same bucket, which makes the change the device's.
   virtual std::span<float> gradients_to_host(const Bucket& bucket) = 0;
   virtual void gradients_from_host(const Bucket& bucket) = 0;
+
+  /// Both: for gradients that are summed over ranks by the devices. The id is made by one rank of the group;
+  /// all join together. The stage outlives the group, which another thread may use. Throws kUnsupported where
+  /// the device cannot do it, kTimeout naming the rank where others do not come.
+  virtual GroupId make_group_id() {
+    fail(Cause::kUnsupported, "this device sums no gradients by itself: {}", describe());
+  }
+  virtual std::unique_ptr<StageGroup> join_group(const GroupId& /*id*/, const GroupMember& /*member*/) {
+    fail(Cause::kUnsupported, "this device sums no gradients by itself: {}", describe());
+  }
 
   // Boundary buffers hold rows x context x width values: fp32, or bf16 where the stage computes in bf16.
 
@@ -118,6 +151,14 @@ class StageCompute {
   /// the device.
   virtual double gradient_square_sum() const = 0;
   virtual void update(const AdamWStep& step) = 0;
+
+  /// Which clock tells how long passes took: the caller's around the calls; or, where they return before the
+  /// device has done the work, the device's, which take_pass_times() reads.
+  virtual planner::PassClock pass_clock() const noexcept { return planner::PassClock::kHost; }
+  /// What the device has done since the last call, in its order, as far as that is known without waiting: up
+  /// to the last member that waits for the device. kAll waits for it. Empty with the host's clock.
+  enum class Gather { kKnown, kAll };
+  virtual std::vector<PassTime> take_pass_times(Gather /*gather*/) { return {}; }
 };
 
 /// Makes the stages of a back end. Throws as it does: kInvalidUsage for shapes out of range, kUnsupported for

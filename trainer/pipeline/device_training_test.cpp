@@ -9,18 +9,21 @@
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
 #include "collectives/testing/test_support.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 #include "trainer/pipeline/pipeline_trainer.h"
+#include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer {
 namespace {
 
 using collectives::Communicator;
 
-StageFactory pretended_gpus(unsigned seed) {
-  return cuda::cuda_stages(
-      [seed] { return std::make_shared<cuda::PretendedDevice>(cuda::PretendedOptions{.seed = seed}); });
+/// With `nccl` the GPUs sum with each other.
+StageFactory pretended_gpus(unsigned seed, std::shared_ptr<cuda::PretendedNccl> nccl = nullptr) {
+  return cuda::cuda_stages([seed, nccl] {
+    return std::make_shared<cuda::PretendedDevice>(cuda::PretendedOptions{.seed = seed, .nccl = nccl});
+  });
 }
 
 class DeviceTraining : public testing::Test {
@@ -49,11 +52,12 @@ class DeviceTraining : public testing::Test {
   };
 
   /// Rank 0's results; `of_rank` says what each rank computes on.
-  Run run(const std::function<StageFactory(int)>& of_rank) {
+  Run run(const std::function<StageFactory(int)>& of_rank, Reduction reduction = Reduction::kEngine) {
     Run result;
     const auto body = [&](Communicator& world) {
       Job job = job_;
       job.make_stage = of_rank(world.rank());
+      job.reduction = reduction;
       Timeline timeline(Clock::steady().now());
       PipelineTrainer trainer(job, &world, timeline);
       std::vector<double> losses;
@@ -67,6 +71,15 @@ class DeviceTraining : public testing::Test {
       options.identity.local_rank = options.identity.rank;
     };
     collectives::test::expect_fine(collectives::test::run_ranks("AAAA", body, on_one_host));
+    return result;
+  }
+
+  /// On GPUs, whose order of work follows from the seed.
+  Run run_on_gpus(unsigned seed, Reduction reduction) {
+    const auto nccl = std::make_shared<cuda::PretendedNccl>();
+    const Run result =
+        run([&](int rank) { return pretended_gpus(seed + static_cast<unsigned>(rank), nccl); }, reduction);
+    EXPECT_EQ(nccl->groups() > 0, reduction == Reduction::kNccl);
     return result;
   }
 
@@ -105,6 +118,88 @@ TEST_F(DeviceTraining, Bfloat16OnGpusLearnsAsFp32Does) {
     EXPECT_NEAR(found.losses[step], expected.losses[step], 0.02 * expected.losses[step]) << "step " << step;
 }
 
+// The sum of two numbers has one value, in whatever order they come.
+TEST_F(DeviceTraining, SumsOfTwoReplicasByTheGpusAreTheEnginesToTheBit) {
+  const unsigned seed = test_seed();
+  const Run expected = run_on_gpus(seed, Reduction::kEngine);
+  for (unsigned round = 0; round < static_cast<unsigned>(test_rounds(3)); ++round) {
+    const Run found = run_on_gpus(seed + 100 * round, Reduction::kNccl);
+    EXPECT_EQ(found.losses, expected.losses) << "round " << round;
+    EXPECT_EQ(found.parameters, expected.parameters) << "round " << round;
+  }
+}
+
+// The first and the last stage sum the embedding that they share, and nothing else is summed.
+TEST_F(DeviceTraining, OneReplicaOnGpusThatSumIsTheEnginesToTheBit) {
+  job_.parallel = even_parallel_config(job_.shape, 4, 1, 8, 1);
+  const unsigned seed = test_seed();
+  const Run expected = run_on_gpus(seed, Reduction::kEngine);
+  const Run found = run_on_gpus(seed, Reduction::kNccl);
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_EQ(found.parameters, expected.parameters);
+}
+
+TEST_F(DeviceTraining, SumsOfFourReplicasByTheGpusAreTheEnginesButForRounding) {
+  for (const std::size_t bucket_bytes : {1U, 1U << 20U}) {
+    job_.bucket_bytes = bucket_bytes;
+    job_.parallel = even_parallel_config(job_.shape, 1, 4, 8, 1);
+    const unsigned seed = test_seed();
+    expect_same(run_on_gpus(seed, Reduction::kNccl), run_on_gpus(seed, Reduction::kEngine));
+  }
+}
+
+// No host memory is taken for gradients that are summed by GPUs, or by nobody.
+TEST_F(DeviceTraining, AGradientThatIsNotFiniteIsNamedWhereNoGradientLeavesTheGpu) {
+  job_.parallel = even_parallel_config(job_.shape, 1, 1, 8, 1);
+  job_.make_stage = pretended_gpus(test_seed());
+  Timeline timeline(Clock::steady().now());
+  PipelineTrainer trainer(job_, nullptr, timeline);
+  const Slice& weight = trainer.compute().layout().find(Tensor::kMlpWeight, 2);
+  // Each is finite, but not the sums of products. (Of one sign they would cancel out: a norm's output has the
+  // mean 0.)
+  std::vector<float> values(weight.elements);
+  for (std::size_t at = 0; at < values.size(); ++at) values[at] = at % 2 == 0 ? 3e38F : -3e38F;
+  trainer.compute().write_state(StageState::kParameters, weight.offset, values);
+  test::expect_refusal([&] { trainer.step(0, false); },
+                       {"step 0: loss NaN with gradient norm NaN: training diverged; it began on rank 0",
+                        "gradient of ", "values are not finite"});
+}
+
+// Rank 0 makes one step less than the others, and leaves while they wait for it.
+TEST_F(DeviceTraining, ARankThatLeavesEndsTheOthersWithAnErrorThatNamesRankAndSum) {
+  const auto nccl = std::make_shared<cuda::PretendedNccl>();
+  const unsigned seed = test_seed();
+  std::atomic<int> failed{0};
+  job_.parallel = even_parallel_config(job_.shape, 1, 2, 8, 1);
+  job_.reduction = Reduction::kNccl;
+  job_.reduction_deadline = std::chrono::milliseconds(300);
+  const auto body = [&](Communicator& world) {
+    Job job = job_;
+    job.make_stage = pretended_gpus(seed + static_cast<unsigned>(world.rank()), nccl);
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job, &world, timeline);
+    trainer.step(0, false);
+    if (world.rank() == 1) {
+      try {
+        trainer.step(1, false);
+      } catch (const Error& error) {
+        ++failed;
+        const std::string text = error.what();
+        EXPECT_TRUE(error.cause() == Cause::kTimeout || error.cause() == Cause::kRemote ||
+                    error.cause() == Cause::kAborted)
+            << text;
+        EXPECT_NE(text.find("rank"), std::string::npos) << text;
+      }
+    }
+  };
+  const auto on_one_host = [](collectives::Options& options) {
+    options.router.host.name = "here";
+    options.identity.local_rank = options.identity.rank;
+  };
+  collectives::test::run_ranks("AA", body, on_one_host);
+  EXPECT_EQ(failed, 1);
+}
+
 /// A stage of the CPU that says its boundaries have another size.
 class OtherBoundaries final : public StageCompute {
  public:
@@ -117,6 +212,9 @@ class OtherBoundaries final : public StageCompute {
   }
   void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
     stage_->write_state(state, offset, from);
+  }
+  void read_gradients(std::size_t offset, std::span<float> to) const override {
+    stage_->read_gradients(offset, to);
   }
   std::span<float> gradients_to_host(const Bucket& bucket) override {
     return stage_->gradients_to_host(bucket);

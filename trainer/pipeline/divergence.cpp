@@ -23,6 +23,12 @@ std::optional<NotFinite> check(NotFinite::Kind kind, const Slice& slice, std::sp
                                      tensor_info(slice.tensor).name, bad, values.size())};
 }
 
+/// printf's sign of what is no number tells nothing.
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  return std::isinf(value) ? "infinite" : fmt::format("{}", value);
+}
+
 }  // namespace
 
 std::optional<NotFinite> first_not_finite(StageCompute& compute) {
@@ -34,9 +40,9 @@ std::optional<NotFinite> first_not_finite(StageCompute& compute) {
     if (auto found = check(NotFinite::Kind::kParameter, slice, values)) return found;
   }
   for (auto slice = slices.rbegin(); slice != slices.rend(); ++slice) {
-    const Bucket bucket{slice->offset, slice->offset + slice->elements};
-    if (auto found = check(NotFinite::Kind::kGradient, *slice, compute.gradients_to_host(bucket)))
-      return found;
+    values.resize(slice->elements);
+    compute.read_gradients(slice->offset, values);
+    if (auto found = check(NotFinite::Kind::kGradient, *slice, values)) return found;
   }
   return std::nullopt;
 }
@@ -59,13 +65,13 @@ void fail_divergence(const Divergence& divergence, StageCompute& compute, collec
   if (world != nullptr) texts = collectives::gather_texts(*world, own.dump());
   Json nearest;
   for (const std::string& text : texts) {
-    Json one = Json::parse(text);
+    Json one = parse_peer_json(text, "what a rank says of the divergence");
     if (!one.empty() && (nearest.empty() || one < nearest)) nearest = std::move(one);
   }
   const std::string began = nearest.empty() ? std::string() : nearest[3].get<std::string>();
   fail(Cause::kInvalidUsage,
        "step {}: loss {} with gradient norm {}: training diverged{}. A smaller --lr, or a --clip, helps",
-       divergence.step, divergence.loss, divergence.gradient_norm, began);
+       divergence.step, number_text(divergence.loss), number_text(divergence.gradient_norm), began);
 }
 
 }  // namespace tombolo::trainer

@@ -1,17 +1,19 @@
-// Sums gradients over the replicas, in a thread of its own, while the backward pass still computes the rest.
-// It also keeps the two copies of the tied embedding equal.
+// Has gradients summed over the replicas, in a thread of its own, while the backward pass still computes the
+// rest.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "collectives/engine/communicator.h"
-#include "trainer/model/stage_compute.h"
+#include "trainer/model/stage_parameters.h"
+#include "trainer/pipeline/gradient_sum.h"
 #include "trainer/pipeline/timeline.h"
 
 namespace tombolo::trainer {
@@ -19,11 +21,11 @@ namespace tombolo::trainer {
 /// The public members are called by the thread that computes.
 class GradientReducer {
  public:
-  /// `data` joins this stage's ranks, one per replica; null with one replica. `tied` joins the first and the
-  /// last stage of this replica; null where this stage shares nothing. Only the helper thread uses both, and
-  /// they must outlive the object. Where both are null no thread is started.
-  GradientReducer(collectives::Communicator* data, collectives::Communicator* tied, StageCompute& compute,
-                  std::size_t bucket_bytes, Timeline& timeline);
+  /// `sum` adds up the gradients of the stage that is laid out like `layout`; null where there is nothing to
+  /// add: then no thread is started. `data` joins this stage's ranks, one per replica; null with one replica.
+  /// Only the helper thread uses `sum` and `data`, which outlives the object.
+  GradientReducer(std::unique_ptr<GradientSum> sum, collectives::Communicator* data,
+                  const StageParameters& layout, std::size_t bucket_bytes, Timeline& timeline);
   /// Aborts the operations under way and joins the thread.
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
@@ -38,24 +40,15 @@ class GradientReducer {
  private:
   void run() noexcept;
   void reduce_step();
-  void reduce(const Bucket& bucket);
-  /// `values`: the bucket's gradients, in host memory.
-  void start_exchange(const Bucket& bucket, std::span<float> values);
-  void finish_exchange();
   /// Waits for the condition; false when the object is being destroyed.
   template <typename Condition>
   bool wait_for(Condition condition);
 
+  const std::unique_ptr<GradientSum> sum_;
   collectives::Communicator* data_;
-  collectives::Communicator* tied_;
-  StageCompute& compute_;
+  const std::size_t arena_;  ///< floats
   Timeline& timeline_;
   std::vector<Bucket> buckets_;
-  Bucket embedding_bucket_;          ///< the one that holds the shared embedding
-  std::span<float> embedding_;       ///< its gradient, in host memory while it is exchanged
-  std::size_t embedding_begin_ = 0;  ///< its arena offset
-  std::vector<float> other_embedding_;
-  collectives::Work sending_, receiving_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/testing/test_support.h"
+#include "trainer/model/stage_compute.h"
+#include "trainer/pipeline/engine_gradient_sum.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -40,6 +46,7 @@ class GradientsOnly final : public StageCompute {
   StageMemory memory() const noexcept override { return {}; }
   std::string describe() const override { return "gradients"; }
   void read_state(StageState, std::size_t, std::span<float>) const override {}
+  void read_gradients(std::size_t, std::span<float>) const override {}
   void write_state(StageState, std::size_t, std::span<const float>) override {}
   std::span<std::byte> input(int) noexcept override { return {}; }
   std::span<const std::byte> output(int) const noexcept override { return {}; }
@@ -61,7 +68,8 @@ TEST(GradientReducer, SumsGradientsAndSumsOverTheReplicasInEveryStep) {
   collectives::test::expect_fine(collectives::test::run_ranks("AAA", [](Communicator& world) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(0, 2, static_cast<float>(world.rank() + 1));
-    GradientReducer reducer(&world, nullptr, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(&world, nullptr, stage, timeline), &world,
+                            stage.layout(), 1, timeline);
     double expected = 1 + 2 + 3;
     for (int step = 0; step < 3; ++step) {
       reducer.gradients_final(stage.layout().layer_begin(1));
@@ -81,7 +89,8 @@ TEST(GradientReducer, AddsTheGradientsOfBothCopiesOfTheEmbedding) {
   collectives::test::expect_fine(collectives::test::run_ranks("AA", [](Communicator& ends) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(ends.rank(), 1, ends.rank() == 0 ? 1.0F : 4.0F);
-    GradientReducer reducer(nullptr, &ends, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(nullptr, &ends, stage, timeline), nullptr,
+                            stage.layout(), 1, timeline);
     reducer.gradients_final(0);
     std::array<double, 1> sums{0.5};
     reducer.finish(sums);
@@ -97,7 +106,7 @@ TEST(GradientReducer, AddsTheGradientsOfBothCopiesOfTheEmbedding) {
 TEST(GradientReducer, DoesNothingOnOneRank) {
   Timeline timeline(Clock::steady().now());
   GradientsOnly stage(0, 2, 7);
-  GradientReducer reducer(nullptr, nullptr, stage, 1, timeline);
+  GradientReducer reducer(nullptr, nullptr, stage.layout(), 1, timeline);
   std::array<double, 1> sums{3};
   reducer.finish(sums);
   EXPECT_EQ(sums[0], 3);
@@ -109,9 +118,48 @@ TEST(GradientReducer, CanBeDestroyedInTheMiddleOfAStep) {
   collectives::test::run_ranks("AA", [](Communicator& world) {
     Timeline timeline(Clock::steady().now());
     GradientsOnly stage(0, 2, 1);
-    GradientReducer reducer(&world, nullptr, stage, 1, timeline);
+    GradientReducer reducer(std::make_unique<EngineGradientSum>(&world, nullptr, stage, timeline), &world,
+                            stage.layout(), 1, timeline);
     if (world.rank() == 0) reducer.gradients_final(0);
   });
+}
+
+/// Waits in its first bucket until it is aborted.
+class EndlessSum final : public GradientSum {
+ public:
+  void start(const Bucket& /*bucket*/) override {
+    std::unique_lock lock(mutex_);
+    started_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return !reason_.empty(); });
+    fail(Cause::kAborted, "{}", reason_);
+  }
+  void finish() override {}
+  void abort(const std::string& reason) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    reason_ = reason;
+    changed_.notify_all();
+  }
+  void wait_until_started() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return started_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool started_ = false;
+  std::string reason_;
+};
+
+TEST(GradientReducer, AbortsTheSumThatIsUnderWayWhereItIsDestroyed) {
+  Timeline timeline(Clock::steady().now());
+  const GradientsOnly stage(0, 2, 1);
+  auto sum = std::make_unique<EndlessSum>();
+  EndlessSum& endless = *sum;
+  GradientReducer reducer(std::move(sum), nullptr, stage.layout(), 1, timeline);
+  reducer.gradients_final(0);
+  endless.wait_until_started();
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "trainer/model/initial_values.h"
 #include "trainer/model/model_file.h"
+#include "trainer/pipeline/device_gradient_sum.h"
 #include "trainer/pipeline/divergence.h"
+#include "trainer/pipeline/engine_gradient_sum.h"
 
 namespace tombolo::trainer {
 
@@ -34,7 +36,7 @@ RankCoordinates own_coordinates(const Job& job, const Communicator* world) {
   return job.parallel.coordinates[static_cast<std::size_t>(world == nullptr ? 0 : world->rank())];
 }
 
-StageOptions stage_options(const Job& job, const RankCoordinates& own) {
+StageOptions stage_options(const Job& job, const RankCoordinates& own, const Timeline& timeline) {
   const planner::Stage& stage = job.parallel.stages[static_cast<std::size_t>(own.stage)];
   StageOptions options;
   options.shape = job.shape;
@@ -48,7 +50,9 @@ StageOptions stage_options(const Job& job, const RankCoordinates& own) {
   options.precision = job.precision;
   options.moments = job.moments;
   options.recompute = job.recompute;
-  options.exchanges_gradients = job.parallel.replicas > 1 || job.parallel.pipeline() > 1;
+  options.time_passes = timeline.wants_passes();
+  options.exchanges_gradients =
+      job.reduction == Reduction::kEngine && (job.parallel.replicas > 1 || job.parallel.pipeline() > 1);
   return options;
 }
 
@@ -86,6 +90,15 @@ void check_boundaries(Communicator& pipeline, StageCompute& compute) {
          -largest_and_smallest[1], largest_and_smallest[0], bytes);
 }
 
+/// Null where there is nothing to add up.
+std::unique_ptr<GradientSum> make_gradient_sum(const Job& job, Communicator* data, Communicator* tied,
+                                               StageCompute& compute, Timeline& timeline) {
+  if (data == nullptr && tied == nullptr) return nullptr;
+  if (job.reduction == Reduction::kNccl)
+    return std::make_unique<DeviceGradientSum>(data, tied, compute, job.reduction_deadline, timeline);
+  return std::make_unique<EngineGradientSum>(data, tied, compute, timeline);
+}
+
 void add_traffic(std::vector<collectives::LinkTraffic>& total, const Communicator* communicator) {
   if (communicator == nullptr) return;
   for (const collectives::LinkTraffic& link : communicator->traffic()) {
@@ -113,7 +126,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
       schedule_(planner::one_forward_one_backward(coordinates_.stage, job.parallel.pipeline(),
                                                   job.parallel.micro_batches())),
       rows_(open_source({job.data, job.tokenizer}), job.shape.context, job.order),
-      compute_(job.make_stage(stage_options(job, coordinates_))) {
+      compute_(job.make_stage(stage_options(job, coordinates_, timeline))) {
+  timeline_.set_pass_clock(compute_->pass_clock());
   fill_parameters(job, *compute_);
   const int stages = job.parallel.pipeline();
   if (world_ != nullptr) {
@@ -131,7 +145,8 @@ PipelineTrainer::PipelineTrainer(const Job& job, Communicator* world, Timeline& 
   transfers_ = std::make_unique<PipelineTransfers>(pipeline_.get(), std::move(pipeline_ranks), *compute_,
                                                    job.parallel.micro_batches(), in_flight, timeline);
   reducer_ =
-      std::make_unique<GradientReducer>(data_.get(), tied_.get(), *compute_, job.bucket_bytes, timeline);
+      std::make_unique<GradientReducer>(make_gradient_sum(job, data_.get(), tied_.get(), *compute_, timeline),
+                                        data_.get(), compute_->layout(), job.bucket_bytes, timeline);
   const auto share = static_cast<std::size_t>(job.parallel.global_batch / job.parallel.replicas) *
                      static_cast<std::size_t>(job.shape.context);
   tokens_.resize(share);
@@ -160,7 +175,7 @@ std::span<const std::int32_t> PipelineTrainer::rows_of(const std::vector<std::in
 void PipelineTrainer::forward(int micro_batch) {
   transfers_->before_forward(micro_batch);
   {
-    const Timed timed(timeline_, "forward", Activity::kForward, micro_batch);
+    const auto bar = timed("forward", Activity::kForward, micro_batch);
     compute_->forward(micro_batch, rows_of(tokens_, micro_batch), rows_of(targets_, micro_batch),
                       [this] { transfers_->progress(); });
   }
@@ -170,7 +185,7 @@ void PipelineTrainer::forward(int micro_batch) {
 void PipelineTrainer::backward(int micro_batch) {
   transfers_->before_backward(micro_batch);
   {
-    const Timed timed(timeline_, "backward", Activity::kBackward, micro_batch);
+    const auto bar = timed("backward", Activity::kBackward, micro_batch);
     GradientsFinal announce;
     if (micro_batch + 1 == job_.parallel.micro_batches())
       announce = [this](std::size_t from) { reducer_->gradients_final(from); };
@@ -183,9 +198,10 @@ void PipelineTrainer::backward(int micro_batch) {
 StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
   const TimePoint begin = Clock::steady().now();
   timeline_.set_step(step);
+  step_ = step;
   load_tokens(rows_, step);
   {
-    const Timed timed(timeline_, "clear gradients", Activity::kUpdate);
+    const auto bar = timed("clear gradients", Activity::kUpdate);
     compute_->clear_gradients();
   }
   transfers_->begin_step();
@@ -205,9 +221,10 @@ StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
                         static_cast<double>(votes.failed), 0.0};
   reducer_->finish(std::span(sums).first(kNorm));
   {
-    const Timed timed(timeline_, "gradient norm", Activity::kUpdate);
+    const auto bar = timed("gradient norm", Activity::kUpdate);
     sums[kNorm] = compute_->gradient_square_sum();
   }
+  collect_pass_times(StageCompute::Gather::kKnown);
   if (pipeline_ != nullptr) {
     const Timed timed(timeline_, "wait for norm", Activity::kWait);
     pipeline_->all_reduce(sums, sums, kSums, DataType::kFloat64, ReduceOp::kSum);
@@ -224,9 +241,10 @@ StepReport PipelineTrainer::step(int step, bool stop, const SaveVotes& votes) {
     fail_divergence({report.step, report.loss, report.gradient_norm, std::isfinite(own_loss), coordinates_},
                     *compute_, world_);
   {
-    const Timed timed(timeline_, "update", Activity::kUpdate);
+    const auto bar = timed("update", Activity::kUpdate);
     compute_->update(adamw_step(job_.optimizer, step, report.gradient_norm));
   }
+  updated_step_ = step;
   timeline_.end_step();
   report.seconds = to_seconds(Clock::steady().now() - begin);
   report.tokens_per_second = tokens / report.seconds;

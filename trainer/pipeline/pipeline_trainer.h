@@ -18,6 +18,7 @@
 #include "trainer/data/rows.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/pipeline/gradient_reducer.h"
+#include "trainer/pipeline/gradient_sum.h"
 #include "trainer/pipeline/parallel_config.h"
 #include "trainer/pipeline/pipeline_transfers.h"
 #include "trainer/pipeline/timeline.h"
@@ -43,6 +44,10 @@ struct Job {
   StageFactory make_stage = cpu_stages();
   /// Gradients are reduced in pieces of at least this many bytes.
   std::size_t bucket_bytes = 256 * 1024;
+  /// What adds them up. kNccl: every rank computes on a GPU of its own that sums with the others.
+  Reduction reduction = Reduction::kEngine;
+  /// With kNccl: for joining, and for each of its sums.
+  Duration reduction_deadline = std::chrono::seconds(60);
 };
 
 struct StepReport {
@@ -74,6 +79,10 @@ class PipelineTrainer {
   /// every rank, and in every layout but for rounding. Between steps; changes nothing that a step uses.
   double validate(Rows& rows, int batches);
 
+  /// Adds to the timeline what a device that has a clock of its own has done since the last step's end. Waits
+  /// for it; to be called before the timeline is read.
+  void finish_timeline();
+
   /// Collective: returns all parameters in a checkpoint's order on rank 0; elsewhere nothing.
   std::vector<float> gather();
 
@@ -86,6 +95,11 @@ class PipelineTrainer {
   std::vector<collectives::LinkTraffic> traffic() const;
 
  private:
+  /// A bar of what the calling thread does, where the host's clock times passes.
+  std::optional<Timed> timed(std::string_view name, Activity activity, int micro_batch = -1);
+  /// What forward passes of the device are for.
+  enum class ForwardOf { kTraining, kValidation };
+  void collect_pass_times(StageCompute::Gather gather, ForwardOf forward = ForwardOf::kTraining);
   void forward(int micro_batch);
   void backward(int micro_batch);
   /// This replica's share of a step's rows, to tokens_ and targets_.
@@ -104,6 +118,7 @@ class PipelineTrainer {
   std::unique_ptr<PipelineTransfers> transfers_;
   std::unique_ptr<GradientReducer> reducer_;
   std::vector<std::int32_t> tokens_, targets_;  ///< this replica's rows of the step
+  int step_ = 0, updated_step_ = 0;             ///< the step under way; the one whose update was put last
 };
 
 }  // namespace tombolo::trainer

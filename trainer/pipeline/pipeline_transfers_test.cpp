@@ -39,6 +39,7 @@ class BuffersOnly final : public StageCompute {
   const StageParameters& layout() const noexcept override { return layout_; }
   std::string describe() const override { return {}; }
   void read_state(StageState, std::size_t, std::span<float>) const override {}
+  void read_gradients(std::size_t, std::span<float>) const override {}
   void write_state(StageState, std::size_t, std::span<const float>) override {}
   std::span<float> gradients_to_host(const Bucket&) override { return {}; }
   void gradients_from_host(const Bucket&) override {}

@@ -53,15 +53,26 @@ void Timeline::end_step() {
 void Timeline::add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
                    double processor) {
   const std::scoped_lock lock(mutex_);
-  const double took = to_seconds(end - begin);
-  const auto index = static_cast<std::size_t>(activity);
+  add_to({name, activity, step_, micro_batch, begin, end}, processor);
+}
+
+void Timeline::add_device_bar(int step, std::string_view name, Activity activity, int micro_batch,
+                              TimePoint begin, TimePoint end) {
+  const std::scoped_lock lock(mutex_);
+  add_to({name, activity, step, micro_batch, begin, end}, 0);
+}
+
+void Timeline::add_to(const Bar& bar, double processor) {
+  const double took = to_seconds(bar.end - bar.begin);
+  const auto index = static_cast<std::size_t>(bar.activity);
   seconds_[index] += took;
-  if (keeps_steps_) {
-    StepSeconds& step = steps_.back();
+  const auto before = static_cast<std::size_t>(step_ - bar.step);
+  if (keeps_steps_ && before < steps_.size()) {
+    StepSeconds& step = steps_[steps_.size() - 1 - before];
     step.elapsed[index] += took;
     step.processor[index] += processor;
   }
-  if (kept(step_)) bars_.push_back({name, activity, step_, micro_batch, begin, end});
+  if (kept(bar.step)) bars_.push_back(bar);
 }
 
 void Timeline::add_transfer(const Transfer& transfer, TimePoint begin, TimePoint end) {
@@ -82,10 +93,18 @@ double Timeline::seconds(Activity activity) const noexcept {
   return seconds_[static_cast<std::size_t>(activity)];
 }
 
+int Timeline::row_of(Activity activity) const noexcept {
+  if (activity == Activity::kReduce) return 1;
+  return activity == Activity::kWait && pass_clock_ == planner::PassClock::kDevice ? 2 : 0;
+}
+
 Json Timeline::events(int rank, const std::string& label) const {
   Json events = Json::array();
   events.push_back(name_event("process_name", rank, 0, label));
-  events.push_back(name_event("thread_name", rank, 0, "compute"));
+  const bool by_device = pass_clock_ == planner::PassClock::kDevice;
+  events.push_back(
+      name_event("thread_name", rank, 0, by_device ? "compute (the device's clock)" : "compute"));
+  if (by_device) events.push_back(name_event("thread_name", rank, 2, "wait (the host's clock)"));
   events.push_back(name_event("thread_name", rank, 1, "reduce gradients"));
   for (const Bar& bar : bars_) {
     Json arguments{{"step", bar.step}};
@@ -96,7 +115,7 @@ Json Timeline::events(int rank, const std::string& label) const {
                       {"ts", microseconds(bar.begin - start_)},
                       {"dur", microseconds(bar.end - bar.begin)},
                       {"pid", rank},
-                      {"tid", bar.activity == Activity::kReduce ? 1 : 0},
+                      {"tid", row_of(bar.activity)},
                       {"args", std::move(arguments)}});
   }
   for (std::size_t index = 0; index < transfers_.size(); ++index) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "planner/simulate/pass_clock.h"
 
 namespace tombolo::trainer {
 
@@ -51,12 +52,20 @@ class Timeline {
   void keep(int first, int count) noexcept;
   /// Keeps times for each step as well.
   void keep_steps() noexcept { keeps_steps_ = true; }
+  /// Whether anything is kept of which the times of passes are a part.
+  bool wants_passes() const noexcept { return count_ > 0 || keeps_steps_; }
+  /// By which clock the bars of passes and updates are; what else there is, is always by the host's.
+  void set_pass_clock(planner::PassClock clock) noexcept { pass_clock_ = clock; }
+  planner::PassClock pass_clock() const noexcept { return pass_clock_; }
   /// To be called before a step's first bar; steps come in order.
   void set_step(int step) noexcept;
   /// Adds a bar. `name` must have static lifetime; `processor` is the seconds for which the thread ran
   /// meanwhile.
   void add(std::string_view name, Activity activity, int micro_batch, TimePoint begin, TimePoint end,
            double processor);
+  /// Adds a bar of a device, which may belong to a step before the current one: its time is known late.
+  void add_device_bar(int step, std::string_view name, Activity activity, int micro_batch, TimePoint begin,
+                      TimePoint end);
   /// A transfer under way from `begin` to `end`, as this rank saw it.
   void add_transfer(const Transfer& transfer, TimePoint begin, TimePoint end);
   /// The computing thread stood still for `seconds` because of a transfer from or to this rank.
@@ -72,7 +81,8 @@ class Timeline {
   /// the first.
   const std::vector<StepSeconds>& steps() const noexcept { return steps_; }
   /// Chrome trace events: one process per rank, one thread that computes and one that reduces; transfers are
-  /// asynchronous events, which viewers show in rows by name ("activation from rank 0").
+  /// asynchronous events, which viewers show in rows by name ("activation from rank 0"). Where passes are by
+  /// the device's clock, they are a row of the device, and a third one is that of the thread that waits.
   Json events(int rank, const std::string& label) const;
 
  private:
@@ -88,6 +98,8 @@ class Timeline {
     int step;
     TimePoint begin, end;
   };
+  void add_to(const Bar& bar, double processor);
+  int row_of(Activity activity) const noexcept;
   bool kept(int step) const noexcept { return step >= first_ && step < first_ + count_; }
 
   std::mutex mutex_;
@@ -98,6 +110,7 @@ class Timeline {
   std::map<int, double> waits_;
   ActivitySeconds seconds_{};
   bool keeps_steps_ = false;
+  planner::PassClock pass_clock_ = planner::PassClock::kHost;
   std::vector<StepSeconds> steps_;
   double process_began_ = 0;  ///< processor time of the process when the step began
 };

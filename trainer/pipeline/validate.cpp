@@ -23,6 +23,7 @@ double PipelineTrainer::validate(Rows& rows, int batches) {
       sum += compute_->take_loss_sum();  // waits for the device, so that the slot's buffers are free again
     }
   }
+  collect_pass_times(StageCompute::Gather::kAll, ForwardOf::kValidation);
   if (world_ != nullptr) world_->all_reduce(&sum, &sum, 1, DataType::kFloat64, ReduceOp::kSum);
   return sum / (static_cast<double>(batches) * job_.parallel.global_batch * job_.shape.context);
 }

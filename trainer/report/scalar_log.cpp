@@ -6,8 +6,15 @@
 
 namespace tombolo::trainer {
 
-ScalarLog::ScalarLog(const std::string& folder, Log log) : log_(std::move(log)) {
-  if (!folder.empty()) file_ = std::make_unique<EventFile>(folder);
+ScalarLog::ScalarLog(const std::string& folder, int first_step, Log log) : log_(std::move(log)) {
+  if (folder.empty()) return;
+  try {
+    file_ = std::make_unique<EventFile>(folder);
+  } catch (const Error& error) {
+    if (first_step == 0) throw;
+    fine_ = false;
+    log_.warning("{}; training goes on without it", error.what());
+  }
 }
 
 void ScalarLog::write(const StepReport& report, const StepFigures& figures) {

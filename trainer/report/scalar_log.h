@@ -19,8 +19,9 @@ struct StepFigures {
 /// Used by one thread.
 class ScalarLog {
  public:
-  /// Empty folder: does nothing. Throws kSystem: the folder cannot be made or written to.
-  ScalarLog(const std::string& folder, Log log);
+  /// Empty folder: does nothing. Throws kSystem where the folder cannot be made or written to; but a run that
+  /// goes on from a later step than 0 does so without the figures, and a warning says it.
+  ScalarLog(const std::string& folder, int first_step, Log log);
 
   /// Writes loss, gradient norm, learning rate, tokens per second and utilisation. The first failure is
   /// logged as a warning, and nothing is written after it: training is worth more.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/error.h"
 #include "base/temporary_folder.h"
 
 namespace tombolo::trainer {
@@ -22,7 +23,7 @@ std::string contents(const std::string& folder) {
 
 TEST(ScalarLog, WritesWhatIsKnown) {
   const TemporaryFolder folder;
-  ScalarLog log(folder.file("events"), {});
+  ScalarLog log(folder.file("events"), 0, {});
   StepReport report;
   log.write(report, {});
   const std::string without = contents(folder.file("events"));
@@ -34,8 +35,20 @@ TEST(ScalarLog, WritesWhatIsKnown) {
   EXPECT_TRUE(log.fine());
 }
 
+TEST(ScalarLog, ARunThatGoesOnDoesWithoutAFolderThatCannotBeMade) {
+  const std::string folder = "/dev/null/events";
+  EXPECT_THROW(ScalarLog(folder, 0, {}), Error);
+  std::string logged;
+  ScalarLog log(folder, 4, Log(LogLevel::kInfo, [&](LogLevel, std::string_view text) { logged += text; }));
+  log.write({}, {});
+  EXPECT_FALSE(log.fine());
+  EXPECT_EQ(logged,
+            "TensorBoard folder /dev/null/events: creating: Not a directory (errno 20); training goes on "
+            "without it");
+}
+
 TEST(ScalarLog, WithoutAFolderDoesNothing) {
-  ScalarLog log("", {});
+  ScalarLog log("", 0, {});
   log.write({}, {});
   EXPECT_TRUE(log.fine());
 }

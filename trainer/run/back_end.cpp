@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "compute/product_speed.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -38,31 +38,45 @@ double core_peak(compute::Precision precision) {
 }
 
 BackEnd cpu_back_end(std::string note) {
-  return {DeviceChoice::kCpu, cpu_stages(), std::move(note), core_peak};
+  return {DeviceChoice::kCpu, "cpu", {}, cpu_stages(), std::move(note), core_peak};
+}
+
+void look_for_nccl(cuda::Device& device, BackEnd& back_end) {
+  try {
+    back_end.nccl = device.group_library();
+  } catch (const Error& error) {
+    if (error.cause() != Cause::kUnsupported) throw;
+    back_end.nccl_problem = error.what();
+  }
 }
 
 }  // namespace
 
-BackEnd choose_back_end(DeviceChoice choice, int gpu,
+BackEnd choose_back_end(DeviceChoice choice, int gpu, bool sums,
                         const std::function<std::unique_ptr<cuda::Device>(int)>& open) {
   if (choice == DeviceChoice::kCpu) return cpu_back_end({});
-  std::string note;
+  BackEnd chosen;
   double single_peak = 0, half_peak = 0;
   try {
     // Opened and closed: each stage opens its own, and gives its memory back with it.
     const std::unique_ptr<cuda::Device> device = open(gpu);
     single_peak = device->peak(cuda::Element::kFloat32);
     half_peak = device->peak(cuda::Element::kBfloat16);
-    if (choice == DeviceChoice::kAuto) note = fmt::format("device: {}", device->describe());
+    chosen.name = device->name();
+    chosen.description = device->describe();
+    if (choice == DeviceChoice::kAuto) chosen.note = fmt::format("device: {}", chosen.description);
+    chosen.gpu = device->address();
+    if (sums) look_for_nccl(*device, chosen);
   } catch (const Error& error) {
     if (choice == DeviceChoice::kCuda || error.cause() != Cause::kUnsupported) throw;
     return cpu_back_end(fmt::format("device: CPU. {}", error.what()));
   }
-  return {DeviceChoice::kCuda,
-          cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); }), note,
-          [=](compute::Precision precision) {
-            return precision == compute::Precision::kBfloat16 ? half_peak : single_peak;
-          }};
+  chosen.device = DeviceChoice::kCuda;
+  chosen.make_stage = cuda::cuda_stages([open, gpu] { return std::shared_ptr<cuda::Device>(open(gpu)); });
+  chosen.peak = [=](compute::Precision precision) {
+    return precision == compute::Precision::kBfloat16 ? half_peak : single_peak;
+  };
+  return chosen;
 }
 
 }  // namespace tombolo::trainer

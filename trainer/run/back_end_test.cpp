@@ -38,36 +38,39 @@ TEST(BackEnd, ChoicesHaveNames) {
 }
 
 TEST(BackEnd, TheCpuOpensNothing) {
-  const BackEnd chosen = choose_back_end(DeviceChoice::kCpu, 0, broken);
+  const BackEnd chosen = choose_back_end(DeviceChoice::kCpu, 0, true, broken);
   EXPECT_EQ(chosen.device, DeviceChoice::kCpu);
   EXPECT_NE(chosen.make_stage(small_stage())->describe().find("CPU"), std::string::npos);
 }
 
 TEST(BackEnd, CudaTakesTheGpu) {
-  const BackEnd chosen = choose_back_end(DeviceChoice::kCuda, 0, pretended);
+  const BackEnd chosen = choose_back_end(DeviceChoice::kCuda, 0, true, pretended);
   EXPECT_EQ(chosen.device, DeviceChoice::kCuda);
   EXPECT_EQ(chosen.note, "");
+  EXPECT_EQ(chosen.name, "pretended device");
+  EXPECT_EQ(chosen.description, "pretended device");
+  EXPECT_EQ(chosen.gpu, "pretended machine, slot 0");
   const auto stage = chosen.make_stage(small_stage());
   EXPECT_NE(stage->describe().find("pretended device"), std::string::npos);
   EXPECT_NE(stage->describe().find("parameters (fp32)"), std::string::npos) << stage->describe();
 }
 
 TEST(BackEnd, CudaWithoutAGpuIsAnErrorThatSaysWhatIsMissing) {
-  test::expect_refusal([] { choose_back_end(DeviceChoice::kCuda, 2, missing); }, {"GPU 2", "there is none"},
-                       Cause::kUnsupported);
+  test::expect_refusal([] { choose_back_end(DeviceChoice::kCuda, 2, true, missing); },
+                       {"GPU 2", "there is none"}, Cause::kUnsupported);
 }
 
 TEST(BackEnd, AutoTakesTheCpuWhereThereIsNoGpuAndSaysWhy) {
-  const BackEnd with = choose_back_end(DeviceChoice::kAuto, 0, pretended);
+  const BackEnd with = choose_back_end(DeviceChoice::kAuto, 0, true, pretended);
   EXPECT_EQ(with.device, DeviceChoice::kCuda);
   EXPECT_EQ(with.note, "device: pretended device");
-  const BackEnd without = choose_back_end(DeviceChoice::kAuto, 0, missing);
+  const BackEnd without = choose_back_end(DeviceChoice::kAuto, 0, true, missing);
   EXPECT_EQ(without.device, DeviceChoice::kCpu);
   EXPECT_EQ(without.note, "device: CPU. GPU 0 cannot be used: there is none");
 }
 
 TEST(BackEnd, AutoDoesNotHideAGpuThatFails) {
-  test::expect_refusal([] { choose_back_end(DeviceChoice::kAuto, 0, broken); }, {"the driver gave up"},
+  test::expect_refusal([] { choose_back_end(DeviceChoice::kAuto, 0, true, broken); }, {"the driver gave up"},
                        Cause::kSystem);
 }
 

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <random>
-#include <vector>
 
 #include "base/error.h"
-#include "trainer/cpu/cpu_stage.h"
-#include "trainer/data/text_encoder.h"
-#include "trainer/data/tokenizer_files.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -29,73 +24,78 @@ std::size_t draw(std::span<const float> scores, double temperature, std::mt19937
   return std::min(static_cast<std::size_t>(found - sums.begin()), scores.size() - 1);
 }
 
-/// Between text and tokens; without a tokenizer they are bytes.
-class Codec {
- public:
-  explicit Codec(const std::string& tokenizer) {
-    if (!tokenizer.empty()) tokenizer_.emplace(load_tokenizer(tokenizer));
-  }
-
-  int vocabulary() const { return tokenizer_ ? tokenizer_->vocabulary() : 256; }
-  std::vector<std::int32_t> encode(const std::string& text) const {
-    if (tokenizer_) return TextEncoder(*tokenizer_).encode(text);
-    std::vector<std::int32_t> tokens;
-    for (const char byte : text) tokens.push_back(static_cast<unsigned char>(byte));
-    return tokens;
-  }
-  std::string decode(std::span<const std::int32_t> tokens) const {
-    if (tokenizer_) return tokenizer_->decode(tokens);
-    std::string text;
-    for (const std::int32_t token : tokens) text.push_back(static_cast<char>(token));
-    return text;
-  }
-
- private:
-  std::optional<Tokenizer> tokenizer_;
-};
-
-}  // namespace
-
-GeneratedText generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
-                       const std::function<bool()>& stop_requested) {
-  if (options.prompt.empty()) fail(Cause::kInvalidUsage, "a sample needs a prompt of at least one byte");
-  if (!(options.temperature >= 0))
-    fail(Cause::kInvalidUsage, "temperature is {}, but must be at least 0", options.temperature);
-  const Codec codec(options.tokenizer);
+/// As check_generation(); returns the prompt's tokens.
+std::vector<std::int32_t> checked_prompt(const Shape& shape, const GenerateOptions& options,
+                                         const TextCodec& codec) {
+  if (options.tokens < 0) fail(Cause::kInvalidUsage, "--sample {} is below 0", options.tokens);
+  if (options.prompt.empty()) fail(Cause::kInvalidUsage, "--prompt is empty: a sample begins with a byte");
+  if (!(options.temperature >= 0) || std::isinf(options.temperature))
+    fail(Cause::kInvalidUsage, "--temperature {} is no finite number from 0 on", options.temperature);
   std::vector<std::int32_t> tokens = codec.encode(options.prompt);
   for (const std::int32_t token : tokens)
     if (token >= shape.vocabulary)
-      fail(Cause::kInvalidUsage, "the prompt's token {} is outside the model's vocabulary of {}", token,
+      fail(Cause::kInvalidUsage, "--prompt: token {} is outside the model's vocabulary of {}", token,
            shape.vocabulary);
+  return tokens;
+}
+
+StageOptions whole_model(const Shape& shape, int threads) {
   StageOptions stage;
   stage.shape = shape;
   stage.layers = shape.layers;
-  stage.threads = options.threads;
+  stage.threads = threads;
   stage.training = false;
-  const auto compute = options.make_stage(stage);
-  std::vector<float> arena(compute->layout().size());
-  for (const Slice& slice : compute->layout().slices())
+  return stage;
+}
+
+}  // namespace
+
+void check_generation(const Shape& shape, const GenerateOptions& options) {
+  checked_prompt(shape, options, TextCodec(options.tokenizer));
+}
+
+Generator::Generator(const Shape& shape, const GenerateOptions& options)
+    : shape_(shape),
+      options_(options),
+      codec_(options.tokenizer),
+      prompt_(checked_prompt(shape, options, codec_)),
+      compute_(options.make_stage(whole_model(shape, options.threads))) {}
+
+std::size_t Generator::memory() const noexcept {
+  const StageMemory memory = compute_->memory();
+  return memory.parameters + memory.activations;
+}
+
+GeneratedText Generator::generate(std::span<const float> parameters,
+                                  const std::function<bool()>& stop_requested) {
+  std::vector<float> arena(compute_->layout().size());
+  for (const Slice& slice : compute_->layout().slices())
     std::ranges::copy(parameters.subspan(slice.position, slice.elements),
                       arena.begin() + static_cast<std::ptrdiff_t>(slice.offset));
-  compute->write_state(StageState::kParameters, 0, arena);
+  compute_->write_state(StageState::kParameters, 0, arena);
 
-  std::mt19937_64 random(options.seed);
-  const std::size_t prompt = tokens.size();
-  const auto context = static_cast<std::size_t>(shape.context);
-  const auto vocabulary = static_cast<std::size_t>(std::min(shape.vocabulary, codec.vocabulary()));
+  std::vector<std::int32_t> tokens = prompt_;
+  std::mt19937_64 random(options_.seed);
+  const auto context = static_cast<std::size_t>(shape_.context);
+  const auto vocabulary = static_cast<std::size_t>(std::min(shape_.vocabulary, codec_.vocabulary()));
   std::vector<std::int32_t> window(context);
-  for (int count = 0; count < options.tokens; ++count) {
+  for (int count = 0; count < options_.tokens; ++count) {
     if (stop_requested && stop_requested()) break;
     const std::size_t seen = std::min(tokens.size(), context);
     // What follows the last token does not matter: attention looks back only.
     std::ranges::fill(window, 0);
     std::copy_n(tokens.end() - static_cast<std::ptrdiff_t>(seen), seen, window.begin());
-    compute->forward(0, window, {}, {});
-    const auto scores = compute->scores(0, 0, static_cast<int>(seen) - 1);
-    tokens.push_back(static_cast<std::int32_t>(draw(scores.first(vocabulary), options.temperature, random)));
+    compute_->forward(0, window, {}, {});
+    const auto scores = compute_->scores(0, 0, static_cast<int>(seen) - 1);
+    tokens.push_back(static_cast<std::int32_t>(draw(scores.first(vocabulary), options_.temperature, random)));
   }
-  const auto made = std::span(tokens).subspan(prompt);
-  return {codec.decode(made), static_cast<int>(made.size())};
+  const auto made = std::span(tokens).subspan(prompt_.size());
+  return {codec_.decode(made), static_cast<int>(made.size())};
+}
+
+GeneratedText generate(const Shape& shape, std::span<const float> parameters, const GenerateOptions& options,
+                       const std::function<bool()>& stop_requested) {
+  return Generator(shape, options).generate(parameters, stop_requested);
 }
 
 }  // namespace tombolo::trainer

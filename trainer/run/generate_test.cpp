@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {

@@ -36,6 +36,9 @@ StageOptions timed_stage(const LayerTimesOptions& options) {
   stage.in_flight = kTimedInFlight;
   stage.loss_scale = 1.0 / (static_cast<double>(options.rows) * kMicroBatchesPerStep * options.shape.context);
   stage.threads = options.threads;
+  stage.precision = options.precision;
+  stage.moments = options.moments;
+  stage.recompute = options.recompute;
   stage.exchanges_gradients = false;
   stage.wait_per_layer = true;
   return stage;

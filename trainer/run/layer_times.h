@@ -12,9 +12,10 @@
 
 namespace tombolo::trainer {
 
-/// The times of one micro-batch, on one rank with a core of its own.
+/// The times of one micro-batch, on one rank with a core or a GPU of its own.
 struct PartTimes {
-  double forward = 0, backward = 0;  ///< seconds
+  double forward = 0, backward = 0;  ///< seconds, until the device has done it; backward with what it
+                                     ///< computes again
   double update = 0;                 ///< seconds per step: clearing gradients, their norm, AdamW
   std::size_t kept_bytes = 0;        ///< activations kept for the backward pass
 };
@@ -31,7 +32,10 @@ struct LayerTimesOptions {
   int rows = 1;
   /// How long steps are run, approximately; at least one is run after the warm-up.
   Duration budget = std::chrono::seconds(1);
-  int threads = 1;                         ///< for matrix products
+  int threads = 1;  ///< for matrix products
+  // As in StageOptions.
+  compute::Precision precision = compute::Precision::kFloat32, moments = compute::Precision::kFloat32;
+  planner::Recompute recompute = planner::Recompute::kNone;
   StageFactory make_stage = cpu_stages();  ///< what computes
   std::function<void()> ready;  ///< called once warm, so that several ranks can begin together; may be empty
 };

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "trainer/cpu/cpu_stage.h"
-#include "trainer/cuda/cuda_stage.h"
+#include "trainer/cuda/stage/cuda_stage.h"
 #include "trainer/cuda/testing/pretended_device.h"
 
 namespace tombolo::trainer {
@@ -84,6 +84,9 @@ class StageOfKnownTimes final : public StageCompute {
   }
   void write_state(StageState state, std::size_t offset, std::span<const float> from) override {
     held_->write_state(state, offset, from);
+  }
+  void read_gradients(std::size_t offset, std::span<float> to) const override {
+    held_->read_gradients(offset, to);
   }
   std::span<float> gradients_to_host(const Bucket& bucket) override {
     return held_->gradients_to_host(bucket);

@@ -33,6 +33,19 @@ void check_data_options(const TrainOptions& options) {
     fail(Cause::kInvalidUsage, "a sample of a model of tokens needs --tokenizer, which makes text of them");
 }
 
+/// What a plan for GPUs says of a size in bytes; else fp32.
+compute::Precision planned_precision(const planner::Plan* plan, int bytes) {
+  return plan != nullptr && plan->job.on_cuda() && bytes == 2 ? compute::Precision::kBfloat16
+                                                              : compute::Precision::kFloat32;
+}
+
+/// The model of a plan as its shape is checked: on GPUs the bytes of its values are a precision.
+planner::Model planned_model(const planner::Plan& plan) {
+  planner::Model model = plan.job.model;
+  if (plan.job.on_cuda()) model.bytes_per_value = 4;
+  return model;
+}
+
 }  // namespace
 
 Job resolve(const TrainOptions& options) {
@@ -47,7 +60,7 @@ Job resolve(const TrainOptions& options) {
       fail(Cause::kInvalidUsage, "--plan already says what --pipeline, --replicas and --micro-batch would");
     plan = std::make_shared<const planner::Plan>(planner::Plan::load(options.plan));
     try {
-      to_shape(plan->job.model);
+      to_shape(planned_model(*plan));
     } catch (const Error& error) {
       fail(error.cause(), "plan {}: {}", options.plan, error.what());
     }
@@ -71,8 +84,9 @@ Job resolve(const TrainOptions& options) {
   job.optimizer = options.optimizer;
   job.optimizer.steps = options.steps;
   job.threads = options.threads;
-  job.precision = options.precision;
-  job.moments = options.moments;
+  job.precision =
+      options.precision.value_or(planned_precision(plan.get(), plan ? plan->job.model.bytes_per_value : 4));
+  job.moments = options.moments.value_or(planned_precision(plan.get(), plan ? plan->job.moment_bytes : 4));
   job.recompute = options.recompute.value_or(plan ? plan->job.recompute : planner::Recompute::kNone);
   job.make_stage = options.make_stage;
   job.bucket_bytes = options.bucket_bytes;
@@ -112,6 +126,11 @@ Job resolve(const TrainOptions& options) {
                                             batch, options.micro_batch.value_or(0));
   job.parallel.check(shape);
   job.optimizer.check();
+  if (options.sample.tokens != 0) {
+    GenerateOptions sample = options.sample;
+    sample.tokenizer = options.tokenizer;
+    check_generation(shape, sample);
+  }
   return job;
 }
 

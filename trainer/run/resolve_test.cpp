@@ -55,6 +55,28 @@ TEST_F(Resolve, RecomputationIsThePlansUnlessItIsAskedFor) {
   EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kNone);
   options_.recompute = planner::Recompute::kFull;
   EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kFull);
+  auto plan = planner::Plan::load(path_);
+  plan.job.recompute = planner::Recompute::kFull;
+  plan.save(path_);
+  options_.recompute.reset();
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kFull);
+  options_.recompute = planner::Recompute::kNone;
+  EXPECT_EQ(resolve(options_).recompute, planner::Recompute::kNone);
+}
+
+TEST_F(Resolve, PrecisionsAreThoseOfAPlanForGpusUnlessTheyAreAskedFor) {
+  using compute::Precision;
+  EXPECT_EQ(resolve(options_).precision, Precision::kFloat32);
+  auto plan = planner::Plan::load(path_);
+  plan.job.device = planner::TrainerDevice::kCuda;
+  plan.job.model.bytes_per_value = 2;
+  plan.job.moment_bytes = 2;
+  plan.save(path_);
+  EXPECT_EQ(resolve(options_).precision, Precision::kBfloat16);
+  EXPECT_EQ(resolve(options_).moments, Precision::kBfloat16);
+  options_.precision = options_.moments = Precision::kFloat32;
+  EXPECT_EQ(resolve(options_).precision, Precision::kFloat32);
+  EXPECT_EQ(resolve(options_).moments, Precision::kFloat32);
 }
 
 TEST_F(Resolve, AnOptionThatContradictsThePlanIsNamed) {

@@ -103,7 +103,7 @@ RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const Job& job,
 void RunCheckpoints::start(const CheckpointOptions& options) {
   if (!folder_.empty()) {
     check_folder(folder_, world_);
-    found_ = survey_checkpoints(folder_, job_.shape, world_);
+    found_ = survey_checkpoints(folder_, job_.shape, world_, files_);
   }
   if (options.resume.empty())
     refuse_to_displace();
@@ -155,7 +155,7 @@ void RunCheckpoints::resume_from(const std::string& folder) {
          "folder say --checkpoint FOLDER --resume auto",
          folder, folder_name({100, 0x0123456789abcdef}));
   const std::string root = path.parent_path().string();
-  std::vector<FoundCheckpoint> found = survey_checkpoints(root, job_.shape, world_, id);
+  std::vector<FoundCheckpoint> found = survey_checkpoints(root, job_.shape, world_, files_, id);
   if (found.empty()) fail(Cause::kInvalidUsage, "--resume {}: no rank sees such a folder", folder);
   if (found[0].condition != CheckpointCondition::kWhole || !restore(found[0], root))
     fail(Cause::kInvalidUsage, "--resume {}: it cannot be used: {}", folder, found[0].text());
@@ -163,7 +163,7 @@ void RunCheckpoints::resume_from(const std::string& folder) {
 
 bool RunCheckpoints::restore(FoundCheckpoint& found, const std::string& root) {
   const TimePoint begin = Clock::steady().now();
-  const RestoreResult result = restore_checkpoint(found, root, trainer_.compute(), world_);
+  const RestoreResult result = restore_checkpoint(found, root, trainer_.compute(), world_, files_);
   if (!result.faults.empty()) {
     found.condition = CheckpointCondition::kDamaged;
     found.faults = result.faults;
@@ -208,12 +208,15 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const CheckpointOpti
   return std::make_unique<CheckpointSaver>(std::move(saver), trainer_.compute().layout(), files_, log);
 }
 
+bool RunCheckpoints::begins_after(const StepReport& report) const noexcept {
+  // What ends the run is saved by finish().
+  return saver_ && (report.step + 1) % every_ == 0 && !report.interrupted;
+}
+
 void RunCheckpoints::after_step(const StepReport& report) {
   if (!saver_) return;
   saver_->count(report.votes);
-  const int next_step = report.step + 1;
-  // What ends the run is saved by finish().
-  if (next_step % every_ == 0 && !report.interrupted) begin(next_step);
+  if (begins_after(report)) begin(report.step + 1);
 }
 
 void RunCheckpoints::begin(int next_step) {

@@ -40,6 +40,8 @@ class RunCheckpoints {
   int first_step() const noexcept { return first_step_; }
   /// For the next step.
   SaveVotes votes() { return saver_ ? saver_->votes() : SaveVotes{}; }
+  /// True where after_step() will begin a checkpoint.
+  bool begins_after(const StepReport& report) const noexcept;
   /// Takes the votes that the step added up, and begins a checkpoint where one is due. Collective where the
   /// one before has not been settled by then.
   void after_step(const StepReport& report);

@@ -29,7 +29,7 @@ Json traffic_json(const std::vector<collectives::LinkTraffic>& links) {
 Json merge_traffic(const std::vector<std::string>& texts) {
   Json merged = Json::array();
   for (const std::string& text : texts)
-    for (Json& link : Json::parse(text)) {
+    for (Json& link : parse_peer_json(text, "a rank's traffic")) {
       Json* same = nullptr;
       for (Json& other : merged)
         if (other["from_host"] == link["from_host"] && other["from_nic"] == link["from_nic"] &&
@@ -98,6 +98,9 @@ planner::MeasuredRun::Rank own_medians(const RunFacts& facts, int warm_up) {
   rank.seconds = {elapsed(Activity::kForward), elapsed(Activity::kBackward), elapsed(Activity::kUpdate)};
   rank.wait = elapsed(Activity::kWait);
   rank.reduce = elapsed(Activity::kReduce);
+  rank.clock = facts.timeline.pass_clock();
+  // A device's passes take no processor.
+  if (rank.clock == planner::PassClock::kDevice) return rank;
   // Only one of the threads that share a matrix product is timed, so the time of the others would count as
   // sending.
   if (facts.trainer.threads() > 1) return rank;
@@ -116,7 +119,8 @@ std::vector<LinkWait> gather_waits(const RunFacts& facts) {
   for (const auto& [peer, seconds] : facts.timeline.waits()) own.push_back({own_rank, peer, seconds});
   std::vector<LinkWait> waits;
   for (const std::string& text : texts_of_all(facts.world, own.dump()))
-    for (const Json& wait : Json::parse(text)) waits.push_back({wait[0], wait[1], wait[2]});
+    for (const Json& wait : parse_peer_json(text, "a rank's waits"))
+      waits.push_back({wait[0], wait[1], wait[2]});
   std::ranges::sort(waits, std::greater<>(), &LinkWait::seconds);
   return facts.world == nullptr || facts.world->rank() == 0 ? waits : std::vector<LinkWait>{};
 }
@@ -138,6 +142,7 @@ Json timeline_file(const RunFacts& facts) {
                   {{"rank", rank},
                    {"stage", own_coordinates.stage},
                    {"replica", own_coordinates.replica},
+                   {"compute_clock", planner::pass_clock_name(facts.timeline.pass_clock())},
                    {"compute_seconds", over_passes(facts.timeline)},
                    {"wait_seconds", facts.timeline.seconds(Activity::kWait)},
                    {"reduce_seconds", facts.timeline.seconds(Activity::kReduce)}}}};
@@ -146,7 +151,7 @@ Json timeline_file(const RunFacts& facts) {
   Json all{{"traceEvents", Json::array()}, {"displayTimeUnit", "ms"}};
   all["otherData"] = {{"steps", facts.step_seconds.size()}, {"ranks", Json::array()}};
   for (const std::string& text : texts) {
-    Json part = Json::parse(text);
+    Json part = parse_peer_json(text, "a rank's timeline");
     for (Json& event : part["events"]) all["traceEvents"].push_back(std::move(event));
     all["otherData"]["ranks"].push_back(std::move(part["rank"]));
   }

@@ -1,5 +1,7 @@
 #include "trainer/run/step_log.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -31,17 +33,30 @@ std::string lines_before(const std::string& text, int first_step) {
   return kept;
 }
 
-StepLog::StepLog(const std::string& path, int first_step, Log log) : path_(path), log_(std::move(log)) {
+StepLog::StepLog(const std::string& path, int first_step, FileSystem& files, Log log)
+    : path_(path), files_(files), log_(std::move(log)) {
   if (path.empty()) return;
-  std::error_code ignored;
-  if (first_step > 0 && std::filesystem::is_regular_file(path, ignored)) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (file.bad()) fail(Cause::kSystem, "log {}: cannot be read", path);
-    write_text_file(path, lines_before(text, first_step));
+  try {
+    open(first_step);
+  } catch (const Error& error) {
+    if (first_step == 0) throw;
+    fine_ = false;
+    log_.warning("{}; training goes on without the log", error.what());
   }
-  file_ = std::fopen(path.c_str(), first_step > 0 ? "ae" : "we");
-  if (file_ == nullptr) fail_errno(errno, fmt::format("log {}: creating", path));
+}
+
+void StepLog::open(int first_step) {
+  std::error_code ignored;
+  if (first_step > 0 && std::filesystem::is_regular_file(path_, ignored)) {
+    std::ifstream file(path_, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (file.bad() || !file.is_open()) fail(Cause::kSystem, "log {}: cannot be read", path_);
+    // Cut off, not written anew: the disk may be full.
+    if (::truncate(path_.c_str(), static_cast<off_t>(lines_before(text, first_step).size())) != 0)
+      fail_errno(errno, fmt::format("log {}: cutting off what follows step {}", path_, first_step - 1));
+  }
+  file_ = std::fopen(path_.c_str(), first_step > 0 ? "ae" : "we");
+  if (file_ == nullptr) fail_errno(errno, fmt::format("log {}: creating", path_));
 }
 
 StepLog::~StepLog() {
@@ -60,8 +75,23 @@ void StepLog::write(const StepReport& report, const StepFigures& figures) {
   if (figures.utilisation > 0) line["mfu"] = figures.utilisation;
   if (std::fprintf(file_, "%s\n", line.dump().c_str()) >= 0 && std::fflush(file_) == 0) return;
   fine_ = false;
-  log_.warning("log {}: writing step {}: {}; training goes on without the log", path_, report.step,
-               errno_text(errno));
+  warn(fmt::format("writing step {}", report.step), errno, "training goes on without the log");
+}
+
+void StepLog::sync() {
+  if (file_ == nullptr || !fine_ || !syncs_) return;
+  int error = files_.sync(::fileno(file_));
+  // What is no file on a disk, such as a pipe, needs no syncing.
+  if (error == EINVAL || error == EROFS) error = 0;
+  // The name too: the file may be new.
+  if (error == 0) error = files_.sync_folder(std::filesystem::absolute(path_).parent_path().string());
+  if (error == 0) return;
+  syncs_ = false;
+  warn("syncing it to the disk", error, "its last lines may be lost if the machine stops");
+}
+
+void StepLog::warn(const std::string& what, int error, const std::string& consequence) const {
+  log_.warning("log {}: {}: {}; {}", path_, what, errno_text(error), consequence);
 }
 
 }  // namespace tombolo::trainer

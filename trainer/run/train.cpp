@@ -14,6 +14,7 @@
 #include "trainer/run/run_checkpoints.h"
 #include "trainer/run/run_files.h"
 #include "trainer/run/step_log.h"
+#include "trainer/run/validation.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -69,18 +70,19 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
   PipelineTrainer trainer(job, world, timeline);
   FileSystem disk;
   RunCheckpoints checkpoints(options.checkpoints, job, trainer, world, disk, hooks.log);
-  StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), hooks.log);
-  ScalarLog scalars(rank_zero ? options.tensorboard : std::string(), hooks.log);
+  StepLog log(rank_zero ? options.log : std::string(), checkpoints.first_step(), disk, hooks.log);
+  ScalarLog scalars(rank_zero ? options.tensorboard : std::string(), checkpoints.first_step(), hooks.log);
   const std::vector<collectives::LinkTraffic> before = trainer.traffic();
   if (rank_zero && hooks.started) hooks.started(job, trainer.compute());
 
   if (rank_zero && checkpoints.first_step() > 0 && checkpoints.first_step() >= options.steps)
     hooks.log.info("all {} steps have been made already", options.steps);
 
+  Validation validation(options.evaluation, job, options.steps, trainer);
   GenerateOptions sample = options.sample;
   sample.tokenizer = options.tokenizer;
-  Evaluation evaluation(options.evaluation, job, options.steps, sample, rank_zero, trainer, hooks.sampled,
-                        hooks.stop_requested);
+  Sampling samples(options.evaluation.sample_every, job.shape, sample, rank_zero, trainer, hooks.sampled,
+                   hooks.stop_requested, hooks.log);
   TrainResult result;
   std::vector<double> step_seconds;
   int next_step = checkpoints.first_step();
@@ -91,16 +93,20 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     ++result.steps;
     step_seconds.push_back(report.seconds);
     result.interrupted = report.interrupted;
-    evaluation.after_step(report);
+    validation.after_step(report);
     // Before the checkpoint that follows the step: a run that goes on from it keeps the line.
     const StepFigures figures{learning_rate_at(job.optimizer, report.step),
                               utilisation(job.shape, report.tokens_per_second, options.peak)};
     log.write(report, figures);
     scalars.write(report, figures);
+    if (checkpoints.begins_after(report)) log.sync();
     checkpoints.after_step(report);
+    samples.after_step(report);
     if (rank_zero && hooks.stepped) hooks.stepped(report);
   }
+  trainer.finish_timeline();
   const std::vector<collectives::LinkTraffic> after = trainer.traffic();
+  log.sync();
   result.checkpointed = checkpoints.finish(next_step);
 
   const bool sampling = options.sample.tokens > 0 && !result.interrupted;
@@ -126,8 +132,8 @@ TrainResult train(const TrainOptions& options, const Job& job, collectives::Comm
     const std::string failure = write_side_file(file);
     if (!failure.empty()) result.unwritten.push_back(failure);
   }
+  samples.finish();
   if (save_failure) std::rethrow_exception(save_failure);
-  evaluation.finish();
   if (sampling) {
     result.shape = job.shape;
     result.parameters = std::move(all);

@@ -13,10 +13,11 @@
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/pipeline/pipeline_trainer.h"
-#include "trainer/run/evaluation.h"
+#include "trainer/run/evaluation_options.h"
 #include "trainer/run/generate.h"
 #include "trainer/run/run_checkpoints.h"
 #include "trainer/run/run_files.h"
+#include "trainer/run/sampling.h"
 
 namespace tombolo::trainer {
 
@@ -40,8 +41,8 @@ struct TrainOptions {
   AdamW optimizer;
   int steps = 100;  ///< in all, those before a resumption included
   int threads = 1;
-  compute::Precision precision = compute::Precision::kFloat32;
-  compute::Precision moments = compute::Precision::kFloat32;
+  std::optional<compute::Precision> precision;  ///< the plan's; fp32
+  std::optional<compute::Precision> moments;    ///< the plan's; fp32
   std::optional<planner::Recompute> recompute;  ///< the plan's; kNone
   StageFactory make_stage = cpu_stages();       ///< what computes, on this rank: see choose_back_end()
   std::uint64_t bucket_bytes = 256 * 1024;
@@ -70,7 +71,7 @@ struct TrainOptions {
 struct TrainHooks {
   std::function<void(const Job&, const StageCompute&)> started;
   std::function<void(const StepReport&)> stepped;
-  Evaluation::Sampled sampled;
+  Sampling::Sampled sampled;
   Log log;
   std::function<bool()> stop_requested;  ///< on every rank, between steps; on rank 0 by another thread too
 };

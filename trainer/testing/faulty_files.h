@@ -28,6 +28,10 @@ class HookedFiles : public FileSystem {
     const int error = ask("create", path);
     return error != 0 ? error : FileSystem::create(path, descriptor);
   }
+  int open(const std::string& path, int& descriptor) override {
+    const int error = ask("open", path);
+    return error != 0 ? error : FileSystem::open(path, descriptor);
+  }
   int write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote) override {
     const int error = ask("write", "");
     return error != 0 ? error : FileSystem::write(descriptor, bytes, wrote);

@@ -33,7 +33,7 @@ class Accepting : public testing::Test {
     return endpoint;
   }
   /// Why the acceptor did not take the stream; empty where it did.
-  std::string dial(const Hello& hello) {
+  std::string dial(Hello hello) {
     auto target = std::make_shared<Target>();
     target->nic = "lo";
     target->local_address = "127.0.0.1";
@@ -41,7 +41,8 @@ class Accepting : public testing::Test {
     target->description = "connect to itself";
     const Deadline deadline = test::soon();
     Dial dial(local_, target, deadline);
-    dial.greet(hello, 1);
+    hello.process = helpers_->process();
+    dial.greet(std::move(hello), 1);
     try {
       while (dial.poll() != Dial::State::kReady) {
         acceptor_.progress();
@@ -54,7 +55,8 @@ class Accepting : public testing::Test {
   }
 
   std::shared_ptr<const Local> local_ = make_local();
-  Acceptor acceptor_{local_, self()};
+  std::shared_ptr<ProcessHelpers> helpers_ = std::make_shared<ProcessHelpers>();
+  Acceptor acceptor_{helpers_, local_, self()};
 };
 
 TEST_F(Accepting, AStreamGoesToTheInboxOfItsListener) {
@@ -85,11 +87,53 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
   Hello hello;
   random_bytes(hello.connection);
   hello.purpose = Purpose::kAsk;
-  acceptor_.open_connection(hello.connection, inbox);
+  acceptor_.open_connection(hello.connection, Side::kConnecting, inbox);
   EXPECT_EQ(dial(hello), "");
   EXPECT_TRUE(inbox->empty()) << "a question is no stream of the connection";
-  acceptor_.close_connection(hello.connection);
+  acceptor_.close_connection(hello.connection, Side::kConnecting);
   EXPECT_EQ(dial(hello), "connect to itself: the peer no longer has this connection");
+}
+
+// Anybody on the way could say so.
+TEST_F(Accepting, AConnectionThatWasNeverHereFailsAnAttemptOnly) {
+  auto target = std::make_shared<Target>();
+  target->local_address = "127.0.0.1";
+  target->peer = SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
+  for (const Purpose purpose : {Purpose::kRejoin, Purpose::kAsk}) {
+    Hello hello;
+    hello.process = helpers_->process();
+    hello.purpose = purpose;
+    random_bytes(hello.connection);
+    const Deadline deadline = test::soon();
+    Dial dial(local_, target, deadline);
+    dial.greet(hello, 1);
+    while (dial.last_trouble().empty() && !deadline.passed()) {
+      EXPECT_NE(dial.poll(), Dial::State::kReady);
+      acceptor_.progress();
+    }
+    EXPECT_EQ(dial.last_trouble(), "the peer says that it does not know this connection");
+  }
+}
+
+TEST_F(Accepting, AStreamThatJoinsAgainGoesToItsConnectionOrNowhere) {
+  const auto listener = std::make_shared<Inbox>(), connection = std::make_shared<Inbox>();
+  Hello hello;
+  random_bytes(hello.connection);
+  hello.listener = acceptor_.open_listener(listener);
+  acceptor_.open_connection(hello.connection, Side::kAccepting, connection);
+  // The other end of a connection may be in this process too; no stream is for it.
+  const auto other_end = std::make_shared<Inbox>();
+  acceptor_.open_connection(hello.connection, Side::kConnecting, other_end);
+  hello.epoch = 1;
+  EXPECT_EQ(dial(hello), "");
+  EXPECT_TRUE(listener->empty());
+  EXPECT_TRUE(other_end->empty());
+  EXPECT_FALSE(connection->empty());
+  acceptor_.close_connection(hello.connection, Side::kAccepting);
+  hello.epoch = 2;
+  EXPECT_EQ(dial(hello),
+            "connect to itself: the peer's listener is gone, or has closed the connection already");
+  EXPECT_TRUE(listener->empty()) << "it would begin the connection once more";
 }
 
 TEST_F(Accepting, ACarrierThatThisProcessCannotUseIsRefused) {

@@ -10,6 +10,10 @@
 namespace tombolo::transport::bootstrap {
 
 BackgroundProgress::~BackgroundProgress() {
+  if (generation_ != fork_generation()) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -20,11 +24,13 @@ BackgroundProgress::~BackgroundProgress() {
 
 void BackgroundProgress::add(Progressable* one) {
   const std::lock_guard lock(mutex_);
-  progressables_.push_back(one);
-  if (thread_.joinable()) {
-    if (progressables_.size() == 1) changed_.notify_all();
-    return;
-  }
+  entries_.emplace(next_key_++, Entry{one});
+  start();
+  if (entries_.size() == 1) changed_.notify_all();
+}
+
+void BackgroundProgress::start() {
+  if (drive_ == Drive::kOwner || thread_.joinable()) return;
   // The thread takes no signals: they are meant for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
@@ -42,35 +48,61 @@ void BackgroundProgress::wake() {
   // Without the lock the thread might just have checked for work and not be asleep yet, and miss the notice.
   const std::lock_guard lock(mutex_);
   woken_ = true;
+  start();
   changed_.notify_all();
 }
 
 void BackgroundProgress::remove(Progressable* one) {
-  const std::lock_guard lock(mutex_);
-  std::erase(progressables_, one);
+  std::unique_lock lock(mutex_);
+  std::erase_if(entries_, [one](const auto& entry) { return entry.second.one == one; });
+  returned_.wait(lock, [&] { return called_ != one; });
+}
+
+/// Calls each that is due once, without the lock, so that nobody waits for the others. Returns when the next
+/// is due.
+TimePoint BackgroundProgress::call_those_due(std::unique_lock<std::mutex>& lock) {
+  TimePoint next = TimePoint::max();
+  for (auto at = entries_.begin(); at != entries_.end() && !stop_;) {
+    const std::uint64_t key = at->first;
+    if (at->second.due <= clock_->now()) {
+      Progressable* one = at->second.one;
+      called_ = one;
+      lock.unlock();
+      const Duration again = one->progress_in_background();
+      lock.lock();
+      called_ = nullptr;
+      returned_.notify_all();
+      at = entries_.find(key);
+      if (at != entries_.end()) at->second.due = clock_->now() + std::min(again, kIdle);
+    }
+    if (at != entries_.end()) next = std::min(next, at->second.due);
+    at = entries_.upper_bound(key);
+  }
+  return next;
+}
+
+TimePoint BackgroundProgress::round(std::unique_lock<std::mutex>& lock) {
+  woken_ = false;
+  lock.unlock();
+  const bool more = each_round_();
+  lock.lock();
+  const TimePoint next = call_those_due(lock);
+  return more ? std::min(next, clock_->now() + kSoon) : next;
+}
+
+TimePoint BackgroundProgress::round() {
+  std::unique_lock lock(mutex_);
+  return round(lock);
 }
 
 void BackgroundProgress::run() {
   std::unique_lock lock(mutex_);
-  TimePoint due{};
   while (!stop_) {
-    const bool woken = std::exchange(woken_, false);
-    const bool more = each_round_();
-    if (progressables_.empty() && !more) {
-      changed_.wait(lock);
-      continue;
-    }
-    const TimePoint now = Clock::steady().now();
-    // wake() is for `each_round_` alone: a thousand connections that close one after the other would have all
-    // that are left called each time.
-    if (!woken || now >= due) {
-      Duration wait = more ? kSoon : kIdle;
-      for (Progressable* one : progressables_) wait = std::min(wait, one->progress_in_background());
-      due = now + wait;
-    } else if (more) {
-      due = std::min(due, now + kSoon);
-    }
-    changed_.wait_until(lock, due, [this] { return stop_ || woken_; });
+    const TimePoint next = round(lock);
+    if (next == TimePoint::max())
+      changed_.wait(lock, [this] { return stop_ || woken_ || !entries_.empty(); });
+    else
+      changed_.wait_until(lock, next, [this] { return stop_ || woken_; });
   }
 }
 

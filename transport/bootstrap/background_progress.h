@@ -6,12 +6,14 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/clock.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -33,9 +35,14 @@ class BackgroundProgress {
   static constexpr Duration kIdle = std::chrono::milliseconds(500);
   static constexpr Duration kSoon = std::chrono::milliseconds(50);
 
-  /// `each_round` is called at the beginning of each round; true where it wants another round even if nothing
-  /// was added.
-  explicit BackgroundProgress(std::function<bool()> each_round) : each_round_(std::move(each_round)) {}
+  /// Who makes the rounds: a thread of this object's, or its owner by calls of round().
+  enum class Drive { kThread, kOwner };
+
+  /// `each_round` is called at the beginning of each round; true where it wants another round soon even if
+  /// nothing was added. It throws nothing.
+  explicit BackgroundProgress(std::function<bool()> each_round, const Clock& clock = Clock::steady(),
+                              Drive drive = Drive::kThread)
+      : each_round_(std::move(each_round)), clock_(&clock), drive_(drive) {}
   ~BackgroundProgress();
   BackgroundProgress(const BackgroundProgress&) = delete;
   BackgroundProgress& operator=(const BackgroundProgress&) = delete;
@@ -44,16 +51,33 @@ class BackgroundProgress {
   void add(Progressable* one);
   /// Begins a round at once, since `each_round` has something to do; the others are called when they are due.
   void wake();
-  /// Removes the object. When this returns it is called no more; it waits for a call that is under way.
+  /// Removes the object. When this returns it is called no more; it waits for a call of this object that is
+  /// under way, but not for calls of others.
   void remove(Progressable* one);
+  /// One round. Returns when the next is due; TimePoint::max() where there is nothing to do until add() or
+  /// wake().
+  TimePoint round();
 
  private:
+  TimePoint round(std::unique_lock<std::mutex>& lock);
+  struct Entry {
+    Progressable* one;
+    TimePoint due{};
+  };
+  void start();
   void run();
+  TimePoint call_those_due(std::unique_lock<std::mutex>& lock);
 
   std::function<bool()> each_round_;
+  const Clock* clock_;
+  Drive drive_;
+  unsigned generation_ = fork_generation();  // a forked child has no such thread
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Progressable*> progressables_;
+  std::map<std::uint64_t, Entry> entries_;  // by age
+  std::uint64_t next_key_ = 0;
+  const Progressable* called_ = nullptr;  // without the lock
+  std::condition_variable returned_;      // from such a call
   bool stop_ = false;
   bool woken_ = false;  // a round is to begin at once
   std::thread thread_;

@@ -66,6 +66,60 @@ TEST(BackgroundProgress, CallsNobodyAfterItsRemoval) {
   background.remove(&kept);
 }
 
+/// Stays in its call until it is let go.
+struct Staying final : Progressable {
+  Duration progress_in_background() noexcept override {
+    entered = true;
+    while (!let_go) std::this_thread::yield();
+    return BackgroundProgress::kIdle;
+  }
+  std::atomic<bool> entered{false}, let_go{false};
+};
+
+// An owner waits for a call of its own object, which is bounded, and not for those of a thousand others.
+TEST(BackgroundProgress, NobodyWaitsForTheCallsOfOthers) {
+  BackgroundProgress background([] { return false; });
+  Staying staying;
+  background.add(&staying);
+  ASSERT_TRUE(comes([&] { return staying.entered.load(); }));
+  std::atomic<int> done{0};
+  std::thread owner([&] {
+    Counting other;
+    background.add(&other);
+    background.wake();
+    background.remove(&other);
+    done = 1;
+  });
+  EXPECT_TRUE(comes([&] { return done == 1; }, Deadline::after(std::chrono::seconds(20))));
+  std::thread own([&] {
+    background.remove(&staying);
+    done = 2;
+  });
+  staying.let_go = true;
+  EXPECT_TRUE(comes([&] { return done == 2; }));
+  owner.join();
+  own.join();
+}
+
+TEST(BackgroundProgress, TheOneThatIsBusyDoesNotHaveTheOthersCalled) {
+  BackgroundProgress background([] { return false; });
+  Counting busy(std::chrono::microseconds(100)), idle(BackgroundProgress::kIdle);
+  background.add(&idle);
+  ASSERT_TRUE(comes([&] { return idle.calls == 1; }));
+  background.add(&busy);
+  ASSERT_TRUE(comes([&] { return busy.calls >= 200 || idle.calls > 1; }));
+  EXPECT_LE(idle.calls * 20, busy.calls + 40);
+  background.remove(&busy);
+  background.remove(&idle);
+}
+
+TEST(BackgroundProgress, IsWokenAlsoByWhoHasNoConnection) {
+  std::atomic<int> rounds{0};
+  BackgroundProgress background([&] { return ++rounds < 3; });
+  background.wake();
+  EXPECT_TRUE(comes([&] { return rounds >= 3; }));
+}
+
 TEST(BackgroundProgress, GoesOnForItsRoundsThoughNobodyIsLeft) {
   std::atomic<int> rounds{0}, wanted{5};
   BackgroundProgress background([&] { return ++rounds < wanted; });

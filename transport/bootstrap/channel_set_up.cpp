@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "transport/kernel.h"
+
 namespace tombolo::transport::bootstrap {
 namespace {
 
@@ -13,7 +15,7 @@ constexpr Duration kTestTime = std::chrono::seconds(10);
 }  // namespace
 
 TestTimer::TestTimer(const Clock* clock)
-    : clock_(clock), timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+    : clock_(clock), timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
 }
 
@@ -24,7 +26,7 @@ void TestTimer::begin(const Deadline& whole) {
   const Duration wait = std::max<Duration>(allowed_, std::chrono::milliseconds(1));
   at.it_value.tv_sec = static_cast<time_t>(wait / std::chrono::seconds(1));
   at.it_value.tv_nsec = static_cast<long>((wait % std::chrono::seconds(1)).count());
-  timerfd_settime(timer_.get(), 0, &at, nullptr);
+  kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
 }
 
 void note_first_nic_pair(ControlChannel& channel) {

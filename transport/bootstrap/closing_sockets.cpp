@@ -7,18 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <thread>
+#include <new>
 #include <utility>
 
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
 
-// How many sockets are kept; each costs a descriptor.
-constexpr std::size_t kMost = 256;
+// How much of what a peer still sends is read at once: a fast one would hold up all others otherwise.
+constexpr std::size_t kPiece = 16 * 1024;
+constexpr int kMostPieces = 4;
 // An acknowledgement raises no event, so the sockets are checked at this short interval.
-constexpr auto kLookEvery = std::chrono::milliseconds(1);
+constexpr int kLookEveryMs = 1;
 
 bool would_block() noexcept {
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
@@ -26,8 +28,10 @@ bool would_block() noexcept {
 
 }  // namespace
 
-ClosingSockets::ClosingSockets(Duration longest, const Clock& clock) : longest_(longest), clock_(&clock) {
-  leaving_.reserve(kMost);
+ClosingSockets::ClosingSockets(Duration longest, const Clock& clock, Room room)
+    : longest_(longest), clock_(&clock), room_(room) {
+  // No allocation fails later, where a socket would have to be reset.
+  leaving_.reserve(room_.sockets);
 }
 
 ClosingSockets::~ClosingSockets() {
@@ -38,7 +42,7 @@ ClosingSockets::~ClosingSockets() {
       return now - one.since >= kShortest && now - one.moved >= kQuiet;
     });
     if (leaving_.empty()) return;
-    std::this_thread::sleep_for(kLookEvery);
+    kernel().poll(nullptr, 0, kLookEveryMs);
   }
 }
 
@@ -47,52 +51,60 @@ ClosingSockets::~ClosingSockets() {
 bool ClosingSockets::step(Leaving& one, TimePoint now) noexcept {
   const int socket = one.socket.get();
   if (!one.rest.empty()) {
-    const ssize_t sent = send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = kernel().send(socket, one.rest.data(), one.rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && !would_block()) return false;
     if (sent > 0) one.rest.erase(one.rest.begin(), one.rest.begin() + sent);
-    if (one.rest.empty()) shutdown(socket, SHUT_WR);
+    if (one.rest.empty()) kernel().shutdown(socket, SHUT_WR);
   }
   // Bytes that come now have no reader, so they are dropped.
-  std::array<std::byte, 16 * 1024> dropped;
-  ssize_t got = 0;
-  do got = recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
-  while (got > 0);
+  std::array<std::byte, kPiece> dropped;
+  ssize_t got = 1;
+  for (int piece = 0; got > 0 && piece < kMostPieces; ++piece)
+    got = kernel().recv(socket, dropped.data(), dropped.size(), MSG_DONTWAIT);
+  if (got > 0) return true;
   if (got < 0 && !would_block()) return false;  // after the peer's end (0) its process may still read
   int unacknowledged = 0;
-  if (is_over(socket) || ioctl(socket, SIOCOUTQ, &unacknowledged) != 0) return false;
+  if (is_over(socket) || kernel().unacknowledged(socket, &unacknowledged) != 0) return false;
   if (unacknowledged != one.unacknowledged) one.moved = now;
   one.unacknowledged = unacknowledged;
   return unacknowledged != 0 || !one.rest.empty();
 }
 
-void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words) noexcept {
+void ClosingSockets::add(Descriptor socket, std::span<const std::byte> last_words,
+                         Duration longest) noexcept {
   const TimePoint now = clock_->now();
-  Leaving one{std::move(socket), {last_words.begin(), last_words.end()}, now, now, 0};
-  if (one.rest.empty()) shutdown(one.socket.get(), SHUT_WR);
+  Leaving one{std::move(socket), {}, now, now, std::min(longest, longest_), 0};
+  try {
+    one.rest.assign(last_words.begin(), last_words.end());
+  } catch (const std::bad_alloc&) {
+    // Without them the peer sees that the stream ends.
+  }
+  if (one.rest.empty()) kernel().shutdown(one.socket.get(), SHUT_WR);
   while (step(one, clock_->now())) {
     {
       const std::lock_guard lock(mutex_);
-      if (leaving_.size() < kMost) {
+      if (leaving_.size() < room_.sockets) {
         leaving_.push_back(std::move(one));
         return;
       }
       make_room();
-      if (leaving_.size() < kMost) continue;
+      if (leaving_.size() < room_.sockets) continue;
     }
     progress();
-    std::this_thread::sleep_for(kLookEvery);
+    kernel().poll(nullptr, 0, kLookEveryMs);
   }
 }
 
-/// Closes the oldest socket if it has been kept long enough.
+/// Closes the oldest socket if it has been kept long enough, or need not be.
 void ClosingSockets::make_room() noexcept {
-  if (clock_->now() - leaving_.front().since >= kShortest) leaving_.erase(leaving_.begin());
+  if (room_.when_full == WhenFull::kCloseOldest || clock_->now() - leaving_.front().since >= kShortest)
+    leaving_.erase(leaving_.begin());
 }
 
 bool ClosingSockets::progress() noexcept {
   const std::lock_guard lock(mutex_);
   const TimePoint now = clock_->now();
-  std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= longest_ || !step(one, now); });
+  std::erase_if(leaving_, [&](Leaving& one) { return now - one.since >= one.longest || !step(one, now); });
   return !leaving_.empty();
 }
 

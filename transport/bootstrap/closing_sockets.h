@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -22,17 +23,29 @@ class ClosingSockets {
   /// The destructor waits only for sockets whose peer took something within this time.
   static constexpr Duration kQuiet = std::chrono::milliseconds(500);
 
+  enum class WhenFull : std::uint8_t {
+    kWait,         ///< the oldest is closed once it has been kept for kShortest, and add() waits for that
+    kCloseOldest,  ///< the oldest is closed at once
+  };
+  struct Room {
+    std::size_t sockets;  ///< so many are kept at most; each costs a descriptor
+    WhenFull when_full;
+  };
+
   /// `longest`: after so long a socket is closed in any case. The clock outlives the object.
-  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady());
+  explicit ClosingSockets(Duration longest, const Clock& clock = Clock::steady(),
+                          Room room = {4096, WhenFull::kWait});
   /// Waits for the sockets that are left, as long as their peers take bytes; at most `longest`.
   ~ClosingSockets();
   ClosingSockets(const ClosingSockets&) = delete;
   ClosingSockets& operator=(const ClosingSockets&) = delete;
 
   /// Takes over a socket to which nothing more is written but `last_words`. These are copied and written once
-  /// there is room. While there are very many sockets, the oldest is closed early, or the call waits.
-  void add(Descriptor socket, std::span<const std::byte> last_words = {}) noexcept;
-  /// Moves all sockets and closes those that are done. True while some are left.
+  /// there is room. The socket is kept for `longest` at most.
+  void add(Descriptor socket, std::span<const std::byte> last_words = {},
+           Duration longest = Duration::max()) noexcept;
+  /// Moves all sockets and closes those that are done. True while some are left. Reads only so much of what
+  /// peers still send, and leaves the rest to the next call.
   bool progress() noexcept;
 
  private:
@@ -40,6 +53,7 @@ class ClosingSockets {
     Descriptor socket;
     std::vector<std::byte> rest;  // of the last words
     TimePoint since, moved;
+    Duration longest;
     int unacknowledged;
   };
   static bool step(Leaving& one, TimePoint now) noexcept;
@@ -47,6 +61,7 @@ class ClosingSockets {
 
   Duration longest_;
   const Clock* clock_;
+  Room room_;
   std::mutex mutex_;
   std::vector<Leaving> leaving_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "base/randomized_test.h"
+#include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/socket_pair.h"
 #include "transport/testing/test_support.h"
 
@@ -81,6 +83,53 @@ TEST(ClosingSockets, APeerThatClosedAltogetherIsNotWaitedFor) {
   const auto word = std::as_bytes(std::span("word", 4));
   closing.add(std::move(near), word);
   for (const auto deadline = test::soon(); closing.progress();) ASSERT_FALSE(deadline.passed());
+}
+
+// A peer that sends without end is read by bounded pieces.
+TEST(ClosingSockets, OneCallReadsOnlySoMuchOfAPeerThatGoesOnSending) {
+  struct NeverDry final : test::ForwardingKernel {
+    ssize_t recv(int socket, void* data, std::size_t size, int flags) noexcept override {
+      const ssize_t got = ForwardingKernel::recv(socket, data, size, flags);
+      if (counts && got > 0) bytes += static_cast<std::size_t>(got);
+      // It never runs dry, as where the peer is faster.
+      return counts && got < 0 && errno == EAGAIN && ++dry < 1000 ? 1 : got;
+    }
+    std::atomic<bool> counts{false};
+    std::size_t bytes = 0;
+    int dry = 0;
+  } counting;
+  const KernelInPlace in_place(counting);
+  ClosingSockets closing(std::chrono::milliseconds(50));
+  auto [near, far] = test::tcp_pair();
+  const std::string much(4 << 20, 'x');
+  while (send(far.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
+  }
+  counting.counts = true;
+  closing.add(std::move(near));
+  EXPECT_LE(counting.bytes, 64u * 1024);
+  EXPECT_LT(counting.dry, 10);
+  counting.bytes = 0;
+  closing.progress();
+  EXPECT_LE(counting.bytes, 64u * 1024);
+  EXPECT_LT(counting.dry, 20);
+  counting.counts = false;
+}
+
+TEST(ClosingSockets, WhereStrangersFillItTheOldestGoesAtOnce) {
+  FakeClock clock;
+  ClosingSockets closing(std::chrono::seconds(60), clock, {2, ClosingSockets::WhenFull::kCloseOldest});
+  std::vector<Descriptor> peers;
+  for (int i = 0; i < 3; ++i) {
+    auto [near, far] = test::tcp_pair();
+    const std::string much(64 * 1024, 'x');
+    while (send(near.get(), much.data(), much.size(), MSG_DONTWAIT) > 0) {
+    }
+    closing.add(std::move(near));  // the third does not wait, or this test would not end: time stands still
+    peers.push_back(std::move(far));
+  }
+  EXPECT_TRUE(closing.progress());
+  clock.advance(std::chrono::seconds(60));
+  EXPECT_FALSE(closing.progress());
 }
 
 TEST(ClosingSockets, ManyWaitTogether) {

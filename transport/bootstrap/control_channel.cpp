@@ -13,7 +13,8 @@ class ChannelConnecting final : public Connecting {
       : acceptor_(std::move(acceptor)),
         way_(std::move(way)),
         backend_(&backend),
-        dialing_(acceptor_->local(), way_, target_of(way_, way_.from, way_.to), hello_of(way_), 1) {}
+        dialing_(acceptor_->local(), way_, target_of(way_, way_.from, way_.to),
+                 hello_of(way_, acceptor_->endpoint().process), 1) {}
 
   std::unique_ptr<Connection> poll() override {
     if (!set_up_) {

@@ -6,12 +6,15 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/bootstrap/destination.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
 
 // The pause between two attempts: the peer may just be starting.
 constexpr Duration kRetryAfter = std::chrono::milliseconds(50);
+constexpr Duration kAnswerWithin = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -27,13 +30,14 @@ void Dial::retry(std::string why) {
   // An attempt without an answer or without a route is not counted as turned away.
   turned_away_ = state_ != State::kConnecting || refused_;
   // The peer may have accepted this stream: the next one needs a higher epoch.
-  if (state_ == State::kFinish || state_ == State::kVerdict) ++greeting_.epoch;
+  if (state_ == State::kProof || state_ == State::kReply) ++greeting_.epoch;
   tls_.reset();
-  answered_in_plain_ = false;
+  answer_ = Answer::kNone;
   socket_ = Descriptor();
   state_ = State::kWaiting;
   again_ = local_->clock->now() + kRetryAfter;
   hello_.clear();
+  challenge_.clear();
   reader_ = MessageReader();
   writer_ = MessageWriter();
 }
@@ -56,14 +60,17 @@ void Dial::differ(std::string why, Cause cause) {
 
 /// True once the stream is encrypted.
 bool Dial::secure() {
-  // A peer that uses no TLS answers in plain.
+  // A peer that uses no TLS answers in plain, which its first byte shows. Later bytes may be of the middle of
+  // a record.
   std::byte first{};
-  if (recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first &&
-      first != kTlsHandshakeByte && first != kTlsAlertByte) {
-    tls_.reset();
-    answered_in_plain_ = true;
-    state_ = State::kReply;
-    return false;
+  if (answer_ == Answer::kNone &&
+      kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
+    answer_ = first == kTlsHandshakeByte || first == kTlsAlertByte ? Answer::kTls : Answer::kPlain;
+    if (answer_ == Answer::kPlain) {
+      tls_.reset();
+      state_ = State::kChallenge;
+      return false;
+    }
   }
   switch (tls_->handshake()) {
     case Step::kAgain:
@@ -83,29 +90,34 @@ bool Dial::secure() {
   return false;
 }
 
-void Dial::check_reply() {
-  auto bytes = reader_.bytes();
-  try {
-    reply_ = Reply::decode(bytes);
-  } catch (const Error& error) {
-    if (greeting_.purpose == Purpose::kJoin) throw;
-    return retry(error.what());
-  }
-  Finish finish;
-  if (reply_.status == HandshakeStatus::kTlsOff) {
+std::vector<std::byte> Dial::binding() const {
+  if (!tls_) return {};
+  const auto value = tls_->binding();
+  return {value.begin(), value.end()};
+}
+
+void Dial::check_challenge() {
+  challenge_.assign(reader_.bytes().begin(), reader_.bytes().end());
+  const HandshakeStatus status = Challenge::decode(challenge_).status;
+  if (status == HandshakeStatus::kTlsOff) {
     return differ(fmt::format(
         "TOMBOLO_TLS={} asks for TLS here, and the peer's TOMBOLO_TLS does not: set it to the same on every "
         "rank",
         name_of(local_->tls_use())));
   }
-  if (reply_.status == HandshakeStatus::kTlsWanted) {
+  if (status == HandshakeStatus::kTlsWanted) {
     return differ(
         fmt::format("the peer asks for TLS, TOMBOLO_TLS is {} here: set it to the same on every rank",
                     name_of(local_->tls_use())));
   }
+  // It proves nothing, but tells a new connection that there is no point in trying again.
+  if (status == HandshakeStatus::kGone) {
+    return differ(
+        greeting_.purpose == Purpose::kJoin ? gone() : "the peer says that it does not know this connection");
+  }
   // A plain answer is not authenticated here, so nothing else in it is believed.
-  if (answered_in_plain_) return retry("what was begun with TLS was answered in plain");
-  switch (reply_.status) {
+  if (answer_ == Answer::kPlain) return retry("what was begun with TLS was answered in plain");
+  switch (status) {
     case HandshakeStatus::kOk:
       break;
     case HandshakeStatus::kRefused:
@@ -113,25 +125,22 @@ void Dial::check_reply() {
     case HandshakeStatus::kNoCarrier:
       return differ(fmt::format("the peer cannot use {}", carrier_name(greeting_.carrier)),
                     Cause::kUnsupported);
-    default:
+    case HandshakeStatus::kOtherProcess:
       return differ(
-          fmt::format("the peer refused the handshake (status {})", static_cast<int>(reply_.status)));
+          "another process answers there, not the one that is meant (did that one end, or does something "
+          "lead "
+          "its streams astray?)");
+    default:
+      return differ(fmt::format("the peer refused the handshake (status {})", static_cast<int>(status)));
   }
-  std::vector<std::byte> binding;
-  if (tls_) {
-    const auto value = tls_->binding();
-    binding.assign(value.begin(), value.end());
-  }
-  if (!equal(reply_.mac, reply_mac(local_->secret, hello_, bytes, binding))) {
-    // The listener is told too, so that its log names the reason.
-    finish.status = HandshakeStatus::kOtherSecret;
-    writer_.set(finish.encode());
-    writer_.write(StreamIo(socket_.get(), tls_.get()));
-    return differ(fmt::format("the two ends hold different secrets; {}", local_->secret_hint));
-  }
-  finish.mac = finish_mac(local_->secret, hello_, bytes, binding);
-  writer_.set(finish.encode());
-  state_ = State::kFinish;
+  writer_.set(Proof{proof_mac(local_->secret, hello_, challenge_, binding())}.encode());
+  state_ = State::kProof;
+}
+
+std::string Dial::gone() const {
+  if (greeting_.purpose != Purpose::kJoin) return "the peer no longer has this connection";
+  return greeting_.epoch == 0 ? "the peer's listener is gone"
+                              : "the peer's listener is gone, or has closed the connection already";
 }
 
 Dial::State Dial::poll() {
@@ -141,10 +150,19 @@ Dial::State Dial::poll() {
   if (state_ == State::kConnected) begin_handshake();
   if (state_ == State::kSecuring && secure()) state_ = State::kHello;
   if (state_ == State::kHello) send_hello();
+  if (state_ == State::kChallenge) receive_challenge();
+  if (state_ == State::kProof) send_proof();
   if (state_ == State::kReply) receive_reply();
-  if (state_ == State::kFinish) send_finish();
-  if (state_ == State::kVerdict) receive_verdict();
+  const bool answering = state_ > State::kConnected && state_ < State::kReady;
+  if (answering && local_->clock->now() - greeted_ > patience()) {
+    ++unanswered_;
+    retry("no answer in the handshake");
+  }
   return state_;
+}
+
+Duration Dial::patience() const noexcept {
+  return kAnswerWithin * (1U << std::min(unanswered_, 5U));
 }
 
 void Dial::begin_attempt() {
@@ -157,7 +175,7 @@ void Dial::begin_attempt() {
 void Dial::end_connecting() {
   const int socket = socket_.get();
   pollfd writable{socket, POLLOUT, 0};
-  if (::poll(&writable, 1, 0) == 0) {
+  if (kernel().poll(&writable, 1, 0) == 0) {
     if (longest_attempt_ != Duration::max() && local_->clock->now() - since_ > longest_attempt_) {
       refused_ = false;
       retry("no answer");
@@ -184,6 +202,7 @@ void Dial::end_connecting() {
 void Dial::begin_handshake() {
   if (streams_ == 0) return;
   const int socket = socket_.get();
+  greeted_ = local_->clock->now();
   random_bytes(greeting_.nonce);
   greeting_.patience_ms = static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
@@ -193,7 +212,7 @@ void Dial::begin_handshake() {
   local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
   state_ = State::kHello;
   if (target_->tls) {
-    tls_ = local_->tls->begin(socket, true);
+    tls_ = local_->tls->begin(socket, true, Destination::of(greeting_).server_name());
     state_ = State::kSecuring;
   }
 }
@@ -203,7 +222,7 @@ void Dial::send_hello() {
   const Step step = writer_.write(io);
   if (step == Step::kAgain) return;
   if (step == Step::kDone) {
-    state_ = State::kReply;
+    state_ = State::kChallenge;
     return;
   }
   const int error = writer_.error();
@@ -215,18 +234,17 @@ void Dial::send_hello() {
     retry(fmt::format("send: {}", errno_text(error)));
 }
 
-void Dial::receive_reply() {
+void Dial::receive_challenge() {
   const StreamIo io(socket_.get(), tls_.get());
   Step step = reader_.read(io, Preamble::kBytes);
   if (step == Step::kDone) {
     auto preamble = Preamble::decode(reader_.bytes().first<Preamble::kBytes>());
     if (!preamble) return differ("what answers there is not Tombolo; is the address another program's?");
-    if (preamble->version != kProtocolVersion || preamble->size != Reply::kBytes) {
+    if (preamble->version != kProtocolVersion) return differ(other_version("the peer", preamble->version));
+    if (preamble->size != Challenge::kBytes)
       return differ(
-          fmt::format("the peer speaks protocol version {}, this build {}; use one version on every host",
-                      preamble->version, kProtocolVersion));
-    }
-    step = reader_.read(io, Reply::kBytes);
+          fmt::format("the peer's challenge has {} bytes, not {}", preamble->size, Challenge::kBytes));
+    step = reader_.read(io, Challenge::kBytes);
   }
   switch (step) {
     case Step::kAgain:
@@ -237,29 +255,46 @@ void Dial::receive_reply() {
       if (tls_ && tls_->settings_differ()) return differ(tls_->trouble());
       return retry(fmt::format("receive: {}", errno_text(reader_.error())));
     case Step::kDone:
-      check_reply();
+      check_challenge();
   }
 }
 
-void Dial::send_finish() {
+void Dial::send_proof() {
   const Step step = writer_.write(StreamIo(socket_.get(), tls_.get()));
   if (step == Step::kAgain) return;
   if (step != Step::kDone) return retry(fmt::format("send: {}", errno_text(writer_.error())));
   reader_ = MessageReader();
-  state_ = State::kVerdict;
+  state_ = State::kReply;
 }
 
-void Dial::receive_verdict() {
-  const Step step = reader_.read(StreamIo(socket_.get(), tls_.get()), kVerdictBytes);
+void Dial::receive_reply() {
+  const Step step = reader_.read(StreamIo(socket_.get(), tls_.get()), Reply::kBytes);
   if (step == Step::kAgain) return;
   if (step != Step::kDone) return retry("the peer closed it at the end of the handshake");
-  switch (static_cast<HandshakeStatus>(reader_.bytes()[0])) {
+  check_reply();
+}
+
+void Dial::check_reply() {
+  const auto bytes = reader_.bytes();
+  try {
+    reply_ = Reply::decode(bytes);
+  } catch (const Error& error) {
+    if (greeting_.purpose == Purpose::kJoin) throw;
+    return retry(error.what());
+  }
+  if (reply_.status == HandshakeStatus::kOtherSecret)
+    return differ(fmt::format("the two ends hold different secrets; {}", local_->secret_hint));
+  if (!equal(reply_.mac, reply_mac(local_->secret, hello_, challenge_, bytes, binding()))) {
+    return differ(
+        "what answers there did not prove that it holds the secret: its answer was forged, or altered on its "
+        "way");
+  }
+  switch (reply_.status) {
     case HandshakeStatus::kOk:
       state_ = State::kReady;
       return;
     case HandshakeStatus::kGone:
-      give_up(Cause::kRemote, greeting_.purpose == Purpose::kJoin ? "the peer's listener is gone"
-                                                                  : "the peer no longer has this connection");
+      give_up(Cause::kRemote, gone());
     default:
       retry("the peer did not accept the stream");
   }
@@ -272,20 +307,21 @@ Duration Dial::append_wait_handles(std::vector<pollfd>& handles, TimePoint now) 
     case State::kSecuring:
       handles.push_back({socket_.get(), static_cast<short>(tls_->pending() ? POLLIN | POLLOUT : POLLIN), 0});
       break;
+    case State::kChallenge:
     case State::kReply:
-    case State::kVerdict:
       handles.push_back({socket_.get(), POLLIN, 0});
       break;
     case State::kConnecting:
     case State::kConnected:
     case State::kHello:
-    case State::kFinish:
+    case State::kProof:
       handles.push_back({socket_.get(), POLLOUT, 0});
       break;
     case State::kReady:
       break;
   }
-  return Duration::max();
+  const bool answering = state_ > State::kConnected && state_ < State::kReady;
+  return answering ? greeted_ + patience() - now : Duration::max();
 }
 
 }  // namespace tombolo::transport::bootstrap

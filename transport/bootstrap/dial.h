@@ -35,9 +35,9 @@ class Dial {
     kConnected,
     kSecuring,
     kHello,
+    kChallenge,
+    kProof,
     kReply,
-    kFinish,
-    kVerdict,
     kReady
   };
   /// Moves as far as it can without blocking; before greet() it gets no further than kConnected. Throws for
@@ -77,10 +77,17 @@ class Dial {
   void begin_handshake();
   bool secure();
   void send_hello();
+  void receive_challenge();
+  void check_challenge();
+  void send_proof();
   void receive_reply();
-  void send_finish();
-  void receive_verdict();
+  /// How long the peer may take for the handshake, TLS included. Its end may be gone without this kernel
+  /// being told, and an attempt that is given up too early costs another only, so it doubles each time.
+  Duration patience() const noexcept;
   void check_reply();
+  /// What it means that the peer does not have what the hello asks for.
+  std::string gone() const;
+  std::vector<std::byte> binding() const;
   void differ(std::string why, Cause cause = Cause::kRemote);
   void retry(std::string why);
   [[noreturn]] void give_up(Cause cause, std::string_view why) const;
@@ -90,15 +97,19 @@ class Dial {
   Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
   Descriptor socket_;
   std::unique_ptr<TlsStream> tls_;
-  bool answered_in_plain_ = false;  // the peer answered without TLS though this end began with it
+  /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
+  enum class Answer { kNone, kTls, kPlain };
+  Answer answer_ = Answer::kNone;
   State state_ = State::kWaiting;
   TimePoint again_{};  // kWaiting: when to (re)try
   TimePoint since_{};  // when this attempt began
   Duration longest_attempt_ = Duration::max();
+  TimePoint greeted_{};      // when this attempt's handshake began
+  unsigned unanswered_ = 0;  // attempts whose handshake the peer left unanswered
   bool refused_ = false, turned_away_ = false;
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
-  std::vector<std::byte> hello_;
+  std::vector<std::byte> hello_, challenge_;
   MessageReader reader_;
   MessageWriter writer_;
   Reply reply_;

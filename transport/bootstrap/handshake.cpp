@@ -41,11 +41,13 @@ Mac read_mac(std::span<const std::byte> bytes) {
 
 /// The MACs of the two ends cover distinct prefixes, so that one can never serve as the other.
 Mac mac_of(const Secret& secret, std::string_view who, std::span<const std::byte> hello,
-           std::span<const std::byte> reply, std::span<const std::byte> binding) {
+           std::span<const std::byte> challenge, std::span<const std::byte> reply,
+           std::span<const std::byte> binding) {
   ByteWriter message;
   message.text(who);
   message.raw(hello);
-  message.raw(reply.first(Reply::kBytes - sizeof(Mac)));
+  message.raw(challenge);
+  message.raw(reply);
   message.raw(binding);
   return authenticate(secret, message.view());
 }
@@ -60,11 +62,19 @@ std::optional<Preamble> Preamble::decode(std::span<const std::byte, kBytes> byte
   return preamble;
 }
 
+std::string other_version(std::string_view who, std::uint16_t version) {
+  return fmt::format(
+      "{} speaks protocol version {}, this build {} and no other; use one version on every host", who,
+      version, kProtocolVersion);
+}
+
 std::vector<std::byte> Hello::encode() const {
   ByteWriter writer;
   write_preamble(writer, kBytes);
   writer.raw(connection);
   writer.raw(nonce);
+  writer.number(process);
+  writer.number(sender);
   writer.number(stream);
   writer.number(streams);
   writer.number(label);
@@ -88,6 +98,8 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   Hello hello;
   hello.connection = read_nonce(reader);
   hello.nonce = read_nonce(reader);
+  hello.process = reader.number<std::uint64_t>();
+  hello.sender = reader.number<std::uint64_t>();
   hello.stream = reader.number<std::uint16_t>();
   hello.streams = reader.number<std::uint16_t>();
   hello.label = reader.number<std::uint64_t>();
@@ -126,11 +138,31 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   return hello;
 }
 
-std::vector<std::byte> Reply::encode() const {
+std::vector<std::byte> Challenge::encode() const {
   ByteWriter writer;
   write_preamble(writer, kBytes);
   writer.number(static_cast<std::uint8_t>(status));
   writer.raw(nonce);
+  return padded(writer, kBytes);
+}
+
+Challenge Challenge::decode(std::span<const std::byte> bytes) {
+  ByteReader reader(bytes, "handshake challenge");
+  reader.raw(Preamble::kBytes);
+  Challenge challenge;
+  challenge.status = static_cast<HandshakeStatus>(reader.number<std::uint8_t>());
+  challenge.nonce = read_nonce(reader);
+  return challenge;
+}
+
+Proof Proof::decode(std::span<const std::byte> bytes) {
+  return {read_mac(bytes)};
+}
+
+std::vector<std::byte> Reply::encode() const {
+  ByteWriter writer;
+  write_preamble(writer, kBytes);
+  writer.number(static_cast<std::uint8_t>(status));
   writer.padded_text(host, kHostWidth);
   writer.padded_text(nic, kNicWidth);
   auto bytes = padded(writer, kBytes);
@@ -143,37 +175,20 @@ Reply Reply::decode(std::span<const std::byte> bytes) {
   reader.raw(Preamble::kBytes);
   Reply reply;
   reply.status = static_cast<HandshakeStatus>(reader.number<std::uint8_t>());
-  reply.nonce = read_nonce(reader);
   reply.host = reader.padded_text(kHostWidth);
   reply.nic = reader.padded_text(kNicWidth);
   reply.mac = read_mac(bytes);
   return reply;
 }
 
-std::vector<std::byte> Finish::encode() const {
-  ByteWriter writer;
-  writer.number(static_cast<std::uint8_t>(status));
-  auto bytes = padded(writer, kBytes);
-  std::ranges::copy(mac, bytes.end() - static_cast<std::ptrdiff_t>(mac.size()));
-  return bytes;
-}
-
-Finish Finish::decode(std::span<const std::byte> bytes) {
-  ByteReader reader(bytes, "handshake finish");
-  Finish finish;
-  finish.status = static_cast<HandshakeStatus>(reader.number<std::uint8_t>());
-  finish.mac = read_mac(bytes);
-  return finish;
-}
-
-Mac reply_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply,
+Mac proof_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> challenge,
               std::span<const std::byte> binding) {
-  return mac_of(secret, "accepting end", hello, reply, binding);
+  return mac_of(secret, "connecting end", hello, challenge, {}, binding);
 }
 
-Mac finish_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> reply,
-               std::span<const std::byte> binding) {
-  return mac_of(secret, "connecting end", hello, reply, binding);
+Mac reply_mac(const Secret& secret, std::span<const std::byte> hello, std::span<const std::byte> challenge,
+              std::span<const std::byte> reply, std::span<const std::byte> binding) {
+  return mac_of(secret, "accepting end", hello, challenge, reply.first(Reply::kBytes - sizeof(Mac)), binding);
 }
 
 }  // namespace tombolo::transport::bootstrap

@@ -52,6 +52,7 @@ class Handshake : public testing::Test {
     RouterOptions options = test::router_options("right");
     options.log = recorder_.log();
     options.clock = &clock_;
+    options.helpers = std::make_shared<ProcessHelpers>(clock_);
     right_ = std::make_unique<Router>(options);
     listener_ = right_->listen();
   }
@@ -67,9 +68,15 @@ class Handshake : public testing::Test {
     ASSERT_EQ(send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
+  static bool closed(const Descriptor& socket) {
+    std::byte none{};
+    const ssize_t got = recv(socket.get(), &none, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
   Hello hello() const {
     Hello hello;
     hello.listener = listener_->endpoint().listener;
+    hello.process = listener_->endpoint().process;
     random_bytes(hello.connection);
     random_bytes(hello.nonce);
     hello.host = "stranger";
@@ -117,6 +124,28 @@ TEST_F(Handshake, GarbageIsDroppedWithOneLine) {
   expect_dropped("no Tombolo handshake");
 }
 
+TEST_F(Handshake, AFloodOfStrangersDoesNotFillTheLog) {
+  const std::string line = "no Tombolo handshake";
+  const auto knock = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const auto socket = stranger();
+      say(socket, std::as_bytes(std::span(std::string_view("GET / HTTP/1.1\r\n\r\n"))));
+      serve_until([&] { return closed(socket); });
+    }
+  };
+  knock(200);
+  EXPECT_EQ(recorder_.count(line), 5u) << recorder_.all();
+  clock_.advance(seconds(9));
+  knock(1);
+  EXPECT_EQ(recorder_.count(line), 5u) << recorder_.all();
+  clock_.advance(seconds(1));
+  expect_honest_peers_still_get_in();
+  knock(1);
+  EXPECT_EQ(recorder_.count(line), 6u) << recorder_.all();
+  EXPECT_EQ(recorder_.count("(196 more warnings like this one were left out before it)"), 1u)
+      << recorder_.all();
+}
+
 TEST_F(Handshake, ATruncatedHelloIsDropped) {
   auto socket = stranger();
   auto bytes = hello().encode();
@@ -130,9 +159,9 @@ TEST_F(Handshake, AnotherVersionIsToldOurs) {
   auto bytes = hello().encode();
   store_little_endian(&bytes[4], std::uint16_t{99});
   say(socket, bytes);
-  auto reply = Reply::decode(hear(socket, Reply::kBytes));
-  EXPECT_EQ(reply.status, HandshakeStatus::kOtherVersion);
-  expect_dropped("protocol version 99");
+  auto challenge = Challenge::decode(hear(socket, Challenge::kBytes));
+  EXPECT_EQ(challenge.status, HandshakeStatus::kOtherVersion);
+  expect_dropped("it speaks protocol version 99, this build 6 and no other");
 }
 
 TEST_F(Handshake, ImpossibleValuesAreRefused) {
@@ -141,8 +170,8 @@ TEST_F(Handshake, ImpossibleValuesAreRefused) {
   wrong.stream = 5;
   wrong.streams = 2;
   say(socket, wrong.encode());
-  auto reply = Reply::decode(hear(socket, Reply::kBytes));
-  EXPECT_EQ(reply.status, HandshakeStatus::kRefused);
+  auto challenge = Challenge::decode(hear(socket, Challenge::kBytes));
+  EXPECT_EQ(challenge.status, HandshakeStatus::kRefused);
   expect_dropped("stream 5 of 2");
 }
 
@@ -151,8 +180,8 @@ TEST_F(Handshake, ACarrierThatNoBuildCanHaveIsRefused) {
   Hello wrong = hello();
   wrong.carrier = static_cast<Carrier>(kMostCarriers);
   say(socket, wrong.encode());
-  auto reply = Reply::decode(hear(socket, Reply::kBytes));
-  EXPECT_EQ(reply.status, HandshakeStatus::kRefused);
+  auto challenge = Challenge::decode(hear(socket, Challenge::kBytes));
+  EXPECT_EQ(challenge.status, HandshakeStatus::kRefused);
   expect_dropped("unknown carrier 8");
 }
 
@@ -161,28 +190,74 @@ TEST_F(Handshake, ACarrierThatThisProcessLacksIsRefusedAsSuch) {
   Hello wrong = hello();
   wrong.carrier = Carrier{5};
   say(socket, wrong.encode());
-  auto reply = Reply::decode(hear(socket, Reply::kBytes));
-  EXPECT_EQ(reply.status, HandshakeStatus::kNoCarrier);
+  auto challenge = Challenge::decode(hear(socket, Challenge::kBytes));
+  EXPECT_EQ(challenge.status, HandshakeStatus::kNoCarrier);
   expect_dropped("it asks for carrier 5, which this process cannot use");
 }
 
-TEST_F(Handshake, AForgedProofIsDropped) {
+// What a stranger hears must not help it to guess the secret, however weak that is: in the answers to its
+// hello and to a wrong proof nothing depends on the secret.
+TEST_F(Handshake, AStrangerHearsNothingThatDependsOnTheSecret) {
   auto socket = stranger();
   say(socket, hello().encode());
-  hear(socket, Reply::kBytes);
-  Finish finish;
-  finish.mac.fill(std::byte{0x42});
-  say(socket, finish.encode());
+  const auto first = hear(socket, Challenge::kBytes);
+  Challenge same;
+  same.nonce = Challenge::decode(first).nonce;
+  EXPECT_EQ(first, same.encode()) << "the challenge holds more than a random number";
+  std::byte more{};
+  EXPECT_EQ(recv(socket.get(), &more, sizeof more, MSG_DONTWAIT), -1) << "and nothing follows it";
+  Proof guess;
+  guess.mac.fill(std::byte{0x42});
+  say(socket, guess.encode());
+  Reply no;
+  no.status = HandshakeStatus::kOtherSecret;
+  EXPECT_EQ(hear(socket, Reply::kBytes), no.encode());
+  EXPECT_EQ(recv(socket.get(), &more, sizeof more, 0), 0) << "it is closed then";
   expect_dropped("it holds another secret");
 }
 
-TEST_F(Handshake, TheListenersOwnProofDoesNotServeAsTheStrangers) {
+// Another secret's proof is another; and none can be used for another stream, with its own nonces.
+TEST_F(Handshake, AProofOfAnEarlierStreamDoesNotServeAgain) {
+  auto earlier = stranger();
+  const auto greeting = hello().encode();
+  say(earlier, greeting);
+  const auto challenge = hear(earlier, Challenge::kBytes);
+  const Proof proof{proof_mac(Secret::from_text("the tests' secret"), greeting, challenge)};
   auto socket = stranger();
-  say(socket, hello().encode());
-  Finish finish;
-  finish.mac = Reply::decode(hear(socket, Reply::kBytes)).mac;
-  say(socket, finish.encode());
+  say(socket, greeting);
+  hear(socket, Challenge::kBytes);
+  say(socket, proof.encode());
   expect_dropped("it holds another secret");
+}
+
+// Who sits between two processes of a job may lead a stream to a third, which holds the secret too.
+TEST_F(Handshake, AStreamThatIsMeantForAnotherProcessIsRefused) {
+  for (const TlsUse use : {TlsUse::kOff, TlsUse::kOn}) {
+    TlsOptions tls;
+    tls.use = use;
+    Recorder recorder;
+    RouterOptions options = test::router_options("third", {}, tls);
+    options.log = recorder.log();
+    Router meant(test::router_options("meant", {}, tls)), third(options);
+    auto there = third.listen();
+    Endpoint astray = meant.listen()->endpoint();
+    astray.listener = there->endpoint().listener;
+    astray.offers = there->endpoint().offers;
+    Router left(test::router_options("left", {}, tls));
+    auto connecting = left.connect(astray, {});
+    std::string text;
+    for (auto deadline = test::soon(); text.empty() && !deadline.passed();) {
+      ASSERT_EQ(there->accept(), nullptr);
+      try {
+        ASSERT_EQ(connecting->poll(), nullptr);
+      } catch (const Error& error) {
+        text = error.what();
+      }
+    }
+    EXPECT_NE(text.find("another process answers there"), std::string::npos) << text;
+    EXPECT_EQ(recorder.count("it means another process"), 1u) << recorder.all();
+    EXPECT_EQ(there->accept(), nullptr);
+  }
 }
 
 TEST_F(Handshake, AHalfOpenStrangerIsDroppedAfterItsTimeAndDisturbsNobody) {
@@ -200,7 +275,8 @@ TEST_F(Handshake, AFloodOfHalfOpenStrangersIsBounded) {
     flood.push_back(stranger());
     listener_->accept();
   }
-  serve_until([&] { return recorder_.count("too many unfinished handshakes") == 44; });
+  serve_until([&] { return std::ranges::count_if(flood, closed) == 44; });
+  EXPECT_EQ(recorder_.count("too many unfinished handshakes"), 5u) << recorder_.all();
   expect_honest_peers_still_get_in();
 }
 
@@ -241,6 +317,8 @@ TEST_F(Handshake, HonestPeersThatAreDroppedInAFloodTryAgainAndAllGetIn) {
   std::vector<std::unique_ptr<Connection>> mine(kPeers), theirs;
   // Everybody has said hello before the listener looks.
   for (auto& one : connecting) EXPECT_EQ(one->poll(), nullptr);
+  for (std::size_t seen = 0; seen <= 2 * kPeers; seen += HalfOpenStreams::kMostAccepted)
+    EXPECT_EQ(listener_->accept(), nullptr);
   auto ready = [&] { return std::ranges::all_of(mine, [](const auto& one) { return one != nullptr; }); };
   for (auto deadline = test::soon(); !(ready() && theirs.size() == kPeers);) {
     ASSERT_FALSE(deadline.passed()) << theirs.size() << " accepted";
@@ -275,10 +353,8 @@ TEST_F(Handshake, AConnectionMissingStreamsIsDroppedAfterItsTime) {
   first.streams = 2;
   auto bytes = first.encode();
   say(socket, bytes);
-  auto reply = hear(socket, Reply::kBytes);
-  Finish finish;
-  finish.mac = finish_mac(Secret::from_text("the tests' secret"), bytes, reply);
-  say(socket, finish.encode());
+  auto challenge = hear(socket, Challenge::kBytes);
+  say(socket, Proof{proof_mac(Secret::from_text("the tests' secret"), bytes, challenge)}.encode());
   serve_until([&] { return true; });
   expect_honest_peers_still_get_in();
   clock_.advance(seconds(31));
@@ -294,10 +370,8 @@ TEST_F(Handshake, WorksWhenItsBytesComeOneByOne) {
     say(socket, {&byte, 1});
     listener_->accept();
   }
-  auto reply = hear(socket, Reply::kBytes);
-  Finish finish;
-  finish.mac = finish_mac(Secret::from_text("the tests' secret"), bytes, reply);
-  auto last = finish.encode();
+  auto challenge = hear(socket, Challenge::kBytes);
+  auto last = Proof{proof_mac(Secret::from_text("the tests' secret"), bytes, challenge)}.encode();
   std::unique_ptr<Connection> connection;
   for (auto& byte : last) {
     ASSERT_EQ(connection, nullptr);
@@ -411,10 +485,14 @@ TEST(Connecting, ToAnotherProgramSaysSo) {
 }
 
 TEST(Connecting, ToAnotherVersionSaysSo) {
-  auto bytes = Reply{}.encode();
-  store_little_endian(&bytes[4], std::uint16_t{7});
+  // As long as version 5's answer: only its first eight bytes are looked at.
+  auto bytes = Challenge{}.encode();
+  bytes.resize(160);
+  store_little_endian(&bytes[4], std::uint16_t{5});
+  store_little_endian(&bytes[6], std::uint16_t{160});
   std::string text = answer_with(bytes, seconds(30), Cause::kRemote);
-  EXPECT_NE(text.find("protocol version 7"), std::string::npos) << text;
+  EXPECT_NE(text.find("the peer speaks protocol version 5, this build 6 and no other"), std::string::npos)
+      << text;
 }
 
 TEST(Connecting, ToASilentListenerEndsAtTheDeadline) {

@@ -4,13 +4,16 @@
 
 #include <cstdint>
 
+#include "transport/kernel.h"
+
 namespace tombolo::transport::bootstrap {
 
 void Inbox::put(AuthenticatedStream stream) {
   const std::lock_guard lock(mutex_);
   streams_.push_back(std::move(stream));
   waiting_.store(streams_.size(), std::memory_order_release);
-  if (event_) eventfd_write(event_.get(), 1);
+  const std::uint64_t one = 1;
+  if (event_) kernel().write(event_.get(), &one, sizeof one);
 }
 
 std::optional<AuthenticatedStream> Inbox::take() {
@@ -20,15 +23,15 @@ std::optional<AuthenticatedStream> Inbox::take() {
   streams_.pop_front();
   waiting_.store(streams_.size(), std::memory_order_release);
   if (streams_.empty() && event_) {
-    eventfd_t count = 0;
-    eventfd_read(event_.get(), &count);
+    std::uint64_t count = 0;
+    kernel().read(event_.get(), &count, sizeof count);
   }
   return first;
 }
 
 int Inbox::wait_handle() {
   const std::lock_guard lock(mutex_);
-  if (!event_) event_ = Descriptor(eventfd(streams_.empty() ? 0 : 1, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!event_) event_ = Descriptor(kernel().eventfd(streams_.empty() ? 0 : 1, EFD_NONBLOCK | EFD_CLOEXEC));
   return event_.get();
 }
 

@@ -1,5 +1,7 @@
 #include "transport/bootstrap/listener.h"
 
+#include <algorithm>
+
 namespace tombolo::transport::bootstrap {
 
 AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> acceptor)
@@ -16,6 +18,7 @@ void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) c
 }
 
 std::unique_ptr<Connection> AuthenticatingListener::accept() {
+  acceptor_->check_process();
   acceptor_->progress();
   while (auto stream = inbox_->take()) begin(std::move(*stream));
   return next_ready();
@@ -25,10 +28,18 @@ void AuthenticatingListener::begin(AuthenticatedStream stream) {
   const Local& local = *acceptor_->local();
   const Carrier carrier = stream.hello.carrier;
   std::string peer = stream.peer;
+  const Nonce connection = stream.hello.connection;
+  const std::uint32_t epoch = stream.hello.epoch;
   try {
     // The handshake refused carriers that this process cannot use.
-    if (auto connecting = local.backend_of(carrier)->accept(acceptor_, std::move(stream)))
-      set_ups_.push_back({std::move(connecting), std::move(peer)});
+    auto connecting = local.backend_of(carrier)->accept(acceptor_, std::move(stream));
+    if (!connecting) return;
+    // A connecting end that did not get the reply joins again: it has given up what its first stream began.
+    const auto same = [&](const SetUp& one) { return one.connection == connection; };
+    if (std::ranges::any_of(set_ups_, [&](const SetUp& one) { return same(one) && one.epoch > epoch; }))
+      return;
+    set_ups_.remove_if(same);
+    set_ups_.push_back({std::move(connecting), std::move(peer), connection, epoch});
   } catch (const Error& error) {
     local.log.warning("no {} connection with {}: {}", carrier_name(carrier), peer, error.what());
   }

@@ -25,6 +25,8 @@ class AuthenticatingListener final : public Listener {
   struct SetUp {
     std::unique_ptr<Connecting> connecting;
     std::string peer;
+    Nonce connection{};
+    std::uint32_t epoch = 0;
   };
 
   void begin(AuthenticatedStream stream);

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -16,7 +17,8 @@ constexpr Duration kDrainTime = std::chrono::seconds(2);
 
 std::string PeerWatch::look() noexcept {
   while (!closing()) {
-    const ssize_t got = ::recv(socket_, word_.data() + word_bytes_, word_.size() - word_bytes_, MSG_DONTWAIT);
+    const ssize_t got =
+        kernel().recv(socket_, word_.data() + word_bytes_, word_.size() - word_bytes_, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
     prolong();
@@ -47,11 +49,12 @@ void PeerWatch::prolong() noexcept {
 void PeerWatch::say(const Goodbye& goodbye) noexcept {
   const auto bytes = goodbye.encode();
   // Nothing else waits to be sent on the control channel, so the goodbye fits.
-  [[maybe_unused]] const auto sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  [[maybe_unused]] const auto sent =
+      kernel().send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void PeerWatch::shut() noexcept {
-  ::shutdown(socket_, SHUT_RDWR);
+  kernel().shutdown(socket_, SHUT_RDWR);
 }
 
 }  // namespace tombolo::transport::bootstrap

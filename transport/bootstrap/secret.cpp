@@ -5,19 +5,29 @@
 #include "transport/bootstrap/secret.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <openssl/sha.h>
 #include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <map>
+#include <mutex>
 
 #include "base/error.h"
+#include "transport/bootstrap/openssl.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport {
 namespace {
 
 constexpr std::size_t kBlock = 64;
 using Digest = std::array<std::byte, 32>;
+
+constexpr std::string_view kSalt = "tombolo secret of a job, 2";
+constexpr std::uint64_t kScryptCost = 1 << 14, kScryptBlocks = 8;
+constexpr std::uint64_t kScryptMemory = std::uint64_t{32} << 20;  // at most; it needs a little more than half
 
 class Sha256 {
  public:
@@ -49,8 +59,24 @@ Secret Secret::random() {
 }
 
 Secret Secret::from_text(std::string_view text) {
-  Digest digest = Sha256().add(std::as_bytes(std::span(text))).finish();
-  return from_bytes(std::span(digest).first<kBytes>());
+  // The texts themselves are not kept.
+  static std::mutex mutex;
+  static std::map<Digest, Secret> known;
+  const Digest digest = Sha256().add(std::as_bytes(std::span(text))).finish();
+  const std::lock_guard lock(mutex);
+  if (auto found = known.find(digest); found != known.end()) return found->second;
+  bootstrap::start_openssl();
+  Secret secret;
+  if (EVP_PBE_scrypt(text.data() != nullptr ? text.data() : "", text.size(),
+                     reinterpret_cast<const unsigned char*>(kSalt.data()), kSalt.size(), kScryptCost,
+                     kScryptBlocks, 1, kScryptMemory, reinterpret_cast<unsigned char*>(secret.bytes_.data()),
+                     kBytes) != 1) {
+    fail(Cause::kSystem,
+         "make a secret from a text of {} bytes: OpenSSL's scrypt failed; are {} MiB of memory free?",
+         text.size(), kScryptMemory >> 20);
+  }
+  known.emplace(digest, secret);
+  return secret;
 }
 
 Secret Secret::from_bytes(std::span<const std::byte, kBytes> bytes) {
@@ -61,7 +87,7 @@ Secret Secret::from_bytes(std::span<const std::byte, kBytes> bytes) {
 
 void random_bytes(std::span<std::byte> bytes) {
   while (!bytes.empty()) {
-    ssize_t got = getrandom(bytes.data(), bytes.size(), 0);
+    ssize_t got = kernel().getrandom(bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(errno, "getrandom");
     bytes = bytes.subspan(static_cast<std::size_t>(got));

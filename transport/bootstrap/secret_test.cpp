@@ -34,8 +34,13 @@ TEST(Authenticate, IsHmacSha256) {
             "378fb32799fbb76eccbca80fca88a15e027144dc01e2b2c375cea1f5d4da4e65");
 }
 
-TEST(Secret, FromTextIsTheHashOfTheText) {
-  EXPECT_EQ(hex(Secret::from_text("abc").bytes()), "ba7816bf8f01cfea414140de5dae2223");
+// The value is Python's hashlib.scrypt(b"abc", salt=b"tombolo secret of a job, 2", n=2**14, r=8, p=1,
+// dklen=16).
+TEST(Secret, FromTextIsItsScrypt) {
+  for (int time = 0; time < 2; ++time)
+    EXPECT_EQ(hex(Secret::from_text("abc").bytes()), "c0a5cb76c41f2197fb4abf8df5c16439");
+  EXPECT_NE(hex(Secret::from_text("abd").bytes()), hex(Secret::from_text("abc").bytes()));
+  EXPECT_NE(hex(Secret::from_text("").bytes()), hex(Secret::from_text("abc").bytes()));
 }
 
 TEST(Secret, RandomOnesDiffer) {

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -22,12 +23,12 @@ using std::chrono::seconds;
 constexpr int kListenBacklog = 1024;
 
 void set_option(int socket, int level, int name, int value, std::string_view what) {
-  if (setsockopt(socket, level, name, &value, sizeof value) != 0) fail_errno(errno, what);
+  if (kernel().setsockopt(socket, level, name, &value, sizeof value) != 0) fail_errno(errno, what);
 }
 
 bool tcp_info_of(int socket, tcp_info& info) noexcept {
   socklen_t size = sizeof info;
-  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+  return kernel().getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
 }
 
 }  // namespace
@@ -73,14 +74,15 @@ std::string to_text(const SocketAddress& address) {
 std::string peer_text(int socket) {
   SocketAddress address;
   address.length = sizeof address.storage;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) return "?";
+  if (kernel().getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return "?";
   return to_text(address);
 }
 
 std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noexcept {
   SocketAddress address;
   address.length = sizeof address.storage;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+  if (kernel().getpeername(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
     return std::nullopt;
   if (address.family() == AF_INET) reinterpret_cast<sockaddr_in*>(&address.storage)->sin_port = htons(port);
   if (address.family() == AF_INET6)
@@ -89,11 +91,11 @@ std::optional<SocketAddress> address_of_peer(int socket, std::uint16_t port) noe
 }
 
 std::optional<SocketAddress> source_towards(const SocketAddress& peer) noexcept {
-  Descriptor socket(::socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  Descriptor socket(kernel().socket(peer.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   SocketAddress source;
   source.length = sizeof source.storage;
-  if (!socket || connect(socket.get(), peer.get(), peer.length) != 0 ||
-      getsockname(socket.get(), reinterpret_cast<sockaddr*>(&source.storage), &source.length) != 0) {
+  if (!socket || kernel().connect(socket.get(), peer.get(), peer.length) != 0 ||
+      kernel().getsockname(socket.get(), reinterpret_cast<sockaddr*>(&source.storage), &source.length) != 0) {
     return std::nullopt;
   }
   return source;
@@ -113,25 +115,25 @@ bool same_address(const SocketAddress& left, const SocketAddress& right) noexcep
 bool is_self_connected(int socket) {
   SocketAddress own;
   own.length = sizeof own.storage;
-  return getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+  return kernel().getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
          to_text(own) == peer_text(socket);
 }
 
 Descriptor listen_on(const std::string& nic, const std::string& address, std::uint16_t& port) {
   auto at = SocketAddress::parse(address, 0);
-  Descriptor socket(::socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Descriptor socket(kernel().socket(at.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) fail_errno(errno, fmt::format("open a socket for NIC {} ({})", nic, address));
   if (at.family() == AF_INET6) set_option(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1, "set IPV6_V6ONLY");
-  if (bind(socket.get(), at.get(), at.length) != 0) {
+  if (kernel().bind(socket.get(), at.get(), at.length) != 0) {
     fail_errno(errno,
                fmt::format("bind to NIC {}'s address {} (is it an address of this machine?)", nic, address));
   }
-  if (listen(socket.get(), kListenBacklog) != 0) {
+  if (kernel().listen(socket.get(), kListenBacklog) != 0) {
     fail_errno(errno, fmt::format("listen on NIC {}'s address {}", nic, address));
   }
   SocketAddress bound;
   bound.length = sizeof bound.storage;
-  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
+  if (kernel().getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.storage), &bound.length) != 0) {
     fail_errno(errno, "getsockname");
   }
   port = ntohs(bound.family() == AF_INET ? reinterpret_cast<sockaddr_in*>(&bound.storage)->sin_port
@@ -141,17 +143,18 @@ Descriptor listen_on(const std::string& nic, const std::string& address, std::ui
 
 Descriptor start_connect(const std::string& nic, const std::string& local, const SocketAddress& peer) {
   auto from = SocketAddress::parse(local, 0);
-  Descriptor socket(::socket(peer.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Descriptor socket(kernel().socket(peer.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) fail_errno(errno, fmt::format("open a socket on NIC {} for {}", nic, to_text(peer)));
   // The port is then chosen at connect, per destination, so that thousands of connections do not exhaust the
   // range.
   set_option(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1, "set IP_BIND_ADDRESS_NO_PORT");
-  if (bind(socket.get(), from.get(), from.length) != 0) {
+  if (kernel().bind(socket.get(), from.get(), from.length) != 0) {
     fail_errno(errno,
                fmt::format("bind to NIC {}'s address {} (is it an address of this machine?)", nic, local));
   }
-  if (connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS && errno != EINTR &&
-      errno != ECONNREFUSED && errno != ECONNRESET && errno != ETIMEDOUT && errno != EAGAIN) {
+  if (kernel().connect(socket.get(), peer.get(), peer.length) != 0 && errno != EINPROGRESS &&
+      errno != EINTR && errno != ECONNREFUSED && errno != ECONNRESET && errno != ETIMEDOUT &&
+      errno != EAGAIN) {
     int reason = errno;
     // "Unreachable" may mean a route or a neighbour that does not exist yet, so such an attempt may be
     // repeated until the deadline.
@@ -182,13 +185,13 @@ void limit_unsent(int socket, int bytes) {
 
 void acknowledge_in_pairs(int socket) noexcept {
   const int off = 0;
-  setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
+  kernel().setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &off, sizeof off);
 }
 
 int pending_error(int socket) noexcept {
   int error = 0;
   socklen_t size = sizeof error;
-  return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+  return kernel().getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
 }
 
 Duration round_trip_time(int socket) noexcept {
@@ -200,7 +203,7 @@ bool ends_on_one_host(int socket) noexcept {
   const auto peer = address_of_peer(socket, 0);
   SocketAddress own;
   own.length = sizeof own.storage;
-  return peer && getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
+  return peer && kernel().getsockname(socket, reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0 &&
          same_address(own, *peer);
 }
 

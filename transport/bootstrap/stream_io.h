@@ -10,6 +10,7 @@
 #include <span>
 
 #include "transport/bootstrap/tls_stream.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -32,23 +33,23 @@ struct StreamIo {
       std::memcpy(gathered.data() + total, part.iov_base, part.iov_len);
       total += part.iov_len;
     }
-    return send(socket, gathered.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return kernel().send(socket, gathered.data(), total, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   ssize_t write_list(std::span<iovec> parts) const noexcept {
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return kernel().sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   /// Reads as recvmsg(2) does. Fewer bytes than wanted mean that there are no more now, unless buffered().
   ssize_t read(std::span<iovec> parts) const noexcept {
     if (tls != nullptr) [[unlikely]]
       return tls->read(parts);
-    if (parts.size() == 1) return recv(socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
+    if (parts.size() == 1) return kernel().recv(socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = parts.size();
-    return recvmsg(socket, &message, MSG_DONTWAIT);
+    return kernel().recvmsg(socket, &message, MSG_DONTWAIT);
   }
   bool pending() const noexcept { return tls != nullptr && tls->pending(); }
   /// Whether something can be read although the socket is empty.

@@ -1,6 +1,5 @@
 #include "transport/bootstrap/tls.h"
 
-#include <dlfcn.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -8,9 +7,9 @@
 
 #include <cerrno>
 #include <fstream>
-#include <mutex>
 
 #include "base/error.h"
+#include "transport/bootstrap/openssl.h"
 #include "transport/bootstrap/tls_stream.h"
 
 namespace tombolo::transport {
@@ -72,33 +71,18 @@ void check_times(const char* parameter, const std::string& file, const X509* cer
     fail(Cause::kInvalidUsage, "{}='{}': the certificate is not valid yet", parameter, file);
 }
 
-/// OpenSSL registers a function that every thread that used it calls when it ends. The library that contains
-/// both must still be in memory then, also after dlclose. OpenSSL itself ensures that only where it has
-/// something to do at exit.
-void stay_in_memory() noexcept {
-  Dl_info self{};
-  if (dladdr(reinterpret_cast<const void*>(&stay_in_memory), &self) == 0) return;
-  // Where OpenSSL belongs to the program itself, which is never unloaded, this finds nothing.
-  [[maybe_unused]] const void* never_closed = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 }  // namespace
 
 Tls::Tls(const TlsOptions& options, const Secret& secret, std::string secret_hint)
     : options_(options), secret_(secret), secret_hint_(std::move(secret_hint)) {
-  // The system's openssl.cnf is not read, and nothing happens at exit, because other threads may still be at
-  // work then.
-  static std::once_flag once;
-  std::call_once(once, [] {
-    stay_in_memory();
-    OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
-  });
+  start_openssl();
   context_ = SSL_CTX_new(TLS_method());
   method_ = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "tombolo stream");
   if (context_ == nullptr || method_ == nullptr) fail(Cause::kSystem, "set up TLS: {}", openssl_reason());
   BIO_meth_set_write(method_, TlsStream::put);
   BIO_meth_set_read(method_, TlsStream::get);
   BIO_meth_set_ctrl(method_, TlsStream::control);
+  SSL_CTX_set_client_hello_cb(context_, TlsStream::hello_seen, nullptr);
   SSL_CTX_set_min_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context_, TLS1_3_VERSION);
   SSL_CTX_set_ciphersuites(context_, has_aes() ? kWithAes : kWithoutAes);
@@ -170,8 +154,8 @@ void Tls::use_files() {
   }
 }
 
-std::unique_ptr<TlsStream> Tls::begin(int socket, bool connecting) const {
-  return std::make_unique<TlsStream>(shared_from_this(), context_, method_, socket, connecting);
+std::unique_ptr<TlsStream> Tls::begin(int socket, bool connecting, const std::string& server_name) const {
+  return std::make_unique<TlsStream>(shared_from_this(), context_, method_, socket, connecting, server_name);
 }
 
 std::string Tls::description() const {

@@ -9,6 +9,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/error.h"
 #include "transport/bootstrap/tls.h"
 #include "transport/bootstrap/tls_stream.h"
 
@@ -68,7 +69,7 @@ const Tls& tls_of(SSL* ssl) noexcept {
 
 int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size_t* length,
               SSL_SESSION** session) {
-  const auto& name = *static_cast<const std::array<unsigned char, 32>*>(SSL_get_app_data(ssl));
+  const auto& name = static_cast<const TlsStream*>(SSL_get_app_data(ssl))->key_identity();
   *session = session_for(ssl, tls_of(ssl).secret(), name);
   if (*session == nullptr) return 0;
   *identity = name.data();
@@ -92,6 +93,13 @@ void name_key(std::array<unsigned char, 32>& identity) {
   static_assert(kIdentity.size() == 16);
   std::ranges::copy(kIdentity, identity.begin());
   random_bytes(std::as_writable_bytes(std::span(identity)).subspan(kIdentity.size()));
+}
+
+void Tls::take_over(SSL* ssl) const {
+  // All routers' settings are the same but for keys, certificates and authorities, which come with the
+  // context.
+  if (SSL_set_SSL_CTX(ssl, context_) == nullptr) fail(Cause::kSystem, "a TLS session did not take its keys");
+  SSL_set_psk_find_session_callback(ssl, by_certificate() ? nullptr : find_key);
 }
 
 void Tls::use_secret() {

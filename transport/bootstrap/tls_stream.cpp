@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "transport/bootstrap/tls.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -32,7 +34,7 @@ int alert_of(unsigned long code) noexcept {
 }  // namespace
 
 TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method,
-                     int socket, bool connecting)
+                     int socket, bool connecting, const std::string& server_name)
     : tls_(std::move(tls)),
       socket_(socket),
       connecting_(connecting),
@@ -50,10 +52,14 @@ TlsStream::TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const 
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
-  SSL_set_app_data(ssl_, &identity_);
+  SSL_set_app_data(ssl_, this);
   if (connecting) {
     name_key(identity_);
     SSL_set_connect_state(ssl_);
+    if (!server_name.empty() && SSL_set_tlsext_host_name(ssl_, server_name.c_str()) != 1) {
+      SSL_free(ssl_);
+      throw std::bad_alloc();
+    }
   } else {
     SSL_set_accept_state(ssl_);
   }
@@ -87,10 +93,13 @@ int TlsStream::get(bio_st* bio, char* data, int size) {
     ssize_t got = -1;
     errno = EAGAIN;
     if (self.may_receive_) {
-      do got = recv(self.socket_, self.in_.get(), kIn, MSG_DONTWAIT);
+      do
+        got =
+            kernel().recv(self.socket_, self.in_.get(), self.handshaking_ ? kHandshakeIn : kIn, MSG_DONTWAIT);
       while (got < 0 && errno == EINTR);
     }
-    // The socket gave fewer bytes than there was room for, so the next call would find none.
+    // The socket gave fewer bytes than there was room for, so the next call would find none; or it is enough
+    // for one call of handshake().
     self.may_receive_ = got == static_cast<ssize_t>(kIn);
     if (got == 0) {
       self.ended_ = true;
@@ -118,7 +127,7 @@ long TlsStream::control(bio_st*, int command, long, void*) {
 int TlsStream::flush() noexcept {
   while (out_begin_ != out_end_) {
     const ssize_t sent =
-        send(socket_, out_.get() + out_begin_, out_end_ - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
+        kernel().send(socket_, out_.get() + out_begin_, out_end_ - out_begin_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
       return -1;
@@ -129,10 +138,40 @@ int TlsStream::flush() noexcept {
   return 0;
 }
 
+/// Called for a ClientHello that is whole, before anything in it has any effect.
+int TlsStream::hello_seen(SSL* ssl, int*, void*) noexcept {
+  auto& self = *static_cast<TlsStream*>(SSL_get_app_data(ssl));
+  if (!self.waits_for_keys_) return SSL_CLIENT_HELLO_SUCCESS;
+  // A list of names (RFC 6066, 3): its length, then a type (0: a host), a length and the name. We send one.
+  constexpr std::size_t kBefore = 5;
+  const unsigned char* list = nullptr;
+  std::size_t size = 0;
+  try {
+    self.server_name_.emplace();
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_server_name, &list, &size) == 1 && size > kBefore) {
+      const std::size_t length = 256 * std::size_t{list[3]} + list[4];
+      if (list[2] == TLSEXT_NAMETYPE_host_name && length == size - kBefore)
+        self.server_name_->assign(reinterpret_cast<const char*>(list) + kBefore, length);
+    }
+  } catch (const std::bad_alloc&) {
+    return SSL_CLIENT_HELLO_ERROR;
+  }
+  return SSL_CLIENT_HELLO_RETRY;
+}
+
+void TlsStream::use(std::shared_ptr<const Tls> tls) {
+  tls->take_over(ssl_);
+  began_with_ = std::exchange(tls_, std::move(tls));
+  waits_for_keys_ = false;
+  server_name_.reset();
+}
+
 Step TlsStream::handshake() {
   may_receive_ = true;
   ERR_clear_error();
+  handshaking_ = true;
   const int result = SSL_do_handshake(ssl_);
+  handshaking_ = false;
   const int why = result == 1 ? SSL_ERROR_NONE : SSL_get_error(ssl_, result);
   const unsigned long code = ERR_peek_error();
   // The alert has to reach the peer too, so that its error names the reason.
@@ -144,7 +183,9 @@ Step TlsStream::handshake() {
     trouble_ = errno_text(socket_error_);
     return Step::kError;
   }
-  if (why == SSL_ERROR_NONE || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Step::kAgain;
+  if (why == SSL_ERROR_NONE || why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ||
+      why == SSL_ERROR_WANT_CLIENT_HELLO_CB)
+    return Step::kAgain;
   if (ended_) return Step::kEnded;
   explain(code);
   ERR_clear_error();

@@ -8,10 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "transport/bootstrap/step.h"
+#include "transport/kernel.h"
 
 struct ssl_st;
 struct bio_st;
@@ -29,7 +31,7 @@ class TlsStream {
   static constexpr int kAltered = 71;  // EPROTO
 
   TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method, int socket,
-            bool connecting);
+            bool connecting, const std::string& server_name);
   ~TlsStream();
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
@@ -37,6 +39,16 @@ class TlsStream {
   /// Moves the handshake as far as it goes without blocking. kEnded: the peer closed first; kError: trouble()
   /// says what.
   Step handshake();
+  /// Accepting end, before the handshake: it stops once the peer has said whom it wants, until use() gives
+  /// the keys for that.
+  void wait_for_keys() noexcept { waits_for_keys_ = true; }
+  /// While the handshake waits for keys: the server name that the peer sent, which may be any bytes or none.
+  /// Else nothing.
+  const std::optional<std::string>& server_name() const noexcept { return server_name_; }
+  void use(std::shared_ptr<const Tls> tls);
+  /// Of the key that this connecting end offers (tls_secret.cpp).
+  const std::array<unsigned char, 32>& key_identity() const noexcept { return identity_; }
+
   /// What went wrong, with what to do; empty for nothing.
   const std::string& trouble() const noexcept { return trouble_; }
   /// Whether trying again would not help, because the two ends' keys, certificates or settings differ.
@@ -84,16 +96,20 @@ class TlsStream {
   static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
   // Room that only close() uses, so that a goodbye follows whatever is pending.
   static constexpr std::size_t kReserve = 1024;
+  // So much of a peer that has proved nothing yet is read by one call.
+  static constexpr std::size_t kHandshakeIn = 16 * 1024;
 
   static int put(bio_st* bio, const char* data, int size);
   static int get(bio_st* bio, char* data, int size);
   static long control(bio_st* bio, int command, long number, void* pointer);
+  static int hello_seen(ssl_st* ssl, int* alert, void* unused) noexcept;
 
   bool seal(const std::byte* data, std::size_t size) noexcept;
   int fail_for_good(const char* doing) noexcept;
   void explain(unsigned long reason);
 
   std::shared_ptr<const Tls> tls_;
+  std::shared_ptr<const Tls> began_with_;  // whose BIO it uses, where use() has given the keys of another
   int socket_;
   bool connecting_;
   ssl_st* ssl_ = nullptr;
@@ -101,6 +117,7 @@ class TlsStream {
   std::size_t out_begin_ = 0, out_end_ = 0, in_begin_ = 0, in_end_ = 0;
   std::uint64_t written_ = 0;
   std::size_t out_limit_ = kOut;
+  bool handshaking_ = false;
   bool may_receive_ = true;  // the socket was not found empty in this call
   bool ended_ = false;       // the socket's end was read
   bool buffered_ = true;
@@ -108,6 +125,8 @@ class TlsStream {
   int failed_ = 0;        // errno for every call that follows
   std::uint64_t records_ = 0, records_per_key_, key_updates_ = 0;
   std::array<unsigned char, 32> identity_{};  // of the key, connecting end
+  bool waits_for_keys_ = false;
+  std::optional<std::string> server_name_;
   std::string trouble_;
   bool settings_differ_ = false;
 };

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "transport/bootstrap/destination.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/tls_stream.h"
 #include "transport/testing/altering_proxy.h"
@@ -48,6 +49,9 @@ class TlsHandshake : public testing::Test {
   void listen(const RouterOptions& options) {
     right_ = std::make_unique<Router>(options);
     listener_ = right_->listen();
+  }
+  std::string listener_name() const {
+    return Destination{Purpose::kJoin, listener_->endpoint().listener, {}}.server_name();
   }
   /// "" where both ends have their connection; else why not.
   std::string connect(const RouterOptions& options, Cause cause = Cause::kRemote) {
@@ -150,6 +154,25 @@ TEST_F(TlsHandshake, BetweenClustersEncryptsOnlyThere) {
   converse(1);
 }
 
+// In a process of its own, because the warning comes once per process.
+TEST(TlsBetweenClusters, WithoutAClusterNameSaysOnceThatNothingIsEncrypted) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto routers = [] {
+    test::LogBook log;
+    RouterOptions options = test::router_options("here", {}, by_secret(TlsUse::kBetweenClusters));
+    const Router silent(options);
+    options.log = log.of("here");
+    options.host.cluster = "east";
+    const Router named(options);
+    const std::size_t too_early = log.count("has no name");
+    options.host.cluster.clear();
+    const Router first(options), second(options);
+    std::fputs(log.text().c_str(), stderr);
+    std::_Exit(too_early == 0 && log.count("the cluster of host here has no name") == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(routers(), testing::ExitedWithCode(0), "TOMBOLO_CLUSTER, or set TOMBOLO_TLS=on");
+}
+
 TEST_F(TlsHandshake, WhereItIsOffAtTheListenerBothEndsSaySo) {
   listen(by_secret(TlsUse::kOff));
   const std::string text = connect(options_of("left", by_secret()));
@@ -194,6 +217,22 @@ TEST_F(TlsHandshake, PlainGarbageAndTlsGarbageAreDroppedAndDisturbNobody) {
   say(silent, "\x16");
   EXPECT_EQ(connect(options_of("left", by_secret())), "");
   converse(1);
+}
+
+// As builds before protocol version 6 begin it.
+TEST_F(TlsHandshake, WithoutAServerNameIsAnotherVersion) {
+  listen(by_secret());
+  const auto socket = stranger();
+  const auto secret = Secret::from_text("the tests' secret");
+  const auto stream = std::make_shared<Tls>(by_secret(), secret, "")->begin(socket.get(), true);
+  EXPECT_EQ(stream->handshake(), Step::kAgain);
+  serve_until([&] { return logged("it begins TLS without naming a listener or connection"); });
+  std::vector<std::byte> answer(Challenge::kBytes);
+  ASSERT_EQ(recv(socket.get(), answer.data(), answer.size(), MSG_WAITALL), std::ssize(answer));
+  const auto preamble = Preamble::decode(std::span(answer).first<Preamble::kBytes>());
+  ASSERT_TRUE(preamble);
+  EXPECT_EQ(preamble->version, kProtocolVersion) << "an older build names this one";
+  EXPECT_EQ(Challenge::decode(answer).status, HandshakeStatus::kOtherVersion);
 }
 
 TEST_F(TlsHandshake, NothingThatIsSaidIsReadOnTheWay) {
@@ -320,6 +359,7 @@ TEST_F(TlsCertificates, ThatHaveExpiredAreRefusedByThePeer) {
   auto socket = stranger();
   SSL* ssl = SSL_new(context);
   SSL_set_fd(ssl, socket.get());
+  SSL_set_tlsext_host_name(ssl, listener_name().c_str());
   std::thread connecting([&] {
     if (SSL_connect(ssl) == 1) {
       char byte = 0;
@@ -372,6 +412,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
   const auto tls = std::make_shared<Tls>(good("between"), Secret{}, "");
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> passed{0};
+  const std::string name = listener_name();
   std::thread between([&] {
     Descriptor sockets[2];
     std::unique_ptr<TlsStream> sessions[2];
@@ -386,7 +427,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
         pollfd connected{sockets[1].get(), POLLOUT, 0};
         ::poll(&connected, 1, 1000);
         sessions[0] = tls->begin(sockets[0].get(), false);
-        sessions[1] = tls->begin(sockets[1].get(), true);
+        sessions[1] = tls->begin(sockets[1].get(), true, name);
       }
       if (!open) {
         const Step near = sessions[0]->handshake(), far = sessions[1]->handshake();
@@ -410,7 +451,7 @@ TEST_F(TlsCertificates, DoNotHelpWhoSitsInBetween) {
   stop = true;
   between.join();
   expect_in(text, "the two ends hold different secrets");
-  EXPECT_GE(passed, Hello::kBytes + Reply::kBytes);
+  EXPECT_GE(passed, Hello::kBytes + Challenge::kBytes + Proof::kBytes);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -27,7 +28,7 @@ std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const
   return target;
 }
 
-Hello hello_of(const Way& way) {
+Hello hello_of(const Way& way, std::uint64_t sender) {
   Hello hello;
   random_bytes(hello.connection);
   hello.label = way.options.label;
@@ -35,6 +36,8 @@ Hello hello_of(const Way& way) {
   hello.emulated = way.route.emulated;
   hello.carrier = way.carrier;
   hello.listener = way.listener;
+  hello.process = way.process;
+  hello.sender = sender;
   return hello;
 }
 
@@ -43,7 +46,7 @@ Dialing::Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared
     : local_(std::move(local)),
       target_(std::move(target)),
       deadline_(Deadline::after(way.options.deadline, *local_->clock)),
-      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   if (!timer_) fail_errno(errno, "timerfd_create");
   for (std::size_t i = 0; i < streams; ++i) {
     Hello own = hello;
@@ -76,7 +79,7 @@ void Dialing::append_wait_handles(std::vector<pollfd>& handles) const {
   itimerspec at{};
   at.it_value.tv_sec = static_cast<time_t>(wait / std::chrono::seconds(1));
   at.it_value.tv_nsec = static_cast<long>((wait % std::chrono::seconds(1)).count());
-  timerfd_settime(timer_.get(), 0, &at, nullptr);
+  kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
   handles.push_back({timer_.get(), POLLIN, 0});
 }
 

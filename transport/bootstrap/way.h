@@ -24,13 +24,14 @@ struct Way {
   /// Pairs of NICs (this end's, the peer's), disjoint, the chosen one first: TCP streams, or queue pairs, are
   /// spread over all.
   std::vector<std::pair<Offer, Offer>> nic_pairs = {};
+  std::uint64_t process = 0;  ///< the peer's Endpoint::process
 };
 
 /// The target of a stream between two of the way's NICs.
 std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const Offer& to);
 
-/// What a new connection says of itself on each of its streams.
-Hello hello_of(const Way& way);
+/// What a new connection says of itself on each of its streams. `sender` is this end's Endpoint::process.
+Hello hello_of(const Way& way, std::uint64_t sender);
 
 /// Dials the streams with which a connection begins, all at the same time and towards one target.
 class Dialing {

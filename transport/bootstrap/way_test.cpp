@@ -53,13 +53,16 @@ TEST(HelloOfAWay, SaysWhatTheConnectionIsAndHasANumberOfItsOwn) {
   way.carrier = Carrier::kShm;
   way.route.kind = topology::NicKind::kRoce;
   way.route.emulated = true;
-  const Hello hello = hello_of(way);
+  way.process = 5;
+  const Hello hello = hello_of(way, 6);
+  EXPECT_EQ(hello.process, 5u);
+  EXPECT_EQ(hello.sender, 6u);
   EXPECT_EQ(hello.label, 17u);
   EXPECT_EQ(hello.listener, 3u);
   EXPECT_EQ(hello.carrier, Carrier::kShm);
   EXPECT_EQ(hello.kind, topology::NicKind::kRoce);
   EXPECT_TRUE(hello.emulated);
-  EXPECT_NE(hello.connection, hello_of(way).connection);
+  EXPECT_NE(hello.connection, hello_of(way, 6).connection);
 }
 
 class DialingTest : public testing::Test {
@@ -83,12 +86,13 @@ class DialingTest : public testing::Test {
 
 TEST_F(DialingTest, MakesAsManyStreamsAsItIsToldWithNumbersOfTheirOwn) {
   const auto local = make_local(Clock::steady());
-  Acceptor acceptor(local, self());
+  Acceptor acceptor(std::make_shared<ProcessHelpers>(), local, self());
   const auto inbox = std::make_shared<Inbox>();
   Way way = way_to(acceptor.endpoint().offers[0]);
   way.listener = acceptor.open_listener(inbox);
+  way.process = acceptor.endpoint().process;
   way.route.peer_host.clear();
-  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way), 3);
+  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 3);
   for (const auto deadline = test::soon(); !dialing.poll();) {
     ASSERT_FALSE(deadline.passed());
     acceptor.progress();
@@ -129,7 +133,7 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
     const Descriptor free = listen_on("lo", "127.0.0.1", way.to.port);
   }
   way.options.deadline = std::chrono::seconds(5);
-  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way), 1);
+  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   for (const auto deadline = test::soon(); dialing.streams()[0].last_trouble().empty();) {
     ASSERT_FALSE(deadline.passed());
     ASSERT_FALSE(dialing.poll());
@@ -156,7 +160,7 @@ TEST_F(DialingTest, ItsHandlesEndASleepAtTheDeadline) {
   Way way = way_to(offer("eth1", "127.0.0.1", 0));
   way.to.port = port;
   way.options.deadline = milliseconds(300);
-  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way), 1);
+  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   const auto deadline = test::soon();
   EXPECT_THROW(
       {

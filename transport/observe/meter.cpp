@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "transport/backend.h"
+#include "transport/kernel.h"
 #include "transport/observe/meters.h"
 
 namespace tombolo::transport {
@@ -13,7 +14,7 @@ void read_tcp_info(int socket, StreamMeter& meter) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   // An older kernel fills in fewer fields; the others then stay 0, which means "not known".
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (kernel().getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   meter.set_retransmitted(info.tcpi_total_retrans);
   meter.round_trip_ns.set(std::uint64_t{info.tcpi_rtt} * 1000);
   meter.window_bytes.set(std::uint64_t{info.tcpi_snd_cwnd} * info.tcpi_snd_mss);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 
 #include "base/error.h"
@@ -67,6 +68,20 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
     offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, {}});
   }
   return offers;
+}
+
+/// Hosts whose clusters have no names count as one cluster, so that nothing would be encrypted. Said once per
+/// process: every communicator has a router.
+void warn_where_no_cluster_has_a_name(const RouterOptions& options) {
+  static std::atomic<bool> told{false};
+  if (options.tls.use != TlsUse::kBetweenClusters || !options.host.cluster.empty()) return;
+  if (!options.log.enabled(LogLevel::kWarning) || told.exchange(true)) return;
+  options.log.warning(
+      "TOMBOLO_TLS=between-clusters: the cluster of host {} has no name, so its connections with other hosts "
+      "without one are not encrypted. Give every host its \"cluster\" in a cluster file and name that file "
+      "in "
+      "TOMBOLO_CLUSTER, or set TOMBOLO_TLS=on",
+      options.host.name);
 }
 
 /// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
@@ -138,11 +153,15 @@ class BestConnecting final : public Connecting {
 struct Router::State {
   RouterOptions options;
   std::shared_ptr<const bootstrap::Local> local;
-  Endpoint self;                                  // without ports
+  Endpoint self;                                  // without ports and process
   std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
   const std::shared_ptr<bootstrap::Acceptor>& listening() {
-    if (!acceptor) acceptor = std::make_shared<bootstrap::Acceptor>(local, self);
+    if (!acceptor) {
+      auto helpers = options.helpers ? options.helpers : bootstrap::ProcessHelpers::of_process();
+      acceptor = std::make_shared<bootstrap::Acceptor>(std::move(helpers), local, self);
+    }
+    acceptor->check_process();
     return acceptor;
   }
 };
@@ -158,6 +177,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   local->idle_timeout = given.tcp.idle_timeout > Duration::zero()
                             ? given.tcp.idle_timeout
                             : TcpOptions::from_environment().idle_timeout;
+  warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
     local->tls = std::make_shared<bootstrap::Tls>(given.tls, given.secret, given.secret_hint);
   Backends backends = make_backends(given, local->idle_timeout);
@@ -180,7 +200,6 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
-  random_bytes(std::as_writable_bytes(std::span(&self.process, 1)));
 }
 
 Router::~Router() = default;
@@ -220,7 +239,8 @@ std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectO
                        peer.listener,
                        local.wants_tls(choice.carrier, cluster),
                        choice.carrier,
-                       {}};
+                       {},
+                       peer.process};
     if (choice.carrier != Carrier::kShm) {
       way.nic_pairs.emplace_back(mine[choice.local], peer.offers[choice.peer]);
       for (const auto& [here, there] : choice.more)

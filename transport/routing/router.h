@@ -27,6 +27,9 @@ namespace tombolo::transport {
 
 class Backend;
 struct RouterOptions;
+namespace bootstrap {
+class ProcessHelpers;
+}
 
 /// Makes one router's backend of a transport; null where the options do not allow it.
 using BackendMaker = std::function<std::shared_ptr<Backend>(const RouterOptions&)>;
@@ -94,6 +97,9 @@ struct RouterOptions {
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread
   const Clock* clock = &Clock::steady();  ///< for deadlines and limits
+  /// What accepts streams, and moves and closes connections, for all routers of this process; null:
+  /// bootstrap::ProcessHelpers::of_process(). Others only for tests that pretend several processes in one.
+  std::shared_ptr<bootstrap::ProcessHelpers> helpers = {};
   /// Makers of transports beside this build's own (routing/backends.cpp). Each must have a carrier of its
   /// own.
   std::vector<BackendMaker> extra_backends = {};

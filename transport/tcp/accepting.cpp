@@ -9,14 +9,24 @@ namespace tombolo::transport::tcp {
 
 void StreamGroup::add(bootstrap::AuthenticatedStream stream, const Log& log) {
   const bootstrap::Hello& hello = stream.hello;
-  if (hello.streams != streams_.size() || streams_[hello.stream].socket) {
+  if (hello.streams != streams_.size() || hello.carrier != Carrier::kTcp) {
     log.warning(
         "dropped a stream from {}: stream {} of {} does not fit the connection it claims to belong to",
         stream.peer, hello.stream, hello.streams);
     return;
   }
-  const std::size_t number = hello.stream;
-  streams_[number] = std::move(stream);
+  bootstrap::AuthenticatedStream& place = streams_[hello.stream];
+  if (place.socket) {
+    if (hello.epoch <= place.hello.epoch) {
+      log.warning("dropped a stream from {}: stream {} of {} is there already, in epoch {}", stream.peer,
+                  hello.stream, hello.streams, place.hello.epoch);
+      return;
+    }
+    log.info("stream {} of {} came again from {}: its peer did not get the reply", hello.stream,
+             hello.streams, stream.peer);
+    ++missing_;
+  }
+  place = std::move(stream);
   --missing_;
 }
 
@@ -26,20 +36,43 @@ TcpAccepting::TcpAccepting(std::shared_ptr<const TcpSettings> settings,
     : settings_(std::move(settings)),
       acceptor_(std::move(acceptor)),
       group_(std::move(group)),
+      number_(hello.connection),
       peer_host_(hello.host),
-      deadline_(Deadline::after(bootstrap::patience_of(hello), *acceptor_->local()->clock)) {}
+      deadline_(Deadline::after(bootstrap::patience_of(hello), *acceptor_->local()->clock)) {
+  acceptor_->open_connection(number_, bootstrap::Side::kAccepting, group_->inbox());
+}
+
+TcpAccepting::~TcpAccepting() {
+  if (!made_) acceptor_->close_connection(number_, bootstrap::Side::kAccepting);
+}
+
+void TcpAccepting::append_wait_handles(std::vector<pollfd>& handles) const {
+  // The first streams come through the listener, those after them through this.
+  if (int handle = group_->inbox()->wait_handle(); handle >= 0) handles.push_back({handle, POLLIN, 0});
+}
 
 std::unique_ptr<Connection> TcpAccepting::poll() {
+  while (!group_->complete()) {
+    auto stream = group_->inbox()->take();
+    if (!stream) break;
+    if (stream->hello.purpose == bootstrap::Purpose::kJoin)
+      group_->add(std::move(*stream), acceptor_->local()->log);
+    else
+      further_.push_back(std::move(*stream));
+  }
   if (!group_->complete()) {
     if (!deadline_.passed()) return nullptr;
     fail(Cause::kTimeout, "{} of its {} streams did not arrive within {} (from host {})", group_->missing(),
          group_->size(), format_seconds(to_seconds(deadline_.allowed())), peer_host_);
   }
   std::vector<bootstrap::AuthenticatedStream> streams = group_->take();
+  for (bootstrap::AuthenticatedStream& one : further_) group_->inbox()->put(std::move(one));
+  further_.clear();
   SetUpResult made;
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.hello = streams[0].hello;
+  made.inbox = group_->inbox();
   made.route = bootstrap::route_of(*acceptor_, streams[0]);
   std::map<std::string, double> rates;  // by NIC
   for (const bootstrap::AuthenticatedStream& stream : streams) {
@@ -49,7 +82,9 @@ std::unique_ptr<Connection> TcpAccepting::poll() {
   for (const auto& [nic, rate] : rates) made.bytes_per_second += rate;
   for (bootstrap::AuthenticatedStream& stream : streams)
     made.streams.push_back(connected_stream(*settings_, *acceptor_, std::move(stream)));
-  return std::make_unique<TcpConnection>(std::move(made));
+  auto connection = std::make_unique<TcpConnection>(std::move(made));
+  made_ = true;
+  return connection;
 }
 
 ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::Acceptor& acceptor,
@@ -58,6 +93,7 @@ ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::A
   const Offer& offer = acceptor.endpoint().offers[stream.offer];
   made.local_nic = offer.nic;
   made.peer_nic = stream.hello.nic;
+  made.epoch = stream.hello.epoch;
   made.limit = settings.limit_of(offer.nic);
   if (auto peer = stream.hello.reply_port != 0
                       ? bootstrap::address_of_peer(stream.socket.get(), stream.hello.reply_port)

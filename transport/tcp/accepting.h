@@ -19,14 +19,18 @@ class StreamGroup {
  public:
   explicit StreamGroup(std::size_t streams) : streams_(streams), missing_(streams) {}
 
-  /// Adds a stream. One whose number does not fit is dropped, which is logged.
+  /// Adds a stream, or puts it in the place of an earlier one of its number, which the connecting end has
+  /// given up: of equal numbers the highest epoch counts. One that does not fit is dropped, which is logged.
   void add(bootstrap::AuthenticatedStream stream, const Log& log);
   bool complete() const noexcept { return missing_ == 0; }
   std::size_t missing() const noexcept { return missing_; }
   std::size_t size() const noexcept { return streams_.size(); }
   std::vector<bootstrap::AuthenticatedStream> take() noexcept { return std::move(streams_); }
+  /// Where the streams after the first arrive, which the connection takes over.
+  const std::shared_ptr<bootstrap::Inbox>& inbox() const noexcept { return inbox_; }
 
  private:
+  std::shared_ptr<bootstrap::Inbox> inbox_ = std::make_shared<bootstrap::Inbox>();
   std::vector<bootstrap::AuthenticatedStream> streams_;  // by number; without a socket while missing
   std::size_t missing_;
 };
@@ -36,17 +40,20 @@ class TcpAccepting final : public Connecting {
   /// `group` already has its first stream.
   TcpAccepting(std::shared_ptr<const TcpSettings> settings, std::shared_ptr<bootstrap::Acceptor> acceptor,
                std::shared_ptr<StreamGroup> group, const bootstrap::Hello& hello);
+  ~TcpAccepting() override;
 
   std::unique_ptr<Connection> poll() override;
-  /// There is nothing to wait for here, because the streams come through the listener.
-  void append_wait_handles(std::vector<pollfd>&) const override {}
+  void append_wait_handles(std::vector<pollfd>& handles) const override;
 
  private:
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
   std::shared_ptr<StreamGroup> group_;
+  bootstrap::Nonce number_;
+  std::vector<bootstrap::AuthenticatedStream> further_;  // that the peer has added already
   std::string peer_host_;
   Deadline deadline_;
+  bool made_ = false;  // the connection owns the inbox and its entry in the acceptor
 };
 
 /// Turns an accepted stream into what a connection takes over. Its target is where the connecting end's

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/settings.h"
 
 namespace tombolo::transport::tcp {
@@ -79,12 +80,13 @@ bool loses_without_queue(const LossSample& sample) noexcept {
 std::string congestion_of(int socket) {
   std::array<char, kLongestName + 1> name{};
   socklen_t size = name.size();
-  if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return {};
+  if (kernel().getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return {};
   return {name.data(), std::find(name.begin(), name.end(), '\0')};
 }
 
 void Congestion::set(int socket, std::string_view nic, std::string_view name, bool asked_for) const noexcept {
-  if (setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0)
+  if (kernel().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                          static_cast<socklen_t>(name.size())) == 0)
     return;
   const int error = errno;
   if (told_.exchange(true)) return;
@@ -114,7 +116,7 @@ void Congestion::look(int socket, std::string_view nic, Watch& watch) const noex
   if (watch.decided) return;
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (kernel().getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   if (info.tcpi_segs_out < watch.sent) watch = {};  // another socket
   const LossSample sample{info.tcpi_segs_out - watch.sent, info.tcpi_total_retrans - watch.repeated,
                           std::chrono::microseconds(info.tcpi_rtt),

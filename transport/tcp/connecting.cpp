@@ -15,7 +15,7 @@ std::vector<std::shared_ptr<const bootstrap::Target>> targets_of(const bootstrap
 }
 
 bootstrap::Hello hello_of(const bootstrap::Way& way, const bootstrap::Acceptor& acceptor) {
-  bootstrap::Hello hello = bootstrap::hello_of(way);
+  bootstrap::Hello hello = bootstrap::hello_of(way, acceptor.endpoint().process);
   hello.reply_port = acceptor.port_of(way.from.address);
   return hello;
 }
@@ -30,7 +30,13 @@ TcpConnecting::TcpConnecting(std::shared_ptr<const TcpSettings> settings,
       targets_(targets_of(way_)),
       hello_(hello_of(way_, *acceptor_)),
       dialing_(acceptor_->local(), way_, targets_[0], hello_,
-               static_cast<std::size_t>(std::max(settings_->options.streams, 1))) {}
+               static_cast<std::size_t>(std::max(settings_->options.streams, 1))) {
+  acceptor_->open_connection(hello_.connection, bootstrap::Side::kConnecting, inbox_);
+}
+
+TcpConnecting::~TcpConnecting() {
+  if (!made_) acceptor_->close_connection(hello_.connection, bootstrap::Side::kConnecting);
+}
 
 std::unique_ptr<Connection> TcpConnecting::poll() {
   if (!dialing_.poll()) return nullptr;
@@ -47,6 +53,7 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
   made.settings = settings_;
   made.acceptor = acceptor_;
   made.connecting = true;
+  made.inbox = inbox_;
   made.hello = hello_;
   made.hello.streams = static_cast<std::uint16_t>(dialed.size());
   made.route = way_.route;
@@ -54,8 +61,9 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
   for (const auto& target : targets_) made.bytes_per_second += target->bytes_per_second;
   for (bootstrap::Dial& stream : dialed) {
     Descriptor socket = stream.take_socket();
+    const std::uint32_t epoch = stream.epoch();
     made.streams.push_back({std::move(socket), targets_[0]->nic, stream.reply().nic,
-                            settings_->limit_of(targets_[0]->nic), targets_[0], stream.take_tls()});
+                            settings_->limit_of(targets_[0]->nic), targets_[0], stream.take_tls(), epoch});
   }
   // Further streams: those that the path needs besides, and as many over each other pair of NICs. The
   // connection works without them.
@@ -63,7 +71,9 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
     for (std::size_t i = pair == 0 ? dialed.size() : 0; i < streams; ++i)
       if (dialed.size() + made.wanted.size() < kMostStreams) made.wanted.push_back(targets_[pair]);
   }
-  return std::make_unique<TcpConnection>(std::move(made));
+  auto connection = std::make_unique<TcpConnection>(std::move(made));
+  made_ = true;
+  return connection;
 }
 
 }  // namespace tombolo::transport::tcp

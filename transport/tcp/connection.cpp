@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "transport/backend.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -47,7 +48,7 @@ TcpConnection::TcpConnection(SetUpResult from)
     : settings_(std::move(from.settings)),
       acceptor_(std::move(from.acceptor)),
       local_(acceptor_->local()),
-      inbox_(std::make_shared<bootstrap::Inbox>()),
+      inbox_(std::move(from.inbox)),
       connecting_(from.connecting),
       hello_(std::move(from.hello)),
       route_(std::move(from.route)),
@@ -70,9 +71,16 @@ TcpConnection::TcpConnection(SetUpResult from)
       stream.home = stream.at = stream.next = home_of(given.target);
     stream.live = true;
     stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
-    sender_.join(i, stream.io(), 0);
-    receiver_.join(i, stream.io(), 0);
-    watch(i);
+    // Nothing was received in the epochs that this end did not begin.
+    if (given.epoch != 0) {
+      note_epochs(stream, 0, given.epoch - 1, 0);
+      announce_soon();
+    }
+    stream.epoch = given.epoch;
+    stream.next_epoch = given.epoch + 1;
+    sender_.join(i, stream.io(), given.epoch);
+    receiver_.join(i, stream.io(), given.epoch);
+    watch(epoll_, i);
   }
   live_ = streams_.size();
   meter_->live_streams.set(live_);
@@ -89,18 +97,19 @@ TcpConnection::TcpConnection(SetUpResult from)
     sender_.copy_everything(
         static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
   }
-  timer_ = Descriptor(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
   if (!timer_) fail_errno(errno, "timerfd_create");
-  acceptor_->open_connection(hello_.connection, inbox_);
   acceptor_->background_progress().add(this);
 }
 
 TcpConnection::~TcpConnection() {
+  // A forked child's copy has nothing to say, and a thread that is not there may hold the locks.
+  if (generation_ != fork_generation()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
     if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
   if (!error_) flush_out();
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, side());
   if (!error_) leave();
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();
@@ -133,7 +142,8 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
   if (!receiver_.pending()) moved_ = true;
   if (receiver_.post(request)) {
     moved_ = true;
-    for (std::size_t i = 0; i < streams_.size(); ++i) count(i);
+    for (std::size_t i = 0; i < streams_.size(); ++i)
+      if (streams_[i].live) count(i);
     check_fault();
     // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
     // trigger another look at them.
@@ -195,36 +205,41 @@ std::size_t TcpConnection::home_of(const std::shared_ptr<const bootstrap::Target
   return index;
 }
 
+/// Makes room for so many streams. Changes nothing where it throws.
 void TcpConnection::grow(std::size_t streams) {
   if (streams <= streams_.size()) return;
-  streams_.resize(streams);
-  if (streams == 1) return;
-  const bool first = !epoll_;
-  if (first) epoll_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) fail_errno(errno, "epoll_create1");
   // From now on the streams share the work, in pieces that are small enough not to hold the others up.
   const std::size_t chunk = settings_->chunk_of(streams);
-  sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
-  for (std::size_t i = 0; i < streams; ++i) {
-    if (!streams_[i].live) continue;
-    settings_->limit_buffers(streams_[i].socket.get(), streams);
-    if (first) watch(i);
+  if (streams > 1) {
+    Descriptor first;
+    if (!epoll_) {
+      first = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
+      if (!first) fail_errno(errno, "epoll_create1");
+    }
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      if (!streams_[i].live) continue;
+      settings_->limit_buffers(streams_[i].socket.get(), streams);
+      if (first) watch(first, i);
+    }
+    if (first) epoll_ = std::move(first);
+    sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
   }
+  streams_.resize(streams);
 }
 
-void TcpConnection::watch(std::size_t index) {
-  if (!epoll_) return;
+void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
+  if (!epoll) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = index;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
+  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
     fail_errno(errno, "epoll_ctl");
 }
 
 void TcpConnection::look_for_events() noexcept {
   constexpr int kMost = 16;
   std::array<epoll_event, kMost> events;
-  int count = epoll_wait(epoll_.get(), events.data(), kMost, 0);
+  int count = kernel().epoll_wait(epoll_.get(), events.data(), kMost, 0);
   for (int i = 0; i < count; ++i) {
     Stream& stream = streams_[events[static_cast<std::size_t>(i)].data.u64];
     auto what = events[static_cast<std::size_t>(i)].events;

@@ -36,6 +36,7 @@ struct ConnectedStream {
   /// ask whether the peer is still there. May be null.
   std::shared_ptr<const bootstrap::Target> target;
   std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
+  std::uint32_t epoch = 0;                         ///< above 0 where the peer had to join again
 };
 
 /// The result of a connection's set-up: what the connection takes over.
@@ -50,6 +51,8 @@ struct SetUpResult {
   /// Connecting end: targets of further streams, opened in the background. The connection works without them.
   std::vector<std::shared_ptr<const bootstrap::Target>> wanted;
   std::vector<ConnectedStream> streams;
+  /// Where further streams arrive; open in the acceptor already.
+  std::shared_ptr<bootstrap::Inbox> inbox = {};
 };
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
@@ -88,6 +91,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     const TcpConnection& of_;
   };
   bool advance() noexcept;
+  bootstrap::Side side() const noexcept {
+    return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
+  }
 
   // How often a connection is checked when nothing moves on it, and when it lacks a stream.
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
@@ -143,7 +149,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool ack_due() const noexcept;
   bool all_was_said(std::size_t index) noexcept;
   void look_for_events() noexcept;
-  void watch(std::size_t index);
+  void watch(const Descriptor& epoll, std::size_t index) const;
   void grow(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
@@ -163,7 +169,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void lose(std::size_t index, int error_number) noexcept;
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
                  std::uint32_t epoch) noexcept;
-  static void note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept;
+  static void note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
+                          std::uint32_t count) noexcept;
   void take_epoch_summaries() noexcept;
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
@@ -200,7 +207,9 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void say_goodbye(const FrameHeader& header) noexcept;
   void flush_out() noexcept;
   void leave() noexcept;
+  std::vector<std::byte> last_words_on(std::size_t index) const;
 
+  unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
   std::shared_ptr<bootstrap::Acceptor> acceptor_;
   std::shared_ptr<const bootstrap::Local> local_;  // the acceptor's

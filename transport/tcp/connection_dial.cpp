@@ -156,6 +156,7 @@ void TcpConnection::ask(TimePoint now) noexcept {
       asking_->limit_attempts(kAttempt);
       bootstrap::Hello hello = hello_;
       hello.purpose = bootstrap::Purpose::kAsk;
+      std::swap(hello.process, hello.sender);
       hello.stream = 0;
       asking_->greet(std::move(hello), 1);
     }

@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -106,9 +107,9 @@ void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
-    if (stream.live) shutdown(stream.socket.get(), SHUT_RDWR);
+    if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
   }
-  acceptor_->close_connection(hello_.connection);
+  acceptor_->close_connection(hello_.connection, side());
 }
 
 void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
@@ -135,26 +136,42 @@ void TcpConnection::flush_out() noexcept {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
-    ::poll(waiting.data(), waiting.size(), 10);
+    kernel().poll(waiting.data(), waiting.size(), 10);
   }
 }
 
 void TcpConnection::leave() noexcept {
-  HeaderBytes goodbye;
-  encode({FrameType::kGoodbye, GoodbyeReason::kClosed, 0, 0, 0, 0}, goodbye);
+  if (announce_due_) announce();
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live) continue;
-    std::span<const std::byte> last_words;
+    std::vector<std::byte> last_words = last_words_on(i);
     if (stream.tls) {
-      if (!sender_.mid_frame(i)) stream.tls->close(goodbye);
-      last_words = stream.tls->unwritten();
-    } else if (!sender_.mid_frame(i)) {
-      last_words = goodbye;
+      if (!last_words.empty()) stream.tls->close(last_words);
+      const auto sealed = stream.tls->unwritten();
+      last_words.assign(sealed.begin(), sealed.end());
     }
-    closing.add(std::move(stream.socket), last_words);
+    closing.add(std::move(stream.socket), last_words, idle_timeout_);
   }
+}
+
+/// The peer's sends may wait for an acknowledgement that had no room yet, so that it goes before the goodbye.
+std::vector<std::byte> TcpConnection::last_words_on(std::size_t index) const {
+  if (sender_.mid_chunk(index)) return {};  // what follows would be taken for the chunk's rest
+  std::vector<std::byte> words = sender_.last_words(index);
+  FrameHeader ack;
+  ack.type = FrameType::kAck;
+  ack.ack = receiver_.count(index);
+  FrameHeader goodbye;
+  goodbye.type = FrameType::kGoodbye;
+  goodbye.reason = GoodbyeReason::kClosed;
+  for (const FrameHeader& header : {ack, goodbye}) {
+    HeaderBytes bytes;
+    encode(header, bytes);
+    words.insert(words.end(), bytes.begin(), bytes.end());
+  }
+  return words;
 }
 
 }  // namespace tombolo::transport::tcp

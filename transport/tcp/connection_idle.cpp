@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -70,7 +71,7 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   itimerspec at{};
   at.it_value.tv_sec = static_cast<time_t>(wait / seconds(1));
   at.it_value.tv_nsec = static_cast<long>((wait % seconds(1)).count());
-  timerfd_settime(timer_.get(), 0, &at, nullptr);
+  kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
   handles.push_back({timer_.get(), POLLIN, 0});
 }
 
@@ -89,7 +90,7 @@ Duration TcpConnection::progress_in_background() noexcept {
       wanted = wanted || (!stream.peer_half_closed &&
                           sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
       pollfd broken{stream.socket.get(), POLLRDHUP, 0};
-      wanted = wanted || ::poll(&broken, 1, 0) > 0;
+      wanted = wanted || kernel().poll(&broken, 1, 0) > 0;
     }
     // The bytes still lie in this kernel because the peer's host does not take them: the path may be dead.
     wanted =

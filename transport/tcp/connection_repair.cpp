@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/accepting.h"
 #include "transport/tcp/connection.h"
 
@@ -47,7 +48,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   }
   if (!take_acks(index)) return;
   goodbye_ |= receiver_.said_goodbye(index);
-  note_epoch(stream, stream.epoch, receiver_.lose(index));
+  note_epochs(stream, stream.epoch, stream.epoch, receiver_.lose(index));
   sender_.lose(index);
   stream.live = false;
   stream.suspect = false;
@@ -81,7 +82,7 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   if (!stream.ended) {
     // The socket is reset, because a FIN would tell the peer that this process has gone.
     const ::linger hard{1, 0};
-    setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    kernel().setsockopt(stream.socket.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
   }
   stream.socket.reset();
   if (!goodbye_) {
@@ -101,6 +102,10 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   stream.tls.reset();
   moved_ = true;
   dialing_ = connecting_;
+  // Where the peer has said goodbye, what it sent before may lie on a stream that it opened again, and that
+  // waits to be taken over.
+  if (live_ == 0 && goodbye_) take_arrivals();
+  if (error_) return;
   if (live_ == 0) {
     if (goodbye_) {
       fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
@@ -115,15 +120,16 @@ void TcpConnection::lose(std::size_t index, int error_number) noexcept {
   announce_soon();
 }
 
-void TcpConnection::note_epoch(Stream& stream, std::uint32_t epoch, std::uint32_t count) noexcept {
+void TcpConnection::note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
+                                std::uint32_t count) noexcept {
   // A chunk in this epoch shows that the peer knows the counts of all epochs before.
   if (count != 0) stream.epoch_summaries.clear();
   // Consecutive epochs without chunks share one summary, so that their number stays bounded however often the
   // stream breaks.
   if (count == 0 && !stream.epoch_summaries.empty() && stream.epoch_summaries.back().count == 0) {
-    stream.epoch_summaries.back().last_epoch = epoch;
+    stream.epoch_summaries.back().last_epoch = last;
   } else {
-    stream.epoch_summaries.push_back({epoch, epoch, count});
+    stream.epoch_summaries.push_back({first, last, count});
   }
 }
 
@@ -131,7 +137,7 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
                               std::uint32_t epoch) noexcept {
   Stream& stream = streams_[index];
   // The peer may have begun epochs that this end did not; nothing was received in them.
-  for (std::uint32_t skipped = stream.epoch + 1; skipped < epoch; ++skipped) note_epoch(stream, skipped, 0);
+  if (epoch - stream.epoch > 1) note_epochs(stream, stream.epoch + 1, epoch - 1, 0);
   stream.epoch = epoch;
   stream.socket = std::move(socket);
   stream.tls = std::move(tls);
@@ -153,7 +159,7 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   receiver_.join(index, stream.io(), epoch);
   sender_.join(index, stream.io(), epoch);
   try {
-    watch(index);
+    watch(epoll_, index);
   } catch (const Error& error) {
     local_->log.warning("{}: {}", description_, error.what());
     return lose(index, ENOMEM);
@@ -239,7 +245,13 @@ void TcpConnection::take_arrivals() noexcept {
     const std::size_t index = arrival->hello.stream;
     const std::uint32_t epoch = arrival->hello.epoch;
     // The peer has already replaced this stream by a later one.
-    if (index < streams_.size() && epoch <= streams_[index].epoch) continue;
+    const std::uint32_t last = index < streams_.size() ? streams_[index].epoch : 0;
+    if (index < streams_.size() && epoch <= last) continue;
+    if (epoch - last > kMostEpochsAhead) {
+      local_->log.warning("{}: dropped a stream {} from {}: its epoch {} is more than {} above the last, {}",
+                          description_, index, arrival->peer, epoch, kMostEpochsAhead, last);
+      continue;
+    }
     try {
       grow(index + 1);
     } catch (const Error& error) {

@@ -8,6 +8,7 @@
 
 #include "transport/backend.h"
 #include "transport/bootstrap/socket.h"
+#include "transport/kernel.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -60,7 +61,7 @@ void TcpConnection::look_at_streams(TimePoint now) noexcept {
 void TcpConnection::take_look(Stream& stream, Duration time, PathLook& look) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
+  if (kernel().getsockopt(stream.socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return;
   Stream::Look& last = stream.last_look;
   if (info.tcpi_bytes_acked < last.bytes) last = {};  // the stream has a new socket
   const Stream::Look now{info.tcpi_bytes_acked, info.tcpi_busy_time,
@@ -106,7 +107,7 @@ void TcpConnection::pace(Stream& stream) noexcept {
   if (!stream.paced) stream.paced = std::make_unique<PacedStream>(nic->second);
   const std::uint64_t rate = stream.paced->bytes_per_second();
   if (rate == stream.pace) return;
-  if (setsockopt(stream.socket.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) == 0)
+  if (kernel().setsockopt(stream.socket.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate) == 0)
     stream.pace = rate;
 }
 

@@ -112,7 +112,7 @@ class Damage : public testing::Test {
 };
 
 // What the connecting end sends before the first chunk's payload.
-constexpr std::uint64_t kBeforePayload = bootstrap::Hello::kBytes + bootstrap::Finish::kBytes + kHeaderBytes;
+constexpr std::uint64_t kBeforePayload = bootstrap::Hello::kBytes + bootstrap::Proof::kBytes + kHeaderBytes;
 
 TEST_F(Damage, OfAChunkIsFoundByItsChecksumAndTheChunkGoesAgain) {
   TcpOptions tcp;
@@ -159,8 +159,8 @@ class Flips {
     auto [found, is_new] = at_.try_emplace({stream, forward}, 0);
     std::uint64_t& at = found->second;
     if (is_new) {
-      const std::uint64_t handshake =
-          forward ? bootstrap::Hello::kBytes + bootstrap::Finish::kBytes : bootstrap::Reply::kBytes;
+      const std::uint64_t handshake = forward ? bootstrap::Hello::kBytes + bootstrap::Proof::kBytes
+                                              : bootstrap::Challenge::kBytes + bootstrap::Reply::kBytes;
       const bool in_handshake = stream >= first_streams_ && random_() % 4 == 0;
       at = in_handshake ? random_() % handshake : handshake + random_() % kWithin;
     }

@@ -256,6 +256,18 @@ void Sender::note_pending(Stream& stream, bool completed) noexcept {
     --unwritten_;
 }
 
+std::vector<std::byte> Sender::last_words(std::size_t index) const {
+  const Stream& stream = streams_[index];
+  std::vector<std::byte> words;
+  std::size_t skip = stream.written_of_first;
+  for (std::size_t i = stream.written; i != stream.end && !stream.segments[i % kSegments].chunk; ++i) {
+    const HeaderBytes& header = stream.segments[i % kSegments].header;
+    words.insert(words.end(), header.begin() + static_cast<std::ptrdiff_t>(skip), header.end());
+    skip = 0;
+  }
+  return words;
+}
+
 Sender::Result Sender::flush(std::size_t index, std::size_t allowance, std::uint32_t ack) noexcept {
   Stream& stream = streams_[index];
   Result result;

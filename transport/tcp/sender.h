@@ -97,6 +97,15 @@ class Sender {
   /// Whether the stream has written only part of a frame, so that only the rest of it may follow.
   bool mid_frame(std::size_t index) const noexcept { return streams_[index].written_of_first != 0; }
 
+  /// What may still be written to the stream at the connection's end: the rest of a frame that is begun, and
+  /// the frames without payload behind it, up to the first chunk. Nothing where a chunk is begun.
+  std::vector<std::byte> last_words(std::size_t index) const;
+  /// Whether the stream has written only part of a chunk.
+  bool mid_chunk(std::size_t index) const noexcept {
+    const Stream& stream = streams_[index];
+    return stream.written_of_first != 0 && stream.segments[stream.written % kSegments].chunk;
+  }
+
   /// Sequence number of the oldest unacknowledged message, and its size.
   std::uint64_t oldest() const noexcept { return oldest_; }
   std::size_t oldest_size() const noexcept { return messages_[oldest_ % kMessages].size; }

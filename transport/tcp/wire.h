@@ -29,6 +29,9 @@ inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::uint64_t kLongestMessage = (std::uint64_t{1} << 48) - 1;
 /// A chunk's length has 32 bits on the wire; longer messages are cut.
 inline constexpr std::size_t kLongestChunk = std::size_t{1} << 30;
+/// By how much the epoch of a stream that rejoins may exceed the stream's last. An honest peer counts the
+/// attempts whose reply it missed, some tens a second at most.
+inline constexpr std::uint32_t kMostEpochsAhead = std::uint32_t{1} << 20;
 inline constexpr std::uint16_t kMostStreams = bootstrap::Hello::kMostStreams;
 
 enum class FrameType : std::uint8_t {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/sanitizer.h"
+#include "transport/bootstrap/process_helpers.h"
 #include "transport/memory/pair.h"
 #include "transport/routing/router.h"
 #include "transport/ucx/ucx_functions.h"
@@ -67,12 +68,14 @@ inline topology::Host loopback_host(const std::string& name, const std::string& 
   return host;
 }
 
+/// Each router pretends to be a process of its own.
 inline RouterOptions router_options(const std::string& host, TcpOptions tcp = {}, TlsOptions tls = {}) {
   RouterOptions options;
   options.host = loopback_host(host);
   options.secret = Secret::from_text("the tests' secret");
   options.tcp = tcp;
   options.tls = tls;
+  options.helpers = std::make_shared<bootstrap::ProcessHelpers>();
   return options;
 }
 

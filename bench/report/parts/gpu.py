@@ -1,7 +1,6 @@
 """Real NCCL over the plugin, where there is a GPU."""
 import json
 import pathlib
-import subprocess
 import tempfile
 
 import machine
@@ -11,14 +10,6 @@ from chart import by_size
 from part import Part, Section
 
 CASES = {"tombolo": ("Tombolo", "ours"), "socket": ("NCCL Socket", "other")}
-
-
-def why_not():
-    try:
-        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=60, check=False).stdout
-    except OSError:
-        listed = ""
-    return None if "GPU" in listed else "no GPU (nvidia-smi lists none)"
 
 
 def measure(programs, quick):
@@ -50,4 +41,4 @@ SECTION = Section("NCCL on a GPU",
                   "Two ranks as processes that share one GPU by time slices, over loopback: the times only compare the two "
                   "ways.", show)
 PARTS = [Part("gpu", SECTION, "real NCCL over the plugin, beside its Socket transport", 150, 150, measure,
-              ("nccl_two_ranks",), why_not)]
+              ("nccl_two_ranks",), machine.why_no_gpu)]

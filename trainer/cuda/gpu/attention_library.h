@@ -6,7 +6,7 @@
 #include <string>
 
 #include "trainer/cuda/gpu/launcher.h"
-#include "trainer/cuda/operation.h"
+#include "trainer/cuda/operations/operation.h"
 
 namespace tombolo::trainer::cuda::gpu {
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -21,7 +22,9 @@
 #include "trainer/cuda/gpu/cuda_check.h"
 #include "trainer/cuda/gpu/launches.h"
 #include "trainer/cuda/gpu/products.h"
-#include "trainer/cuda/operation_shape.h"
+#include "trainer/cuda/gpu/refusal.h"
+#include "trainer/cuda/group/nccl_group.h"
+#include "trainer/cuda/operations/operation_shape.h"
 #include "trainer/cuda/parameters.h"
 
 namespace tombolo::trainer::cuda::gpu {
@@ -29,9 +32,6 @@ namespace {
 
 /// The oldest whose Tensor Cores know bf16, and whose copies to shared memory are asynchronous.
 constexpr int kOldestMajor = 8;
-/// CUDA's limit for the y and z coordinates of a launch's blocks.
-constexpr std::size_t kMostInGrid = 65535;
-
 /// Throws kUnsupported where there is no such GPU that we can use.
 cudaDeviceProp properties_of(int number) {
   int count = 0;
@@ -51,75 +51,18 @@ cudaDeviceProp properties_of(int number) {
   return properties;
 }
 
-/// A product's or attention's operands have one type; so have a norm's.
-template <typename... Others>
-bool same_element(const Values& first, const Others&... others) {
-  return ((others.at == nullptr || others.element == first.element) && ...);
-}
-
-// What a kernel cannot take, in words; null where it takes all.
-const char* refusal(const Embed& o) {
-  return same_element(o.out, o.token_embedding, o.position_embedding) ? nullptr : "the tables' types differ";
-}
-const char* refusal(const EmbedBackward&) {
-  return nullptr;
-}
-const char* refusal(const Norm& o) {
-  if (o.width > kNormWidest) return "rows are at most 16384 wide";
-  return same_element(o.out, o.sum, o.x, o.residual, o.weight, o.bias) ? nullptr
-                                                                       : "the operands' types differ";
-}
-const char* refusal(const NormBackward& o) {
-  if (o.width > kNormWidest) return "rows are at most 16384 wide";
-  return same_element(o.gradient, o.x_gradient, o.x, o.weight) ? nullptr : "the operands' types differ";
-}
-const char* refusal(const Product& o) {
-  if (!same_element(o.a, o.b)) return "the factors' types differ";
-  if (o.epilogue == Epilogue::kSumOfA)
-    return o.vector.element == Element::kFloat32 ? nullptr : "the sum of a is fp32";
-  return same_element(o.out, o.vector, o.auxiliary) ? nullptr
-                                                    : "the epilogue's types differ from the result's";
-}
-const char* refusal(const Add&) {
-  return nullptr;
-}
-template <typename Either>
-const char* attention_refusal(const Either& o) {
-  if (o.head_size > kLargestHead) return "heads are at most 256 wide";
-  if (o.heads > kMostInGrid || o.rows > kMostInGrid) return "heads and rows are at most 65535";
-  return same_element(o.qkv, o.out) ? nullptr : "the operands' types differ";
-}
-const char* refusal(const Attention& o) {
-  return attention_refusal(o);
-}
-const char* refusal(const AttentionBackward& o) {
-  if (!same_element(o.qkv, o.gradient, o.qkv_gradient)) return "the operands' types differ";
-  return attention_refusal(o);
-}
-const char* refusal(const CrossEntropy& o) {
-  return o.vocabulary <= o.stride ? nullptr : "rows overlap";
-}
-const char* refusal(const Sum&) {
-  return nullptr;
-}
-const char* refusal(const AdamWUpdate& o) {
-  if (o.range_count > kMostInGrid) return "ranges are at most 65535";
-  if (o.copy.at != nullptr && o.copy.element != Element::kBfloat16) return "the copy is bf16";
-  return same_element(o.first_moment, o.second_moment) ? nullptr : "the moments' types differ";
-}
-const char* refusal(const Convert&) {
-  return nullptr;
-}
-
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int number) : number_(number), properties_(properties_of(number)) {
     make_current();
-    for (cudaStream_t& stream : streams_)
-      check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream of the GPU");
+    // Sums over ranks go first: they need few of the GPU's processors, and other ranks wait for them.
+    int lowest = 0, highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "priorities of the GPU's streams");
+    for (std::size_t index = 0; index < streams_.size(); ++index)
+      check(cudaStreamCreateWithPriority(&streams_[index], cudaStreamNonBlocking,
+                                         index == index_of(Stream::kReduce) ? highest : lowest),
+            "a stream of the GPU");
     products_ = std::make_unique<Products>();
-    // Products are put on this stream; on another the first one allocates.
-    workspaces_[index_of(Stream::kCompute)] = allocate(kProductWorkspace, "products' workspace");
     choose_attention();
   }
 
@@ -138,11 +81,13 @@ class CudaDevice final : public Device {
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
 
+  std::string name() const override { return properties_.name; }
   std::string describe() const override {
-    return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}", properties_.name,
+    return fmt::format("{}, compute capability {}.{}, {} SMs, {:.1f} GiB, attention: {}{}", properties_.name,
                        properties_.major, properties_.minor, properties_.multiProcessorCount,
                        static_cast<double>(properties_.totalGlobalMem) / static_cast<double>(kGiB),
-                       attention_ ? attention_->name() : "own");
+                       attention_ ? attention_->name() : "own",
+                       why_own_attention_.empty() ? std::string() : " (" + why_own_attention_ + ")");
   }
   double peak(Element element) const override { return data_sheet_peak(properties_.name, element); }
 
@@ -188,6 +133,15 @@ class CudaDevice final : public Device {
     return own_attention_scratch(attention);
   }
 
+  std::size_t workspace(const Attention& attention) const override {
+    make_current();
+    const bool by_library = attention_ && attention_->takes(attention);
+    return std::max(kProductWorkspace, by_library ? attention_->forward_scratch(attention) : 0);
+  }
+  void lend_workspace(Stream stream, std::span<std::byte> memory) override {
+    workspaces_[index_of(stream)] = memory;
+  }
+
   void run(Stream stream, const Operation& operation) override {
     make_current();
     try {
@@ -209,14 +163,8 @@ class CudaDevice final : public Device {
     verify(cudaMemsetAsync(at, 0, bytes, of(stream)), fmt::format("clearing {}", format_size(bytes)));
   }
 
-  Event make_event() override {
-    make_current();
-    cudaEvent_t event = nullptr;
-    verify(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event");
-    const std::scoped_lock lock(mutex_);
-    events_.push_back(event);
-    return {static_cast<int>(events_.size()) - 1};
-  }
+  Event make_event() override { return add_event(cudaEventDisableTiming); }
+  Event make_timed_event() override { return add_event(cudaEventDefault); }
   void record(Stream stream, Event event) override {
     make_current();
     verify(cudaEventRecordWithFlags(of(event), of(stream),
@@ -253,6 +201,14 @@ class CudaDevice final : public Device {
     }
   }
 
+  double seconds_between(Event begin, Event end) override {
+    make_current();
+    constexpr double kMilli = 1e-3;
+    float milliseconds = 0;
+    verify(cudaEventElapsedTime(&milliseconds, of(begin), of(end)), "the time between two events");
+    return kMilli * static_cast<double>(milliseconds);
+  }
+
   void begin_graph(Stream stream) override {
     make_current();
     // Other threads go on with calls of their own.
@@ -282,7 +238,40 @@ class CudaDevice final : public Device {
     verify(cudaGraphLaunch(instance, of(stream)), "launching a graph");
   }
 
+  std::string address() const override {
+    std::string machine;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> machine;
+    return fmt::format("{} {:04x}:{:02x}:{:02x}", machine, properties_.pciDomainID, properties_.pciBusID,
+                       properties_.pciDeviceID);
+  }
+  std::string group_library() override { return nccl().describe(); }
+  GroupId make_group_id() override {
+    make_current();
+    GroupId id;
+    nccl().check(nccl().get_unique_id(&id), fmt::format("{}: an id for a group", label()));
+    return id;
+  }
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override {
+    return std::make_unique<NcclGroup>(nccl(), id, member, of(Stream::kReduce), label(),
+                                       [this] { make_current(); });
+  }
+
  private:
+  /// Loaded once, and never unloaded: its threads may run until the process ends.
+  static const NcclLibrary& nccl() {
+    static const auto* library = new NcclLibrary(kNcclLibraryParameter.text());
+    return *library;
+  }
+  /// As errors call it.
+  std::string label() const { return fmt::format("GPU {} ({})", number_, properties_.name); }
+  Event add_event(unsigned flags) {
+    make_current();
+    cudaEvent_t event = nullptr;
+    verify(cudaEventCreateWithFlags(&event, flags), "an event");
+    const std::scoped_lock lock(mutex_);
+    events_.push_back(event);
+    return {static_cast<int>(events_.size()) - 1};
+  }
   static std::size_t index_of(Stream stream) { return static_cast<std::size_t>(stream); }
   cudaStream_t of(Stream stream) const { return streams_[index_of(stream)]; }
   cudaEvent_t of(Event event) {
@@ -306,30 +295,26 @@ class CudaDevice final : public Device {
   void choose_attention() {
     const std::string wanted = kCudaAttentionParameter.choice();
     if (wanted == "own") return;
-    std::string problem;
-    attention_ = open_cudnn_attention(problem);
+    attention_ = open_cudnn_attention(why_own_attention_);
     if (!attention_ && wanted == "cudnn")
-      fail(Cause::kUnsupported, "{}=cudnn, but {}", kCudaAttentionParameter.name, problem);
+      fail(Cause::kUnsupported, "{}=cudnn, but {}", kCudaAttentionParameter.name, why_own_attention_);
     attention_is_forced_ = wanted == "cudnn";
   }
 
-  /// Memory for one stream's operations alone. Not inside a graph, where nothing may be allocated.
-  std::byte* workspace(Stream stream, std::vector<std::byte*>& of_streams, std::size_t bytes,
-                       std::string_view what) {
-    std::byte*& place = of_streams[index_of(stream)];
-    if (place == nullptr) {
-      if (capturing(stream)) fail(Cause::kInternal, "{}: the first one on a stream is inside a graph", what);
-      place = allocate(bytes, what);
-    }
-    return place;
+  /// Operations on one stream come one after the other, so that all may use the same.
+  std::byte* lent_workspace(Stream stream, std::size_t bytes) const {
+    const std::span<std::byte> lent = workspaces_[index_of(stream)];
+    if (lent.size() < bytes)
+      fail(Cause::kInternal, "the stream was lent a workspace of {}, but {} are needed",
+           format_size(lent.size()), format_size(bytes));
+    return lent.data();
   }
 
   template <typename One>
   void put(Stream stream, const One& operation) {
     if (const char* why = refusal(operation)) fail(Cause::kUnsupported, "{}", why);
     if constexpr (std::is_same_v<One, Product>)
-      products_->run(launcher(stream), operation,
-                     workspace(stream, workspaces_, kProductWorkspace, "products' workspace"));
+      products_->run(launcher(stream), operation, lent_workspace(stream, kProductWorkspace));
     else if constexpr (std::is_same_v<One, Attention> || std::is_same_v<One, AttentionBackward>)
       put_attention(stream, operation);
     else
@@ -347,7 +332,8 @@ class CudaDevice final : public Device {
   }
   void put_attention(Stream stream, const Attention& attention) {
     if (!by_library(attention)) return launch_operation(launcher(stream), attention);
-    attention_->run(launcher(stream), attention, forward_scratch(stream, attention));
+    attention_->run(launcher(stream), attention,
+                    lent_workspace(stream, attention_->forward_scratch(attention)));
   }
   void put_attention(Stream stream, const AttentionBackward& attention) {
     const Attention shape{attention.out,   attention.qkv,      nullptr, attention.rows, attention.context,
@@ -355,26 +341,15 @@ class CudaDevice final : public Device {
     if (!by_library(shape)) return launch_operation(launcher(stream), attention);
     attention_->run(launcher(stream), attention);
   }
-  std::byte* forward_scratch(Stream stream, const Attention& attention) {
-    const std::size_t bytes = attention_->forward_scratch(attention);
-    if (bytes == 0) return nullptr;
-    std::size_t& had = forward_scratch_bytes_[index_of(stream)];
-    if (bytes > had) {  // a larger shape than before; the old memory stays, since the stream may use it
-      forward_scratch_[index_of(stream)] = nullptr;
-      had = bytes;
-    }
-    return workspace(stream, forward_scratch_, bytes, "attention's scratch");
-  }
 
   const int number_;
   const cudaDeviceProp properties_;
   std::array<cudaStream_t, kStreams> streams_{};
   std::array<bool, kStreams> capturing_{};
-  std::vector<std::byte*> workspaces_ = std::vector<std::byte*>(kStreams);
-  std::vector<std::byte*> forward_scratch_ = std::vector<std::byte*>(kStreams);
-  std::array<std::size_t, kStreams> forward_scratch_bytes_{};
+  std::array<std::span<std::byte>, kStreams> workspaces_{};
   std::unique_ptr<Products> products_;
   std::unique_ptr<AttentionLibrary> attention_;
+  std::string why_own_attention_;  ///< where no library was to be had
   bool attention_is_forced_ = false;
 
   std::mutex mutex_;  ///< of what follows

@@ -12,9 +12,10 @@ struct FlashForward {
   static constexpr int kTiles = 2;
   static constexpr int kQueries = kFlashWarps * kTiles * 16;  ///< 128 of a block
   static constexpr int kKeys = kHead <= 80 ? 64 : 32;         ///< of a step
+  using Keys = TilePairs<kHead, kKeys>;                       ///< and values
   /// The queries, and two steps' keys and values: 54, 66, 52 and 68 KiB for heads of 64, 80, 96 and 128.
   static constexpr std::size_t kSharedBytes =
-      static_cast<std::size_t>(tile_numbers<kHead>(kQueries + 4 * kKeys)) * sizeof(Bfloat16);
+      static_cast<std::size_t>(tile_numbers<kHead>(kQueries) + Keys::kNumbers) * sizeof(Bfloat16);
 };
 
 /// One block per 128 queries of a head. Two products of 2 x head size FLOPs per query and key that it sees;
@@ -25,24 +26,21 @@ TOMBOLO_KERNEL(kFlashThreads)
 flash_forward_kernel(AttentionArguments<Bfloat16> p) {
   using Shape = FlashForward<kHead>;
   constexpr int kTiles = Shape::kTiles, kKeys = Shape::kKeys, kStride = tile_stride<kHead>();
-  constexpr int kTile = tile_numbers<kHead>(kKeys);
   const HeadOfRow<Bfloat16> head(p);
   const int context = static_cast<int>(p.context);
   const int lane = static_cast<int>(thread_x()) % kWarp, warp = static_cast<int>(thread_x()) / kWarp;
   const int first = static_cast<int>(blocks_x() - 1 - block_x()) * Shape::kQueries;
   const int own = first + warp * kTiles * 16;  // the warp's first query
-  const std::size_t stride = 3 * head.width;
+  const unsigned stride = 3 * static_cast<unsigned>(head.width);
 
   Bfloat16* const queries = reinterpret_cast<Bfloat16*>(shared_memory());
-  Bfloat16* const keys = queries + tile_numbers<kHead>(Shape::kQueries);  // two tiles
-  Bfloat16* const values = keys + 2 * kTile;
+  const typename Shape::Keys tiles(queries + tile_numbers<kHead>(Shape::kQueries), head.key, stride,
+                                   head.value, stride, context);
   Bfloat16* const own_queries = queries + warp * kTiles * 16 * kStride;
 
   const int end = first + Shape::kQueries < context ? first + Shape::kQueries : context;
   load_tile<kHead, Shape::kQueries>(queries, head.query, first, context, stride);
-  load_tile<kHead, kKeys>(keys, head.key, 0, context, stride);
-  load_tile<kHead, kKeys>(values, head.value, 0, context, stride);
-  commit_copies();
+  tiles.load(0, 0);
 
   float sums[kTiles][kHead / 8][4] = {};
   float largest[kTiles][2], totals[kTiles][2];
@@ -53,17 +51,11 @@ flash_forward_kernel(AttentionArguments<Bfloat16> p) {
   }
   const float scale = p.scale * kLog2E;  // exp(x) = 2^(x log2 e)
   for (int key = 0, step = 0; key < end; key += kKeys, ++step) {
-    const int now = step % 2 * kTile, next = kTile - now;
-    wait_for_copies<0>();
-    sync_block();  // this step's tile is there, and all have done with the other
-    if (key + kKeys < end) {
-      load_tile<kHead, kKeys>(keys + next, head.key, key + kKeys, context, stride);
-      load_tile<kHead, kKeys>(values + next, head.value, key + kKeys, context, stride);
-      commit_copies();
-    }
+    tiles.arrive();
+    if (key + kKeys < end) tiles.load(step + 1, key + kKeys);
     if (key > own + kTiles * 16 - 1) continue;  // none of the warp's queries sees these keys
     float scores[kTiles][kKeys / 8][4];
-    multiply_by_tokens<kHead, kTiles, kKeys>(scores, own_queries, keys + now);
+    multiply_by_tokens<kHead, kTiles, kKeys>(scores, own_queries, tiles.first(step));
     const bool mask = key + kKeys - 1 > own;
     TOMBOLO_UNROLL
     for (int t = 0; t < kTiles; ++t) {
@@ -103,7 +95,7 @@ flash_forward_kernel(AttentionArguments<Bfloat16> p) {
         }
       }
     }
-    add_weighted_tokens<kHead, kTiles, kKeys>(sums, scores, values + now);
+    add_weighted_tokens<kHead, kTiles, kKeys>(sums, scores, tiles.second(step));
   }
 
   float scales[kTiles][2];

@@ -29,15 +29,63 @@ TOMBOLO_HOST_DEVICE constexpr int tile_numbers(int tokens) {
 
 /// Begins to copy tokens first, first + 1, ... of one head to a tile; those from `context` on become zeros.
 template <int kHead, int kTokens>
-TOMBOLO_GPU void load_tile(Bfloat16* tile, const Bfloat16* from, int first, int context, std::size_t stride) {
-  constexpr int kChunks = kHead / 8;
-  for (int i = static_cast<int>(thread_x()); i < kTokens * kChunks; i += kFlashThreads) {
+TOMBOLO_GPU void load_tile(Bfloat16* tile, const Bfloat16* from, int first, int context, unsigned stride) {
+  constexpr int kChunks = kHead / 8, kCopies = kTokens * kChunks;
+  // Kept from step to step, the addresses would cost registers that the sums need.
+  const int thread = computed_anew(static_cast<int>(thread_x()));
+  TOMBOLO_UNROLL
+  for (int begin = 0; begin < kCopies; begin += kFlashThreads) {
+    const int i = begin + thread;
+    if (begin + kFlashThreads > kCopies && i >= kCopies) return;
     const int token = i / kChunks, chunk = i % kChunks;
     const bool there = first + token < context;
-    const std::size_t row = static_cast<std::size_t>(there ? first + token : context - 1);
-    copy_async(tile + token * tile_stride<kHead>() + chunk * 8, from + row * stride + chunk * 8, there);
+    const auto row = static_cast<std::size_t>(there ? first + token : context - 1);
+    copy_async<16>(tile + token * tile_stride<kHead>() + chunk * 8, from + row * stride + chunk * 8, there);
   }
 }
+
+/// Two arrays of a head's tokens, such as its keys and values, of which a kernel takes kTokens at a step: the
+/// tiles of one step are read while those of the next are copied.
+template <int kHead, int kTokens>
+class TilePairs {
+ public:
+  static constexpr int kTile = tile_numbers<kHead>(kTokens);
+  static constexpr int kNumbers = 4 * kTile;  ///< that they take of shared memory
+
+  /// `shared` has room for kNumbers.
+  TOMBOLO_GPU TilePairs(Bfloat16* shared, const Bfloat16* first, unsigned first_stride,
+                        const Bfloat16* second, unsigned second_stride, int context)
+      : shared_(shared),
+        first_(first),
+        second_(second),
+        first_stride_(first_stride),
+        second_stride_(second_stride),
+        context_(context) {}
+
+  /// Begins to copy the tiles of this step, which begin with `token`. Whatever else this thread has begun to
+  /// copy is in the same group.
+  TOMBOLO_GPU void load(int step, int token) const {
+    load_tile<kHead, kTokens>(tile(step, 0), first_, token, context_, first_stride_);
+    load_tile<kHead, kTokens>(tile(step, 1), second_, token, context_, second_stride_);
+    commit_copies();
+  }
+  /// All threads of the block come here: then the step's tiles are there, and nobody reads the others any
+  /// more.
+  TOMBOLO_GPU static void arrive() {
+    wait_for_copies<0>();
+    sync_block();
+  }
+  TOMBOLO_GPU const Bfloat16* first(int step) const { return tile(step, 0); }
+  TOMBOLO_GPU const Bfloat16* second(int step) const { return tile(step, 1); }
+
+ private:
+  TOMBOLO_GPU Bfloat16* tile(int step, int which) const { return shared_ + (2 * which + step % 2) * kTile; }
+
+  Bfloat16* shared_;
+  const Bfloat16 *first_, *second_;
+  unsigned first_stride_, second_stride_;
+  int context_;
+};
 
 /// Rounds the fragments of one warp's kTiles x 16 rows, scales them, and writes them as tokens first, ... of
 /// a head, by way of `tile`: those rows of shared memory, which nobody else reads any more.

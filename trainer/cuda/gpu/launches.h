@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "trainer/cuda/gpu/launcher.h"
-#include "trainer/cuda/operation.h"
+#include "trainer/cuda/operations/operation.h"
 
 namespace tombolo::trainer::cuda::gpu {
 

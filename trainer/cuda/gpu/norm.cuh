@@ -146,7 +146,6 @@ struct NormBackwardArguments {
   float* parts;
   std::size_t rows, width;
   int warps;
-  bool words;
 };
 
 /// The gradient of x, and of every block the sums of those of weight and bias over its rows: rows b, b +
@@ -154,7 +153,10 @@ struct NormBackwardArguments {
 /// of gradient and x comes from the cache.
 ///
 /// Shared memory: 2 x width floats where more than one row is worked on at once, so at most 64 KiB.
-template <typename T>
+///
+/// The 64 sums of a thread leave registers for one piece at a time, and none for a choice between words and
+/// single numbers in each: that is the launch's.
+template <typename T, bool kWords>
 TOMBOLO_KERNEL(kNormThreads)
 norm_backward_kernel(NormBackwardArguments<T> p) {
   const PlaceInRow place(p.warps);
@@ -174,9 +176,9 @@ norm_backward_kernel(NormBackwardArguments<T> p) {
       const std::size_t at = place.column(piece);
       if (!there || at >= p.width) continue;
       float gradient[kPiece], x[kPiece], weight[kPiece];
-      load_piece(gradient, p.gradient + begin + at, p.width - at, p.words);
-      load_piece(x, p.x + begin + at, p.width - at, p.words);
-      load_piece(weight, p.weight + at, p.width - at, p.words);
+      load_piece(gradient, p.gradient + begin + at, p.width - at, kWords);
+      load_piece(x, p.x + begin + at, p.width - at, kWords);
+      load_piece(weight, p.weight + at, p.width - at, kWords);
       TOMBOLO_UNROLL
       for (int i = 0; i < kPiece;
            ++i) {  // beyond the width gradient is 0, and so is all that it is a factor of
@@ -190,21 +192,21 @@ norm_backward_kernel(NormBackwardArguments<T> p) {
     }
     row_sums(total, product, place);
     const float mean_inner = total * share, mean_product = product * share;
-    TOMBOLO_UNROLL
+    TOMBOLO_ROLLED
     for (int piece = 0; piece < kNormPieces; ++piece) {
       const std::size_t at = place.column(piece);
       if (!there || at >= p.width) continue;
       float gradient[kPiece], x[kPiece], weight[kPiece], result[kPiece];
-      load_piece(gradient, p.gradient + begin + at, p.width - at, p.words);
-      load_piece(x, p.x + begin + at, p.width - at, p.words);
-      load_piece(weight, p.weight + at, p.width - at, p.words);
-      load_piece(result, p.x_gradient + begin + at, p.width - at, p.words);
+      load_piece(gradient, p.gradient + begin + at, p.width - at, kWords);
+      load_piece(x, p.x + begin + at, p.width - at, kWords);
+      load_piece(weight, p.weight + at, p.width - at, kWords);
+      load_piece(result, p.x_gradient + begin + at, p.width - at, kWords);
       TOMBOLO_UNROLL
       for (int i = 0; i < kPiece; ++i) {
         const float normal = (x[i] - mean) * inverse;
         result[i] += (gradient[i] * weight[i] - mean_inner - normal * mean_product) * inverse;
       }
-      store_piece(p.x_gradient + begin + at, result, p.width - at, p.words);
+      store_piece(p.x_gradient + begin + at, result, p.width - at, kWords);
     }
   }
   // The rows' sums one after another, into the block's part.
@@ -273,11 +275,11 @@ void launch_operation(const Launcher& launcher, const NormBackward& norm) {
   by_element(norm.gradient.element, [&]<typename T>(T*) {
     const bool words = norm.width % kPiece == 0 &&
                        aligned_for_words(norm.x_gradient.at, norm.gradient.at, norm.x.at, norm.weight.at);
-    launch(launcher, norm_backward_kernel<T>, {static_cast<unsigned>(parts)}, kNormThreads,
-           at_once > 1 ? 2 * norm.width * sizeof(float) : 0,
+    launch(launcher, words ? norm_backward_kernel<T, true> : norm_backward_kernel<T, false>,
+           {static_cast<unsigned>(parts)}, kNormThreads, at_once > 1 ? 2 * norm.width * sizeof(float) : 0,
            NormBackwardArguments<T>{typed<T>(norm.x_gradient), typed<T>(norm.gradient), typed<T>(norm.x),
                                     typed<T>(norm.weight), norm.mean, norm.inverse, norm.scratch, norm.rows,
-                                    norm.width, warps, words});
+                                    norm.width, warps});
   });
   add_parts(launcher, {norm.weight_gradient, norm.bias_gradient, norm.scratch, parts, norm.width, true});
 }

@@ -12,8 +12,8 @@
 #include "base/dynamic_library.h"
 #include "base/error.h"
 #include "trainer/cuda/gpu/launches.h"
-#include "trainer/cuda/operation_shape.h"
-#include "trainer/cuda/product_layout.h"
+#include "trainer/cuda/operations/operation_shape.h"
+#include "trainer/cuda/operations/product_layout.h"
 
 namespace tombolo::trainer::cuda::gpu {
 namespace {

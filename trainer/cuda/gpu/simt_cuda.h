@@ -10,6 +10,7 @@
 #define TOMBOLO_KERNEL(threads) __global__ void __launch_bounds__(threads)
 #define TOMBOLO_SHARED __shared__
 #define TOMBOLO_UNROLL _Pragma("unroll")
+#define TOMBOLO_ROLLED _Pragma("unroll 1")
 
 namespace tombolo::trainer::cuda::gpu {
 
@@ -71,6 +72,13 @@ TOMBOLO_GPU std::uint32_t bfloat16_pair(float low, float high) {
   return pair;
 }
 
+/// The same number, of which the compiler does not know that it is the same each time: within a loop, what
+/// follows from it is computed anew rather than kept in registers.
+TOMBOLO_GPU int computed_anew(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 /// 2^x within 2 units in the last place; 0 for minus infinity.
 TOMBOLO_GPU float exp2_fast(float x) {
   float result;
@@ -106,14 +114,20 @@ TOMBOLO_GPU void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::u
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// 16 bytes from global to shared memory, both aligned to 16, past the registers; zeros where not `there`
-/// (then `from` is not read, but must be an address of the same array).
+/// 4 or 16 bytes from global to shared memory, both aligned to as many, past the registers; zeros where not
+/// `there` (then `from` is not read, but must be an address of the same array).
+template <int kBytes>
 TOMBOLO_GPU void copy_async(void* to, const void* from, bool there) {
+  static_assert(kBytes == 4 || kBytes == 16);
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(address), "l"(__cvta_generic_to_global(from)), "r"(there ? 16 : 0)
-               : "memory");
+  const auto source = __cvta_generic_to_global(from);
+  const int size = there ? kBytes : 0;
+  if constexpr (kBytes == 16)  // which alone can pass by the first cache
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(size)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(size)
+                 : "memory");
 }
 /// Closes a group of this thread's copies.
 TOMBOLO_GPU void commit_copies() {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "trainer/cuda/gpu/simt.h"
-#include "trainer/cuda/operation.h"
-#include "trainer/cuda/rounding.h"
+#include "trainer/cuda/operations/operation.h"
+#include "trainer/cuda/operations/rounding.h"
 
 namespace tombolo::trainer::cuda::gpu {
 

@@ -5,8 +5,9 @@ namespace tombolo::trainer::cuda::gpu {
 
 std::unique_ptr<AttentionLibrary> open_cudnn_attention(std::string& problem) {
   problem =
-      "this build has no cuDNN: CMake found no cudnn.h or no cudnn_frontend.h (its folder can be given as "
-      "TOMBOLO_CUDNN_FRONTEND_INCLUDE)";
+      "this build has no cuDNN: CMake found no cudnn.h or no cudnn_frontend.h (where they are can be given "
+      "as "
+      "TOMBOLO_CUDNN_ROOT)";
   return nullptr;
 }
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/format.h"
-#include "trainer/cuda/reference.h"
-#include "trainer/cuda/rounding.h"
+#include "trainer/cuda/operations/reference.h"
+#include "trainer/cuda/operations/rounding.h"
 
 namespace tombolo::trainer::cuda::testing {
 

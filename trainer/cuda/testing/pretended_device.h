@@ -4,59 +4,66 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <deque>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/cuda/device.h"
+#include "trainer/cuda/testing/pretended_groups.h"
+#include "trainer/cuda/testing/pretended_memory.h"
+#include "trainer/cuda/testing/pretended_streams.h"
 
 namespace tombolo::trainer::cuda {
 
-/// When what was put on a stream is carried out.
-enum class Eagerness {
-  kEarly,   ///< as soon as the events that it waits for have happened
-  kLate,    ///< not before the host waits for it
-  kRandom,  ///< at some time in between, by the seed
-};
-
 struct PretendedOptions {
   unsigned seed = 1;
-  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom};
+  std::array<Eagerness, kStreams> streams{Eagerness::kRandom, Eagerness::kRandom, Eagerness::kRandom,
+                                          Eagerness::kRandom};
+  /// Over which it sums with other devices; null: it has no such library.
+  std::shared_ptr<PretendedNccl> nccl = nullptr;
+  std::string address = "pretended machine, slot 0";
+  double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
 };
 
-/// Work is queued by stream and carried out by run_reference, in an order that respects the streams' own
-/// order and the events, and nothing else. Every rule below is checked when work is put on a stream, by
-/// vector clocks (Fidge, Mattern 1988), so that a missing event is found whichever order comes about:
+/// Work is queued by stream and carried out by run_reference (pretended_streams.h). Every rule below is
+/// checked when work is put on a stream, so that a missing event is found whichever order comes about:
 ///  * memory: every access lies inside one allocation, copies included; nothing is allocated once work has
 ///    begun; nothing is read that nothing has written
 ///  * order: of two accesses to the same bytes on different streams, one of them writing, one comes before
 ///    the other by events, or because the host waited in between
+///  * workspace: what a library's operation may use has been lent to its stream, which alone touches it
 ///  * events: none is waited for that was never recorded
 ///  * host memory: it does not change between the moment a copy from it is put on a stream and the moment it
 ///    is carried out, and is not written while a copy to it is under way; host_reads() and host_writes()
 ///    check what the host does in between
-///  * threads: only one at a time puts work on one stream
-/// What breaks a rule throws Error (kInternal) naming both operations, their streams and the address. Any
-/// thread may call any member.
+///  * threads: only one at a time puts work on one stream; and those of PretendedGroupState
+///  * sums over devices: nothing touches the numbers between the moment a device comes to them and the moment
+///    the result is there; it finds poison
+/// Copies and sums over devices, whose clocks nothing compares, take no time of the device's clock; so it
+/// tells the same whatever the eagerness. What breaks a rule throws Error (kInternal) naming both operations,
+/// their streams and the address. Any thread may call any member.
 class PretendedDevice final : public Device {
  public:
   explicit PretendedDevice(const PretendedOptions& options = {});
   ~PretendedDevice() override;
 
+  std::string name() const override;
   std::string describe() const override;
   double peak(Element element) const override;
   std::byte* allocate(std::size_t bytes, std::string_view what) override;
   std::byte* allocate_host(std::size_t bytes, std::string_view what) override;
   std::size_t attention_scratch(const Attention& attention) const override;
+  std::size_t workspace(const Attention& attention) const override;
+  void lend_workspace(Stream stream, std::span<std::byte> memory) override;
   void run(Stream stream, const Operation& operation) override;
   void copy(Stream stream, void* to, const void* from, std::size_t bytes) override;
   void clear(Stream stream, void* at, std::size_t bytes) override;
   Event make_event() override;
+  Event make_timed_event() override;
+  double seconds_between(Event begin, Event end) override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
   bool done(Event event) override;
@@ -64,6 +71,10 @@ class PretendedDevice final : public Device {
   void begin_graph(Stream stream) override;
   Graph end_graph(Stream stream) override;
   void launch(Stream stream, Graph graph) override;
+  std::string address() const override { return options_.address; }
+  std::string group_library() override;
+  GroupId make_group_id() override;
+  std::unique_ptr<DeviceGroup> join_group(const GroupId& id, const GroupMember& member) override;
 
   /// The host is about to read (write) this memory: throws where a copy to it (any copy of it) may be under
   /// way.
@@ -80,53 +91,22 @@ class PretendedDevice final : public Device {
   std::size_t launches() const;
 
  private:
-  /// How much of each stream is known to be over: the number of its commands.
-  using VectorClock = std::array<std::uint64_t, kStreams>;
-  struct Command;
-  struct Touch;
-  struct Segment;
-  struct Allocation;
-  struct EventState;
   class StreamUse;
+  class Group;
 
   std::byte* add_allocation(std::size_t bytes, std::string_view what, bool host);
-  const Allocation& allocation_of(std::string_view operation, const void* at, std::size_t bytes) const;
-  void put(Stream stream, Command command);
-  void put_now(Stream stream, Command command);
-  void check_accesses(Stream stream, const Command& command);
-  void touch(Stream stream, std::string_view name, const Access& access);
-  void host_touches(const void* at, std::size_t bytes, bool writes);
-  /// Calls `visit` for the segments that make up a range, cut at its ends.
-  template <typename Visit>
-  void for_segments(std::uintptr_t begin, std::uintptr_t end, const Visit& visit);
-  void prepare_copy(Command& command);
-  bool runnable(int stream) const;
-  void carry_out_head(int stream);
-  void carry_out(Command& command);
-  /// Carries out one command without which the recording will not happen.
-  void step_towards(const Event& event, std::size_t recording);
-  /// What early streams and the dice want.
-  void carry_out_eagerly();
-  void roll_dice();
-  EventState& state_of(Event event, std::string_view use);
-  void learn(const EventState& state);
-  bool touches_queued(const void* at, std::size_t bytes) const;
-  std::string place(const void* at) const;
+  void put(Stream stream, PretendedCommand command);
+  PretendedNccl& nccl() const;
 
   PretendedOptions options_;
   mutable std::mutex mutex_;
-  std::mt19937 random_;
   bool started_ = false;
-  std::map<std::uintptr_t, Allocation> allocations_;  ///< by begin
-  std::map<std::uintptr_t, Segment> segments_;        ///< by begin
-  std::array<std::deque<Command>, kStreams> queues_;
-  std::array<VectorClock, kStreams> clocks_{};
-  VectorClock host_clock_{};
-  std::vector<EventState> events_;
-  std::vector<std::vector<Command>> graphs_;
-  std::array<std::optional<std::vector<Command>>, kStreams> captures_;
+  PretendedMemory memory_;
+  PretendedStreams streams_;
+  std::vector<std::vector<PretendedCommand>> graphs_;
+  std::array<std::optional<std::vector<PretendedCommand>>, kStreams> captures_;
   std::array<std::atomic<bool>, kStreams> in_use_{};
-  std::vector<Stream> history_;
+  std::array<std::span<std::byte>, kStreams> workspaces_{};
   std::size_t launches_ = 0;
 };
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/randomized_test.h"
-#include "trainer/cuda/stage_buffers.h"
+#include "trainer/cuda/memory/stage_buffers.h"
 #include "trainer/testing/expect_refusal.h"
 
 namespace tombolo::trainer::cuda {
@@ -35,6 +35,10 @@ struct Memory {
   std::byte *one, *other, *host;
 };
 
+Values fp32_at(std::byte* at) {
+  return {at, Element::kFloat32};
+}
+
 void expect_broken_rule(const std::function<void()>& action, std::initializer_list<const char*> words) {
   test::expect_refusal(action, words, Cause::kInternal);
 }
@@ -58,6 +62,40 @@ TEST(PretendedDevice, DoesEverythingAtOnceWhereItIsEarly) {
   device.copy(Stream::kFromHost, memory.one, memory.host, kBytes);
   EXPECT_EQ(device.pending(), 0U);
   EXPECT_TRUE(std::equal(memory.one, memory.one + kBytes, memory.host));
+}
+
+TEST(PretendedDevice, TellsTheSameTimesWhateverItsEagerness) {
+  for (const Eagerness eagerness : {Eagerness::kEarly, Eagerness::kRandom, Eagerness::kLate}) {
+    PretendedOptions options = with(eagerness);
+    options.seed = test_seed();
+    options.operation_seconds = 0.5;
+    PretendedDevice device(options);
+    const Memory memory(device);
+    const Event begin = device.make_timed_event(), brought = device.make_timed_event(),
+                end = device.make_timed_event(), untimed = device.make_event();
+    const auto work = [&](Stream stream, int operations) {
+      const auto count = kBytes / sizeof(float);
+      for (int one = 0; one < operations; ++one)
+        device.run(stream, Convert{fp32_at(memory.one), fp32_at(memory.other), count});
+    };
+    device.clear(Stream::kCompute, memory.other, kBytes);
+    device.record(Stream::kCompute, begin);
+    work(Stream::kCompute, 2);
+    device.record(Stream::kCompute, untimed);
+    device.wait(Stream::kFromHost, untimed);
+    work(Stream::kFromHost, 3);
+    device.record(Stream::kFromHost, brought);
+    device.wait(Stream::kCompute, brought);
+    work(Stream::kCompute, 1);
+    device.record(Stream::kCompute, end);
+    device.synchronize(end);
+    EXPECT_DOUBLE_EQ(device.seconds_between(begin, brought), 2.5) << "a stream waits for the other's event";
+    EXPECT_DOUBLE_EQ(device.seconds_between(begin, end), 3);
+    EXPECT_DOUBLE_EQ(device.seconds_between(end, begin), -3);
+    expect_broken_rule([&] { device.seconds_between(begin, untimed); }, {"keeps no time"});
+    const Event never = device.make_timed_event();
+    expect_broken_rule([&] { device.seconds_between(begin, never); }, {"has not happened"});
+  }
 }
 
 TEST(PretendedDevice, AskingOftenEnoughFindsAnEventDone) {
@@ -291,6 +329,30 @@ TEST(PretendedDevice, TheScratchOfAttentionIsWatchedToo) {
   backward.scratch = scratch;
   backward.rows = backward.context = backward.heads = backward.head_size = 2;
   expect_broken_rule([&] { device.run(Stream::kCompute, backward); }, {"\"scratch\" + 0", "not inside"});
+}
+
+TEST(PretendedDevice, AProductNeedsAWorkspaceThatNoOtherStreamTouches) {
+  PretendedDevice device;
+  const std::size_t bytes = device.workspace({});
+  std::byte* const numbers = device.allocate(256, "numbers");
+  std::byte* const workspace = device.allocate(bytes, "workspace");
+  std::byte* const of_host = device.allocate_host(bytes, "host");
+  device.clear(Stream::kCompute, numbers, 256);
+  Product product{};
+  product.out = {numbers, Element::kFloat32};
+  product.a = {numbers + 64, Element::kFloat32};
+  product.b = {numbers + 128, Element::kFloat32};
+  product.m = product.n = product.k = 2;
+  expect_broken_rule([&] { device.run(Stream::kCompute, product); }, {"0 bytes of workspace are lent"});
+  expect_broken_rule([&] { device.lend_workspace(Stream::kCompute, {of_host, bytes}); }, {"is the host's"});
+  expect_broken_rule(
+      [&] {
+        device.lend_workspace(Stream::kCompute, {workspace, bytes + 4096});
+      },
+      {"\"workspace\" + 0", "not inside"});
+  device.lend_workspace(Stream::kCompute, {workspace, bytes});
+  device.run(Stream::kCompute, product);
+  expect_broken_rule([&] { device.clear(Stream::kFromHost, workspace, 8); }, {"\"workspace\" + 0"});
 }
 
 }  // namespace

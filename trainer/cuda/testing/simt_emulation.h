@@ -32,6 +32,7 @@
 #define TOMBOLO_KERNEL(threads) void
 #define TOMBOLO_SHARED static
 #define TOMBOLO_UNROLL
+#define TOMBOLO_ROLLED
 
 namespace tombolo::trainer::cuda::gpu {
 
@@ -46,6 +47,7 @@ enum class State { kReady, kAtWarpBarrier, kAtBlockBarrier, kDone };
 struct Copy {
   void* to;
   const void* from;
+  std::size_t bytes;
   bool there;
 };
 
@@ -282,6 +284,9 @@ inline std::uint32_t bfloat16_pair(float low, float high) {
   };
   return rounded(low) | rounded(high) << 16;
 }
+inline int computed_anew(int value) {
+  return value;
+}
 inline float exp2_fast(float x) {
   return std::exp2(x);
 }
@@ -326,10 +331,12 @@ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32
   }
 }
 
-inline void copy_async(void* to, const void* from, bool there) {
-  if (reinterpret_cast<std::uintptr_t>(to) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
+template <int kBytes>
+void copy_async(void* to, const void* from, bool there) {
+  if (reinterpret_cast<std::uintptr_t>(to) % kBytes != 0 ||
+      reinterpret_cast<std::uintptr_t>(from) % kBytes != 0)
     emulation::Machine::die("cp.async: not aligned");
-  emulation::Machine::instance().fiber().copies.back().push_back({to, from, there});
+  emulation::Machine::instance().fiber().copies.back().push_back({to, from, kBytes, there});
 }
 inline void commit_copies() {
   emulation::Machine::instance().fiber().copies.emplace_back();
@@ -340,9 +347,9 @@ void wait_for_copies() {
   while (groups.size() > kPending + 1) {
     for (const emulation::Copy& copy : groups.front()) {
       if (copy.there)
-        std::memcpy(copy.to, copy.from, 16);
+        std::memcpy(copy.to, copy.from, copy.bytes);
       else
-        std::memset(copy.to, 0, 16);
+        std::memset(copy.to, 0, copy.bytes);
     }
     groups.erase(groups.begin());
   }

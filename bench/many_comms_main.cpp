@@ -1,0 +1,123 @@
+// What many comms of the NCCL plugin in one process cost: threads, descriptors, memory, the time to set them
+// up, and the time to close them, the second time towards a host that acknowledges nothing any more.
+#include <malloc.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/format.h"
+#include "net_plugin/context.h"
+#include "transport/testing/forwarding_kernel.h"
+
+namespace {
+
+using namespace tombolo;
+
+/// Pretends that nothing that is sent is acknowledged any more, as where the peer's host has died.
+class SilentPeers final : public transport::test::ForwardingKernel {
+ public:
+  int unacknowledged(int socket, int* bytes) noexcept override {
+    const int result = ForwardingKernel::unacknowledged(socket, bytes);
+    if (silent && result == 0) *bytes = 1;
+    return result;
+  }
+  int getsockopt(int socket, int level, int name, void* value, socklen_t* length) noexcept override {
+    const int result = ForwardingKernel::getsockopt(socket, level, name, value, length);
+    // The first byte of TCP_INFO is the state: the end of the stream was sent, and is not acknowledged.
+    if (silent && level == IPPROTO_TCP && name == TCP_INFO)
+      *static_cast<unsigned char*>(value) = TCP_FIN_WAIT1;
+    return result;
+  }
+  std::atomic<bool> silent{false};
+};
+
+std::size_t entries_of(const char* folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+std::size_t resident_kib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (word == "VmRSS:" && status >> word) return std::stoul(word);
+  return 0;
+}
+
+std::shared_ptr<net_plugin::Node> loopback_node() {
+  topology::Nic nic;
+  nic.name = "lo";
+  nic.addresses = {"127.0.0.1"};
+  nic.rate_bits_per_second = 10'000'000'000;
+  topology::Host host;
+  host.name = "here";
+  host.nics = {nic};
+  auto node = std::make_shared<net_plugin::Node>();
+  node->devices = net_plugin::make_devices(host, net_plugin::DeviceMode::kMerged);
+  node->router.policy.transports = {"tcp"};
+  node->deadline = std::chrono::seconds(60);
+  return node;
+}
+
+struct Pair {
+  std::unique_ptr<net_plugin::Comm> send, receive;
+};
+
+Pair connect(net_plugin::Context& context) {
+  const auto listener = context.listen(0);
+  const net_plugin::HandleBytes handle = listener->handle();
+  Pair pair;
+  for (const auto deadline = Deadline::after(std::chrono::seconds(60)); !pair.send || !pair.receive;) {
+    if (deadline.passed()) fail(Cause::kTimeout, "no connection with itself");
+    if (!pair.send) pair.send = context.connect(0, handle);
+    if (!pair.receive) pair.receive = listener->accept();
+  }
+  return pair;
+}
+
+void measure(std::size_t comms, SilentPeers& kernel, bool silent) {
+  net_plugin::Context context(loopback_node(), Log::to_stderr(LogLevel::kWarning));
+  const std::size_t threads = entries_of("/proc/self/task"), descriptors = entries_of("/proc/self/fd");
+  const std::size_t memory = resident_kib();
+  const Clock& clock = Clock::steady();
+  TimePoint before = clock.now();
+  std::vector<Pair> pairs;
+  for (std::size_t i = 0; i < comms / 2; ++i) pairs.push_back(connect(context));
+  fmt::print("{} comms: {} threads, {} descriptors, {} KiB more than without; set up in {:.3f} s\n",
+             2 * pairs.size(), entries_of("/proc/self/task") - threads,
+             entries_of("/proc/self/fd") - descriptors, resident_kib() - memory,
+             std::chrono::duration<double>(clock.now() - before).count());
+  std::fflush(stdout);
+  kernel.silent = silent;
+  before = clock.now();
+  pairs.clear();
+  fmt::print("closed {} in {:.3f} s\n", silent ? "towards silence" : "towards each other",
+             std::chrono::duration<double>(clock.now() - before).count());
+  kernel.silent = false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("What many comms of the NCCL plugin in one process cost, over TCP on loopback.");
+  std::size_t comms = 512;
+  app.add_option("--comms", comms, "sending and receiving ones together")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  SilentPeers kernel;
+  const transport::KernelInPlace in_place(kernel);
+  try {
+    measure(comms, kernel, false);
+    malloc_trim(0);
+    measure(comms, kernel, true);
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,68 @@
+#include "collectives/engine/rank_record.h"
+
+#include "base/error.h"
+#include "transport/bytes.h"
+
+namespace tombolo::collectives {
+namespace {
+
+// Layout, little-endian: u32 magic, u8 version, texts host, cluster, token, u8 number of settings, their
+// texts, u16 length of the endpoint, endpoint.
+constexpr std::uint32_t kRecordMagic = 0x524b4d54;  // "TMKR", read as text
+constexpr std::uint8_t kRecordVersion = 1;
+constexpr std::size_t kMostRecordSettings = 16;
+
+RankRecord read_record(std::span<const std::byte> bytes) {
+  transport::ByteReader reader(bytes, "the record");
+  const auto magic = reader.number<std::uint32_t>();
+  const auto version = magic == kRecordMagic ? reader.number<std::uint8_t>() : 0;
+  if (version != kRecordVersion) {
+    fail(Cause::kRemote, "it is not of this version; use one build of Tombolo on every host");
+  }
+  RankRecord record;
+  record.host = reader.text();
+  record.cluster = reader.text();
+  record.token = reader.text();
+  const auto settings = reader.number<std::uint8_t>();
+  if (settings > kMostRecordSettings)
+    fail(Cause::kRemote, "{} settings, at most {}", settings, kMostRecordSettings);
+  for (int i = 0; i < settings; ++i) {
+    std::string name = reader.text();
+    record.settings.emplace_back(std::move(name), reader.text());
+  }
+  record.endpoint = transport::Endpoint::decode(reader.raw(reader.number<std::uint16_t>()));
+  if (reader.remaining() != 0) fail(Cause::kRemote, "it is followed by {} more bytes", reader.remaining());
+  return record;
+}
+
+}  // namespace
+
+std::vector<std::byte> RankRecord::encode() const {
+  TOMBOLO_CHECK(settings.size() <= kMostRecordSettings, "settings={}", settings.size());
+  transport::ByteWriter writer;
+  writer.number(kRecordMagic);
+  writer.number(kRecordVersion);
+  writer.text(host);
+  writer.text(cluster);
+  writer.text(token);
+  writer.number(static_cast<std::uint8_t>(settings.size()));
+  for (const auto& [name, value] : settings) {
+    writer.text(name);
+    writer.text(value);
+  }
+  const auto encoded = endpoint.encode();
+  TOMBOLO_CHECK(encoded.size() <= UINT16_MAX, "endpoint of {} bytes", encoded.size());
+  writer.number(static_cast<std::uint16_t>(encoded.size()));
+  writer.raw(encoded);
+  return writer.take();
+}
+
+RankRecord RankRecord::decode(std::span<const std::byte> bytes, int rank) {
+  try {
+    return read_record(bytes);
+  } catch (const Error& error) {
+    fail(Cause::kRemote, "rank {} published a record that this build does not read: {}", rank, error.what());
+  }
+}
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,27 @@
+// What a rank publishes in the store for the others before they can connect to it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/endpoint.h"
+
+namespace tombolo::collectives {
+
+struct RankRecord {
+  std::string host, cluster;
+  std::string token;  ///< random; tells two processes apart that say that they are the same rank
+  std::vector<std::pair<std::string, std::string>> settings;  ///< those that must be equal on every rank
+  transport::Endpoint endpoint;
+
+  /// Texts are cut at 255 bytes.
+  std::vector<std::byte> encode() const;
+  /// The bytes come from a store that may admit anyone: every length is checked; throws kRemote naming the
+  /// rank.
+  static RankRecord decode(std::span<const std::byte> bytes, int rank);
+};
+
+}  // namespace tombolo::collectives

@@ -1,0 +1,232 @@
+// Clients that attack a store which admits them, as one without a secret does; and a job's ranks, which must
+// not notice the limits.
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/sanitizer.h"
+#include "collectives/rendezvous/bootstrap.h"
+#include "collectives/rendezvous/store_client.h"
+
+namespace tombolo::collectives {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class StoreUnderAttack : public ::testing::Test {
+ protected:
+  static Deadline soon() { return Deadline::after(seconds(60)); }
+  void start(const StoreLimits& limits) {
+    server_ = std::make_unique<StoreServer>("127.0.0.1", 0, transport::Secret(),
+                                            Log(LogLevel::kWarning,
+                                                [this](LogLevel, std::string_view line) {
+                                                  const std::lock_guard lock(mutex_);
+                                                  lines_.emplace_back(line);
+                                                }),
+                                            StoreServer::Resolve{}, limits);
+  }
+  std::unique_ptr<Store> client() const {
+    return Store::connect("127.0.0.1", server_->port(), {}, soon(), Log());
+  }
+  std::unique_ptr<store::Channel> attacker() const {
+    return store::Channel::connect("127.0.0.1", server_->port(), {}, soon());
+  }
+  std::size_t lines(std::string_view part) const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(std::count_if(lines_.begin(), lines_.end(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    }));
+  }
+  /// Waits until the log has such a line; false where it did not come.
+  bool logged(std::string_view part) const {
+    for (const auto deadline = soon(); lines(part) == 0;) {
+      if (deadline.passed()) return false;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return true;
+  }
+  static bool dropped(store::Channel& channel) {
+    try {
+      for (const auto deadline = soon(); !deadline.passed();) channel.receive(deadline);
+      return false;
+    } catch (const Error& error) {
+      return error.cause() == Cause::kRemote;
+    }
+  }
+  static std::size_t bytes_held_here() {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<std::string> lines_;
+  std::unique_ptr<StoreServer> server_;  // ends before what its thread logs to
+};
+
+TEST_F(StoreUnderAttack, AClientThatDoesNotReadHoldsOneAnswerAndIsDroppedWithOneLine) {
+  StoreLimits limits;
+  limits.patience = milliseconds(500);
+  start(limits);
+  const auto honest = client();
+  honest->set("large", std::vector<std::byte>(store::kMaxValue));
+  const std::size_t before = bytes_held_here();
+  const auto channel = attacker();
+  for (std::uint32_t request = 1; request <= 100; ++request)
+    channel->send(store::encode(store::Kind::kGet, request, "large", {}), soon());
+  std::size_t most = 0;
+  for (const auto deadline = soon(); lines("did not read its answers") == 0 && !deadline.passed();) {
+    most = std::max(most, bytes_held_here());
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  EXPECT_EQ(lines("did not read its answers"), 1U);
+  if (!kSanitized) {
+    EXPECT_LT(most, before + 2 * store::kMaxValue);
+  }
+  EXPECT_EQ(honest->add("count", 1), 1);
+}
+
+TEST_F(StoreUnderAttack, RequestsThatComeInPartTakeTheStoresShareAndEnd) {
+  StoreLimits limits;
+  limits.bytes = 4 * store::kMaxValue;
+  limits.patience = milliseconds(500);
+  start(limits);
+  const auto honest = client();
+  std::vector<std::unique_ptr<store::Channel>> attackers;
+  for (int i = 0; i < 20; ++i) {
+    attackers.push_back(attacker());
+    const auto length = static_cast<std::uint32_t>(store::kMaxFrame);
+    attackers.back()->send(std::as_bytes(std::span(&length, 1)), soon());
+  }
+  EXPECT_TRUE(logged("the store is full"));
+  EXPECT_EQ(honest->add("count", 1), 1) << "small requests go on";
+  for (const auto& one : attackers) EXPECT_TRUE(dropped(*one)) << "for want of room, or for sending no more";
+  honest->set("large", std::vector<std::byte>(store::kMaxValue));
+}
+
+TEST_F(StoreUnderAttack, AFullStoreSaysSoAndServesOn) {
+  StoreLimits limits;
+  limits.bytes = 1 << 20;
+  start(limits);
+  const auto attacker = client(), honest = client();
+  honest->set("mine", std::vector<std::byte>(8));
+  std::string text;
+  for (int i = 0; text.empty() && i < 10'000; ++i) {
+    try {
+      attacker->set("key " + std::to_string(i), std::vector<std::byte>(1000));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote);
+      text = error.what();
+    }
+  }
+  EXPECT_NE(text.find("the store is full"), std::string::npos) << text;
+  EXPECT_NE(text.find("'key "), std::string::npos) << text;
+  EXPECT_EQ(honest->get("mine", soon()).size(), 8U);
+}
+
+TEST_F(StoreUnderAttack, AValueLongerThanAllowedReachesNobody) {
+  start({});
+  const auto channel = attacker();
+  const auto waiting = attacker();
+  waiting->send(store::encode(store::Kind::kGet, 1, "k", {}), soon());
+  // Its key is shorter than the longest, so that the frame is not too long, but the value is.
+  auto frame = store::encode(store::Kind::kSet, 1, std::string(store::kMaxKey, 'k'),
+                             std::vector<std::byte>(store::kMaxValue));
+  frame[store::kLengthBytes + 5] = std::byte{1};
+  frame[store::kLengthBytes + 6] = std::byte{0};
+  channel->send(frame, soon());
+  const auto answer = channel->receive(soon());
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->kind, store::Kind::kRefused);
+  channel->send(store::encode(store::Kind::kSet, 2, "k", {}), soon());
+  const auto news = waiting->receive(soon());
+  ASSERT_TRUE(news) << "the waiting client is still served";
+  EXPECT_TRUE(news->value.empty());
+}
+
+TEST_F(StoreUnderAttack, ConnectionsBeyondTheLimitAreClosedWithOneLine) {
+  StoreLimits limits;
+  limits.clients = 20;
+  start(limits);
+  const auto honest = client();
+  std::vector<std::unique_ptr<store::Channel>> attackers;
+  for (int i = 0; i < 19; ++i) attackers.push_back(attacker());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THROW(store::Channel::connect("127.0.0.1", server_->port(), {}, Deadline::after(milliseconds(30))),
+                 Error);
+  }
+  EXPECT_EQ(lines("no more are accepted"), 1U);
+  EXPECT_EQ(honest->add("count", 1), 1);
+  attackers.pop_back();
+  EXPECT_NE(client(), nullptr) << "there is room again";
+}
+
+TEST_F(StoreUnderAttack, AFloodOfWrongClientsDoesNotFillTheLog) {
+  const TimePoint begin = Clock::steady().now();
+  start({});
+  for (int i = 0; i < 300; ++i) {
+    const auto channel = attacker();
+    channel->send(store::encode(store::Kind::kValue, 1, "no request", {}), soon());
+    EXPECT_TRUE(dropped(*channel));
+  }
+  const auto more = static_cast<std::size_t>(to_seconds(Clock::steady().now() - begin) / 10);
+  EXPECT_GE(lines("unknown request"), 1U);
+  EXPECT_LE(lines("unknown request"), 5 + more);
+  EXPECT_EQ(client()->add("count", 1), 1);
+}
+
+// What Communicator does, with as many clients as the default limit on descriptors allows in one process.
+TEST(StoreOfAJob, ServesAFewHundredRanksAndTheirWatches) {
+  constexpr int kRanks = 200, kThreads = 4;
+  std::atomic<int> warnings{0};
+  StoreServer server("127.0.0.1", 0, {},
+                     Log(LogLevel::kWarning, [&](LogLevel, std::string_view) { ++warnings; }));
+  const auto deadline = Deadline::after(seconds(120));
+  const auto name = [](const char* what, int rank) { return fmt::format("comm/0/{}/{}", what, rank); };
+  std::vector<std::unique_ptr<Store>> clients;
+  std::vector<std::unique_ptr<store::Watch>> watches;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    clients.push_back(Store::connect("127.0.0.1", server.port(), {}, deadline, Log()));
+    watches.push_back(std::make_unique<store::Watch>("127.0.0.1", server.port(), transport::Secret(),
+                                                     "comm/0/abort", deadline));
+  }
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (int rank = thread; rank < kRanks; rank += kThreads)
+          clients[static_cast<std::size_t>(rank)]->claim(name("rank", rank), std::vector<std::byte>(700));
+        for (int rank = thread; rank < kRanks; rank += kThreads) {
+          Store& own = *clients[static_cast<std::size_t>(rank)];
+          for (int other = 0; other < kRanks; ++other)
+            wrong += own.get(name("rank", other), deadline).size() == 700 ? 0 : 1;
+          own.set(name("read-by", rank), {});
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  clients[0]->set("comm/0/abort", {});
+  for (const auto& watch : watches) {
+    while (watch->check() == store::Watch::News::kNone && !deadline.passed()) std::this_thread::yield();
+    EXPECT_EQ(watch->check(), store::Watch::News::kValue);
+  }
+  EXPECT_EQ(warnings, 0);
+}
+
+// The figures of store_limits.h, for 4,096 ranks.
+constexpr std::size_t kRanksOfALargeJob = 4'096;
+constexpr StoreLimits kDefaults;
+static_assert(kDefaults.clients >= kRanksOfALargeJob * (7 + 1), "seven communicators, and one being made");
+static_assert(kDefaults.keys >= kRanksOfALargeJob * 4 * 256, "256 communicators");
+static_assert(kDefaults.bytes >= kRanksOfALargeJob * (1024 + 3 * 256) * 100, "records of 100 communicators");
+static_assert(kDefaults.bytes >= kRanksOfALargeJob * 200 * 1024, "a tool's value of every rank");
+
+}  // namespace
+}  // namespace tombolo::collectives

@@ -1,0 +1,12 @@
+// Makes a plan that goes wrong short enough to read.
+#pragma once
+
+#include "tests/simulation/plan.h"
+
+namespace tombolo::simulation {
+
+/// Leaves out faults and messages and simplifies settings as long as the plan still goes wrong. Each attempt
+/// runs with some seeds, since another plan takes other turns. Returns the plan itself where it goes well.
+Plan shrink(Plan plan);
+
+}  // namespace tombolo::simulation

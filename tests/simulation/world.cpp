@@ -1,0 +1,172 @@
+#include "tests/simulation/world.h"
+
+#include <algorithm>
+
+#include "base/format.h"
+#include "base/units.h"
+
+namespace tombolo::simulation {
+
+using std::chrono::microseconds;
+
+World::World(const Plan& plan)
+    : plan_(plan),
+      random_(plan.seed),
+      network_(clock_, random_),
+      kernel_(clock_, network_, random_,
+              [this](std::span<const pollfd> handles, TimePoint until) { sleep(handles, until); }),
+      faults_(plan.faults) {
+  clock_.advance(std::chrono::seconds(1000));
+  kernel_.set_short_calls(plan.short_one_in);
+  for (unsigned nic = 0; nic < plan.nics; ++nic) {
+    network_.path(nic).delay = plan.delay;
+    network_.path(nic).bytes_per_second = plan.bytes_per_second;
+  }
+  for (Fault& fault : faults_) fault.at += clock_.now().time_since_epoch();
+  std::ranges::stable_sort(faults_, std::greater(), &Fault::at);
+}
+
+void World::add(unsigned host, std::function<void()> body) {
+  fibers_.add(std::move(body));
+  actors_.push_back({host, {}, std::nullopt});
+}
+
+void World::yield() {
+  fibers_.yield();
+}
+
+void World::sleep(std::span<const pollfd> handles, TimePoint until) {
+  if (fibers_.current() == Fibers::npos) {
+    // Nobody else is there: the objects are being destroyed.
+    clock_.advance(std::max<Duration>(std::min(until - clock_.now(), Duration(std::chrono::milliseconds(1))),
+                                      Duration(1)));
+    network_.settle();
+    return;
+  }
+  Actor& actor = actors_[fibers_.current()];
+  actor.handles = handles;
+  actor.until = until;
+  fibers_.yield();
+  kernel_.set_host(actor.host);
+  Actor& again = actors_[fibers_.current()];
+  again.handles = {};
+  again.until.reset();
+}
+
+bool World::can_run(std::size_t index) {
+  const Actor& actor = actors_[index];
+  if (fibers_.ended(index) || stopped_until_[actor.host] > clock_.now()) return false;
+  return !actor.until || *actor.until <= clock_.now() || kernel_.ready(actor.handles);
+}
+
+std::optional<TimePoint> World::next_time() const {
+  std::optional<TimePoint> soonest;
+  const TimePoint now = clock_.now();
+  auto note = [&](std::optional<TimePoint> at) {
+    if (at && *at > now) soonest = soonest ? std::min(*soonest, *at) : *at;
+  };
+  note(network_.next());
+  note(kernel_.next_timer());
+  for (std::size_t i = 0; i < actors_.size(); ++i)
+    if (!fibers_.ended(i) && actors_[i].until && *actors_[i].until != TimePoint::max())
+      note(actors_[i].until);
+  for (const TimePoint until : stopped_until_) note(until);
+  if (!faults_.empty()) note(TimePoint(faults_.back().at));
+  for (const Ending& one : endings_) note(one.at);
+  return soonest;
+}
+
+void World::strike_due() {
+  const TimePoint now = clock_.now();
+  for (std::size_t i = 0; i < endings_.size();) {
+    if (endings_[i].at > now) {
+      ++i;
+      continue;
+    }
+    const auto end = std::move(endings_[i].end);
+    endings_.erase(endings_.begin() + static_cast<std::ptrdiff_t>(i));
+    end();
+  }
+  while (!faults_.empty() && TimePoint(faults_.back().at) <= now) {
+    const Fault fault = faults_.back();
+    faults_.pop_back();
+    strike(fault);
+  }
+}
+
+void World::strike(const Fault& fault) {
+  const TimePoint end = clock_.now() + fault.lasts;
+  terminal_ |= fault.terminal();
+  if (fault.kind == Fault::Kind::kReset || fault.kind == Fault::Kind::kHalfReset)
+    last_stream_fault_ = clock_.now();
+  switch (fault.kind) {
+    case Fault::Kind::kReset:
+    case Fault::Kind::kHalfReset: {
+      const auto streams = kernel_.streams_of(fault.host);
+      if (streams.empty()) return;
+      network_.settle();
+      network_.reset(*streams[fault.stream % streams.size()], true, fault.kind == Fault::Kind::kReset);
+      return;
+    }
+    case Fault::Kind::kSilence:
+      network_.set_silent(fault.nic, true);
+      endings_.push_back({end, [this, nic = fault.nic] {
+                            if (!terminal_ || plan_.faults.empty()) return network_.set_silent(nic, false);
+                            const bool cut = std::ranges::any_of(plan_.faults, [](const Fault& one) {
+                              return one.kind == Fault::Kind::kCutForGood;
+                            });
+                            if (!cut) network_.set_silent(nic, false);
+                          }});
+      return;
+    case Fault::Kind::kUnreachable:
+      network_.set_closed(fault.host, true);
+      endings_.push_back({end, [this, host = fault.host] { network_.set_closed(host, false); }});
+      return;
+    case Fault::Kind::kStop:
+      stopped_until_[fault.host] = std::max(stopped_until_[fault.host], end);
+      return;
+    case Fault::Kind::kErrno:
+      kernel_.inject(fault.host, fault.call, fault.error, fault.times);
+      return;
+    case Fault::Kind::kPause:
+      clock_.advance(fault.lasts);
+      return;
+    case Fault::Kind::kKill:
+      kernel_.kill(fault.host);
+      return;
+    case Fault::Kind::kCutForGood:
+      for (unsigned nic = 0; nic < plan_.nics; ++nic) network_.set_silent(nic, true);
+      return;
+  }
+}
+
+std::string World::run(Duration limit) {
+  const TimePoint end = clock_.now() + limit;
+  std::vector<std::size_t> ready;
+  for (;;) {
+    strike_due();
+    network_.settle();
+    ready.clear();
+    bool all_ended = true;
+    for (std::size_t i = 0; i < actors_.size(); ++i) {
+      all_ended = all_ended && fibers_.ended(i);
+      if (can_run(i)) ready.push_back(i);
+    }
+    if (all_ended) return {};
+    if (clock_.now() > end)
+      return fmt::format("not over after {} of virtual time", format_seconds(to_seconds(limit)));
+    if (ready.empty()) {
+      const auto next = next_time();
+      if (!next) return "everybody sleeps, and nothing will wake anybody";
+      clock_.advance(*next - clock_.now());
+      continue;
+    }
+    const std::size_t chosen = ready[random_() % ready.size()];
+    kernel_.set_host(actors_[chosen].host);
+    ++turns_;
+    fibers_.run(chosen);
+    clock_.advance(microseconds(random_() % 20));
+  }
+}
+
+}  // namespace tombolo::simulation

@@ -1,0 +1,74 @@
+// Time and turns: two or more pretended processes on one pretended network, moved by one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/simulation/fibers.h"
+#include "tests/simulation/plan.h"
+#include "tests/simulation/pretended_kernel.h"
+
+namespace tombolo::simulation {
+
+/// Runs actors in a random order, and lets time pass where all of them sleep.
+class World {
+ public:
+  explicit World(const Plan& plan);
+
+  FakeClock& clock() noexcept { return clock_; }
+  PretendedKernel& kernel() noexcept { return kernel_; }
+  Network& network() noexcept { return network_; }
+  std::mt19937_64& random() noexcept { return random_; }
+
+  /// Adds an actor that runs on that host.
+  void add(unsigned host, std::function<void()> body);
+  /// Called by an actor: lets others go on.
+  void yield();
+  /// Called by an actor: lets others go on until then, or until a handle is ready.
+  void sleep(std::span<const pollfd> handles, TimePoint until);
+
+  /// Runs until all actors have ended. Returns what is wrong: everybody sleeps for ever, or virtual time has
+  /// passed `limit`; empty where nothing is.
+  std::string run(Duration limit);
+  bool terminal_fault_struck() const noexcept { return terminal_; }
+  /// When something last happened to a stream.
+  TimePoint last_stream_fault() const noexcept { return last_stream_fault_; }
+  std::uint64_t turns() const noexcept { return turns_; }
+
+ private:
+  struct Actor {
+    unsigned host = 0;
+    std::span<const pollfd> handles;
+    std::optional<TimePoint> until;  // asleep until then
+  };
+  void strike(const Fault& fault);
+  void strike_due();
+  bool can_run(std::size_t actor);
+  std::optional<TimePoint> next_time() const;
+
+  const Plan& plan_;
+  FakeClock clock_;
+  std::mt19937_64 random_;
+  Network network_;
+  PretendedKernel kernel_;
+  Fibers fibers_;
+  std::vector<Actor> actors_;
+  std::vector<Fault> faults_;  // by time, the last first
+  struct Ending {
+    TimePoint at;
+    std::function<void()> end;
+  };
+  std::vector<Ending> endings_;
+  TimePoint stopped_until_[16]{};
+  bool terminal_ = false;
+  TimePoint last_stream_fault_{};
+  std::uint64_t turns_ = 0;
+};
+
+}  // namespace tombolo::simulation

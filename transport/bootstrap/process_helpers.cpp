@@ -1,0 +1,65 @@
+#include "transport/bootstrap/process_helpers.h"
+
+#include <unistd.h>
+
+#include <mutex>
+#include <span>
+
+#include "transport/bootstrap/secret.h"
+
+namespace tombolo::transport::bootstrap {
+namespace {
+
+// Strangers' sockets cost a descriptor each, and are owed nothing but the reply that tells them why.
+constexpr ClosingSockets::Room kRefused{64, ClosingSockets::WhenFull::kCloseOldest};
+constexpr Duration kLongestRefused = std::chrono::seconds(2);
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  return number;
+}
+
+}  // namespace
+
+ProcessHelpers::ProcessHelpers(const Clock& clock)
+    : ProcessHelpers(clock, Clock::steady(), BackgroundProgress::Drive::kThread) {}
+
+ProcessHelpers::ProcessHelpers(Simulated, const Clock& clock)
+    : ProcessHelpers(clock, clock, BackgroundProgress::Drive::kOwner) {}
+
+ProcessHelpers::ProcessHelpers(const Clock& clock, const Clock& clock_of_closing,
+                               BackgroundProgress::Drive drive)
+    : clock_(&clock),
+      process_(random_number()),
+      refused_sockets_(kLongestRefused, clock_of_closing, kRefused),
+      closing_sockets_(Duration::max(), clock_of_closing),
+      half_open_streams_(process_, registrations_, refused_sockets_, clock),
+      background_progress_([this] { return progress_in_background(); }, clock_of_closing, drive) {}
+
+std::shared_ptr<ProcessHelpers> ProcessHelpers::of_process() {
+  static std::mutex mutex;
+  static std::weak_ptr<ProcessHelpers> current;
+  static pid_t owner = 0;
+  const std::lock_guard lock(mutex);
+  // A forked process has neither the thread nor the peers of its parent, whose objects it may hold all the
+  // same.
+  auto helpers = owner == ::getpid() ? current.lock() : nullptr;
+  if (!helpers) {
+    current = helpers = std::make_shared<ProcessHelpers>();
+    owner = ::getpid();
+  }
+  return helpers;
+}
+
+void ProcessHelpers::progress() noexcept {
+  if (half_open_streams_.progress()) background_progress_.wake();
+}
+
+bool ProcessHelpers::progress_in_background() noexcept {
+  half_open_streams_.progress();
+  const bool refused = refused_sockets_.progress();
+  return closing_sockets_.progress() || refused || registrations_.may_be_asked(clock_->now());
+}
+
+}  // namespace tombolo::transport::bootstrap

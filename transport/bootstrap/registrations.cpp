@@ -1,0 +1,67 @@
+#include "transport/bootstrap/registrations.h"
+
+#include <algorithm>
+
+namespace tombolo::transport::bootstrap {
+
+std::uint32_t Registrations::open_listener(std::shared_ptr<const LocalEnd> end,
+                                           const std::shared_ptr<Inbox>& inbox) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(listeners_, [](const auto& entry) { return entry.second.inbox.expired(); });
+  listeners_[next_listener_] = {std::move(end), inbox, {}};
+  return next_listener_++;
+}
+
+void Registrations::open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
+                                    const std::shared_ptr<Inbox>& inbox) {
+  const std::lock_guard lock(mutex_);
+  connections_[{connection, side}] = {std::move(end), inbox, {}};
+}
+
+void Registrations::close_connection(const Nonce& connection, Side side,
+                                     std::shared_ptr<const LocalEnd> remembered, TimePoint now,
+                                     TimePoint until) {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find({connection, side});
+  if (found == connections_.end() || found->second.closed_until != TimePoint{}) return;
+  found->second = {std::move(remembered), {}, until};
+  closed_.push_back(found->first);
+  asked_until_ = std::max(asked_until_, until);
+  forget_old(now);
+}
+
+/// Times differ between routers, so that an old one with a long time keeps those behind it a little longer.
+void Registrations::forget_old(TimePoint now) {
+  while (!closed_.empty()) {
+    const auto oldest = connections_.find(closed_.front());
+    if (closed_.size() <= kMostClosed && oldest->second.closed_until > now) return;
+    connections_.erase(oldest);
+    closed_.pop_front();
+  }
+}
+
+void Registrations::leave(const LocalEnd& end) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(listeners_, [&](const auto& entry) { return entry.second.end.get() == &end; });
+}
+
+Registration Registrations::find(const Destination& to) {
+  const std::lock_guard lock(mutex_);
+  // The connecting end opens streams; the accepting end asks.
+  const auto side = to.purpose == Purpose::kAsk ? Side::kConnecting : Side::kAccepting;
+  if (const auto found = connections_.find({to.connection, side}); found != connections_.end())
+    return {found->second.end, found->second.inbox.lock()};
+  // Only the first stream of a connection comes to its listener: the backend opens the connection then.
+  if (to.purpose != Purpose::kJoin) return {};
+  const auto found = listeners_.find(to.listener);
+  if (found == listeners_.end()) return {};
+  return {found->second.end, found->second.inbox.lock()};
+}
+
+bool Registrations::may_be_asked(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  forget_old(now);
+  return now < asked_until_;
+}
+
+}  // namespace tombolo::transport::bootstrap

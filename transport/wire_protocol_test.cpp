@@ -1,0 +1,154 @@
+// docs/wire-protocol.md says what the code does.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/format.h"
+#include "transport/bootstrap/half_open_streams.h"
+#include "transport/bootstrap/handshake.h"
+#include "transport/bootstrap/registrations.h"
+#include "transport/tcp/wire.h"
+
+namespace tombolo::transport {
+namespace {
+
+constexpr auto kAll = std::byte{0xff};
+
+std::string document() {
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/wire-protocol.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// The rows below the first table header after `title`, as they stand, without the rule.
+std::vector<std::string> table_after(const std::string& title) {
+  const std::string text = document();
+  std::vector<std::string> rows;
+  std::istringstream lines(text.substr(std::min(text.find("\n" + title + "\n"), text.size())));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("|"))
+      rows.push_back(line);
+    else if (!rows.empty())
+      break;
+  }
+  if (rows.size() < 3) return {};
+  rows.erase(rows.begin(), rows.begin() + 2);
+  return rows;
+}
+
+/// "| offset | bytes |" of the bytes in which the two differ, which must lie together.
+std::string place_of(std::span<const std::byte> one, std::span<const std::byte> other) {
+  std::size_t first = one.size(), last = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    if (one[i] == other[i]) continue;
+    first = std::min(first, i);
+    last = i;
+  }
+  return fmt::format("| {} | {} |", first, last + 1 - first);
+}
+
+template <typename Message>
+void expect_rows(const std::string& title, std::size_t skip,
+                 const std::vector<std::function<void(Message&)>>& changes) {
+  const auto rows = table_after(title);
+  ASSERT_EQ(rows.size(), skip + changes.size()) << title;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    Message changed;
+    changes[i](changed);
+    const std::string place = place_of(Message{}.encode(), changed.encode());
+    EXPECT_TRUE(rows[skip + i].starts_with(place)) << title << " " << rows[skip + i] << " is at " << place;
+  }
+}
+
+TEST(WireProtocol, OffsetsOfTheHandshakeAreAsDocumented) {
+  using bootstrap::Challenge, bootstrap::Hello, bootstrap::Proof, bootstrap::Reply;
+  const std::string host(64, 'h'), nic(32, 'n');
+  expect_rows<Hello>(
+      "Hello:", 3,
+      {[](Hello& hello) { hello.connection.fill(kAll); }, [](Hello& hello) { hello.nonce.fill(kAll); },
+       [](Hello& hello) { hello.process = UINT64_MAX; }, [](Hello& hello) { hello.sender = UINT64_MAX; },
+       [](Hello& hello) { hello.stream = UINT16_MAX; }, [](Hello& hello) { hello.streams = 0xfefe; },
+       [](Hello& hello) { hello.label = UINT64_MAX; },
+       [](Hello& hello) { hello.kind = topology::NicKind{0}; }, [](Hello& hello) { hello.emulated = true; },
+       [](Hello& hello) { hello.carrier = Carrier::kUcx; },
+       [](Hello& hello) { hello.patience_ms = UINT32_MAX; },
+       [](Hello& hello) { hello.purpose = bootstrap::Purpose::kAsk; },
+       [](Hello& hello) { hello.listener = UINT32_MAX; }, [](Hello& hello) { hello.epoch = UINT32_MAX; },
+       [](Hello& hello) { hello.cluster = UINT32_MAX; }, [](Hello& hello) { hello.reply_port = UINT16_MAX; },
+       [&](Hello& hello) { hello.host = host; }, [&](Hello& hello) { hello.nic = nic; }});
+  expect_rows<Challenge>("Challenge:", 1,
+                         {[](Challenge& one) { one.status = bootstrap::HandshakeStatus::kRefused; },
+                          [](Challenge& one) { one.nonce.fill(kAll); }});
+  expect_rows<Proof>("Proof:", 0, {[](Proof& proof) { proof.mac.fill(kAll); }});
+  expect_rows<Reply>("Reply:", 1,
+                     {[](Reply& reply) { reply.status = bootstrap::HandshakeStatus::kGone; },
+                      [&](Reply& reply) { reply.host = host; }, [&](Reply& reply) { reply.nic = nic; },
+                      [](Reply& reply) { reply.mac.fill(kAll); }});
+}
+
+TEST(WireProtocol, OffsetsOfAFrameAreAsDocumented) {
+  using tcp::FrameHeader;
+  const std::vector<std::function<void(FrameHeader&)>> changes = {
+      [](FrameHeader& header) { header.type = tcp::FrameType::kPing; },
+      [](FrameHeader& header) { header.flags = tcp::kAllFlags; },
+      [](FrameHeader& header) { header.length = UINT32_MAX; },
+      [](FrameHeader& header) { header.sequence = UINT64_MAX; },
+      [](FrameHeader& header) { header.total = tcp::kLongestMessage; },
+      [](FrameHeader& header) { header.offset = tcp::kLongestMessage; },
+      [](FrameHeader& header) { header.ack = UINT32_MAX; },
+      [](FrameHeader& header) { header.checksum = UINT32_MAX; }};
+  const auto rows = table_after("## Frames of a TCP stream");
+  ASSERT_EQ(rows.size(), changes.size() + 2);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    FrameHeader changed;
+    changes[i](changed);
+    tcp::HeaderBytes plain, other;
+    encode(FrameHeader{}, plain);
+    encode(changed, other);
+    constexpr std::size_t kSealed = tcp::kHeaderBytes - 4;  // the header's own checksum differs too
+    const std::string place = place_of(std::span(plain).first(kSealed), std::span(other).first(kSealed));
+    EXPECT_TRUE(rows[i + 1].starts_with(place)) << rows[i + 1] << " is at " << place;
+  }
+}
+
+TEST(WireProtocol, LimitsAreAsDocumented) {
+  const auto seconds = [](Duration time) {
+    return static_cast<std::uint64_t>(time / std::chrono::seconds(1));
+  };
+  const std::vector<std::pair<std::string, std::uint64_t>> limits = {
+      {"Hello::kBytes", bootstrap::Hello::kBytes},
+      {"Challenge::kBytes", bootstrap::Challenge::kBytes},
+      {"Proof::kBytes", bootstrap::Proof::kBytes},
+      {"Reply::kBytes", bootstrap::Reply::kBytes},
+      {"kHeaderBytes", tcp::kHeaderBytes},
+      {"Secret::kBytes", Secret::kBytes},
+      {"kMostStreams", tcp::kMostStreams},
+      {"kMostCarriers", kMostCarriers},
+      {"kLongestMessage", tcp::kLongestMessage},
+      {"kLongestChunk", tcp::kLongestChunk},
+      {"kMostEpochsAhead", tcp::kMostEpochsAhead},
+      {"HalfOpenStreams::kMost", bootstrap::HalfOpenStreams::kMost},
+      {"Registrations::kMostClosed", bootstrap::Registrations::kMostClosed},
+      {"kHelloTime", seconds(bootstrap::kHelloTime)},
+      {"kMostPatience", seconds(bootstrap::kMostPatience)}};
+  const auto rows = table_after("## Limits");
+  ASSERT_EQ(rows.size(), limits.size());
+  for (std::size_t i = 0; i < limits.size(); ++i)
+    EXPECT_TRUE(rows[i].ends_with(fmt::format("| {} | `{}` |", limits[i].second, limits[i].first)))
+        << rows[i];
+}
+
+TEST(WireProtocol, VersionIsAsDocumented) {
+  const std::string said =
+      fmt::format("This is version {}, and it speaks no other", bootstrap::kProtocolVersion);
+  EXPECT_NE(document().find(said), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace tombolo::transport
