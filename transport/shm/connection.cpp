@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::shm {
 namespace {
@@ -48,7 +49,7 @@ ShmConnection::~ShmConnection() {
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
   agreed_.witness.wipe();
   if (!error_) writer_.write(goodbye_record(GoodbyeReason::kClosed), nullptr);
-  shutdown(socket(), SHUT_RDWR);
+  kernel().shutdown(socket(), SHUT_RDWR);
 }
 
 Request* ShmConnection::post_send(std::span<const std::byte> data, Memory*) noexcept {
@@ -292,13 +293,13 @@ void ShmConnection::wake_peer() noexcept {
   if (out_.reader_sleeps.load(std::memory_order_relaxed) == 0 || out_.reader_sleeps.exchange(0) == 0) return;
   const std::byte wake{1};
   // A full control channel has a wake-up in it already.
-  [[maybe_unused]] const auto sent = send(socket(), &wake, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  [[maybe_unused]] const auto sent = kernel().send(socket(), &wake, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void ShmConnection::look_at_channel() noexcept {
   std::array<std::byte, 256> wakes;
   for (;;) {
-    const ssize_t got = recv(socket(), wakes.data(), wakes.size(), MSG_DONTWAIT);
+    const ssize_t got = kernel().recv(socket(), wakes.data(), wakes.size(), MSG_DONTWAIT);
     if (got == std::ssize(wakes)) continue;
     if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))) return;
     break;
@@ -320,7 +321,7 @@ void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   agreed_.witness.wipe();
   if (reason != GoodbyeReason::kTooLarge) writer_.write(goodbye_record(reason), nullptr);
   // This also wakes a thread that polls, because an ended control channel is always ready.
-  shutdown(socket(), SHUT_RDWR);
+  kernel().shutdown(socket(), SHUT_RDWR);
 }
 
 void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
