@@ -3,6 +3,8 @@
 // (communicators that carry them out); c_api/ is the public C interface in their terms.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,16 +33,20 @@ Duration deadline_from(double seconds, std::string_view setting);
 struct Options {
   Identity identity;
   transport::Secret secret;
-  transport::RouterOptions router;  ///< host, policy, limits; its secret is overwritten
+  transport::RouterOptions router;  ///< host, policy, limits, clock; its secret is overwritten
   Routing routing = Routing::kPerPeer;
   std::string algorithm{kAutomatic};             ///< one of algorithm_choices()
   Duration deadline = std::chrono::seconds(60);  ///< for set-up and for any wait without progress
   Tuning tuning;
+  /// How long a wait spins before it sleeps; by the number of processors where nothing is given.
+  std::optional<Duration> spin;
   /// Set where another process, or another part of this one, keeps the store (the C API's unique id): rank 0
   /// starts none.
   bool store_elsewhere = false;
   /// Where this process reaches the store, if not at identity.address.
   std::string store_reach;
+  /// Set where the store is reached in another way than over the network: rank 0 starts none then.
+  std::shared_ptr<const StoreAccess> store;
   /// Set where the user chose no secret: the one above then only opens the store, in which rank 0 publishes a
   /// random one for the job's connections.
   bool make_secret = false;

@@ -49,7 +49,7 @@ transport::Memory* Comm::keep(std::unique_ptr<transport::Memory> memory) {
 
 void Comm::deregister_memory(const transport::Memory* memory) {
   std::unique_ptr<transport::Memory> removed;
-  std::lock_guard guard(lock_);
+  std::unique_lock lock(lock_);
   auto found = memories_.find(memory);
   if (found == memories_.end()) {
     fail(Cause::kInvalidUsage,
@@ -61,19 +61,29 @@ void Comm::deregister_memory(const transport::Memory* memory) {
   const bool in_use = std::ranges::any_of(requests_, [&](const Request& request) {
     return request.transport_request != nullptr && request.memory == memory;
   });
-  if (!in_use || abandoned_) return;
-  removed.reset();  // registrations must be destroyed before their connection
-  abandon();
+  if (!in_use) return;
+  if (state_ == State::kOpen) {
+    removed.reset();  // registrations must be destroyed before their connection
+    abandon(lock);
+  }
+  closed_.wait(lock, [this] { return state_ == State::kAbandoned; });  // another thread may be closing it
 }
 
-void Comm::abandon() {
+/// Closes without the lock, since that may wait for the peer, and post() and test() must not.
+void Comm::abandon(std::unique_lock<std::mutex>& lock) {
   abandoned_.emplace(
       Cause::kAborted,
       fmt::format("the connection to {} was closed: memory was deregistered while a {} was "
                   "under way in it",
                   connection_->route().peer_host, direction_ == Direction::kSend ? "send" : "receive"));
   for (auto& [key, memory] : memories_) memory.reset();
-  connection_.reset();
+  state_ = State::kAbandoning;
+  auto closing = std::move(connection_);
+  lock.unlock();
+  closing.reset();
+  lock.lock();
+  state_ = State::kAbandoned;
+  closed_.notify_all();
 }
 
 abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
@@ -86,8 +96,8 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, tra
   }
   std::lock_guard guard(lock_);
   const char* name = direction == Direction::kSend ? "isend" : "irecv";
-  if (abandoned_) return failed(name);
-  if (free_ == nullptr) return abi::ncclSuccess;
+  if (state_ == State::kAbandoned) return failed(name);
+  if (free_ == nullptr || state_ == State::kAbandoning) return abi::ncclSuccess;
   transport::Request* posted = direction == Direction::kSend ? connection_->post_send(data, memory)
                                                              : connection_->post_receive(data, memory);
   if (posted == nullptr) {
@@ -109,7 +119,7 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, std::size_t& bytes) n
     report(log_, "test", "the request is not in flight: it was reported done or failed before");
     return abi::ncclInvalidUsage;
   }
-  switch (abandoned_ ? transport::Outcome::kFailed : connection_->test(request.transport_request, bytes)) {
+  switch (outcome(request, bytes)) {
     case transport::Outcome::kPending:
       return abi::ncclSuccess;
     case transport::Outcome::kDone:
@@ -121,6 +131,18 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, std::size_t& bytes) n
       return failed(direction_ == Direction::kSend ? "send" : "receive");
   }
   return abi::ncclInternalError;
+}
+
+transport::Outcome Comm::outcome(Request& request, std::size_t& bytes) noexcept {
+  switch (state_) {
+    case State::kOpen:
+      return connection_->test(request.transport_request, bytes);
+    case State::kAbandoning:
+      return transport::Outcome::kPending;  // its memory may still be read and written
+    case State::kAbandoned:
+      break;
+  }
+  return transport::Outcome::kFailed;
 }
 
 const Error* Comm::error() const noexcept {

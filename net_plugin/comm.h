@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -44,7 +45,8 @@ class Comm {
   transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   /// Throws kInvalidUsage for what this Comm did not register. If a request is under way in that memory, as
   /// when NCCL aborts, the connection is closed first, so that nothing reads or writes the memory once this
-  /// returns.
+  /// returns. Closing gives what the peer still needs a bounded time (seconds); meanwhile post() finds no
+  /// request free and test() finds nothing done, and then they fail.
   void deregister_memory(const transport::Memory* memory);
 
   /// Posts a message. ncclSuccess with a null request means that none is free, and NCCL tries again. Any
@@ -62,7 +64,8 @@ class Comm {
  private:
   transport::Connection& connection();
   transport::Memory* keep(std::unique_ptr<transport::Memory> memory);
-  void abandon();
+  void abandon(std::unique_lock<std::mutex>& lock);
+  transport::Outcome outcome(Request& request, std::size_t& bytes) noexcept;
   const Error* error() const noexcept;
   abi::ncclResult_t failed(const char* operation) noexcept;
   void release(Request& request) noexcept;
@@ -72,11 +75,14 @@ class Comm {
   bool reported_ = false;
   std::shared_ptr<transport::Router> router_;
   std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connection
-  std::unique_ptr<transport::Connection> connection_;  // null once abandoned
-  std::optional<Error> abandoned_;                     // why it was abandoned
+  enum class State : std::uint8_t { kOpen, kAbandoning, kAbandoned };
+  State state_ = State::kOpen;
+  std::condition_variable closed_;                     // state_ has become kAbandoned
+  std::unique_ptr<transport::Connection> connection_;  // null unless kOpen
+  std::optional<Error> abandoned_;                     // why it was abandoned; nothing while kOpen
   std::array<Request, abi::NCCL_NET_MAX_REQUESTS> requests_;
   Request* free_ = nullptr;
-  // The values are null once the connection is abandoned.
+  // The values are null unless kOpen.
   std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
 };
 

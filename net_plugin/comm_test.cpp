@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <vector>
 
@@ -184,6 +188,95 @@ TEST_F(NetComm, MemoryInUseIsDeregisteredWithItsConnection) {
             std::string::npos);
   receive_->deregister_memory(other);  // NCCL gives back all that it registered
   EXPECT_THROW(receive_->deregister_memory(memory), Error);
+}
+
+/// A connection that takes its time to close.
+class SlowToClose final : public transport::HostMemoryConnection {
+ public:
+  SlowToClose(std::unique_ptr<Connection> real, std::function<void()> while_closing)
+      : real_(std::move(real)), while_closing_(std::move(while_closing)) {}
+  ~SlowToClose() override { while_closing_(); }
+  transport::Request* post_send(std::span<const std::byte> data, transport::Memory*) noexcept override {
+    return real_->post_send(data);
+  }
+  transport::Request* post_receive(std::span<std::byte> buffer, transport::Memory*) noexcept override {
+    return real_->post_receive(buffer);
+  }
+  transport::Outcome test(transport::Request* request, std::size_t& bytes) noexcept override {
+    return real_->test(request, bytes);
+  }
+  bool progress() noexcept override { return real_->progress(); }
+  void append_wait_handles(std::vector<pollfd>& handles) const override {
+    real_->append_wait_handles(handles);
+  }
+  const Error* error() const noexcept override { return real_->error(); }
+  std::uint64_t label() const noexcept override { return real_->label(); }
+  const transport::Route& route() const noexcept override { return real_->route(); }
+  transport::Statistics statistics() const noexcept override { return real_->statistics(); }
+
+ private:
+  std::unique_ptr<Connection> real_;
+  std::function<void()> while_closing_;
+};
+
+// The thread that makes a comm's progress serves others too; the one that aborts closes the connection.
+TEST_F(NetComm, PostsAndTestsDoNotWaitForADeregistrationThatCloses) {
+  auto [near, far] = transport::memory::make_pair();
+  Request* receive = nullptr;
+  bool asked = false;
+  std::unique_ptr<Comm> comm;
+  comm = std::make_unique<Comm>(
+      Comm::Direction::kReceive, nullptr,
+      std::make_unique<SlowToClose>(
+          std::move(near),
+          [&] {
+            auto meanwhile = std::async(std::launch::async, [&] {
+              bool done = true;
+              std::size_t size = 0;
+              EXPECT_EQ(comm->test(*receive, done, size), abi::ncclSuccess);
+              EXPECT_FALSE(done) << "its memory may still be written";
+              Request* further = receive;
+              EXPECT_EQ(comm->post(Comm::Direction::kReceive, in_, nullptr, further), abi::ncclSuccess);
+              EXPECT_EQ(further, nullptr) << "try again";
+            });
+            asked = meanwhile.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+            // Without this the destructor of the future would wait for ever.
+            if (!asked) std::abort();
+          }),
+      log());
+  transport::Memory* memory = comm->register_memory(in_, abi::NCCL_PTR_HOST);
+  receive = post(*comm, in_, memory);
+  ASSERT_NE(receive, nullptr);
+  comm->deregister_memory(memory);
+  EXPECT_TRUE(asked);
+  bool done = true;
+  std::size_t size = 0;
+  EXPECT_EQ(comm->test(*receive, done, size), abi::ncclRemoteError);
+  EXPECT_FALSE(done);
+  Request* late = nullptr;
+  EXPECT_EQ(comm->post(Comm::Direction::kReceive, in_, nullptr, late), abi::ncclRemoteError);
+}
+
+TEST_F(NetComm, NoDeregistrationOfMemoryInUseReturnsBeforeTheConnectionIsClosed) {
+  auto [near, far] = transport::memory::make_pair();
+  std::unique_ptr<Comm> comm;
+  std::future<void> second;
+  std::array<transport::Memory*, 2> memories{};
+  comm = std::make_unique<Comm>(
+      Comm::Direction::kReceive, nullptr,
+      std::make_unique<SlowToClose>(
+          std::move(near),
+          [&] {
+            second = std::async(std::launch::async, [&] { comm->deregister_memory(memories[1]); });
+            EXPECT_EQ(second.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+          }),
+      log());
+  for (transport::Memory*& memory : memories) {
+    memory = comm->register_memory(in_, abi::NCCL_PTR_HOST);
+    ASSERT_NE(post(*comm, in_, memory), nullptr);
+  }
+  comm->deregister_memory(memories[0]);
+  second.get();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "collectives/engine/abort_signal.h"
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,17 +17,12 @@ std::string abort_key(const Rendezvous& rendezvous) {
 
 }  // namespace
 
-AbortSignal::AbortSignal() : wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (wakeup_ < 0) fail_errno(errno, "eventfd for abort()");
-}
-
-AbortSignal::~AbortSignal() {
-  ::close(wakeup_);
+AbortSignal::AbortSignal() : wakeup_(transport::kernel().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wakeup_) fail_errno(errno, "eventfd for abort()");
 }
 
 void AbortSignal::watch(const Rendezvous& rendezvous, Deadline deadline) {
-  watch_ = std::make_unique<store::Watch>(rendezvous.address, rendezvous.port, rendezvous.secret,
-                                          abort_key(rendezvous), deadline);
+  watch_ = rendezvous.store->watch(abort_key(rendezvous), deadline);
 }
 
 void AbortSignal::raise(const std::string& reason) noexcept {
@@ -39,7 +33,7 @@ void AbortSignal::raise(const std::string& reason) noexcept {
   }
   raised_ = true;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wakeup_, &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = transport::kernel().write(wakeup_.get(), &one, sizeof(one));
 }
 
 std::optional<std::string> AbortSignal::raised() const {
@@ -51,27 +45,26 @@ std::optional<std::string> AbortSignal::raised() const {
 AbortSignal::News AbortSignal::check() {
   if (!watch_) return News::kNone;
   switch (watch_->check()) {
-    case store::Watch::News::kValue:
+    case StoreWatch::News::kValue:
       note_ = AbortNote::decode(watch_->value());
       return News::kNote;
-    case store::Watch::News::kStoreLost:
+    case StoreWatch::News::kStoreLost:
       return News::kStoreLost;
-    case store::Watch::News::kStoreLeft:  // rank 0 is done with this communicator; the others may not be
-    case store::Watch::News::kNone:
+    case StoreWatch::News::kStoreLeft:  // rank 0 is done with this communicator; the others may not be
+    case StoreWatch::News::kNone:
       break;
   }
   return News::kNone;
 }
 
 void AbortSignal::append_wait_handles(std::vector<pollfd>& handles) const {
-  handles.push_back({wakeup_, POLLIN, 0});
+  handles.push_back({wakeup_.get(), POLLIN, 0});
   if (watch_ && watch_->descriptor() >= 0) handles.push_back({watch_->descriptor(), POLLIN, 0});
 }
 
 AbortNote AbortSignal::publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept {
   try {
-    const auto store = Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret,
-                                      Deadline::after(kPublishPatience), Log());
+    const auto store = rendezvous.store->connect(Deadline::after(kPublishPatience, *rendezvous.clock), Log());
     return AbortNote::decode(store->claim(abort_key(rendezvous), own.encode()));
   } catch (...) {
     return own;

@@ -12,24 +12,24 @@
 #include <vector>
 
 #include "collectives/engine/abort_note.h"
-#include "collectives/rendezvous/store_client.h"
+#include "collectives/rendezvous/bootstrap.h"
+#include "transport/descriptor.h"
 
 namespace tombolo::collectives {
 
 /// Where the job's store is, and this communicator's part of its keys.
 struct Rendezvous {
-  std::string address;   ///< where this process reaches it
+  std::shared_ptr<const StoreAccess> store;
   std::string known_as;  ///< the address that the ranks were told
   int port = 0;
-  transport::Secret secret;
-  std::string prefix;  ///< "comm/0"
+  std::string prefix;                     ///< "comm/0"
+  const Clock* clock = &Clock::steady();  ///< for deadlines
 };
 
 class AbortSignal {
  public:
   /// Watches no store until watch() is called.
   AbortSignal();
-  ~AbortSignal();
   AbortSignal(const AbortSignal&) = delete;
   AbortSignal& operator=(const AbortSignal&) = delete;
 
@@ -54,11 +54,11 @@ class AbortSignal {
   static AbortNote publish(const Rendezvous& rendezvous, const AbortNote& own) noexcept;
 
  private:
-  int wakeup_;  // eventfd
+  transport::Descriptor wakeup_;  // eventfd
   std::atomic<bool> raised_{false};
   mutable std::mutex mutex_;  // reason_
   std::string reason_;
-  std::unique_ptr<store::Watch> watch_;
+  std::unique_ptr<StoreWatch> watch_;
   AbortNote note_;
 };
 

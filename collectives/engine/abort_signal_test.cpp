@@ -25,8 +25,12 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
+Rendezvous at(int port) {
+  return {store_at("127.0.0.1", port, kTestSecret), "127.0.0.1", port, "comm/7"};
+}
+
 Rendezvous at(const StoreServer& server) {
-  return {"127.0.0.1", "127.0.0.1", server.port(), kTestSecret, "comm/7"};
+  return at(server.port());
 }
 
 bool readable(const AbortSignal& signal) {
@@ -195,7 +199,7 @@ class DyingStore {
 TEST(AbortSignal, AStoreThatDiesIsNews) {
   DyingStore server;
   AbortSignal signal;
-  signal.watch({"127.0.0.1", "127.0.0.1", server.port, kTestSecret, "comm/7"}, Deadline::after(seconds(60)));
+  signal.watch(at(server.port), Deadline::after(seconds(60)));
   EXPECT_EQ(next_news(signal), AbortSignal::News::kStoreLost);
 }
 
@@ -205,8 +209,7 @@ TEST(AbortSignal, TheOwnNoteStandsWhereNoStoreCanBeReached) {
     StoreServer gone("127.0.0.1", 0, kTestSecret, Log());
     port = gone.port();
   }
-  const AbortNote note = AbortSignal::publish({"127.0.0.1", "127.0.0.1", port, kTestSecret, "comm/7"},
-                                              {6, Cause::kSystem, "alone"});
+  const AbortNote note = AbortSignal::publish(at(port), {6, Cause::kSystem, "alone"});
   EXPECT_EQ(note.rank, 6);
   EXPECT_EQ(note.cause, Cause::kSystem);
   EXPECT_EQ(note.text, "alone");

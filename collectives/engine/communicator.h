@@ -119,7 +119,8 @@ class Communicator {
   Work start_receive(void* data, std::size_t bytes, int peer);
   /// Blocks until the operation is done, and redeems it.
   void wait(Work work);
-  /// Whether the operation is done; redeems it if so. Never blocks.
+  /// Whether the operation is done; redeems it if so. Never blocks, and has no deadline: that a peer died
+  /// before there was a connection to it only wait() tells, where the store has gone too.
   bool test(Work work);
   /// Moves what can be moved without blocking.
   void progress();

@@ -67,7 +67,8 @@ std::vector<std::vector<std::byte>> collect(Store& store, const Rendezvous& at, 
       const bool last_look = deadline.passed();
       if (!last_look) {
         try {
-          const auto slice = Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()));
+          const auto slice =
+              Deadline::after(std::min<Duration>(kArrivalCheckInterval, deadline.remaining()), *at.clock);
           arrived[static_cast<std::size_t>(waiting.front())] = store.get(key(waiting.front()), slice);
           continue;
         } catch (const Error& error) {
@@ -105,9 +106,8 @@ void Communicator::State::set_up() {
   if (size == 1) {
     members = {{0, options.router.host.name, options.router.host.cluster}};
   } else {
-    const auto deadline = Deadline::after(options.deadline);
-    const auto store =
-        Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret, deadline, options.log);
+    const auto deadline = within(options.deadline);
+    const auto store = rendezvous.store->connect(deadline, options.log);
     if (!router) {
       if (options.make_secret) options.router.secret = agree_on_secret(*store, deadline);
       if (options.routing == Routing::kShared) agree_on_kind(*store, deadline);
@@ -153,7 +153,9 @@ void Communicator::State::set_up() {
     return member.host == members[static_cast<std::size_t>(rank)].host;
   });
   // With more ranks than cores, spinning keeps the very rank from running that is waited for.
-  spin = neighbours <= compute::usable_processors() ? Duration(kSpin) : Duration::zero();
+  spin = options.spin                                 ? *options.spin
+         : neighbours <= compute::usable_processors() ? Duration(kSpin)
+                                                      : Duration::zero();
 }
 
 transport::Secret Communicator::State::agree_on_secret(Store& store, Deadline deadline) {
@@ -205,14 +207,16 @@ std::unique_ptr<Communicator> Communicator::create(const Options& options) {
     fail(Cause::kInvalidUsage, "algorithm '{}': expected one of {}", options.algorithm, algorithm_choices());
   }
   auto state = std::make_unique<State>(options);
-  state->rendezvous = {options.store_reach.empty() ? identity.address : options.store_reach, identity.address,
-                       identity.port, options.secret, "comm/0"};
-  if (identity.size > 1 && identity.rank == 0 && !options.store_elsewhere) {
+  std::string address = options.store_reach.empty() ? identity.address : options.store_reach;
+  int port = identity.port;
+  if (identity.size > 1 && identity.rank == 0 && !options.store_elsewhere && !options.store) {
     state->server =
         std::make_shared<StoreServer>(identity.address, identity.port, options.secret, options.log);
-    state->rendezvous.port = state->server->port();
-    state->rendezvous.address = state->server->own_address();
+    port = state->server->port();
+    address = state->server->own_address();
   }
+  state->rendezvous = {options.store ? options.store : store_at(std::move(address), port, options.secret),
+                       identity.address, port, "comm/0", options.router.clock};
   state->set_up();
   return std::make_unique<Communicator>(std::move(state));
 }

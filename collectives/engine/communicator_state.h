@@ -59,6 +59,7 @@ struct Communicator::State {
   /// operation, for errors.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   void sleep(Duration most);
+  Deadline within(Duration duration) const { return Deadline::after(duration, *options.router.clock); }
   /// For a failure that this rank notices: publishes it to the other ranks, closes every connection, and
   /// throws.
   [[noreturn]] void fail_all_ranks(Cause cause, const std::string& text);

@@ -1,12 +1,11 @@
 // How a communicator waits, and how it ends: progress, deadlines, other ranks' failures, closing.
-#include <poll.h>
-
 #include <algorithm>
 #include <cerrno>
 
 #include "base/error.h"
 #include "base/units.h"
 #include "collectives/engine/communicator_state.h"
+#include "transport/kernel.h"
 
 namespace tombolo::collectives {
 namespace {
@@ -101,13 +100,12 @@ void Communicator::State::check_failures(const std::function<std::string()>& wha
 std::string Communicator::State::name_ranks_not_waiting() noexcept {
   try {
     const Duration patience = std::min<Duration>(kStuckCheckPatience, options.deadline);
-    const auto store = Store::connect(rendezvous.address, rendezvous.port, rendezvous.secret,
-                                      Deadline::after(patience), Log());
+    const auto store = rendezvous.store->connect(within(patience), Log());
     const auto key = [&](int rank) { return fmt::format("{}/stuck/{}", rendezvous.prefix, rank); };
     store->set(key(options.identity.rank), {});
     // The others' deadlines pass within moments of this one's. So this waits for one rank after the other
     // until the time is up, and of the rest it only asks whether their note is there.
-    const auto deadline = Deadline::after(patience);
+    const auto deadline = within(patience);
     std::string absent;
     for (const Member& member : members) {
       try {
@@ -148,8 +146,9 @@ void Communicator::State::sleep(Duration most) {
   mesh->append_wait_handles(handles);
   if (!executor->finished()) executor->append_wait_handles(handles);
   messages->append_wait_handles(handles);
-  const auto bounded = Deadline::after(std::min<Duration>(most, kLongestSleep));
-  if (::poll(handles.data(), static_cast<nfds_t>(handles.size()), bounded.poll_milliseconds()) < 0 &&
+  const auto bounded = within(std::min<Duration>(most, kLongestSleep));
+  if (transport::kernel().poll(handles.data(), static_cast<nfds_t>(handles.size()),
+                               bounded.poll_milliseconds()) < 0 &&
       errno != EINTR) {
     fail_all_ranks(Cause::kSystem, fmt::format("poll: {}", errno_text(errno)));
   }
@@ -166,7 +165,7 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
     fail(Cause::kInvalidUsage, "{}: a message to oneself needs both its send and its receive started first",
          what());
   }
-  auto deadline = Deadline::after(options.deadline);
+  auto deadline = within(options.deadline);
   TimePoint idle_since{};
   bool idle = false;
   try {
@@ -178,11 +177,11 @@ void Communicator::State::wait_until(const std::function<bool()>& done,
         continue;
       }
       check_failures(what);
-      const TimePoint now = Clock::steady().now();
+      const TimePoint now = options.router.clock->now();
       if (!idle) {
         idle = true;
         idle_since = now;
-        deadline = Deadline::after(options.deadline);
+        deadline = within(options.deadline);
       }
       if (now - idle_since < spin) continue;
       // Before sleeping: bytes of unfinished messages count as progress, and other ranks may have given up.
@@ -231,7 +230,7 @@ void Communicator::State::close_with_peers() noexcept {
         all.push_back({connection, connection->post_send({}), connection->post_receive({})});
       }
     }
-    const auto deadline = Deadline::after(std::min<Duration>(kClosingPatience, options.deadline));
+    const auto deadline = within(std::min<Duration>(kClosingPatience, options.deadline));
     while (!all.empty() && !deadline.passed() && !signal->raised()) {
       for (auto one = all.begin(); one != all.end();) {
         std::size_t bytes = 0;
@@ -246,8 +245,8 @@ void Communicator::State::close_with_peers() noexcept {
       handles.clear();
       signal->append_wait_handles(handles);
       for (const auto& one : all) one.connection->append_wait_handles(handles);
-      const auto nap = Deadline::after(std::min<Duration>(deadline.remaining(), kLongestSleep));
-      ::poll(handles.data(), static_cast<nfds_t>(handles.size()), nap.poll_milliseconds());
+      const auto nap = within(std::min<Duration>(deadline.remaining(), kLongestSleep));
+      transport::kernel().poll(handles.data(), static_cast<nfds_t>(handles.size()), nap.poll_milliseconds());
     }
   } catch (...) {  // without memory for closing messages the connections close without them
   }

@@ -82,6 +82,31 @@ class Store {
   virtual std::int64_t add(std::string_view key, std::int64_t by) = 0;
 };
 
+/// Waits for one key of a store without blocking. One thread at a time.
+class StoreWatch {
+ public:
+  enum class News { kNone, kValue, kStoreLeft, kStoreLost };
+  virtual ~StoreWatch() = default;
+  /// Looks for the key. kStoreLeft: the server closed on purpose. kStoreLost: the connection ended without
+  /// that, so the server's process died. All but kNone are final.
+  virtual News check() = 0;
+  virtual const std::vector<std::byte>& value() const noexcept = 0;
+  /// The descriptor to poll for POLLIN; -1 when there is nothing to wait for (any more).
+  virtual int descriptor() const noexcept = 0;
+};
+
+/// The way to a job's store. Any thread.
+class StoreAccess {
+ public:
+  virtual ~StoreAccess() = default;
+  /// As Store::connect().
+  virtual std::unique_ptr<Store> connect(Deadline deadline, Log log) const = 0;
+  virtual std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const = 0;
+};
+
+/// The way over the network to the store that listens there.
+std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret);
+
 /// The environment parameters of this room: TOMBOLO_SECRET, TOMBOLO_DEADLINE, TOMBOLO_ROUTING, ...
 const std::vector<const Parameter*>& collectives_parameters();
 

@@ -266,7 +266,29 @@ class Client final : public Store {
   std::uint32_t last_request_ = 0;
 };
 
+class NetworkAccess final : public StoreAccess {
+ public:
+  NetworkAccess(std::string address, int port, const transport::Secret& secret)
+      : address_(std::move(address)), port_(port), secret_(secret) {}
+
+  std::unique_ptr<Store> connect(Deadline deadline, Log log) const override {
+    return Store::connect(address_, port_, secret_, deadline, std::move(log));
+  }
+  std::unique_ptr<StoreWatch> watch(std::string_view key, Deadline deadline) const override {
+    return std::make_unique<store::Watch>(address_, port_, secret_, key, deadline);
+  }
+
+ private:
+  std::string address_;
+  int port_;
+  transport::Secret secret_;
+};
+
 }  // namespace
+
+std::shared_ptr<const StoreAccess> store_at(std::string address, int port, const transport::Secret& secret) {
+  return std::make_shared<NetworkAccess>(std::move(address), port, secret);
+}
 
 std::unique_ptr<Store> Store::connect(const std::string& address, int port, const transport::Secret& secret,
                                       Deadline deadline, Log log) {

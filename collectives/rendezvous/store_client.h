@@ -45,18 +45,14 @@ class Channel {
   std::size_t filled_ = 0;
 };
 
-/// Waits for one key without blocking.
-class Watch {
+/// A watch over a connection of its own.
+class Watch final : public StoreWatch {
  public:
   Watch(const std::string& address, int port, const transport::Secret& secret, std::string_view key,
         Deadline deadline);
-  enum class News { kNone, kValue, kStoreLeft, kStoreLost };
-  /// Looks for the key without blocking. kStoreLeft: the server closed on purpose. kStoreLost: the connection
-  /// ended without that, so the server's process died. Both are final.
-  News check();
-  const std::vector<std::byte>& value() const noexcept { return value_; }
-  /// The descriptor to poll for POLLIN; -1 when there is nothing to wait for any more.
-  int descriptor() const noexcept { return news_ == News::kNone ? channel_->descriptor() : -1; }
+  News check() override;
+  const std::vector<std::byte>& value() const noexcept override { return value_; }
+  int descriptor() const noexcept override { return news_ == News::kNone ? channel_->descriptor() : -1; }
 
  private:
   std::unique_ptr<Channel> channel_;

@@ -16,6 +16,7 @@ constexpr CudaBytes kPaddedVocabularyMultiple = 128;
 constexpr CudaBytes kFloat = 4, kDouble = 8;
 constexpr CudaBytes kTensorConstants = 24, kStepConstants = 48;
 constexpr CudaBytes kScoreBytes = CudaBytes{256} << 20;
+constexpr CudaBytes kWorkspace = CudaBytes{32} << 20;
 constexpr CudaBytes kFullTile = 128;  // tokens
 constexpr CudaBytes kSumScratch = 1024, kNormParts = 256;
 constexpr CudaBytes kStatePiece = CudaBytes{1} << 20;
@@ -90,6 +91,7 @@ CudaBytes micro_batch_bytes(const Job& job, const CudaSizes& sizes, const CudaSt
 
 CudaBytes buffer_bytes(const Job& job, const CudaSizes& sizes, const CudaStage& stage, CudaBytes parameters) {
   CudaBytes bytes = 2 * cuda_piece(kDouble);  // the loss, and the sum of squares
+  bytes += cuda_piece(kWorkspace);
   if (job.moment_bytes == 2) bytes += cuda_piece((std::min(parameters, kStatePiece) + 16) * kFloat);
   if (job.recompute == Recompute::kFull) bytes += inside_of_layer(sizes);
   const int gradients = stage.first && stage.last ? 1 : std::min(stage.in_flight, kGradientBuffers);

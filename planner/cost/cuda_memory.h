@@ -27,8 +27,8 @@ struct CudaStage {
 ///    stage's input (N W e); per layer 16 N W e and (4 + heads) N statistics in fp32, or with full
 ///    recomputation N W e; on the last stage 3 N statistics and the final norm's gradient
 ///  * buffers: 6 N W e in which a block works, what is computed again of one layer, up to three boundary
-///    gradients, scratch of sums and of attention, on the last stage the scores of a chunk of tokens, up to
-///    256 MiB
+///    gradients, scratch of sums and of attention, the 32 MiB in which cuBLASLt multiplies, on the last stage
+///    the scores of a chunk of tokens, up to 256 MiB
 /// Attention's scratch is that of the trainer's own kernel. What CUDA and its libraries take for themselves
 /// is no part of the plan: see Profile::overhead_bytes, which is added to the buffers. Nothing may overflow:
 /// see rank_memory().

@@ -66,7 +66,7 @@ trainer::cuda::MemoryPlan planned_by_trainer(const Case& one) {
   options.moments = precision(one.job.moment_bytes);
   options.recompute = one.job.recompute;
   const trainer::StageParameters layout(options.shape, options.first_layer, options.layers);
-  const trainer::cuda::PretendedDevice device;
+  const trainer::cuda::PretendedDevice device({.workspace = trainer::cuda::kProductWorkspace});
   const trainer::cuda::StageSizes sizes(options, {}, layout, device);
   trainer::cuda::MemoryPlan plan;
   trainer::cuda::DeviceBuffers(trainer::cuda::PlanCarver(plan, nullptr), sizes, layout.slices().size());

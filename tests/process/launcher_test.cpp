@@ -200,7 +200,8 @@ std::vector<std::string> saving_rank(const Folder& folder, const char* grace) {
           "--",
           "sh",
           "-c",
-          "trap 'touch $F/saving; while [ ! -e $F/disk ]; do sleep 0.01; done; touch $F/saved; exit 0' TERM; "
+          "trap 'touch $F/saving; while [ ! -e $F/disk ]; do sleep 0.01; done; touch $F/saved; exit 0' HUP "
+          "INT TERM; "
           "touch $F/ready; while true; do sleep 0.01; done"};
 }
 
@@ -221,9 +222,22 @@ TEST(RunCommand, ASecondSignalEndsARankThatIsSaving) {
   ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
   ::kill(command.pid, SIGTERM);
   ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
+  std::this_thread::sleep_for(kRepeatedSignal);  // from here on it is no repetition
   ::kill(command.pid, SIGTERM);
   EXPECT_EQ(finish(command), 143);
   EXPECT_FALSE(folder.has("saved"));
+}
+
+TEST(RunCommand, ARepeatedSignalLeavesARankThatIsSavingItsTime) {
+  Folder folder;
+  auto command = start_command(saving_rank(folder, "600"));
+  ASSERT_TRUE(eventually([&] { return folder.has("ready"); }));
+  // All are there when it goes on, so that it hears them at one time.
+  for (const int number : {SIGSTOP, SIGTERM, SIGHUP, SIGINT, SIGCONT}) ::kill(command.pid, number);
+  ASSERT_TRUE(eventually([&] { return folder.has("saving"); }));
+  std::ofstream(folder.path() / "disk") << "free again";
+  EXPECT_EQ(finish(command), 128 + SIGHUP) << "the lowest number comes first";
+  EXPECT_TRUE(folder.has("saved"));
 }
 
 TEST(RunCommand, TheGraceIsBounded) {

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs of tombolo train that are killed, interrupted or run out of disk, and go on.
 
-Usage: resume_test.py TOMBOLO [--kills N] [unittest arguments]
+Usage: resume_test.py TOMBOLO [--kills N] [--record FILE] [unittest arguments]
 
 --kills N: SIGKILLs for one process, and for 2 stages x 2 replicas (default 6). They come at random moments, a third of
 them while a shard is being written; TOMBOLO_TEST_SEED repeats their choice.
+--record FILE: writes how the kills went, with machine and commit, as JSON (kills_record.py); also where a test failed.
 """
 import glob
 import json
 import os
+import pathlib
 import random
 import resource
 import signal
@@ -19,6 +21,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import kills_record  # noqa: E402
 from left_behind import environment, marked  # noqa: E402
 from randomized import test_seed  # noqa: E402
 
@@ -108,17 +111,22 @@ class Resuming(unittest.TestCase):
 
 
 class Kills(Resuming):
+    layouts = []  # their records, of all tests
+
     def kill(self, process, ranks):
-        """One rank, or everything at once as where a machine stops. False where the run was over before the signal came."""
+        """One rank, or everything at once as where a machine stops. Returns "one rank" or "everything", and "nothing" where the run
+        was over before the signal came."""
         running = [pid for pid, line in marked(self.mark) if " train " in line and pid != process.pid]
         if ranks > 1 and running and self.random.random() < 0.5:
             os.kill(self.random.choice(running), signal.SIGKILL)
+            one_rank = True
         else:
+            one_rank = False
             for pid in [process.pid] + running:
                 os.kill(pid, signal.SIGKILL)
         code = process.wait(timeout=SECONDS)
         wait_until(lambda: not marked(self.mark), "the end of the other ranks")
-        return code != 0
+        return "nothing" if code == 0 else "one rank" if one_rank else "everything"
 
     def wait_for_the_moment(self, process, kind):
         ended = lambda: process.poll() is not None  # noqa: E731
@@ -135,40 +143,53 @@ class Kills(Resuming):
             deadline = time.monotonic() + self.random.uniform(0, 0.02)
             wait_until(lambda: ended() or time.monotonic() > deadline, "a moment in a step")
 
-    def one_run(self, steps, ranks, layout, kills):
-        """Kills one run until it ends, at most `kills` times. Returns how often, and how often inside a write."""
+    def one_run(self, steps, ranks, layout, record):
+        """Kills one run until it ends, but not too often, and counts that in the record."""
         self.assertEqual(subprocess.run(["rm", "-rf", "run", "log", "model"], cwd=self.folder, check=True).returncode, 0)
         options = [*layout, "--steps", steps, "--checkpoint", "run", "--every", "3", "--resume", "auto", "--log", "log",
                    "--save", "model"]
-        done = inside = 0
-        while done < kills:
+        record["runs"] += 1
+        most = min(KILLS, record["kills"] + MOST_KILLS_OF_ONE_RUN)
+        while record["kills"] < most:
+            before = set(self.partial())  # of starts that were killed earlier
             process = self.start(*options, ranks=ranks)
-            kind = self.random.choice(["start", "step", "checkpoint"])
-            self.wait_for_the_moment(process, kind)
-            if process.poll() is not None or not self.kill(process, ranks):
+            moment = self.random.choice(kills_record.MOMENTS)
+            self.wait_for_the_moment(process, moment)
+            killed = "nothing" if process.poll() is not None else self.kill(process, ranks)
+            if killed == "nothing":
                 break
-            done += 1
-            inside += bool(self.partial())
+            record["kills"] += 1
+            record["aimed_at"][moment] += 1
+            record["of_one_rank"] += killed == "one rank"
+            record["while_writing"] += bool(set(self.partial()) - before)
         else:
             process = self.start(*options, ranks=ranks)
         self.finish(process)
         self.assertEqual(self.lines("log"), self.lines("expected.log"))
         self.assertEqual(self.read("model"), self.read("expected.model"))
         self.assertEqual(len(self.checkpoints()), 2)
-        self.assertEqual(len(os.listdir(self.path("run"))), 2, "something is left of starts that were killed")
+        self.assertEqual(len(set(os.listdir(self.path("run"))) - {"lock"}), 2, "something is left of starts that were killed")
         self.assertEqual(self.partial(), [])
-        return done, inside
 
     def kill_runs(self, steps, ranks=1, layout=()):
-        self.random = random.Random(test_seed())
-        self.train(*layout, "--steps", steps, "--log", "expected.log", "--save", "expected.model", ranks=ranks)
-        self.assertEqual(len(self.lines("expected.log")), steps)
-        kills = inside = runs = 0
-        while kills < KILLS:
-            more = self.one_run(steps, ranks, layout, min(KILLS - kills, MOST_KILLS_OF_ONE_RUN))
-            kills, inside, runs = kills + more[0], inside + more[1], runs + 1
-        print(f"{ranks} ranks: {kills} kills in {runs} runs, {inside} of them left a shard half written; every log and model "
-              "is the uninterrupted run's to the bit", file=sys.stderr)
+        seed = test_seed()
+        self.random = random.Random(seed)
+        record = kills_record.of_layout(ranks, layout, steps, seed)
+        self.layouts.append(record)
+        begin = time.monotonic()
+        try:
+            self.train(*layout, "--steps", steps, "--log", "expected.log", "--save", "expected.model", ranks=ranks)
+            self.assertEqual(len(self.lines("expected.log")), steps)
+            while record["kills"] < KILLS:
+                self.one_run(steps, ranks, layout, record)
+        except BaseException as error:
+            record["outcome"] = f"failed in run {record['runs']}: {type(error).__name__}: {error}"[:2000]
+            raise
+        finally:
+            record["seconds"] = round(time.monotonic() - begin, 1)
+        record["outcome"] = kills_record.EQUAL
+        print(f"{ranks} ranks: {record['kills']} kills in {record['runs']} runs, {record['while_writing']} of them left a shard half "
+              "written; every log and model is the uninterrupted run's to the bit", file=sys.stderr)
 
     def test_one_process(self):
         self.kill_runs(240)
@@ -249,6 +270,28 @@ class Commands(Resuming):
         self.assertEqual([line[0] for line in self.lines("log")], list(range(made + 3)))
         self.assertIn(f"going on from step {made}: run/step-", self.said())
 
+    def test_repeated_signals_and_a_terminal_that_closes_leave_the_time_for_a_checkpoint(self):
+        process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--steps", 1000000)
+        wait_until(lambda: self.count("log") >= 5, "5 steps")
+        # All are there when it goes on, so that it hears them at one time.
+        for number in (signal.SIGSTOP, signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            process.send_signal(number)
+        self.finish(process, 130)
+        self.assertEqual(self.checkpoints(), [self.count("log")])
+
+    def test_a_signal_that_was_ignored_at_the_start_ends_nothing(self):
+        def ignore():
+            for number in (signal.SIGHUP, signal.SIGUSR1):
+                signal.signal(number, signal.SIG_IGN)
+        process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--steps", 1000000, before=ignore)
+        wait_until(lambda: self.count("log") >= 5, "5 steps")
+        for number in (signal.SIGHUP, signal.SIGUSR1):
+            process.send_signal(number)
+        made = self.count("log")
+        wait_until(lambda: self.count("log") >= made + 15, "15 more steps")
+        process.send_signal(signal.SIGTERM)
+        self.finish(process, 130)
+
     def test_a_launcher_passes_the_signal_on_and_waits(self):
         process = self.start("--checkpoint", "run", "--every", "1000", "--log", "log", "--save", "model", "--steps", 1000000,
                              "--pipeline", "2", ranks=2)
@@ -284,6 +327,21 @@ class Commands(Resuming):
                 for word in words:
                     self.assertIn(word, said)
 
+    def test_a_second_run_in_the_folder_ends_at_once_and_a_killed_one_leaves_it_free(self):
+        options = ("--checkpoint", "run", "--every", "3", "--resume", "auto")
+        process = self.start(*options, "--steps", 1000000)
+        wait_until(self.checkpoints, "a checkpoint")
+        for ranks in (1, 2):
+            self.said()
+            self.train(*options, "--steps", 1000000, "--replicas", ranks, ranks=ranks, code=2)
+            said = self.said()
+            for word in ("--checkpoint run: another run is using", f"process {process.pid} on ", " since 20"):
+                self.assertIn(word, said)
+        self.assertIsNone(process.poll(), "the first run goes on")
+        process.kill()
+        self.train(*options, "--steps", 0)  # at once: nobody has waited for the killed one's end
+        process.wait(timeout=SECONDS)
+
     def test_a_damaged_shard_is_named_and_the_checkpoint_before_taken(self):
         options = ("--checkpoint", "run", "--every", "4", "--log", "log", "--replicas", "2")
         self.train(*options, "--steps", 8, ranks=2)
@@ -297,7 +355,15 @@ class Commands(Resuming):
 
 
 if __name__ == "__main__":
-    arguments = sys.argv[2:]
-    if arguments[:1] == ["--kills"]:
-        KILLS, arguments = int(arguments[1]), arguments[2:]
-    unittest.main(argv=sys.argv[:1] + arguments, verbosity=2)
+    arguments, record_path = sys.argv[2:], None
+    while arguments[:1] in (["--kills"], ["--record"]):
+        if arguments[0] == "--kills":
+            KILLS = int(arguments[1])
+        else:
+            record_path = os.path.abspath(arguments[1])
+        arguments = arguments[2:]
+    conditions = kills_record.conditions(pathlib.Path(TOMBOLO).parents[1])
+    program = unittest.main(argv=sys.argv[:1] + arguments, verbosity=2, exit=False)
+    if record_path:
+        kills_record.write(record_path, Kills.layouts, conditions)
+    sys.exit(0 if program.result.wasSuccessful() else 1)

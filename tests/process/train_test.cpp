@@ -193,11 +193,19 @@ TEST_F(Train, BadFilesAndOptionsAreNamed) {
   expect_failure(train("--pipeline 2 --steps 1"), 2, {"takes 2 ranks, but 1 is running"});
   expect_failure(train("--micro-batch 3"), 2, {"does not divide"});
   expect_failure(program() + " train --data " + path("text") + " --heads 3", 2, {"multiple of heads"});
-  expect_failure(program() + " train --data " + path("text") + " --lr -1", 2, {"learning rate"});
+  expect_failure(program() + " train --data " + path("text") + " --lr -1", 2, {"--lr -1"});
   expect_failure(train("--steps 1 --save " + path("no/model")), 2, {"no/model", "not a folder"});
   ASSERT_EQ(shell(train("--steps 0 --save " + path("model"))).exit_code, 0);
   expect_failure(program() + " train --data " + path("text") + " --layers 5 --init " + path("model"), 2,
                  {"contradicts", "model"});
+}
+
+// Whoever starts runs by the hundred tells a run that diverged from options that are refused.
+TEST_F(Train, ADivergedRunHasAnExitCodeOfItsOwn) {
+  const std::string diverging = program() + " train --data " + path("text") +
+                                " --layers 2 --width 32 --heads 2 --context 32 --lr 1e30 --steps 50";
+  expect_failure(diverging, 3, {"training diverged", "gradient norm"});
+  expect_failure(program() + " run -n 2 -- " + diverging + " --pipeline 2", 3, {"training diverged"});
 }
 
 // Whatever this machine has, CUDA shows no GPU here.

@@ -1,8 +1,10 @@
 #include "tests/simulation/fibers.h"
 
+#include <cxxabi.h>
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -63,6 +65,13 @@ void after_switch([[maybe_unused]] void* kept, [[maybe_unused]] const void** fro
 #endif
 }
 
+/// Puts `in` in the place of the thread's own, which go to `out`.
+void switch_exceptions(ExceptionsOfThread& out, const ExceptionsOfThread& in) noexcept {
+  void* own = abi::__cxa_get_globals();
+  std::memcpy(&out, own, sizeof out);
+  std::memcpy(own, &in, sizeof in);
+}
+
 }  // namespace
 
 Fibers::~Fibers() {
@@ -109,7 +118,9 @@ void Fibers::run(std::size_t number) {
   TOMBOLO_CHECK(!fiber.ended && current_ == npos);
   current_ = number;
   before_switch(&caller_fake_stack_, fiber.stack, kStackBytes);
+  switch_exceptions(caller_exceptions_, fiber.exceptions);
   swapcontext(&caller_, &fiber.context);
+  switch_exceptions(fiber.exceptions, caller_exceptions_);
   after_switch(caller_fake_stack_, nullptr, nullptr);
   current_ = npos;
   if (fiber.thrown) std::rethrow_exception(std::exchange(fiber.thrown, nullptr));

@@ -11,6 +11,15 @@
 
 namespace tombolo::simulation {
 
+/// What the C++ runtime keeps per thread: the exceptions that are being handled, and how many are being
+/// thrown
+/// (__cxa_eh_globals of the Itanium C++ ABI). Each fiber has its own, since it may yield while it handles
+/// one.
+struct ExceptionsOfThread {
+  void* caught = nullptr;
+  unsigned uncaught = 0;
+};
+
 /// Runs functions in turns, all in the calling thread. The caller chooses who goes on, so that the order is
 /// as deterministic as the caller.
 class Fibers {
@@ -39,12 +48,14 @@ class Fibers {
     bool ended = false;
     std::exception_ptr thrown;
     void* fake_stack = nullptr;  // AddressSanitizer's
+    ExceptionsOfThread exceptions{};
   };
   static void enter(unsigned high, unsigned low);
   void body_of(Fiber& fiber);
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
   ucontext_t caller_{};
+  ExceptionsOfThread caller_exceptions_;
   void* caller_fake_stack_ = nullptr;
   const void* caller_stack_ = nullptr;
   std::size_t caller_stack_bytes_ = 0;

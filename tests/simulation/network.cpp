@@ -146,7 +146,7 @@ void Network::die(Socket& socket, int error) {
 }
 
 std::ptrdiff_t Network::write(Socket& socket, std::span<const std::byte> bytes) {
-  if (socket.error != 0) return -std::exchange(socket.error, 0);
+  if (socket.error != 0) return -take_error(socket);
   if (socket.state == Socket::State::kConnecting) return -EAGAIN;
   if (socket.state != Socket::State::kConnected || socket.write_ended) return -EPIPE;
   Pipe& pipe = *socket.out;
@@ -187,13 +187,20 @@ std::ptrdiff_t Network::read(Socket& socket, std::span<std::byte> into, bool pee
       pipe.bytes.clear();
       pipe.head = 0;
     }
-    settle(socket);  // the window has opened
+    // The window has opened, for what has come and for what is still to come.
+    settle(socket);
+    changed_ = true;
     return static_cast<std::ptrdiff_t>(taken);
   }
-  if (socket.error != 0) return -std::exchange(socket.error, 0);
+  if (socket.error != 0) return -take_error(socket);
   if (socket.state == Socket::State::kFresh || socket.state == Socket::State::kListening) return -ENOTCONN;
   if (socket.state == Socket::State::kDead || socket.in->ended || socket.read_ended) return 0;
   return -EAGAIN;
+}
+
+int Network::take_error(Socket& socket) noexcept {
+  if (socket.error != 0 && socket.cut_here) last_cut_ = clock_.now();
+  return std::exchange(socket.error, 0);
 }
 
 void Network::shut_write(Socket& socket) {
@@ -215,6 +222,9 @@ void Network::send_reset(Socket& to, const Path& path) {
 void Network::close(const std::shared_ptr<Socket>& socket) {
   changed_ = true;
   socket->open = false;
+  // Whoever closes a stream that was cut without having heard of it sends nothing again.
+  if (socket->cut_there || (socket->state == Socket::State::kDead && socket->error != 0))
+    last_cut_ = clock_.now();
   const bool was_listening = socket->state == Socket::State::kListening;
   if (was_listening) {
     for (const auto& one : socket->waiting) {
@@ -257,6 +267,16 @@ void Network::reset(Socket& socket, bool this_end, bool other_end) {
     cut(*other);
     die(*other, ECONNRESET);
   }
+  last_cut_ = clock_.now();
+  socket.cut_there = !this_end;
+  socket.cut_here = this_end;
+  if (other) other->cut_there = !other_end;
+  if (other) other->cut_here = other_end;
+}
+
+void Network::note_cut(const Socket& socket) noexcept {
+  last_cut_ = clock_.now();
+  if (const auto other = socket.other.lock()) other->cut_there = true;
 }
 
 Duration Network::unanswered(const Socket& socket) const {
@@ -308,6 +328,8 @@ void Network::settle(Socket& socket) {
   if (socket.reset_arrives && *socket.reset_arrives <= now && !path.silent) {
     socket.out->under_way.clear();
     socket.out->bytes.resize(socket.out->head + socket.out->arrived);
+    if (socket.cut_there) last_cut_ = now;
+    socket.cut_here = socket.cut_there;
     die(socket, ECONNRESET);
     return;
   }
@@ -331,8 +353,10 @@ void Network::settle(Socket& socket) {
   if (socket.keepalive_idle > Duration::zero() && path.silent) {
     const Duration idle = now - std::max(socket.keepalive_since, TimePoint{});
     if (idle >= socket.keepalive_idle + socket.keepalive_probes * socket.keepalive_interval &&
-        now - path.silent_since >= socket.keepalive_probes * socket.keepalive_interval)
+        now - path.silent_since >= socket.keepalive_probes * socket.keepalive_interval) {
+      last_cut_ = now;
       die(socket, ETIMEDOUT);
+    }
   }
 }
 

@@ -88,7 +88,9 @@ struct Socket {
   TimePoint keepalive_since{};
   Duration keepalive_idle{}, keepalive_interval{};
   int keepalive_probes = 0;
-  bool open = true;  ///< a descriptor refers to it
+  bool open = true;        ///< a descriptor refers to it
+  bool cut_there = false;  ///< a fault has reset the peer's socket, of which this one has not heard yet
+  bool cut_here = false;   ///< a fault has reset this socket, or the peer's and this one has heard of it
   // What epoll's edges are counted by.
   std::uint64_t in_edges = 0, out_edges = 0;
   bool full = false;  ///< the last write had no room
@@ -117,10 +119,16 @@ class Network {
   std::ptrdiff_t write(Socket& socket, std::span<const std::byte> bytes);
   /// Returns bytes read, 0 at the stream's end, or -errno.
   std::ptrdiff_t read(Socket& socket, std::span<std::byte> into, bool peek);
+  /// SO_ERROR: gives the error out, and forgets it.
+  int take_error(Socket& socket) noexcept;
   void shut_write(Socket& socket);
   void close(const std::shared_ptr<Socket>& socket);
   /// A reset reaches each of the two ends where wanted, at once.
   void reset(Socket& socket, bool this_end, bool other_end);
+  /// A call on that socket was made to fail, which the transport takes for the stream's end.
+  void note_cut(const Socket& socket) noexcept;
+  /// When a fault last cut a stream, or a process learnt of such a cut.
+  TimePoint last_cut() const noexcept { return last_cut_; }
   /// For how long the peer's host has left something unanswered.
   Duration unanswered(const Socket& socket) const;
 
@@ -150,6 +158,7 @@ class Network {
   // settle() has nothing to do before `due_`, unless something has changed.
   std::optional<TimePoint> due_;
   bool changed_ = true;
+  TimePoint last_cut_{};
 };
 
 }  // namespace tombolo::simulation

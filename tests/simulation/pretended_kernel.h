@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,12 @@
 #include "transport/kernel.h"
 
 namespace tombolo::simulation {
+
+/// Sets errno, and returns what a failed call does.
+inline int failed_with(int error) noexcept {
+  errno = error;
+  return -1;
+}
 
 /// Calls of a kind that can be made to fail.
 enum class Call { kSocket, kAccept, kSend, kReceive, kEpollControl, kConnect };
@@ -38,12 +45,18 @@ class PretendedKernel final : public transport::Kernel {
   void inject(unsigned host, Call call, int error, int times) { injected_[{host, call}] = {error, times}; }
   /// Reads and writes move a random part of what they could, one in so many times; 0 = never.
   void set_short_calls(unsigned one_in) noexcept { short_one_in_ = one_in; }
+  /// A defect, to see that it is found: of what is written, a byte is lost now and then.
+  void set_loses_bytes(bool loses) noexcept { loses_bytes_ = loses; }
   /// Closes all descriptors of a host, as the kernel of a process that dies does. Its calls fail from now on.
   void kill(unsigned host);
   bool killed(unsigned host) const noexcept { return host < killed_.size() && killed_[host]; }
 
+  /// Goes up whenever a call of that host's moves bytes, or takes or begins a connection.
+  std::uint64_t moved(unsigned host) const noexcept { return moved_[host]; }
   std::size_t open_descriptors() const noexcept;
   std::string describe_open() const;
+  /// Those of the handles that poll(2) would say are ready, with what for.
+  std::string describe_ready(std::span<const pollfd> handles);
   /// Whether poll(2) would say that some handle is ready.
   bool ready(std::span<const pollfd> handles);
   /// The connected streams of a host, for faults.
@@ -103,10 +116,12 @@ class PretendedKernel final : public transport::Kernel {
     Body body;
   };
 
+  static const char* kind_of(const Body& body) noexcept;
   int open(Body body);
   File* file(int descriptor) noexcept;
   std::shared_ptr<Socket> stream(int descriptor) noexcept;
   bool fails(Call call) noexcept;
+  bool fails(Call call, const Socket& socket) noexcept;
   std::size_t some_of(std::size_t bytes) noexcept;
   std::uint32_t events_of(const Socket& socket) const noexcept;
   void give_way() noexcept;
@@ -124,6 +139,8 @@ class PretendedKernel final : public transport::Kernel {
   std::map<std::pair<unsigned, Call>, std::pair<int, int>> injected_;
   std::vector<bool> killed_ = std::vector<bool>(16, false);
   unsigned host_ = 0, short_one_in_ = 0;
+  bool loses_bytes_ = false;
+  std::array<std::uint64_t, 16> moved_{};
 };
 
 }  // namespace tombolo::simulation

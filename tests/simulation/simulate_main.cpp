@@ -1,12 +1,18 @@
 // Runs seeded plans, and makes failing ones short.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/format.h"
 #include "tests/simulation/connection_run.h"
+#include "tests/simulation/schedules.h"
 #include "tests/simulation/shrink.h"
 
 namespace {
@@ -14,64 +20,99 @@ namespace {
 using namespace tombolo;
 using namespace tombolo::simulation;
 
-struct Totals {
-  std::uint64_t plans = 0, wrong = 0, connected = 0, failed = 0, messages = 0, breaks = 0, rejoins = 0,
-                replayed = 0;
-};
+std::string read_whole(const std::string& file) {
+  std::ifstream from(file);
+  std::istream& in = file == "-" ? std::cin : from;
+  if (file != "-" && !from) fail(Cause::kInvalidUsage, "{} cannot be read", file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
-int run_range(std::uint64_t first, std::uint64_t count, std::uint64_t most_wrong) {
-  Totals totals;
-  const std::clock_t begin = std::clock();  // of the processor, since machines are shared
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const Plan plan = draw_plan(seed);
-    const Verdict verdict = run_connection(plan);
-    ++totals.plans;
-    totals.connected += verdict.connected;
-    totals.failed += verdict.failed;
-    totals.messages += verdict.messages;
-    totals.breaks += verdict.breaks;
-    totals.rejoins += verdict.rejoins;
-    totals.replayed += verdict.replayed;
-    if (verdict.ok()) continue;
-    ++totals.wrong;
-    fmt::print("seed {}: {}\n  repeat: simulate --seed {} --log   shorten: simulate --seed {} --shrink\n",
-               seed, verdict.wrong, seed, seed);
-    std::fflush(stdout);
-    if (totals.wrong >= most_wrong) break;
-  }
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-  fmt::print(
-      "{} plans from seed {} in {:.1f} s ({:.0f} per hour and core): {} wrong; {} connected, {} with an end "
-      "that failed, {} "
-      "messages, {} breaks, {} rejoins, {} chunks sent again\n",
-      totals.plans, first, seconds, static_cast<double>(totals.plans) / seconds * 3600, totals.wrong,
-      totals.connected, totals.failed, totals.messages, totals.breaks, totals.rejoins, totals.replayed);
+void write_line(const std::string& file, const std::string& text) {
+  std::ofstream out(file);
+  out << text << '\n';
+  out.close();
+  if (!out) fail(Cause::kSystem, "{} cannot be written", file);
+}
+
+int run_range(const Schedules& schedules, const std::string& json) {
+  const Totals totals = run_schedules(schedules);
+  fmt::print("{}", totals.describe(schedules));
+  if (!json.empty()) write_line(json, totals.encode(schedules));
   return totals.wrong == 0 ? 0 : 1;
+}
+
+int end_of(const Verdict& verdict) {
+  fmt::print("{} turns, {:.3f} s of virtual time: {}\n", verdict.turns, verdict.seconds,
+             verdict.ok() ? "all is well" : verdict.wrong);
+  return verdict.ok() ? 0 : 1;
+}
+
+int run_one(Under under, std::uint64_t seed, const RunOptions& options) {
+  fmt::print("{}", describe_seed(under, seed));
+  std::fflush(stdout);
+  return end_of(run_seed(under, seed, options));
+}
+
+int run_one(Plan plan, const RunOptions& options, bool shorten) {
+  if (shorten) {
+    plan = shrink(plan, options);
+    fmt::print("repeat: simulate --plan - --log <<< '{}'\n", encode(plan));
+  }
+  fmt::print("{}", describe(plan));
+  std::fflush(stdout);
+  return end_of(run_connection(plan, options));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t first = 1, count = 1000, most_wrong = 5;
+  Schedules schedules;
   std::uint64_t one = 0;
-  bool log = false, shorten = false;
+  std::string file, json, defect;
+  RunOptions options;
+  bool shorten = false;
+  std::vector<std::string> defects;
+  for (const Defect each : kDefects) defects.emplace_back(name_of(each));
   CLI::App app{"Simulates connections over a pretended network with seeded faults."};
-  app.add_option("--first", first, "first seed")->capture_default_str();
-  app.add_option("--count", count, "how many seeds")->capture_default_str();
-  app.add_option("--most-wrong", most_wrong, "stop after so many plans that went wrong")
+  const auto named = [](Under under) { return std::pair<const std::string, Under>(name_of(under), under); };
+  app.add_option("--under", schedules.under,
+                 "what uses the connections: two owners that post messages, NCCL's calls of the plugin, or "
+                 "communicators of several ranks")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Under>{
+          named(Under::kConnection), named(Under::kPlugin), named(Under::kCollectives)}));
+  app.add_option("--first", schedules.first, "first seed")->capture_default_str();
+  app.add_option("--count", schedules.count, "how many seeds")->capture_default_str();
+  app.add_option("--jobs", schedules.jobs, "so many processes share the seeds")
+      ->check(CLI::Range(1U, 1024U))
       ->capture_default_str();
+  app.add_option("--seconds", schedules.seconds,
+                 "a process begins no other seed after so much processor time; 0 = no limit")
+      ->capture_default_str();
+  app.add_option("--most-wrong", schedules.most_wrong, "a process stops after so many plans that went wrong")
+      ->capture_default_str();
+  app.add_option("--json", json, "write what was found to this file, too");
   auto* seed = app.add_option("--seed", one, "run this seed alone, and print its plan");
-  app.add_flag("--log", log, "with --seed: print what both ends log, with the virtual time")->needs(seed);
-  app.add_flag("--shrink", shorten, "with --seed: leave out of a plan that goes wrong what it does not need")
-      ->needs(seed);
+  auto* plan =
+      app.add_option("--plan", file, "run the plan in this file (- is standard input), as --shrink prints it")
+          ->excludes(seed);
+  app.add_option("--defect", defect, "run with a defect on purpose, to see that it is found")
+      ->check(CLI::IsMember(defects));
+  app.add_flag("--log", options.log, "of one plan: print what both ends log, with the virtual time");
+  app.add_flag("--shrink", shorten, "of one plan that goes wrong: leave out what it does not need");
   CLI11_PARSE(app, argc, argv);
-  if (seed->count() == 0) return run_range(first, count, most_wrong);
-  Plan plan = draw_plan(one);
-  if (shorten) plan = shrink(plan);
-  fmt::print("{}", describe(plan));
-  std::fflush(stdout);
-  const Verdict verdict = run_connection(plan, {log});
-  fmt::print("{} turns, {:.3f} s of virtual time: {}\n", verdict.turns, verdict.seconds,
-             verdict.ok() ? "all is well" : verdict.wrong);
-  return verdict.ok() ? 0 : 1;
+  for (const Defect each : kDefects)
+    if (name_of(each) == defect) options.defect = schedules.defect = each;
+  try {
+    if (schedules.under != Under::kConnection && (*plan || shorten))
+      fail(Cause::kInvalidUsage, "--plan and --shrink are of connections alone");
+    if (*plan) return run_one(decode_plan(read_whole(file), file), options, shorten);
+    if (*seed && schedules.under != Under::kConnection) return run_one(schedules.under, one, options);
+    if (*seed) return run_one(draw_plan(one), options, shorten);
+    if (options.log || shorten)
+      fail(Cause::kInvalidUsage, "--log and --shrink want one plan: give --seed or --plan");
+    return run_range(schedules, json);
+  } catch (const Error& error) {
+    fmt::print(stderr, "simulate: {}\n", error.what());
+    return 2;
+  }
 }

@@ -1,6 +1,7 @@
 #include "tests/simulation/world.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/format.h"
 #include "base/units.h"
@@ -14,16 +15,35 @@ World::World(const Plan& plan)
       random_(plan.seed),
       network_(clock_, random_),
       kernel_(clock_, network_, random_,
-              [this](std::span<const pollfd> handles, TimePoint until) { sleep(handles, until); }),
-      faults_(plan.faults) {
-  clock_.advance(std::chrono::seconds(1000));
+              [this](std::span<const pollfd> handles, TimePoint until) { sleep(handles, until); }) {
+  clock_.advance(kBegin.time_since_epoch());
   kernel_.set_short_calls(plan.short_one_in);
   for (unsigned nic = 0; nic < plan.nics; ++nic) {
     network_.path(nic).delay = plan.delay;
     network_.path(nic).bytes_per_second = plan.bytes_per_second;
   }
-  for (Fault& fault : faults_) fault.at += clock_.now().time_since_epoch();
-  std::ranges::stable_sort(faults_, std::greater(), &Fault::at);
+  for (const Fault& fault : plan.faults) {
+    if (fault.from == Fault::From::kStart)
+      add_fault(fault);
+    else
+      faults_at_closing_.push_back(fault);
+  }
+}
+
+/// From now on the fault's time is one of the clock's.
+void World::add_fault(Fault fault) {
+  fault.at += clock_.now().time_since_epoch();
+  const auto later = std::ranges::find_if(faults_, [&](const Fault& one) { return one.at <= fault.at; });
+  faults_.insert(later, fault);
+}
+
+void World::closing_begins() {
+  for (const Fault& fault : std::exchange(faults_at_closing_, {})) add_fault(fault);
+}
+
+TimePoint World::last_cut() const noexcept {
+  const bool silent = std::ranges::any_of(endings_, &Ending::silence) || cut_for_good_;
+  return std::max({network_.last_cut(), silent ? clock_.now() : last_silence_});
 }
 
 void World::add(unsigned host, std::function<void()> body) {
@@ -94,34 +114,53 @@ void World::strike_due() {
   }
 }
 
+void World::silence(unsigned nic, TimePoint until) {
+  network_.set_silent(nic, true);
+  const auto end = [this, nic] {
+    last_silence_ = clock_.now();
+    if (!cut_for_good_) network_.set_silent(nic, false);
+  };
+  endings_.push_back({until, end, true});
+}
+
+void World::slow_down(unsigned nic, TimePoint until) {
+  Path& path = network_.path(nic);
+  path.delay = plan_.delay + std::chrono::milliseconds(20);
+  path.bytes_per_second = plan_.bytes_per_second / 100;
+  const auto end = [this, nic] {
+    network_.path(nic).delay = plan_.delay;
+    network_.path(nic).bytes_per_second = plan_.bytes_per_second;
+  };
+  endings_.push_back({until, end, false});
+}
+
 void World::strike(const Fault& fault) {
   const TimePoint end = clock_.now() + fault.lasts;
-  terminal_ |= fault.terminal();
-  if (fault.kind == Fault::Kind::kReset || fault.kind == Fault::Kind::kHalfReset)
-    last_stream_fault_ = clock_.now();
+  if (fault.terminal() && !terminal_) terminal_ = clock_.now();
   switch (fault.kind) {
     case Fault::Kind::kReset:
     case Fault::Kind::kHalfReset: {
       const auto streams = kernel_.streams_of(fault.host);
       if (streams.empty()) return;
       network_.settle();
-      network_.reset(*streams[fault.stream % streams.size()], true, fault.kind == Fault::Kind::kReset);
+      Socket& socket = *streams[fault.stream % streams.size()];
+      if (log_)
+        fmt::print("{:10.6f} reset: port {} of host {} NIC {}, peer's port {}\n", elapsed(), socket.own.port,
+                   fault.host, nic_of(socket.own.host), socket.peer.port);
+      network_.reset(socket, true, fault.kind == Fault::Kind::kReset);
       return;
     }
     case Fault::Kind::kSilence:
-      network_.set_silent(fault.nic, true);
-      endings_.push_back({end, [this, nic = fault.nic] {
-                            if (!terminal_ || plan_.faults.empty()) return network_.set_silent(nic, false);
-                            const bool cut = std::ranges::any_of(plan_.faults, [](const Fault& one) {
-                              return one.kind == Fault::Kind::kCutForGood;
-                            });
-                            if (!cut) network_.set_silent(nic, false);
-                          }});
+      return silence(fault.nic, end);
+    case Fault::Kind::kSilentHost:
+      for (unsigned nic = 0; nic < plan_.nics; ++nic) silence(nic, end);
       return;
     case Fault::Kind::kUnreachable:
       network_.set_closed(fault.host, true);
-      endings_.push_back({end, [this, host = fault.host] { network_.set_closed(host, false); }});
+      endings_.push_back({end, [this, host = fault.host] { network_.set_closed(host, false); }, false});
       return;
+    case Fault::Kind::kSlow:
+      return slow_down(fault.nic, end);
     case Fault::Kind::kStop:
       stopped_until_[fault.host] = std::max(stopped_until_[fault.host], end);
       return;
@@ -135,6 +174,7 @@ void World::strike(const Fault& fault) {
       kernel_.kill(fault.host);
       return;
     case Fault::Kind::kCutForGood:
+      cut_for_good_ = true;
       for (unsigned nic = 0; nic < plan_.nics; ++nic) network_.set_silent(nic, true);
       return;
   }

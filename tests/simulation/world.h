@@ -26,6 +26,8 @@ class World {
   Network& network() noexcept { return network_; }
   std::mt19937_64& random() noexcept { return random_; }
 
+  /// Prints which streams faults reset, with the virtual time.
+  void set_log(bool log) noexcept { log_ = log; }
   /// Adds an actor that runs on that host.
   void add(unsigned host, std::function<void()> body);
   /// Called by an actor: lets others go on.
@@ -36,18 +38,27 @@ class World {
   /// Runs until all actors have ended. Returns what is wrong: everybody sleeps for ever, or virtual time has
   /// passed `limit`; empty where nothing is.
   std::string run(Duration limit);
-  bool terminal_fault_struck() const noexcept { return terminal_; }
-  /// When something last happened to a stream.
-  TimePoint last_stream_fault() const noexcept { return last_stream_fault_; }
+  /// Called by an owner that begins to close its connection: faults may wait for that.
+  void closing_begins();
+  /// When a fault struck after which the connection cannot go on.
+  std::optional<TimePoint> terminal_fault() const noexcept { return terminal_; }
+  /// When a fault last cut a stream, or may have made an end give one up.
+  TimePoint last_cut() const noexcept;
+  /// Virtual time that has passed.
+  double elapsed() const noexcept { return to_seconds(clock_.now() - kBegin); }
   std::uint64_t turns() const noexcept { return turns_; }
 
  private:
+  static constexpr TimePoint kBegin{std::chrono::seconds(1000)};
   struct Actor {
     unsigned host = 0;
     std::span<const pollfd> handles;
     std::optional<TimePoint> until;  // asleep until then
   };
   void strike(const Fault& fault);
+  void silence(unsigned nic, TimePoint until);
+  void slow_down(unsigned nic, TimePoint until);
+  void add_fault(Fault fault);
   void strike_due();
   bool can_run(std::size_t actor);
   std::optional<TimePoint> next_time() const;
@@ -59,16 +70,20 @@ class World {
   PretendedKernel kernel_;
   Fibers fibers_;
   std::vector<Actor> actors_;
-  std::vector<Fault> faults_;  // by time, the last first
+  std::vector<Fault> faults_;             // by time, the last first
+  std::vector<Fault> faults_at_closing_;  // those that wait for it
   struct Ending {
     TimePoint at;
     std::function<void()> end;
+    bool silence = false;
   };
   std::vector<Ending> endings_;
   TimePoint stopped_until_[16]{};
-  bool terminal_ = false;
-  TimePoint last_stream_fault_{};
+  std::optional<TimePoint> terminal_;
+  bool cut_for_good_ = false;
+  TimePoint last_silence_{};
   std::uint64_t turns_ = 0;
+  bool log_ = false;
 };
 
 }  // namespace tombolo::simulation

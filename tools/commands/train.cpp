@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -22,7 +21,8 @@
 #include "compute/product_speed.h"
 #include "tools/cli/command.h"
 #include "tools/cli/json_config.h"
-#include "tools/process/ending_signals.h"
+#include "tools/process/stop_request.h"
+#include "trainer/pipeline/divergence.h"
 #include "trainer/report/progress.h"
 #include "trainer/run/back_end.h"
 #include "trainer/run/device_peak.h"
@@ -58,39 +58,19 @@ constexpr const char* kTrainHelp =
     "  tombolo train --data book.txt --steps 5000 --checkpoint run1 --every 500 --resume auto\n"
     "  tombolo train --config run.json --steps 1000\n"
     "  tombolo run -n 4 -- tombolo train --data book.txt --plan plan.json --steps 30 --measured run.json\n"
-    "\nSIGINT, SIGTERM and SIGUSR1 (Slurm: --signal=USR1@120) end the run after the step under way, with a\n"
-    "checkpoint and --save; while sampling after the token under way. A second SIGINT or SIGTERM ends the "
-    "process\n"
-    "at once.\n"
+    "\nSIGINT, SIGTERM, SIGHUP and SIGUSR1 (Slurm: --signal=USR1@120) end the run after the step under way, "
+    "with a\n"
+    "checkpoint and --save; while sampling after the token under way. One of the first three that comes more "
+    "than a\n"
+    "second after the first ends the process at once.\n"
     "\nExit codes: 0 done, with a warning where a log, a trace or another file beside the model could not "
     "be\n"
-    "written; 1 failed, or the last checkpoint could not be written; 2 bad options or files; 130 "
-    "interrupted.";
+    "written; 1 failed, or the last checkpoint could not be written; 2 bad options or files; 3 the loss is "
+    "no\n"
+    "longer a number; 130 interrupted.";
 
+constexpr int kExitDiverged = 3;
 constexpr int kExitInterrupted = 130;
-
-std::atomic<bool> stop_requested{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
-
-void on_signal(int) {
-  stop_requested = true;
-}
-
-/// The first signal asks for a stop; the second has its default effect, but for SIGUSR1: schedulers may send
-/// that one more than once.
-void catch_interrupts() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  for (const int number : {SIGINT, SIGTERM}) {
-    if (!is_ignored(number)) sigaction(number, &action, nullptr);
-  }
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGUSR1, &action, nullptr);
-  // A file beyond `ulimit -f` is then a write that fails, like any other.
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGXFSZ, &action, nullptr);
-}
 
 /// One write per line, so that those of several ranks stay whole.
 Log train_log() {
@@ -168,59 +148,67 @@ trainer::DeviceChoice wanted_device(const TrainCommand& command) {
   return planned ? trainer::DeviceChoice::kCuda : trainer::DeviceChoice::kCpu;
 }
 
-int run_train(const TrainCommand& command) {
-  catch_interrupts();
-  trainer::TrainOptions options = command.train;
-  const auto identity = collectives::Identity::from_environment();
+/// The options, with what was found to compute.
+struct Prepared {
+  trainer::TrainOptions options;
+  trainer::ReductionWish wish;
+  trainer::BackEnd back_end;
+};
+
+Prepared prepare(const TrainCommand& command, const collectives::Identity& identity) {
+  Prepared made{command.train, {}, {}};
+  trainer::TrainOptions& options = made.options;
   const trainer::DeviceChoice choice = wanted_device(command);
   const bool nccl_may_sum = command.reduction != trainer::ReductionChoice::kEngine && identity.size > 1;
+  made.wish = {command.reduction, !options.traffic.empty() || !options.measured.empty(), {}};
   // The environment is changed before anything starts threads that may read it.
-  trainer::ReductionWish wish{command.reduction, !options.traffic.empty() || !options.measured.empty(), {}};
-  if (nccl_may_sum && choice != trainer::DeviceChoice::kCpu) wish.plugin = trainer::offer_net_plugin();
-  const trainer::BackEnd back_end =
-      trainer::choose_back_end(choice, command.gpu.value_or(identity.local_rank), nccl_may_sum);
-  trainer::check_reduction(command.reduction, back_end.device);
-  if (back_end.device == trainer::DeviceChoice::kCpu) {
+  if (nccl_may_sum && choice != trainer::DeviceChoice::kCpu) made.wish.plugin = trainer::offer_net_plugin();
+  made.back_end = trainer::choose_back_end(choice, command.gpu.value_or(identity.local_rank), nccl_may_sum);
+  trainer::check_reduction(command.reduction, made.back_end.device);
+  if (made.back_end.device == trainer::DeviceChoice::kCpu) {
     // A plan for GPUs speaks of their precisions.
     if (!options.precision) options.precision = compute::Precision::kFloat32;
     if (!options.moments) options.moments = compute::Precision::kFloat32;
   }
-  options.make_stage = options.sample.make_stage = back_end.make_stage;
-  if (!back_end.note.empty() && identity.rank == 0) fmt::print("{}\n", back_end.note);
-  trainer::Job job = trainer::resolve(options);  // refuses bad options before waiting for other ranks
-  std::unique_ptr<collectives::Communicator> world;
-  if (identity.size > 1) {
-    const auto engine = collectives::Options::from_environment();
-    world = collectives::Communicator::create(engine);
-    job.reduction_deadline = engine.deadline;
-    try {
-      if (job.plan) check_plan(*job.plan, options.plan, *world, engine.routing);
-      const auto [reduction, note] = trainer::choose_reduction(wish, back_end, world.get());
-      job.reduction = reduction;
-      if (!note.empty() && identity.rank == 0) fmt::print("{}\n", note);
-    } catch (const Error&) {
-      // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
-      // that this rank failed.
-      world.reset();
-      throw;
-    }
+  options.make_stage = options.sample.make_stage = made.back_end.make_stage;
+  return made;
+}
+
+/// Collective: settles in `job` what the ranks must agree on. Null for a single one.
+std::unique_ptr<collectives::Communicator> join(const Prepared& prepared, const collectives::Identity& own,
+                                                trainer::Job& job) {
+  if (own.size <= 1) return nullptr;
+  const auto engine = collectives::Options::from_environment();
+  auto world = collectives::Communicator::create(engine);
+  job.reduction_deadline = engine.deadline;
+  try {
+    if (job.plan) check_plan(*job.plan, prepared.options.plan, *world, engine.routing);
+    const auto [reduction, note] = trainer::choose_reduction(prepared.wish, prepared.back_end, world.get());
+    job.reduction = reduction;
+    if (!note.empty() && own.rank == 0) fmt::print("{}\n", note);
+  } catch (const Error&) {
+    // Every rank finds the same error. Leaving the communicator in order keeps the others from reporting
+    // that this rank failed.
+    world.reset();
+    throw;
   }
-  const bool rank_zero = !world || world->rank() == 0;
+  return world;
+}
+
+/// What the run prints as it goes on.
+trainer::TrainHooks printing_hooks(const Prepared& prepared, const trainer::Job& job) {
   trainer::TrainHooks hooks;
   hooks.log = train_log();
   hooks.started = while_it_can(
-      [&](const trainer::Job& started, const trainer::StageCompute& compute) {
-        print_start(started, compute, back_end.device);
+      [&prepared](const trainer::Job& started, const trainer::StageCompute& compute) {
+        print_start(started, compute, prepared.back_end.device);
         if (compute.pass_clock() == planner::PassClock::kDevice &&
-            (!options.timeline.empty() || !options.measured.empty()))
+            (!prepared.options.timeline.empty() || !prepared.options.measured.empty()))
           fmt::print("passes are timed by the GPU's own clock\n");
       },
       hooks.log);
-  options.peak =
-      trainer::total_peak(back_end.peak(job.precision),
-                          back_end.device == trainer::DeviceChoice::kCpu ? job.threads : 0, world.get());
   hooks.stepped = while_it_can(
-      [progress = trainer::ProgressLines(job.shape, options.steps, options.peak)](
+      [progress = trainer::ProgressLines(job.shape, prepared.options.steps, prepared.options.peak)](
           const trainer::StepReport& report) mutable {
         const std::string line = progress.line(report);
         if (line.empty()) return;
@@ -229,24 +217,30 @@ int run_train(const TrainCommand& command) {
       },
       hooks.log);
   hooks.sampled = while_it_can(print_sample, hooks.log);
-  hooks.stop_requested = [] { return stop_requested.load(); };
-  const trainer::TrainResult result = trainer::train(options, job, world.get(), hooks);
-  world.reset();
-  while_it_can(print_waits, hooks.log)(result);
+  hooks.stop_requested = stop_requested;
+  return hooks;
+}
+
+/// The sample of the trained model; false where an interrupt cut it short.
+bool print_last_sample(const trainer::TrainOptions& options, const trainer::TrainResult& result) {
+  trainer::GenerateOptions wanted = options.sample;
+  wanted.tokenizer = options.tokenizer;
+  const trainer::GeneratedText sample =
+      trainer::generate(result.shape, result.parameters, wanted, stop_requested);
+  fmt::print("--- sample ---\n{}\n", sample.text);
+  if (sample.tokens == wanted.tokens) return true;
+  fmt::print(stderr, "tombolo train: interrupted after {} of {} {} of the sample\n", sample.tokens,
+             wanted.tokens, wanted.tokenizer.empty() ? "bytes" : "tokens");
+  return false;
+}
+
+/// What is left to be said, once the ranks have parted; returns the exit code.
+int finish(const trainer::TrainOptions& options, const trainer::TrainResult& result, bool rank_zero,
+           const Log& log) {
+  while_it_can(print_waits, log)(result);
   for (const std::string& file : result.unwritten)
-    hooks.log.warning("trained to the end, but without this file: {}", file);
-  if (!result.parameters.empty()) {
-    trainer::GenerateOptions wanted = options.sample;
-    wanted.tokenizer = options.tokenizer;
-    const trainer::GeneratedText sample =
-        trainer::generate(result.shape, result.parameters, wanted, hooks.stop_requested);
-    fmt::print("--- sample ---\n{}\n", sample.text);
-    if (sample.tokens < wanted.tokens) {
-      fmt::print(stderr, "tombolo train: interrupted after {} of {} {} of the sample\n", sample.tokens,
-                 wanted.tokens, wanted.tokenizer.empty() ? "bytes" : "tokens");
-      return kExitInterrupted;
-    }
-  }
+    log.warning("trained to the end, but without this file: {}", file);
+  if (!result.parameters.empty() && !print_last_sample(options, result)) return kExitInterrupted;
   if (!result.checkpointed) {  // every rank knows it, and one says it
     if (rank_zero)
       fmt::print(stderr, "tombolo train: the last state is in no checkpoint: see the warnings above\n");
@@ -256,6 +250,36 @@ int run_train(const TrainCommand& command) {
   if (rank_zero) fmt::print(stderr, "tombolo train: interrupted after {} steps\n", result.steps);
   return kExitInterrupted;
 }
+
+int run_train(const TrainCommand& command) {
+  catch_stop_requests();
+  // A file beyond `ulimit -f` is then a write that fails, like any other.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto identity = collectives::Identity::from_environment();
+  Prepared prepared = prepare(command, identity);
+  const trainer::BackEnd& back_end = prepared.back_end;
+  if (!back_end.note.empty() && identity.rank == 0) fmt::print("{}\n", back_end.note);
+  trainer::Job job = trainer::resolve(prepared.options);  // refuses bad options before waiting for others
+  auto world = join(prepared, identity, job);
+  const bool rank_zero = !world || world->rank() == 0;
+  prepared.options.peak =
+      trainer::total_peak(back_end.peak(job.precision),
+                          back_end.device == trainer::DeviceChoice::kCpu ? job.threads : 0, world.get());
+  const trainer::TrainHooks hooks = printing_hooks(prepared, job);
+  try {
+    const trainer::TrainResult result = trainer::train(prepared.options, job, world.get(), hooks);
+    world.reset();
+    return finish(prepared.options, result, rank_zero, hooks.log);
+  } catch (const trainer::Diverged& diverged) {
+    world.reset();
+    fmt::print(stderr, "tombolo train: {}\n", diverged.what());
+    return kExitDiverged;
+  }
+}
+
+/// Where CLI11 would take "-1" for the largest number.
+const CLI::Validator kFromZero(
+    [](std::string& text) { return text.starts_with('-') ? text + " is below 0" : std::string(); }, "");
 
 void add_checkpoint_options(CLI::App& app, trainer::CheckpointOptions& options) {
   CLI::Option* folder =
@@ -289,7 +313,8 @@ void add_train(CommandLine& tombolo) {
                  "GPT-2's, for text: vocab.bpe or merges.txt (its vocabulary beside it), tokenizer.json, "
                  "gpt2.tiktoken, gpt2_tokenizer.bin, or their folder");
   app.add_option("--shuffle", options->shuffle,
-                 "Seed of the order of rows, another in every epoch [as they stand in the data]");
+                 "Seed of the order of rows, another in every epoch [as they stand in the data]")
+      ->check(kFromZero);
   app.add_option(
          "--init", options->init,
          "random:SEED, or a model to start from: llm.c's checkpoint, model.safetensors of a GPT-2 with "
@@ -336,7 +361,7 @@ void add_train(CommandLine& tombolo) {
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   app.add_option("--gpu", command->gpu,
                  "Number of the GPU among those that CUDA shows [the rank's number on its host]")
-      ->check(CLI::NonNegativeNumber);
+      ->check(kFromZero);
   app.add_option_function<std::string>(
          "--reduce",
          [command](const std::string& text) {
@@ -409,9 +434,9 @@ void add_train(CommandLine& tombolo) {
                  "Also after every so many steps, while training goes on; 0 = never")
       ->capture_default_str();
   app.add_option("--prompt", options->sample.prompt, "What the sample continues [a line break]");
-  app.add_option("--temperature", options->sample.temperature, "0 = always the likeliest byte")
+  app.add_option("--temperature", options->sample.temperature, "0 = always the likeliest token")
       ->capture_default_str();
-  app.add_option("--seed", options->sample.seed, "Of the sample")->capture_default_str();
+  app.add_option("--seed", options->sample.seed, "Of the sample")->check(kFromZero)->capture_default_str();
 }
 
 }  // namespace tombolo::tools

@@ -282,11 +282,12 @@ class Launch {
         for (const RankProcess& rank : ranks_) rank.signal(number);
         continue;
       }
-      if (interrupted_) {
-        kill_all();
+      const TimePoint now = Clock::steady().now();
+      if (interrupted_at_) {
+        if (now - *interrupted_at_ >= kRepeatedSignal) kill_all();
         continue;
       }
-      interrupted_ = true;
+      interrupted_at_ = now;
       if (phase_ == Phase::kRunning) {
         result_.exit_code = 128 + number;
         result_.message = fmt::format("ended by signal {} ({})", number, ::strsignal(number));
@@ -318,8 +319,8 @@ class Launch {
   LaunchResult result_;
   Phase phase_ = Phase::kRunning;
   std::optional<Deadline> kill_at_;
-  bool interrupted_ = false;  ///< a signal that ends the run has come to this process
-  bool asked_ = false;        ///< SIGUSR1 has come: the ranks may end in their own time
+  std::optional<TimePoint> interrupted_at_;  ///< the first signal that ends the run came to this process
+  bool asked_ = false;                       ///< SIGUSR1 has come: the ranks may end in their own time
 };
 
 }  // namespace

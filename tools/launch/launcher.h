@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "tools/emulation/emulation.h"
+#include "tools/process/stop_request.h"
 #include "topology/files/cluster_file.h"
 
 namespace tombolo::tools {
@@ -62,9 +63,10 @@ struct LaunchResult {
 
 /// Blocks until every rank has ended; nothing of them is left afterwards. A closed standard output does not
 /// end them. While it runs, SIGINT, SIGTERM and SIGHUP to this process, where they are not ignored, are
-/// passed on to the ranks, which are killed when the grace is over; a second one kills them at once. SIGUSR1
-/// is passed on too, and the ranks take the time that they need. Call it from the main thread. Throws
-/// kInvalidUsage (no ranks, a host that does not exist) and kSystem (the program cannot be started).
+/// passed on to the ranks, which are killed when the grace is over; a second one kills them at once, unless
+/// it comes within kRepeatedSignal of the first. SIGUSR1 is passed on too, and the ranks take the time that
+/// they need. Call it from the main thread. Throws kInvalidUsage (no ranks, a host that does not exist) and
+/// kSystem (the program cannot be started).
 LaunchResult launch(const LaunchOptions& options);
 
 /// The host of each rank. `order` is the order in which launchers assign ranks: "block" (a0 a1 b0 b1),

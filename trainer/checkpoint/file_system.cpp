@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/file_system.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,6 +38,15 @@ int FileSystem::create(const std::string& path, int& descriptor) {
 int FileSystem::open(const std::string& path, int& descriptor) {
   descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   return error_of(descriptor);
+}
+
+int FileSystem::open_to_update(const std::string& path, int& descriptor) {
+  descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+  return error_of(descriptor);
+}
+
+int FileSystem::lock(int descriptor) {
+  return error_of(uninterrupted([&] { return ::flock(descriptor, LOCK_EX | LOCK_NB); }));
 }
 
 int FileSystem::write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote) {

@@ -21,6 +21,12 @@ class FileSystem {
   virtual int create(const std::string& path, int& descriptor);
   /// Opens a file for reading. The caller closes the descriptor.
   virtual int open(const std::string& path, int& descriptor);
+  /// Opens a file for reading and writing, and creates it where there is none. The caller closes the
+  /// descriptor.
+  virtual int open_to_update(const std::string& path, int& descriptor);
+  /// Locks an open file for this descriptor alone, until it is closed. EWOULDBLOCK where another descriptor,
+  /// of this process or of any other, holds the lock; does not wait for it.
+  virtual int lock(int descriptor);
   /// `wrote` may be less than was given.
   virtual int write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote);
   /// Returns when the file's bytes are on the disk. After a failure nobody knows which of them are: the file

@@ -187,7 +187,10 @@ RestoreResult restore_checkpoint(const FoundCheckpoint& found, const std::string
   else
     shards.pass(filler);
   result.faults = faults_of_all(shards.fault(), world);
-  if (result.faults.empty()) result.data_position = shards.headers().front().data_position;
+  if (result.faults.empty()) {
+    result.data_position = shards.headers().front().data_position;
+    result.settings = shards.headers().front().settings;
+  }
   return result;
 }
 

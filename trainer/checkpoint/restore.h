@@ -14,7 +14,7 @@ struct RestoreResult {
   /// Empty where every rank has all of its state; else what was wrong, on which ranks. Equal on all ranks.
   std::vector<std::string> faults;
   /// As ShardHeader's; empty where there are faults.
-  std::string data_position;
+  std::string data_position, settings;
   bool read_directly = false;  ///< each rank by itself; else the shards went over the network
 };
 

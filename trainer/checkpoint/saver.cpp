@@ -42,6 +42,7 @@ void CheckpointSaver::begin(std::int64_t step, const StageCompute& compute,
   header.shape = options_.shape;
   header.whole_before = !options_.whole.empty();
   header.data_position = data_position;
+  header.settings = options_.settings;
   header.pieces = shard_pieces(share_);
   try {
     buffer_.resize(header.floats());

@@ -24,6 +24,7 @@ struct SaverOptions {
   ShardName shard;  ///< this rank, of all
   int replica = 0, replicas = 1;
   Shape shape;
+  std::string settings = "{}";  ///< as ShardHeader's
   /// Whole checkpoints that were there before, oldest first; equal on all ranks.
   std::vector<CheckpointId> whole;
   /// What starts that ended have left and nobody can read. Removed once there is something better.

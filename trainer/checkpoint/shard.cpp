@@ -103,6 +103,7 @@ Json describe(const ShardHeader& header) {
             {"width", shape.width},
             {"parameters", parameter_count(shape)}}},
           {"data_position", Json::parse(header.data_position)},
+          {"settings", Json::parse(header.settings)},
           {"pieces", std::move(pieces)},
           {"chunk_floats", header.chunk_floats},
           {"checksums", header.checksums}};
@@ -142,6 +143,7 @@ ShardHeader parse_description(const Json& json) {
   header.generation = json.at("generation").get<std::int64_t>();
   header.whole_before = json.at("whole_before").get<bool>();
   header.data_position = json.at("data_position").dump();
+  if (json.contains("settings")) header.settings = json.at("settings").dump();
   header.chunk_floats = json.at("chunk_floats").get<std::size_t>();
   header.checksums = json.at("checksums").get<std::vector<std::uint32_t>>();
   const std::size_t parameters = parameter_count(header.shape);

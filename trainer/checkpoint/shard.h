@@ -53,6 +53,8 @@ struct ShardHeader {
   bool whole_before = false;
   /// A JSON object: where in the training data the next step begins.
   std::string data_position = "{}";
+  /// A JSON object: with what the run was made. Checkpoints of earlier builds have none.
+  std::string settings = "{}";
   /// In the order of their offsets, which leave no gap.
   std::vector<ShardPiece> pieces;
   std::size_t chunk_floats = kShardChunkFloats;

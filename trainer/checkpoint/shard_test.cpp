@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
+#include <span>
+#include <string_view>
 
+#include "base/crc32c.h"
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
 #include "trainer/checkpoint/stage_share.h"
@@ -25,6 +29,7 @@ class Shard : public testing::Test {
     header_.shape = marked_shape();
     header_.whole_before = true;
     header_.data_position = R"({"seed":7,"step":100})";
+    header_.settings = R"({"lr":0.001})";
     header_.chunk_floats = 100;  // many chunks
     header_.pieces = shard_pieces(stage_share(StageParameters(header_.shape, 2, 2), 1, 2));
     for (std::size_t at = 0; at < header_.floats(); ++at) data_.push_back(static_cast<float>(at) / 3);
@@ -73,6 +78,7 @@ TEST_F(Shard, IsReadBackToTheBit) {
   EXPECT_EQ(read.shape, header_.shape);
   EXPECT_TRUE(read.whole_before);
   EXPECT_EQ(read.data_position, header_.data_position);
+  EXPECT_EQ(read.settings, header_.settings);
   EXPECT_EQ(read.pieces, header_.pieces);
   EXPECT_EQ(read.checksums, header_.checksums);
   EXPECT_EQ(head_.size() % 64, 0U);
@@ -136,6 +142,23 @@ TEST_F(Shard, WithFittingChecksumsAndAbsurdFiguresIsRefused) {
   const std::string nested = std::string(1'000, '[') + std::string(1'000, ']');
   refused(with([&](ShardHeader& header) { header.data_position = nested; }), "nested more than 64 deep");
   refused(head_ + " ", "description of");
+}
+
+TEST_F(Shard, WithoutSettingsAndWithMembersOfAnotherBuildIsRead) {
+  constexpr std::size_t kPrefix = 32;
+  const std::string_view known = "\"settings\"", other = "\"whatever\"";
+  std::string head = head_;
+  head.replace(head.find(known), known.size(), other);
+  const auto seal = [&](std::size_t at, std::string_view sealed) {
+    const std::uint32_t checksum = crc32c(std::as_bytes(std::span(sealed)));
+    std::memcpy(head.data() + at, &checksum, sizeof checksum);
+  };
+  seal(24, std::string_view(head).substr(kPrefix));
+  seal(28, std::string_view(head).substr(0, 28));
+  const ShardHeader read = parse_shard_head(head);
+  EXPECT_EQ(read.settings, "{}");
+  EXPECT_EQ(read.data_position, header_.data_position);
+  EXPECT_EQ(read.pieces, header_.pieces);
 }
 
 TEST_F(Shard, RandomBytesAreRefused) {

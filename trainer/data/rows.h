@@ -18,6 +18,7 @@ class Rows {
   Rows(std::unique_ptr<TokenSource> source, int context, RowOrder order);
 
   const TokenSource& source() const noexcept { return *source_; }
+  TokenSource& source() noexcept { return *source_; }
   /// Whole rows that do not overlap but for the last target.
   std::uint64_t count() const noexcept;
   /// Row `row` of step `step`: `context` tokens, and as targets the same shifted by one. Throws kSystem when

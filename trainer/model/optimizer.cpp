@@ -11,21 +11,21 @@ namespace {
 
 void check_number(const char* what, double value, bool good, const char* range) {
   if (!std::isfinite(value) || !good)
-    fail(Cause::kInvalidUsage, "optimizer: {} is {}, but must be {}", what, value, range);
+    fail(Cause::kInvalidUsage, "{} {} is no finite number {}", what, value, range);
 }
 
 }  // namespace
 
 void AdamW::check() const {
-  check_number("learning rate", learning_rate, learning_rate >= 0, "at least 0");
+  check_number("--lr", learning_rate, learning_rate >= 0, "from 0 on");
   check_number("beta1", beta1, beta1 >= 0 && beta1 < 1, "in [0, 1)");
   check_number("beta2", beta2, beta2 >= 0 && beta2 < 1, "in [0, 1)");
   check_number("epsilon", epsilon, epsilon > 0, "above 0");
-  check_number("weight decay", weight_decay, weight_decay >= 0, "at least 0");
-  check_number("clip", clip, clip >= 0, "at least 0");
-  check_number("warm-up", static_cast<double>(warmup), warmup >= 0, "at least 0");
-  check_number("smallest learning rate", smallest_rate, smallest_rate >= 0 && smallest_rate <= learning_rate,
-               "from 0 to the learning rate");
+  check_number("--weight-decay", weight_decay, weight_decay >= 0, "from 0 on");
+  check_number("--clip", clip, clip >= 0, "from 0 on");
+  check_number("--warmup", static_cast<double>(warmup), warmup >= 0, "from 0 on");
+  check_number("--lr-min", smallest_rate, smallest_rate >= 0 && smallest_rate <= learning_rate,
+               "from 0 to --lr");
 }
 
 double learning_rate_at(const AdamW& options, std::int64_t step) noexcept {

@@ -69,9 +69,10 @@ void fail_divergence(const Divergence& divergence, StageCompute& compute, collec
     if (!one.empty() && (nearest.empty() || one < nearest)) nearest = std::move(one);
   }
   const std::string began = nearest.empty() ? std::string() : nearest[3].get<std::string>();
-  fail(Cause::kInvalidUsage,
-       "step {}: loss {} with gradient norm {}: training diverged{}. A smaller --lr, or a --clip, helps",
-       divergence.step, number_text(divergence.loss), number_text(divergence.gradient_norm), began);
+  throw Diverged(fmt::format(
+      "step {}: loss {} with gradient norm {}: training diverged{}. A smaller --lr, or a --clip, "
+      "helps",
+      divergence.step, number_text(divergence.loss), number_text(divergence.gradient_norm), began));
 }
 
 }  // namespace tombolo::trainer

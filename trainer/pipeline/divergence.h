@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/pipeline/parallel_config.h"
@@ -30,7 +31,14 @@ struct Divergence {
   RankCoordinates coordinates;
 };
 
-/// Collective over `world` (null: one rank). Throws kInvalidUsage on every rank, naming the step, the rank on
+/// Training cannot go on: the loss or the gradient norm is no number any more. Whoever starts runs by the
+/// hundred tells it from options that are refused.
+class Diverged final : public Error {
+ public:
+  explicit Diverged(const std::string& message) : Error(Cause::kInvalidUsage, message) {}
+};
+
+/// Collective over `world` (null: one rank). Throws Diverged on every rank, naming the step, the rank on
 /// which it began and the tensor: a rank whose own loss is not finite; else one with such a parameter; else
 /// the last stage with such a gradient, because backward comes from there. (Gradients have been summed over
 /// the replicas by then; losses and parameters are each rank's own.)

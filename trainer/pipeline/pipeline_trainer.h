@@ -88,6 +88,7 @@ class PipelineTrainer {
 
   StageCompute& compute() noexcept { return *compute_; }
   const Rows& rows() const noexcept { return rows_; }
+  Rows& rows() noexcept { return rows_; }
   RankCoordinates coordinates() const noexcept { return coordinates_; }
   /// Threads for matrix products.
   int threads() const noexcept { return job_.threads; }

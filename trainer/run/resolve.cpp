@@ -19,6 +19,22 @@ int agreed_value(std::string_view what, std::optional<int> option, std::optional
   return *decided;
 }
 
+/// Of numbers that a plan or a model decides where they are not given.
+void check_counts(const TrainOptions& options) {
+  const auto check = [](std::string_view name, std::optional<int> value, int least) {
+    if (value && *value < least) fail(Cause::kInvalidUsage, "--{} {} is below {}", name, *value, least);
+  };
+  check("layers", options.layers, 1);
+  check("width", options.width, 1);
+  check("heads", options.heads, 1);
+  check("context", options.context, 1);
+  check("vocabulary", options.vocabulary, 2);
+  check("batch", options.batch, 1);
+  check("pipeline", options.pipeline, 1);
+  check("replicas", options.replicas, 1);
+  check("micro-batch", options.micro_batch, 0);
+}
+
 void check_data_options(const TrainOptions& options) {
   options.evaluation.check();
   if (!options.measured.empty() &&
@@ -52,6 +68,13 @@ Job resolve(const TrainOptions& options) {
   if (options.data.empty()) fail(Cause::kInvalidUsage, "--data names no file");
   if (options.steps < 0) fail(Cause::kInvalidUsage, "--steps {} is below 0", options.steps);
   if (options.threads < 1) fail(Cause::kInvalidUsage, "--threads {} is below 1", options.threads);
+  if (options.bucket_bytes == 0) fail(Cause::kInvalidUsage, "--bucket 0 is below 1 byte");
+  if (options.timeline_first < 0)
+    fail(Cause::kInvalidUsage, "--timeline-first {} is below 0", options.timeline_first);
+  if (options.timeline_steps < 1)
+    fail(Cause::kInvalidUsage, "--timeline-steps {} is below 1", options.timeline_steps);
+  if (options.sample.tokens < 0) fail(Cause::kInvalidUsage, "--sample {} is below 0", options.sample.tokens);
+  check_counts(options);
   options.checkpoints.check();
   std::shared_ptr<const planner::Plan> plan;
   check_data_options(options);

@@ -13,12 +13,15 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "trainer/checkpoint/restore.h"
+#include "trainer/run/run_settings.h"
 
 namespace tombolo::trainer {
 namespace {
 
 /// A wait that is shorter is not worth a line.
 constexpr double kWaitWorthTelling = 0.01;
+/// A killed process still has to give back its memory, and that of its GPU, before its lock is free.
+constexpr Duration kWaitForEndingRun = std::chrono::seconds(2);
 
 /// Where in the training data the next step begins, and all that this depends on.
 Json data_position(const Job& job, const PipelineTrainer& trainer, std::int64_t step) {
@@ -101,8 +104,10 @@ RunCheckpoints::RunCheckpoints(const CheckpointOptions& options, const Job& job,
 }
 
 void RunCheckpoints::start(const CheckpointOptions& options) {
+  if (!folder_.empty() || !options.resume.empty()) settings_ = run_settings(job_, trainer_.rows().source());
   if (!folder_.empty()) {
     check_folder(folder_, world_);
+    lock_folder();
     found_ = survey_checkpoints(folder_, job_.shape, world_, files_);
   }
   if (options.resume.empty())
@@ -113,6 +118,19 @@ void RunCheckpoints::start(const CheckpointOptions& options) {
     resume_from(options.resume);
   begun_ = first_step_;
   if (!folder_.empty()) saver_ = make_saver(options, rank_log_);
+}
+
+void RunCheckpoints::lock_folder() {
+  std::string trouble;
+  if (world_ == nullptr || world_->rank() == 0) {
+    try {
+      lock_ = std::make_unique<RunLock>(folder_, files_, kWaitForEndingRun, log_);
+    } catch (const Error& error) {
+      trouble = error.what();
+    }
+  }
+  const std::vector<std::string> troubles = texts_of_ranks(trouble, world_);
+  if (!troubles[0].empty()) fail(Cause::kInvalidUsage, "{}", troubles[0]);
 }
 
 void RunCheckpoints::refuse_to_displace() const {
@@ -184,6 +202,9 @@ bool RunCheckpoints::restore(FoundCheckpoint& found, const std::string& root) {
         "the checkpoint's place in the training data was {}, but is {} now: this run reads other rows than "
         "the one that it goes on from",
         then.dump(), now.dump());
+  const std::string changes = changed_settings(Json::parse(result.settings), settings_);
+  if (!changes.empty())
+    log_.warning("this run has other settings than the one that it goes on from: {}", changes);
   return true;
 }
 
@@ -197,6 +218,7 @@ std::unique_ptr<CheckpointSaver> RunCheckpoints::make_saver(const CheckpointOpti
   saver.replica = trainer_.coordinates().replica;
   saver.replicas = job_.parallel.replicas;
   saver.shape = job_.shape;
+  saver.settings = settings_.dump();
   for (auto found = found_.rbegin(); found != found_.rend(); ++found) {  // oldest first
     saver.generation = std::max(saver.generation, found->generation + 1);
     if (found->condition == CheckpointCondition::kWhole) saver.whole.push_back(found->id);

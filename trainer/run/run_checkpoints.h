@@ -4,9 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "collectives/engine/communicator.h"
 #include "trainer/checkpoint/file_system.h"
+#include "trainer/checkpoint/run_lock.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/checkpoint/survey.h"
 #include "trainer/pipeline/pipeline_trainer.h"
@@ -30,9 +32,9 @@ struct CheckpointOptions {
 class RunCheckpoints {
  public:
   /// Collective over `world` (null = a single rank). Restores the trainer's state where the options say so.
-  /// Throws kInvalidUsage, on every rank, where a new run would displace checkpoints, or none that is asked
-  /// for is usable, naming what is wrong with each; and what surveying throws. `job`, `trainer`, `world` and
-  /// `files` outlive the object.
+  /// Throws kInvalidUsage, on every rank, where another run holds the folder, a new run would displace
+  /// checkpoints, or none that is asked for is usable, naming what is wrong with each; and what surveying
+  /// throws. `job`, `trainer`, `world` and `files` outlive the object.
   RunCheckpoints(const CheckpointOptions& options, const Job& job, PipelineTrainer& trainer,
                  collectives::Communicator* world, FileSystem& files, const Log& log);
 
@@ -51,6 +53,8 @@ class RunCheckpoints {
 
  private:
   void start(const CheckpointOptions& options);
+  /// Collective. The lock is rank 0's.
+  void lock_folder();
   void refuse_to_displace() const;
   void resume_newest();
   void resume_from(const std::string& folder);
@@ -67,10 +71,12 @@ class RunCheckpoints {
   Log rank_log_;  ///< of every rank
   std::string folder_;
   int every_ = 1;
+  Json settings_;  ///< of this start of the run
   int first_step_ = 0;
   int begun_ = 0;          ///< the step of the checkpoint begun last
   CheckpointId restored_;  ///< where first_step_ is not 0
   std::vector<FoundCheckpoint> found_;
+  std::unique_ptr<RunLock> lock_;           ///< before saver_, which writes until it is destroyed
   std::unique_ptr<CheckpointSaver> saver_;  ///< null where nothing is saved
 };
 

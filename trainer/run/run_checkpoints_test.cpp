@@ -2,6 +2,7 @@
 #include "trainer/run/run_checkpoints.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -120,6 +121,13 @@ class RunCheckpointsTest : public testing::Test {
     ADD_FAILURE() << "no checkpoint of step " << step;
     return {};
   }
+  /// How many lie in the folder, of any kind.
+  int checkpoints() const {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(options_.folder))
+      count += entry.path().filename() != kLockName ? 1 : 0;
+    return count;
+  }
   void cut_short(std::int64_t step) const {
     const auto shard = checkpoint(step) / "shard-0-of-1.tombolo";
     std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 10);
@@ -168,6 +176,37 @@ TEST_F(RunCheckpointsTest, TheLayoutMayChangeBetweenStarts) {
   }
 }
 
+TEST_F(RunCheckpointsTest, TwoRunsDoNotShareAFolder) {
+  {
+    Timeline timeline(Clock::steady().now());
+    PipelineTrainer trainer(job_, nullptr, timeline);
+    const RunCheckpoints first(options_, job_, trainer, nullptr, files_, Log());
+    expect_refusal([&] { resume(3); }, {options_.folder.c_str(), "another run is using",
+                                        fmt::format("process {} on ", ::getpid()).c_str()});
+    EXPECT_EQ(checkpoints(), 0);
+  }
+  for (const int ranks : {1, 2}) {
+    const ParallelConfig layout = even_parallel_config(job_.shape, ranks, 1, kBatch, 2);
+    const Run run = start(resuming(kResumeAuto), 3 * ranks, End::kFinished, layout);
+    EXPECT_EQ(run.first_step, 3 * (ranks - 1));
+    EXPECT_EQ(run.logged.find("lock"), std::string::npos) << run.logged;
+  }
+}
+
+TEST_F(RunCheckpointsTest, AFolderThatCannotBeLockedIsUsedAllTheSame) {
+  test::HookedFiles files(
+      [](std::string_view call, const std::string&) { return call == "lock" ? ENOLCK : 0; });
+  std::string logged;
+  const Log log(LogLevel::kWarning,
+                [&](LogLevel, std::string_view text) { logged += fmt::format("{}\n", text); });
+  Timeline timeline(Clock::steady().now());
+  PipelineTrainer trainer(job_, nullptr, timeline);
+  RunCheckpoints checkpoints(options_, job_, trainer, nullptr, files, log);
+  checkpoints.after_step(trainer.step(0, false, checkpoints.votes()));
+  EXPECT_TRUE(checkpoints.finish(1));
+  EXPECT_NE(logged.find(options_.folder + "/lock: cannot be locked"), std::string::npos) << logged;
+}
+
 TEST_F(RunCheckpointsTest, ANewRunDisplacesNothing) {
   start(3);
   expect_refusal([&] { start(6); }, {"holds checkpoints", "step 3 (step-00000003-", "--resume auto"});
@@ -207,7 +246,7 @@ TEST_F(RunCheckpointsTest, AFinishedRunThatIsStartedAgainTidiesUp) {
   std::filesystem::create_directory(std::filesystem::path(options_.folder) / folder_name({7, 7}));
   options_.keep = 2;
   EXPECT_EQ(resume(9).losses.size(), 0U);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options_.folder), {}), 2);
+  EXPECT_EQ(checkpoints(), 2);
   EXPECT_EQ(resume(10).first_step, 9);
 }
 
@@ -222,8 +261,7 @@ TEST_F(RunCheckpointsTest, ADamagedCheckpointIsNamedAndTheOneBeforeTaken) {
   for (const char* words :
        {"warning: the checkpoint of step 6 (", "checksum of chunk", "going on from step 3"})
     EXPECT_NE(run.logged.find(words), std::string::npos) << run.logged;
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(options_.folder), {}), 2)
-      << "the damaged one is cleared once there is a better one";
+  EXPECT_EQ(checkpoints(), 2) << "the damaged one is cleared once there is a better one";
 }
 
 TEST_F(RunCheckpointsTest, ACertainCheckpointMayBeAskedFor) {
@@ -259,6 +297,16 @@ TEST_F(RunCheckpointsTest, OtherRowsOfDataAreAWarning) {
   EXPECT_NE(run.logged.find("reads other rows"), std::string::npos) << run.logged;
   EXPECT_EQ(start(resuming(kResumeAuto), 5, End::kFinished, job_.parallel).logged.find("other rows"),
             std::string::npos);
+}
+
+TEST_F(RunCheckpointsTest, OtherSettingsAreAWarningThatNamesThem) {
+  EXPECT_EQ(start(3).logged.find("other settings"), std::string::npos);
+  job_.optimizer.learning_rate = 0.25;
+  const Run run = resume(4);
+  EXPECT_NE(run.logged.find("other settings than the one that it goes on from: lr 0.003, now 0.25\n"),
+            std::string::npos)
+      << run.logged;
+  EXPECT_EQ(resume(5).logged.find("other settings"), std::string::npos) << "it has been told";
 }
 
 TEST_F(RunCheckpointsTest, ADiskThatIsFullEndsNothingButIsToldAtTheEnd) {

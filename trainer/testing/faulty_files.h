@@ -32,6 +32,14 @@ class HookedFiles : public FileSystem {
     const int error = ask("open", path);
     return error != 0 ? error : FileSystem::open(path, descriptor);
   }
+  int open_to_update(const std::string& path, int& descriptor) override {
+    const int error = ask("open_to_update", path);
+    return error != 0 ? error : FileSystem::open_to_update(path, descriptor);
+  }
+  int lock(int descriptor) override {
+    const int error = ask("lock", "");
+    return error != 0 ? error : FileSystem::lock(descriptor);
+  }
   int write(int descriptor, std::span<const std::byte> bytes, std::size_t& wrote) override {
     const int error = ask("write", "");
     return error != 0 ? error : FileSystem::write(descriptor, bytes, wrote);

@@ -53,6 +53,7 @@ class Acceptor {
 
   BackgroundProgress& background_progress() noexcept { return helpers_->background_progress(); }
   ClosingSockets& closing_sockets() noexcept { return helpers_->closing_sockets(); }
+  ClosingPatience& closing_patience() noexcept { return helpers_->closing_patience(); }
 
   void progress() noexcept { helpers_->progress(); }
   /// Readable while progress() has something to do.

@@ -102,7 +102,7 @@ TEST_F(TlsStreams, KeepASendersDoneMessagesOwedUntilTheSocketHasThem) {
   const int small = 20'000;
   setsockopt(sockets_[0].get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
   tcp::Sender sender({});
-  sender.join(0, StreamIo(sockets_[0].get(), ends_[0].get()), 0);
+  sender.join(0, StreamIo(sockets_[0].get(), ends_[0].get()));
   RequestPool pool(true);
   std::vector<std::byte> data(30'000, std::byte{7});
   std::vector<PostedRequest*> requests;

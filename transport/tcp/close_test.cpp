@@ -7,7 +7,10 @@
 #include <thread>
 
 #include "base/randomized_test.h"
+#include "transport/bootstrap/closing_patience.h"
 #include "transport/bootstrap/closing_sockets.h"
+#include "transport/bootstrap/process_helpers.h"
+#include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_support.h"
 
@@ -286,6 +289,48 @@ TEST_P(Silence, ASendOfWhichThePeerTakesNothingFailsAfterTenIdleTimeouts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, Silence, testing::Values(1, 4));
+
+/// Waiting for descriptors takes no time but that of a clock.
+class WaitsInNoTime final : public test::ForwardingKernel {
+ public:
+  explicit WaitsInNoTime(FakeClock& clock) : clock_(clock) {}
+  int poll(pollfd* handles, nfds_t count, int timeout_ms) noexcept override {
+    if (timeout_ms > 0) clock_.advance(milliseconds(timeout_ms));
+    return ForwardingKernel::poll(handles, count, 0);
+  }
+
+ private:
+  FakeClock& clock_;
+};
+
+// Each has to send again what it reported as sent, and the peer's host is gone.
+TEST(ClosingTowardsSilence, TakesAllConnectionsTogetherLessThanTwoSeconds) {
+  constexpr int kConnections = 12;
+  FakeClock clock;
+  WaitsInNoTime kernel(clock);
+  const KernelInPlace in_place(kernel);
+  RouterOptions options = test::router_options("right", streams(1));
+  options.clock = &clock;
+  options.helpers =
+      std::make_shared<bootstrap::ProcessHelpers>(bootstrap::ProcessHelpers::Simulated{}, clock);
+  Router right(options);
+  std::vector<std::unique_ptr<Connection>> connections;
+  const std::vector<std::byte> message(100);
+  for (int i = 0; i < kConnections; ++i) {
+    test::RawPeer peer(right);
+    std::size_t bytes = 0;
+    ASSERT_EQ(finish(*peer.connection, peer.connection->post_send(message), bytes), Outcome::kDone);
+    const linger hard{1, 0};
+    setsockopt(peer.sockets[0].get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    peer.sockets.clear();
+    while (peer.connection->statistics().live_streams != 0) peer.connection->progress();
+    connections.push_back(std::move(peer.connection));
+  }
+  const TimePoint before = clock.now();
+  connections.clear();
+  EXPECT_GE(clock.now() - before, bootstrap::ClosingPatience::kMost);
+  EXPECT_LT(clock.now() - before, seconds(2));
+}
 
 }  // namespace
 }  // namespace tombolo::transport::tcp

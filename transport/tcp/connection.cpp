@@ -18,9 +18,6 @@ namespace {
 // The most bytes that one call moves each way: about half a millisecond's work on loopback, after which the
 // other direction and other connections proceed.
 constexpr std::size_t kMostPerPass = 2 * kMiB;
-// With several streams, how much a stream takes on before it has written it. It is small, so that a slow
-// stream holds little back, but enough for one write.
-constexpr std::size_t kBacklogPerStream = 256 * 1024;
 // A connection that only sends checks once in so many tests whether the peer has closed.
 constexpr unsigned kReadsToSkip = 64;
 // One in so many small reads sets the kernel's acknowledgement mode again; see acknowledge_in_pairs().
@@ -29,14 +26,10 @@ constexpr unsigned kSmallReadsPerHabit = 16;
 // While something moves, the clock is read once in so many passes.
 constexpr unsigned kPassesPerCheck = 256, kPassesPerRepair = 8;
 
-// The rate in bytes per second that is assumed for a path where no NIC tells its rate.
-constexpr double kUnknownRate = 10e9 / 8;
-constexpr double kRoomForRequests = 16.0 * static_cast<double>(kMiB);
-
 SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   SenderOptions options;
   options.chunk = settings.chunk_of(streams);
-  if (streams > 1) options.backlog = std::min(kBacklogPerStream, options.chunk);
+  options.backlog = settings.backlog_of(streams);
   options.replay_bytes = std::min(options.replay_bytes, settings.options.replay_bytes);
   options.checksums = settings.options.checksums;
   return options;
@@ -55,50 +48,49 @@ TcpConnection::TcpConnection(SetUpResult from)
       description_(describe(route_.transport, route_, from.peer_name)),
       idle_timeout_(local_->idle_timeout),
       clock_(local_->clock),
+      liveness_(idle_timeout_),
       sender_(sender_options(*settings_, from.streams.size())),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
-  grow(from.streams.size());
+  std::optional<Error> trouble;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      if (!trouble) trouble = error;
+    }
+  };
+  attempt([&] { grow(from.streams.size()); });
+  resize(from.streams.size());
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     ConnectedStream& given = from.streams[i];
-    stream.socket = std::move(given.socket);
-    stream.tls = std::move(given.tls);
-    stream.local_nic = std::move(given.local_nic);
-    stream.peer_nic = std::move(given.peer_nic);
-    stream.limit = std::move(given.limit);
+    stream.path = {std::move(given.local_nic), std::move(given.peer_nic), std::move(given.limit)};
+    std::size_t home = 0;
     // The accepting end needs only one target at which to ask for the peer.
-    if (given.target && (connecting_ || i == 0))
-      stream.home = stream.at = stream.next = home_of(given.target);
-    stream.live = true;
-    stream.meter = &meter_->add_stream(stream.local_nic, stream.peer_nic);
+    if (given.target && (connecting_ || i == 0)) home = home_of(given.target);
+    stream.meter = &meter_->add_stream(stream.path.local_nic, stream.path.peer_nic);
     // Nothing was received in the epochs that this end did not begin.
     if (given.epoch != 0) {
-      note_epochs(stream, 0, given.epoch - 1, 0);
+      stream.note_epochs(0, given.epoch - 1, 0);
       announce_soon();
     }
-    stream.epoch = given.epoch;
-    stream.next_epoch = given.epoch + 1;
-    sender_.join(i, stream.io(), given.epoch);
-    receiver_.join(i, stream.io(), given.epoch);
-    watch(epoll_, i);
+    stream.join(std::move(given.socket), std::move(given.tls), given.epoch);
+    reconnector_.add(i, home, given.epoch + 1);
+    sender_.join(i, stream.io());
+    receiver_.join(i, stream.io());
   }
+  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!timer_) attempt([] { fail_errno(errno, "timerfd_create"); });
+  if (trouble && connecting_) throw *trouble;
   live_ = streams_.size();
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
+  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
+  for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
-  if (connecting_) controls_.resize(targets_.size());
-  // On a long path a request that waits for its acknowledgement takes a round trip.
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket.get());
-  acks_in_pairs_ = round_trip < kLongPath;
-  if (!acks_in_pairs_) {
-    // Twice what is under way on the path, with room for a request that is being copied.
-    const double rate = from.bytes_per_second > 0 ? from.bytes_per_second : kUnknownRate;
-    const double under_way = 2 * rate * to_seconds(round_trip) + kRoomForRequests;
-    sender_.copy_everything(
-        static_cast<std::size_t>(std::min(under_way, static_cast<double>(settings_->options.replay_bytes))));
-  }
-  timer_ = Descriptor(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
-  if (!timer_) fail_errno(errno, "timerfd_create");
+  treatment_ = treatment_of(round_trip, from.bytes_per_second, settings_->options.replay_bytes);
+  if (treatment_.copies != 0) sender_.copy_everything(treatment_.copies);
+  if (trouble) fail_with(trouble->cause(), trouble->what(), GoodbyeReason::kFailed, {});
   acceptor_->background_progress().add(this);
 }
 
@@ -107,10 +99,10 @@ TcpConnection::~TcpConnection() {
   if (generation_ != fork_generation()) return;
   acceptor_->background_progress().remove(this);
   for (Stream& stream : streams_)
-    if (stream.live) read_tcp_info(stream.socket.get(), *stream.meter);
-  if (!error_) flush_out();
+    if (stream.live()) read_tcp_info(stream.socket(), *stream.meter);
+  if (!failed()) guarded([&] { flush_out(); });
   acceptor_->close_connection(hello_.connection, side());
-  if (!error_) leave();
+  if (!failed()) guarded([&] { leave(); });
   // The background thread writes what is left to write to the peer, and answers it.
   acceptor_->background_progress().wake();
 }
@@ -120,14 +112,14 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
   ++calls_;
   // An owner with no request left to test may call only this, repeatedly, so acknowledgements must be read
   // here too.
-  if (!error_ && !sender_.can_post()) advance();
-  if (!error_ && !sender_.can_post()) return nullptr;
+  if (!failed() && !sender_.can_post()) advance();
+  if (!failed() && !sender_.can_post()) return nullptr;
   // The data is only read; the common request type holds a plain pointer.
   PostedRequest* request = sends_.take(const_cast<std::byte*>(data.data()), data.size());
   if (request == nullptr) return nullptr;
-  if (error_) return request;  // it fails when it is tested
+  if (failed()) return request;  // it fails when it is tested
   // Nothing is written yet: what is posted until the next test goes out with one system call.
-  if (!sender_.unwritten()) moved_ = true;  // the time without progress counts from here
+  if (!sender_.unwritten()) liveness_.moved();  // the time without progress counts from here
   sender_.post(request);
   fresh_send_ = true;
   return request;
@@ -136,21 +128,24 @@ Request* TcpConnection::post_send(std::span<const std::byte> data, Memory*) noex
 Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexcept {
   const Turn turn(*this);
   ++calls_;
-  if (!error_ && !receiver_.can_post()) return nullptr;
+  if (!failed() && !receiver_.can_post()) return nullptr;
   PostedRequest* request = receives_.take(buffer.data(), buffer.size());
-  if (request == nullptr || error_) return request;
-  if (!receiver_.pending()) moved_ = true;
-  if (receiver_.post(request)) {
-    moved_ = true;
-    for (std::size_t i = 0; i < streams_.size(); ++i)
-      if (streams_[i].live) count(i);
-    check_fault();
-    // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that would
-    // trigger another look at them.
-    for (std::size_t i = 0; i < streams_.size() && !error_; ++i)
-      if (streams_[i].live && take_acks(i) && receiver_.damaged(i)) lose(i, Receiver::kDamaged);
-    if (!error_ && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
-  }
+  if (request == nullptr || failed()) return request;
+  if (!receiver_.pending()) liveness_.moved();
+  guarded([&] {
+    if (receiver_.post(request)) {
+      liveness_.moved();
+      for (std::size_t i = 0; i < streams_.size(); ++i)
+        if (streams_[i].live()) count(i);
+      check_fault();
+      // What was read ahead may end with acknowledgements or epoch summaries, and nothing may follow that
+      // would trigger another look at them.
+      for (std::size_t i = 0; i < streams_.size() && !failed(); ++i)
+        if (streams_[i].live() && take_acks(i) && receiver_.damaged(i))
+          lose(i, StreamLoss::of(Receiver::kDamaged));
+      if (!failed() && !receiver_.epoch_summaries().empty()) take_epoch_summaries();
+    }
+  });
   return request;
 }
 
@@ -159,28 +154,30 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
   ++calls_;
   auto* request = static_cast<PostedRequest*>(base);
   auto done = [&] { return request->state == PostedRequest::State::kDone; };
-  if (!done() && !error_) {
-    bool moved = false;
-    if (request->is_send) {
-      moved = send_all();
-      if (!done() && !error_) {
-        // Without posted receives only acknowledgements and the peer's end could come.
-        if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
-          skipped_reads_ = 0;
-          moved |= receive_all();
+  guarded([&] {
+    if (!done() && !failed()) {
+      bool moved = false;
+      if (request->is_send) {
+        moved = send_all();
+        if (!done() && !failed()) {
+          // Without posted receives only acknowledgements and the peer's end could come.
+          if (receiver_.pending() || needs_acks() || !some_live() || ++skipped_reads_ >= kReadsToSkip) {
+            skipped_reads_ = 0;
+            moved |= receive_all();
+          }
         }
+      } else {
+        if (fresh_send_ || sender_.unwritten()) moved = send_all();
+        if (!failed()) moved |= receive_all();
+        if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
       }
-    } else {
-      if (fresh_send_ || sender_.unwritten()) moved = send_all();
-      if (!error_) moved |= receive_all();
-      if (!moved) receiver_.idle();  // the acknowledgements that it finds due are sent below
+      if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+        check_idle();
     }
-    if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-      check_idle();
-  }
-  // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
-  if (!error_ && ack_due()) send_all();
-  return hand_back(*request, error_.has_value(), sends_, receives_, bytes);
+    // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
+    if (!failed() && ack_due()) send_all();
+  });
+  return hand_back(*request, failed(), sends_, receives_, bytes);
 }
 
 bool TcpConnection::progress() noexcept {
@@ -190,11 +187,14 @@ bool TcpConnection::progress() noexcept {
 }
 
 bool TcpConnection::advance() noexcept {
-  if (error_) return false;
-  bool moved = (fresh_send_ || sender_.unwritten()) && send_all();
-  if (!error_) moved |= receive_all();
-  if (!error_ && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
-    check_idle();
+  if (failed()) return false;
+  bool moved = false;
+  guarded([&] {
+    moved = (fresh_send_ || sender_.unwritten()) && send_all();
+    if (!failed()) moved |= receive_all();
+    if (!failed() && (!moved || ++passes_ % (busy_repairing() ? kPassesPerRepair : kPassesPerCheck) == 0))
+      check_idle();
+  });
   return moved;
 }
 
@@ -205,71 +205,38 @@ std::size_t TcpConnection::home_of(const std::shared_ptr<const bootstrap::Target
   return index;
 }
 
-/// Makes room for so many streams. Changes nothing where it throws.
-void TcpConnection::grow(std::size_t streams) {
-  if (streams <= streams_.size()) return;
-  // From now on the streams share the work, in pieces that are small enough not to hold the others up.
-  const std::size_t chunk = settings_->chunk_of(streams);
-  if (streams > 1) {
-    Descriptor first;
-    if (!epoll_) {
-      first = Descriptor(kernel().epoll_create1(EPOLL_CLOEXEC));
-      if (!first) fail_errno(errno, "epoll_create1");
-    }
-    for (std::size_t i = 0; i < streams_.size(); ++i) {
-      if (!streams_[i].live) continue;
-      settings_->limit_buffers(streams_[i].socket.get(), streams);
-      if (first) watch(first, i);
-    }
-    if (first) epoll_ = std::move(first);
-    sender_.set_pieces(chunk, std::min(kBacklogPerStream, chunk));
-  }
-  streams_.resize(streams);
-}
-
-void TcpConnection::watch(const Descriptor& epoll, std::size_t index) const {
-  if (!epoll) return;
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.u64 = index;
-  if (kernel().epoll_ctl(epoll.get(), EPOLL_CTL_ADD, streams_[index].socket.get(), &event) != 0)
-    fail_errno(errno, "epoll_ctl");
-}
-
 void TcpConnection::look_for_events() noexcept {
   constexpr int kMost = 16;
   std::array<epoll_event, kMost> events;
   int count = kernel().epoll_wait(epoll_.get(), events.data(), kMost, 0);
   for (int i = 0; i < count; ++i) {
     Stream& stream = streams_[events[static_cast<std::size_t>(i)].data.u64];
-    auto what = events[static_cast<std::size_t>(i)].events;
-    if ((what & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.hang_up = true;
-    if ((what & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) stream.in = true;
-    if ((what & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0) stream.out = true;
+    stream.ready.note(events[static_cast<std::size_t>(i)].events);
   }
 }
 
 bool TcpConnection::ack_due() const noexcept {
   for (std::size_t i = 0; i < streams_.size(); ++i)
-    if (streams_[i].live && !streams_[i].peer_half_closed && receiver_.ack_due(i)) return true;
+    if (streams_[i].live() && !streams_[i].is(StreamState::kHalfClosed) && receiver_.ack_due(i)) return true;
   return false;
 }
 
-bool TcpConnection::send_all() noexcept {
+bool TcpConnection::send_all() {
   fresh_send_ = false;
   if (announce_due_) announce();
   bool several = streams_.size() > 1, moved = false;
-  if (several && std::ranges::any_of(streams_, [](const Stream& one) { return one.live && !one.out; }))
+  if (several &&
+      std::ranges::any_of(streams_, [](const Stream& one) { return one.live() && !one.ready.out; }))
     look_for_events();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live) continue;
-    if (stream.peer_half_closed) {
-      if (sender_.waiting() || sender_.unwritten()) lose(i, EPIPE);
-      if (error_) return moved;
+    if (!stream.live()) continue;
+    if (stream.is(StreamState::kHalfClosed)) {
+      if (sender_.waiting() || sender_.unwritten()) lose(i, StreamLoss::of(EPIPE));
+      if (failed()) return moved;
       continue;
     }
-    if (several && !stream.out) {
+    if (several && !stream.ready.out) {
       fresh_send_ |= sender_.has_work(i) || receiver_.ack_due(i);
       continue;
     }
@@ -286,9 +253,9 @@ bool TcpConnection::send_all() noexcept {
     if (!sender_.has_work(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (stream.limit) {
+    if (stream.path.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, stream.limit->egress.allowance(now));
+      allowance = std::min(allowance, stream.path.limit->egress.allowance(now));
       if (allowance == 0) {
         fresh_send_ = true;
         continue;
@@ -299,25 +266,27 @@ bool TcpConnection::send_all() noexcept {
     // sends, and messages that are done.
     const std::uint64_t done = sender_.messages();
     auto result = sender_.flush(i, allowance, receiver_.count(i));
-    if (stream.limit && result.written != 0) stream.limit->egress.consume(result.written, now);
+    if (stream.path.limit && result.written != 0) stream.path.limit->egress.consume(result.written, now);
     if (result.written != 0) {
-      moved |= sender_.messages() != done;
-      moved_ |= sender_.messages() != done;
+      if (sender_.messages() != done) {
+        moved = true;
+        liveness_.moved();
+      }
       stream.meter->sent_bytes.add(result.written);
       count(i);
     }
-    if (result.blocked) stream.out = false;
+    if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
       if (!sender_.waiting() && !sender_.unwritten() && all_was_said(i)) {
-        stream.peer_half_closed = true;
+        stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
       // This reads what the peer sent before, which may include its goodbye.
-      if (!error_) lose(i, result.error);
-      if (error_) return moved;
+      if (!failed()) lose(i, StreamLoss::of(result.error));
+      if (failed()) return moved;
     }
     // What had no room, or no allowance, is written next time, and so are frames without payload.
-    fresh_send_ |= stream.live && sender_.has_work(i);
+    fresh_send_ |= stream.live() && sender_.has_work(i);
   }
   return moved;
 }
@@ -325,7 +294,7 @@ bool TcpConnection::send_all() noexcept {
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
 /// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
-bool TcpConnection::all_was_said(std::size_t index) noexcept {
+bool TcpConnection::all_was_said(std::size_t index) {
   for (std::size_t read = 1; read != 0;) {
     read = receiver_.read(index, SIZE_MAX).read;
     streams_[index].meter->received_bytes.add(read);
@@ -337,31 +306,34 @@ bool TcpConnection::all_was_said(std::size_t index) noexcept {
   return receiver_.rest_reaches_the_end(index);
 }
 
-bool TcpConnection::receive_all() noexcept {
+bool TcpConnection::receive_all() {
   bool several = streams_.size() > 1, moved = false;
   if (several) look_for_events();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live || (several && !stream.in)) continue;
+    if (!stream.live() || (several && !stream.ready.in)) continue;
     const bool ahead = needs_acks() && receiver_.may_read_ahead(i);
     if (!ahead && !receiver_.wants_data(i)) continue;
     std::size_t allowance = kMostPerPass;
     TimePoint now{};
-    if (stream.limit) {
+    if (stream.path.limit) {
       now = clock_->now();
-      allowance = std::min(allowance, stream.limit->ingress.allowance(now));
+      allowance = std::min(allowance, stream.path.limit->ingress.allowance(now));
       if (allowance == 0) continue;
     }
     auto result = ahead ? receiver_.read_ahead(i) : receiver_.read(i, allowance);
-    if (stream.limit && result.read != 0) stream.limit->ingress.consume(result.read, now);
+    if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
-      moved |= result.read != result.idle;
-      moved_ |= result.read != result.idle;
+      if (result.read != result.idle) {
+        moved = true;
+        liveness_.moved();
+      }
       stream.meter->received_bytes.add(result.read);
-      if (result.read <= kSmallRead && acks_in_pairs_ && stream.small_reads++ % kSmallReadsPerHabit == 0)
-        bootstrap::acknowledge_in_pairs(stream.socket.get());
+      if (result.read <= kSmallRead && treatment_.acks_in_pairs &&
+          stream.small_reads++ % kSmallReadsPerHabit == 0)
+        bootstrap::acknowledge_in_pairs(stream.socket());
     }
-    if (result.drained && !stream.hang_up) stream.in = false;
+    if (result.drained && !stream.ready.hang_up) stream.ready.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {
       check_fault();
       return moved;
@@ -369,13 +341,13 @@ bool TcpConnection::receive_all() noexcept {
     if (!take_acks(i)) return moved;
     if (result.read != 0) count(i);
     if (!receiver_.epoch_summaries().empty()) take_epoch_summaries();
-    if (error_ || !stream.live) continue;
+    if (failed() || !stream.live()) continue;
     if (result.error != 0) {
-      lose(i, result.error);
+      lose(i, StreamLoss::of(result.error));
     } else if (result.ended) {
-      note_end(i);
+      lose(i, {StreamLoss::Why::kEnded});
     }
-    if (error_) return moved;
+    if (failed()) return moved;
   }
   if (fresh_send_ || ack_due()) send_all();
   return moved;

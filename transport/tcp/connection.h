@@ -1,9 +1,11 @@
 // A connection over one or more TCP streams. It outlives any of them: what a broken stream did not deliver
 // goes over the others, and the connecting end opens the stream again in the background
-// (connection_repair.cpp).
+// (connection_repair.cpp). It composes what decides (Liveness, Reconnector, PathTuner, Shutdown) with what
+// moves bytes (Stream, Sender, Receiver), and makes the system calls.
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +19,15 @@
 #include "transport/bootstrap/local.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
-#include "transport/tcp/pacing.h"
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/liveness.h"
+#include "transport/tcp/path_tuner.h"
 #include "transport/tcp/rate_limit.h"
 #include "transport/tcp/receiver.h"
+#include "transport/tcp/reconnector.h"
 #include "transport/tcp/sender.h"
 #include "transport/tcp/settings.h"
+#include "transport/tcp/shutdown.h"
+#include "transport/tcp/stream.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport::tcp {
@@ -57,6 +62,8 @@ struct SetUpResult {
 
 class TcpConnection final : public HostMemoryConnection, private bootstrap::Progressable {
  public:
+  /// Where the system refuses what it needs, the connecting end throws, and the accepting end makes a
+  /// connection that has failed: its peer has the reply and counts on it.
   explicit TcpConnection(SetUpResult from);
   /// Says goodbye. Waits for a bounded time until the peer's kernel has everything that was reported as sent.
   ~TcpConnection() override;
@@ -68,7 +75,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   const Error* error() const noexcept override {
     const Turn turn(*this);
-    return error_ ? &*error_ : nullptr;
+    return shutdown_.error();
   }
   std::uint64_t label() const noexcept override { return hello_.label; }
   const Route& route() const noexcept override { return route_; }
@@ -91,6 +98,18 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
     const TcpConnection& of_;
   };
   bool advance() noexcept;
+  /// Runs the work of one call. What goes wrong inside, such as a lack of memory or an invariant that does
+  /// not hold, fails this connection: no exception leaves a call, and none ends the process.
+  template <typename Work>
+  void guarded(const Work& work) noexcept {
+    try {
+      work();
+    } catch (const Error& error) {
+      fail_with(error.cause(), error.what(), GoodbyeReason::kFailed, {});
+    } catch (const std::exception& error) {
+      fail_with(Cause::kSystem, error.what(), GoodbyeReason::kFailed, {});
+    }
+  }
   bootstrap::Side side() const noexcept {
     return connecting_ ? bootstrap::Side::kConnecting : bootstrap::Side::kAccepting;
   }
@@ -99,115 +118,80 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   static constexpr Duration kCheckEvery = std::chrono::milliseconds(100);
   static constexpr Duration kRepairEvery = std::chrono::milliseconds(1);
 
-  struct Stream {
-    Descriptor socket;
-    std::unique_ptr<bootstrap::TlsStream> tls;  // null: plain
-    bootstrap::StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
-    bool live = false;
-    bool in = true, out = true;  // readiness, with several streams
-    bool hang_up = false;        // keep reading until the end of the stream is seen
-    unsigned small_reads = 0;
-    bool peer_half_closed = false;  // the peer closed its end, and not all that it had sent is delivered yet
-    std::string local_nic, peer_nic;
-    std::shared_ptr<NicRateLimit> limit;
-
-    std::uint32_t epoch = 0;
-    /// Counts of the chunks received in earlier epochs. They are sent to the peer until it shows that it
-    /// knows them.
-    struct EpochSummary {
-      std::uint32_t first_epoch, last_epoch, count;
-    };
-    std::vector<EpochSummary> epoch_summaries;
-    // Pairs of NICs (indices into targets_): the stream's own, the present one, and the next to try.
-    std::size_t home = 0, at = 0, next = 0;
-    std::unique_ptr<bootstrap::Dial> dial;  // opens the stream again; null while no attempt is under way
-    TimePoint dial_after{};                 // no attempt before this time
-    TimePoint dial_since{};                 // when `dial` was begun
-    TimePoint home_since{};                 // since when it has been over its own NICs
-    unsigned home_breaks = 0;  // how often in a row the path of its own NICs soon fell silent again
-    std::uint32_t next_epoch = 1;
-    unsigned failures = 0;     // attempts in a row that failed
-    std::string trouble;       // why it broke last
-    bool ended = false;        // the peer's kernel ended it in order, without a goodbye
-    bool suspect = false;      // the path answers nothing, so a replacement is opened beside it
-    TimePoint silent_since{};  // its kernel has been waiting for an answer since then, or later
-    StreamMeter* meter = nullptr;
-
-    // connection_streams.cpp
-    struct Look {
-      std::uint64_t bytes = 0, busy_us = 0, held_us = 0, sent = 0, repeated = 0;
-    } last_look;
-    Congestion::Watch losses;
-    std::unique_ptr<PacedStream> paced;
-    std::uint64_t pace = 0;  // bytes per second; 0 = as fast as it will
-  };
-
   void count(std::size_t index) noexcept;
-  bool send_all() noexcept;
-  bool receive_all() noexcept;
-  bool take_acks(std::size_t index) noexcept;
+  bool send_all();
+  bool receive_all();
+  bool take_acks(std::size_t index);
   bool ack_due() const noexcept;
-  bool all_was_said(std::size_t index) noexcept;
+  bool all_was_said(std::size_t index);
   void look_for_events() noexcept;
-  void watch(const Descriptor& epoll, std::size_t index) const;
-  void grow(std::size_t streams);
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
   // connection_idle.cpp
   Duration progress_in_background() noexcept override;
   /// Checks for timeouts, broken streams and arrivals; at most as often as the constants above say.
-  void check_idle() noexcept;
+  void check_idle();
+  bool something_arrives(TimePoint now);
 
   // connection_streams.cpp
-  void look_at_streams(TimePoint now) noexcept;
-  static void take_look(Stream& stream, Duration time, PathLook& look) noexcept;
+  void watch(const Descriptor& epoll, std::size_t index) const;
+  void watch_or_lose(std::size_t index);
+  void grow(std::size_t streams);
+  void resize(std::size_t streams);
+  void look_at_streams(TimePoint now);
   /// Connecting end: adds so many streams, which are opened in the background.
-  void want_streams(std::size_t nic_pair, std::size_t more) noexcept;
-  void pace(Stream& stream) noexcept;
+  void want_streams(std::size_t nic_pair, std::size_t more);
+  void pace(std::size_t index);
 
   // connection_repair.cpp
-  void lose(std::size_t index, int error_number) noexcept;
+  void lose(std::size_t index, const StreamLoss& loss);
   void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
-                 std::uint32_t epoch) noexcept;
-  static void note_epochs(Stream& stream, std::uint32_t first, std::uint32_t last,
-                          std::uint32_t count) noexcept;
-  void take_epoch_summaries() noexcept;
+                 std::uint32_t epoch, std::size_t at);
+  void take_epoch_summaries();
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.
   void announce_soon() noexcept { announce_due_ = fresh_send_ = true; }
-  void announce() noexcept;
-  void repair(TimePoint now) noexcept;
-  void take_arrivals() noexcept;
-  void check_streams(TimePoint now) noexcept;
-  void ping(TimePoint now) noexcept;
-  void check_alone(TimePoint now) noexcept;
+  void announce();
+  void repair(TimePoint now);
+  void take_arrivals();
+  void check_streams(TimePoint now);
+  void lose_ended_streams(TimePoint now);
+  void ping(TimePoint now);
+  void check_alone(TimePoint now);
 
   // connection_dial.cpp
-  void poll_dials(TimePoint now) noexcept;
+  void poll_dials(TimePoint now);
   void dial(std::size_t index, TimePoint now);
-  void ask(TimePoint now) noexcept;
-  void attempt_failed(Stream& stream, TimePoint now, std::string why) noexcept;
-  static Duration home_again(const Stream& stream) noexcept;
-  static void drop_dial(Stream& stream) noexcept;
+  void ask(TimePoint now);
+  bool answer_due() const noexcept;
+  void await_answers(TimePoint now);
+  void attempt_failed(std::size_t index, TimePoint now, std::string why);
+  void drop_dial(std::size_t index) noexcept;
   void note_attempt(const bootstrap::Dial& dial, std::size_t target) noexcept;
-  bool away(const Stream& stream) const noexcept { return connecting_ && stream.at != stream.home; }
 
   /// Whether going on depends on something that the peer has to tell.
-  bool needs_acks() const noexcept { return sender_.waiting() || sender_.unresolved() || sender_.crowded(); }
+  bool needs_acks() const noexcept {
+    return sender_.waiting() || sender_.unresolved() || sender_.sends_again() || sender_.crowded();
+  }
+  bool failed() const noexcept { return shutdown_.failed(); }
   bool some_live() const noexcept { return live_ != 0; }
   /// Whether something must be done soon that no arriving bytes would trigger.
-  bool busy_repairing() const noexcept { return (dialing_ || live_ == 0) && !goodbye_; }
-  bool waits() const noexcept { return receiver_.pending() || sender_.waiting() || sender_.unwritten(); }
+  bool busy_repairing() const noexcept { return dialing_ || (live_ == 0 && shutdown_.open()); }
+  TimePoint next_check() const noexcept {
+    return liveness_.next_check(busy_repairing() ? kRepairEvery : kCheckEvery);
+  }
+  bool waits() const noexcept { return receiver_.pending() || sends(); }
+  /// Whether something that was posted has not reached the peer, as far as this end knows.
+  bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
 
   // connection_end.cpp
-  void note_end(std::size_t index) noexcept;
-  void check_fault() noexcept;
-  void check_timeouts(TimePoint now) noexcept;
+  void check_fault();
+  void check_timeouts(TimePoint now);
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason, const FrameHeader& about) noexcept;
-  std::string in_flight() noexcept;
+  void fail_closed();
+  std::string in_flight();
   void say_goodbye(const FrameHeader& header) noexcept;
-  void flush_out() noexcept;
-  void leave() noexcept;
-  std::vector<std::byte> last_words_on(std::size_t index) const;
+  void flush_out();
+  void leave();
 
   unsigned generation_ = fork_generation();
   std::shared_ptr<const TcpSettings> settings_;
@@ -220,23 +204,23 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   std::string description_;
   Duration idle_timeout_;
   const Clock* clock_;
+  Liveness liveness_;
 
   std::vector<Stream> streams_;
   /// Connecting end: the targets of its streams. Accepting end: the one at which to ask for the peer, if
   /// there is one.
   std::vector<std::shared_ptr<const bootstrap::Target>> targets_;
-  std::vector<PathControl> controls_;  // connecting end: by target
-  TimePoint last_look_{};
-  std::uint64_t refusing_ = 0;   // targets whose last attempt was refused, by bit
-  std::size_t turned_away_ = 0;  // attempts in a row that the other side ended on purpose
-  bool acks_in_pairs_ = false;   // whether the kernel is asked to acknowledge in pairs; on a short path only
+  PathTuner tuner_;
+  Reconnector reconnector_;
+  Refusals refusals_;
+  PathTreatment treatment_;
   std::size_t live_ = 0;
   Descriptor epoll_;  // only with several streams
   Descriptor timer_;  // ends sleeps that no other descriptor ends
   Sender sender_;
   Receiver receiver_;
   RequestPool sends_{true}, receives_{false};
-  std::optional<Error> error_;
+  Shutdown shutdown_;
 
   mutable std::atomic<bool> taken_{false};
   std::uint32_t calls_ = 0;       // calls that the owner has made
@@ -244,12 +228,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   bool announce_due_ = false;
   bool fresh_send_ = false;  // there may be something to write: posted since the last time, or left over
-  bool moved_ = true;        // something moved since `last_moved_` was taken
-  bool goodbye_ = false;     // the peer said goodbye on some stream, so none is opened again
   unsigned skipped_reads_ = 0, passes_ = 0;
-  TimePoint last_moved_{}, last_checked_{}, last_streams_{}, last_ping_{};
-  Duration ping_after_{};
-  std::optional<TimePoint> alone_since_;  // since when no stream has been live
   bool dialing_ = false;
   std::unique_ptr<bootstrap::Dial> asking_;
   TimePoint ask_after_{};

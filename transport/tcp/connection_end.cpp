@@ -11,22 +11,8 @@
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
-namespace {
 
-// After this many idle timeouts a peer is given up whose host is alive but whose process takes nothing; it
-// may compute for long.
-constexpr int kStalledFactor = 10;
-// How long closing waits without progress for a stream that has to send again what was reported as sent.
-constexpr Duration kReplayLinger = std::chrono::seconds(2);
-
-}  // namespace
-
-void TcpConnection::note_end(std::size_t index) noexcept {
-  streams_[index].ended = true;
-  lose(index, 0);
-}
-
-void TcpConnection::check_fault() noexcept {
+void TcpConnection::check_fault() {
   const FrameHeader& header = receiver_.fault_header();
   switch (receiver_.fault()) {
     case Receiver::Fault::kNone:
@@ -55,34 +41,32 @@ void TcpConnection::check_fault() noexcept {
   }
 }
 
-void TcpConnection::check_timeouts(TimePoint now) noexcept {
-  if (!waits()) {
-    last_moved_ = now;
-    return;
-  }
-  if (now - last_moved_ < idle_timeout_ || alone_since_) return;
+void TcpConnection::check_timeouts(TimePoint now) {
+  if (!liveness_.overdue(now, waits())) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
-    if (stream.live) silent = std::min(silent, bootstrap::unanswered_for(stream.socket.get()));
-  if (silent >= idle_timeout_) {
+    if (stream.live()) silent = std::min(silent, bootstrap::unanswered_for(stream.socket()));
+  const Liveness::Verdict verdict = liveness_.judge(now, silent, sends());
+  if (verdict == Liveness::Verdict::kHostSilent) {
     fail_with(
         Cause::kTimeout,
         fmt::format("the peer's host has not answered for {}{}, {}", format_seconds(to_seconds(silent)),
                     last_dial_.empty() ? "" : fmt::format(" (a new stream: {})", last_dial_), in_flight()),
         GoodbyeReason::kTimeout, {});
-    return;
-  }
-  // A waiting receive alone is not a failure while the peer's host answers: the peer may compute.
-  if ((sender_.unwritten() || sender_.waiting()) && now - last_moved_ >= kStalledFactor * idle_timeout_) {
+  } else if (verdict == Liveness::Verdict::kStalled) {
     fail_with(Cause::kTimeout,
-              fmt::format("the peer took nothing for {}, {}", format_seconds(to_seconds(now - last_moved_)),
-                          in_flight()),
+              fmt::format("the peer took nothing for {}, {}",
+                          format_seconds(to_seconds(liveness_.quiet_for(now))), in_flight()),
               GoodbyeReason::kTimeout, {});
   }
 }
 
-std::string TcpConnection::in_flight() noexcept {
-  if (sender_.waiting() || sender_.unwritten()) {
+void TcpConnection::fail_closed() {
+  fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
+}
+
+std::string TcpConnection::in_flight() {
+  if (sends()) {
     return fmt::format("while sending message {} of {}", sender_.oldest(),
                        format_size(sender_.oldest_size()));
   }
@@ -96,18 +80,13 @@ std::string TcpConnection::in_flight() noexcept {
 
 void TcpConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason reason,
                               const FrameHeader& about) noexcept {
-  if (error_) return;
-  error_.emplace(cause, fmt::format("{}: {}", description_, what));
-  local_->log.trace("{}", error_->what());
-  FrameHeader header = about;
-  header.type = FrameType::kGoodbye;
-  header.reason = reason;
-  header.length = 0;
-  say_goodbye(header);
+  if (!shutdown_.fail(cause, fmt::format("{}: {}", description_, what))) return;
+  local_->log.trace("{}", shutdown_.error()->what());
+  say_goodbye(Shutdown::goodbye(reason, about));
   // This also wakes a thread that polls, because an ended socket is always ready.
   for (Stream& stream : streams_) {
     stream.dial.reset();
-    if (stream.live) kernel().shutdown(stream.socket.get(), SHUT_RDWR);
+    if (stream.live()) kernel().shutdown(stream.socket(), SHUT_RDWR);
   }
   acceptor_->close_connection(hello_.connection, side());
 }
@@ -116,62 +95,52 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
   HeaderBytes bytes;
   encode(header, bytes);
   for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i].live || sender_.mid_frame(i)) continue;
+    if (!streams_[i].live() || sender_.mid_frame(i)) continue;
     iovec part{bytes.data(), bytes.size()};
-    if (streams_[i].tls) {
-      streams_[i].tls->close(bytes);
+    if (streams_[i].tls()) {
+      streams_[i].tls()->close(bytes);
       continue;
     }
     [[maybe_unused]] auto sent = streams_[i].io().write({&part, 1});
   }
 }
 
-void TcpConnection::flush_out() noexcept {
+/// Waits until what was reported as sent has been sent again, where streams have broken.
+void TcpConnection::flush_out() {
   if (!sender_.owes()) return;
-  auto deadline = Deadline::after(idle_timeout_, *clock_);
-  last_moved_ = clock_->now();
-  moved_ = false;
+  const TimePoint begun = clock_->now();
+  bootstrap::ClosingPatience& patience = acceptor_->closing_patience();
+  shutdown_.begin_flush(begun, idle_timeout_, patience.left(begun));
+  liveness_.restart(begun);
   std::vector<pollfd> waiting;
-  while (!error_ && sender_.owes() && !deadline.passed() && clock_->now() - last_moved_ < kReplayLinger) {
+  for (TimePoint now = begun; shutdown_.flushes(now, sender_.owes(), liveness_.quiet_for(now));
+       now = clock_->now()) {
     if (advance()) continue;
     waiting.clear();
     append_wait_handles(waiting);
     kernel().poll(waiting.data(), waiting.size(), 10);
   }
+  if (failed() || !sender_.owes()) return;
+  const TimePoint now = clock_->now();
+  patience.spend(liveness_.quiet_for(now), now);
 }
 
-void TcpConnection::leave() noexcept {
+void TcpConnection::leave() {
   if (announce_due_) announce();
   bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
-    if (!stream.live) continue;
-    std::vector<std::byte> last_words = last_words_on(i);
-    if (stream.tls) {
-      if (!last_words.empty()) stream.tls->close(last_words);
-      const auto sealed = stream.tls->unwritten();
+    if (!stream.live()) continue;
+    // Behind part of a chunk, what followed would be taken for the chunk's rest.
+    std::vector<std::byte> last_words;
+    if (!sender_.mid_chunk(i)) last_words = Shutdown::last_words(sender_.last_words(i), receiver_.count(i));
+    if (stream.tls()) {
+      if (!last_words.empty()) stream.tls()->close(last_words);
+      const auto sealed = stream.tls()->unwritten();
       last_words.assign(sealed.begin(), sealed.end());
     }
-    closing.add(std::move(stream.socket), last_words, idle_timeout_);
+    closing.add(stream.take_socket(), last_words, idle_timeout_);
   }
-}
-
-/// The peer's sends may wait for an acknowledgement that had no room yet, so that it goes before the goodbye.
-std::vector<std::byte> TcpConnection::last_words_on(std::size_t index) const {
-  if (sender_.mid_chunk(index)) return {};  // what follows would be taken for the chunk's rest
-  std::vector<std::byte> words = sender_.last_words(index);
-  FrameHeader ack;
-  ack.type = FrameType::kAck;
-  ack.ack = receiver_.count(index);
-  FrameHeader goodbye;
-  goodbye.type = FrameType::kGoodbye;
-  goodbye.reason = GoodbyeReason::kClosed;
-  for (const FrameHeader& header : {ack, goodbye}) {
-    HeaderBytes bytes;
-    encode(header, bytes);
-    words.insert(words.end(), bytes.begin(), bytes.end());
-  }
-  return words;
 }
 
 }  // namespace tombolo::transport::tcp

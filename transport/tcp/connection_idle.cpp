@@ -12,20 +12,24 @@ namespace tombolo::transport::tcp {
 
 using std::chrono::seconds;
 
-void TcpConnection::check_idle() noexcept {
+void TcpConnection::check_idle() {
   const TimePoint now = clock_->now();
-  if (!moved_) stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
+  if (!liveness_.look(now))
+    stalls_.quiet(*meter_, now, sender_.unwritten() || sender_.waiting(), receiver_.pending());
   if (refresh_.due(now)) look_at_streams(now);
-  if (moved_) {
-    moved_ = false;
-    last_moved_ = now;
-    ping_after_ = Duration::zero();
-  }
-  if (now - last_checked_ < (busy_repairing() ? kRepairEvery : kCheckEvery)) return;
-  last_checked_ = now;
+  if (now < next_check() && !something_arrives(now)) return;
+  liveness_.checked(now);
   repair(now);
-  if (!error_) check_timeouts(now);
-  if (!error_ && fresh_send_) send_all();
+  if (!failed()) check_timeouts(now);
+  if (!failed() && fresh_send_) send_all();
+}
+
+/// Accepting end: looks for streams that come. The owner's wait handles stay ready until they are taken, so
+/// that this cannot wait for the next check.
+bool TcpConnection::something_arrives(TimePoint now) {
+  if (connecting_ || !liveness_.arrivals_due(now, kRepairEvery)) return false;
+  acceptor_->progress();
+  return !inbox_->empty();
 }
 
 void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
@@ -36,35 +40,38 @@ void TcpConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     const Stream& stream = streams_[i];
     if (stream.dial) wait = std::min(wait, stream.dial->append_wait_handles(handles, now));
-    if (!stream.live) {
+    if (!stream.live()) {
       if (!connecting_) asleep = true;
-      if (connecting_ && !goodbye_) wait = std::min(wait, std::max(stream.dial_after - now, Duration(1)));
+      // An attempt begins with the next check; being woken before that would only turn the owner round and
+      // round.
+      if (connecting_ && shutdown_.open() && !stream.dial)
+        wait = std::min(wait, std::max(reconnector_.due(i), next_check()) - now);
       continue;
     }
     bool may_send = true, may_receive = true;
-    if (stream.limit && !error_) {
+    if (stream.path.limit && !failed()) {
       if (sender_.has_work(i)) {
-        Duration egress = stream.limit->egress.until_ready(now);
+        Duration egress = stream.path.limit->egress.until_ready(now);
         may_send = egress == Duration::zero();
         if (!may_send) wait = std::min(wait, egress);
       }
-      Duration ingress = stream.limit->ingress.until_ready(now);
+      Duration ingress = stream.path.limit->ingress.until_ready(now);
       may_receive = ingress == Duration::zero();
       if (!may_receive) wait = std::min(wait, ingress);
     }
     short events = 0;
     const bool reads = receiver_.wants_data(i) || (needs_acks() && receiver_.may_read_ahead(i));
-    if (error_ || (may_receive && reads)) events |= POLLIN;
+    if (failed() || (may_receive && reads)) events |= POLLIN;
     if (may_receive && reads && stream.io().buffered()) wait = Duration(1);
-    if (!stream.peer_half_closed && sender_.has_work(i) && may_send) events |= POLLOUT;
-    if (events != 0) handles.push_back({stream.socket.get(), events, 0});
+    if (!stream.is(StreamState::kHalfClosed) && sender_.has_work(i) && may_send) events |= POLLOUT;
+    if (events != 0) handles.push_back({stream.socket(), events, 0});
   }
   if (asking_) wait = std::min(wait, asking_->append_wait_handles(handles, now));
-  if (!connecting_ && !error_) {
+  if (!connecting_ && !failed()) {
     handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
     if (int handle = asleep ? inbox_->wait_handle() : -1; handle >= 0) handles.push_back({handle, POLLIN, 0});
   }
-  if (error_ || announce_due_) wait = Duration(1);
+  if (failed() || announce_due_) wait = Duration(1);
   if (asleep || waits()) wait = std::min(wait, kCheckEvery);
   if (wait == Duration::max()) return;
   wait = std::max(wait, Duration(1));  // zero would disarm the timer
@@ -82,20 +89,20 @@ Duration TcpConnection::progress_in_background() noexcept {
   if (calls_ != calls_seen_) {
     calls_seen_ = calls_;
     again = bootstrap::BackgroundProgress::kSoon;
-  } else if (!error_) {
+  } else if (!failed()) {
     bool wanted = sender_.unwritten() || sender_.unresolved() || fresh_send_ || ack_due() ||
                   !inbox_->empty() || busy_repairing();
     for (const Stream& stream : streams_) {
-      if (!stream.live) continue;
-      wanted = wanted || (!stream.peer_half_closed &&
+      if (!stream.live()) continue;
+      wanted = wanted || (!stream.is(StreamState::kHalfClosed) &&
                           sender_.has_work(static_cast<std::size_t>(&stream - streams_.data())));
-      pollfd broken{stream.socket.get(), POLLRDHUP, 0};
+      pollfd broken{stream.socket(), POLLRDHUP, 0};
       wanted = wanted || kernel().poll(&broken, 1, 0) > 0;
     }
     // The bytes still lie in this kernel because the peer's host does not take them: the path may be dead.
     wanted =
         wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
-                     return stream.live && bootstrap::unanswered_for(stream.socket.get()) > Duration::zero();
+                     return stream.live() && bootstrap::unanswered_for(stream.socket()) > Duration::zero();
                    }));
     if (wanted) {
       advance();

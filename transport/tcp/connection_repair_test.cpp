@@ -150,5 +150,26 @@ TEST_F(RepairOfOne, WhoWaitsForNothingSendsNothing) {
   EXPECT_TRUE(frames(0).empty());
 }
 
+// Its end was not seen, since nothing reads a stream whose next message has no receive yet; and the owner,
+// who waited for the message before, would never have posted one.
+TEST_F(RepairWithARawPeer, AStreamThatWaitsForAReceiveDoesNotHideThatThePeerIsGone) {
+  std::array<std::byte, 10> buffer{};
+  Request* receive = connection().post_receive(buffer);
+  FrameHeader next;
+  next.sequence = 1;
+  next.length = 10;
+  next.total = 10;
+  peer_->say(1, next, 10);
+  for (Descriptor& socket : peer_->sockets) socket.reset();
+  std::size_t bytes = 0;
+  Outcome outcome = Outcome::kPending;
+  for (const auto deadline = test::soon(); outcome == Outcome::kPending && !deadline.passed();) {
+    clock_.advance(milliseconds(10));
+    outcome = connection().test(receive, bytes);
+  }
+  EXPECT_EQ(outcome, Outcome::kFailed);
+  EXPECT_NE(failure().find("the peer vanished"), std::string::npos) << failure();
+}
+
 }  // namespace
 }  // namespace tombolo::transport::tcp

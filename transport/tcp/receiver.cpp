@@ -34,12 +34,11 @@ Receiver::Receiver() {
   epoch_summaries_.reserve(kMostEpochSummaries);
 }
 
-void Receiver::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
+void Receiver::join(std::size_t index, const bootstrap::StreamIo& io) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& old = streams_[index];
   Stream fresh;
   fresh.io = io;
-  fresh.epoch = epoch;
   // The memory is not touched before it is needed, so that an idle connection's stays unused.
   fresh.staging = std::make_unique_for_overwrite<std::byte[]>(kStaging);
   fresh.capacity = kStaging;
@@ -73,7 +72,7 @@ void Receiver::set_fault(Fault fault, const FrameHeader& header) noexcept {
   fault_header_ = header;
 }
 
-bool Receiver::post(PostedRequest* request) noexcept {
+bool Receiver::post(PostedRequest* request) {
   window_.push(request);
   if (blocked_streams_ == 0) return false;
   for (Stream& stream : streams_) {
@@ -154,7 +153,7 @@ void Receiver::take_ack(Stream& stream, std::uint32_t ack) noexcept {
   if (static_cast<std::int32_t>(ack - stream.peer_ack) > 0) stream.peer_ack = ack;
 }
 
-void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
+void Receiver::take_frame(Stream& stream, const FrameHeader& header) {
   if (header.type != FrameType::kGoodbye) take_ack(stream, header.ack);
   switch (header.type) {
     case FrameType::kAck:
@@ -180,7 +179,7 @@ void Receiver::take_frame(Stream& stream, const FrameHeader& header) noexcept {
 }
 
 /// Handles the frames that staging holds, as far as posted receives allow.
-void Receiver::consume(Stream& stream) noexcept {
+void Receiver::consume(Stream& stream) {
   while (fault_ == Fault::kNone && !stream.damaged) {
     if (stream.request != nullptr) {
       std::size_t count = std::min(stream.left, stream.end - stream.begin);
@@ -229,7 +228,7 @@ void Receiver::consume(Stream& stream) noexcept {
 /// Scans the frames behind the one that waits for acknowledgements and epoch summaries. Behind a damaged
 /// header nothing more can be read, and the receive that the first frame waits for may depend on a summary
 /// there; so such a stream is useless at once. Any other fault is found when the frame's turn comes.
-void Receiver::scan(Stream& stream) noexcept {
+void Receiver::scan(Stream& stream) {
   while (stream.scanned + kHeaderBytes <= stream.end) {
     const std::span<const std::byte, kHeaderBytes> bytes(stream.staging.get() + stream.scanned, kHeaderBytes);
     if (!intact(bytes)) {
@@ -246,12 +245,12 @@ void Receiver::scan(Stream& stream) noexcept {
   }
 }
 
-bool Receiver::rest_reaches_the_end(std::size_t index) noexcept {
+bool Receiver::rest_reaches_the_end(std::size_t index) {
   read_ahead(index, SIZE_MAX);
-  return streams_[index].blocked && streams_[index].end_ahead;
+  return ends_behind_a_chunk(index);
 }
 
-Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexcept {
+Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) {
   Stream& stream = streams_[index];
   Result result;
   if (stream.damaged) result.error = kDamaged;
@@ -267,9 +266,11 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
     ssize_t got = stream.io.read({&room, 1});
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
-      // The end is handled when its turn comes. A broken stream is reset, so it has no orderly end.
-      stream.end_ahead |= got == 0;
+      // An orderly end is handled when its turn comes, and so is what a socket does behind a goodbye. Another
+      // error is told at once, because the kernel tells it once.
       result.drained = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+      if (got < 0 && !result.drained && !stream.end_ahead) result.error = errno;
+      stream.end_ahead |= got == 0;
       return result;
     }
     stream.end += static_cast<std::size_t>(got);
@@ -280,7 +281,7 @@ Receiver::Result Receiver::read_ahead(std::size_t index, std::size_t most) noexc
   return result;
 }
 
-Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) noexcept {
+Receiver::Result Receiver::read(std::size_t index, std::size_t allowance) {
   Stream& stream = streams_[index];
   Result result;
   const std::size_t pings = stream.pings;

@@ -17,8 +17,8 @@ class Receiver {
  public:
   Receiver();
 
-  /// From now on stream `index` (at most one above all before) is read, in its `epoch`.
-  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
+  /// From now on stream `index` (at most one above all before) is read, in an epoch of its own.
+  void join(std::size_t index, const bootstrap::StreamIo& io);
   /// The stream broke and is read no more; a partly received chunk does not count. Returns how many whole
   /// chunks it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
@@ -28,7 +28,7 @@ class Receiver {
 
   bool can_post() const noexcept { return !window_.full(); }
   /// Posts a receive, and delivers to it what streams have held back. True if bytes were delivered.
-  bool post(PostedRequest* request) noexcept;
+  bool post(PostedRequest* request);
   /// True while a posted receive is not complete.
   bool pending() const noexcept { return !window_.empty(); }
 
@@ -41,16 +41,21 @@ class Receiver {
   };
   /// Reads one stream until it is drained, blocks on a receive that is not posted, or has used up `allowance`
   /// bytes.
-  Result read(std::size_t stream, std::size_t allowance) noexcept;
+  Result read(std::size_t stream, std::size_t allowance);
 
   /// Reads on a stream whose next chunk waits for a receive to be posted, and keeps what comes, up to a
   /// bound: acknowledgements may lie behind that chunk, and the owner may post the receive only after one has
   /// come.
-  Result read_ahead(std::size_t stream, std::size_t most = kMostAhead) noexcept;
+  Result read_ahead(std::size_t stream, std::size_t most = kMostAhead);
   /// Whether read_ahead() would read.
   bool may_read_ahead(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
-    return stream.blocked && !stream.ended && stream.end < kMostAhead;
+    return stream.blocked && !stream.ended && !stream.end_ahead && stream.end < kMostAhead;
+  }
+  /// Whether the stream's end is known to lie behind a chunk that waits for its receive to be posted: it
+  /// brings nothing new any more.
+  bool ends_behind_a_chunk(std::size_t index) const noexcept {
+    return streams_[index].blocked && streams_[index].end_ahead;
   }
 
   /// True where the stream's next bytes can be used: no chunk on it waits for a receive to be posted.
@@ -61,7 +66,7 @@ class Receiver {
   /// Reads everything that the kernel holds behind a chunk that waits for its receive. True where that
   /// includes the peer's goodbye or the stream's orderly end: the peer closed after it had sent everything,
   /// which is still to be delivered.
-  bool rest_reaches_the_end(std::size_t stream) noexcept;
+  bool rest_reaches_the_end(std::size_t stream);
   /// The peer said goodbye on the stream.
   bool said_goodbye(std::size_t stream) const noexcept { return streams_[stream].goodbye; }
 
@@ -130,8 +135,7 @@ class Receiver {
     std::uint64_t last_offset = 0;    // of the last such chunk
     bool last_was_large = false;      // the last chunk
     bool damaged = false;             // the last frame
-    std::uint32_t epoch = 0;
-    std::uint32_t count = 0;  // whole chunks in this epoch
+    std::uint32_t count = 0;          // whole chunks in this epoch
     std::uint32_t peer_ack = 0;
     std::size_t pings = 0;
     bool ack_due = false;
@@ -141,7 +145,7 @@ class Receiver {
     void move_to_front() noexcept;  // what staging holds
   };
 
-  void consume(Stream& stream) noexcept;
+  void consume(Stream& stream);
   bool begin_chunk(Stream& stream) noexcept;
   void end_chunk(Stream& stream) noexcept;
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
@@ -149,9 +153,9 @@ class Receiver {
   // Sending and handling a frame without payload costs as much as a small message.
   static constexpr std::size_t kTellWhenIdle = 128 * 1024;
 
-  void take_frame(Stream& stream, const FrameHeader& header) noexcept;
+  void take_frame(Stream& stream, const FrameHeader& header);
   static void take_ack(Stream& stream, std::uint32_t ack) noexcept;
-  void scan(Stream& stream) noexcept;
+  void scan(Stream& stream);
 
   std::vector<Stream> streams_;
   std::vector<EpochSummary> epoch_summaries_;

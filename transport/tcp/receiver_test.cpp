@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "transport/descriptor.h"
@@ -27,7 +28,7 @@ class ReceiverOfWords : public testing::Test {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     here_.reset(ends[0]);
     there_.reset(ends[1]);
-    receiver_.join(0, here_.get(), 0);
+    receiver_.join(0, here_.get());
   }
   void say(std::uint32_t epoch) {
     HeaderBytes bytes;
@@ -118,6 +119,36 @@ TEST_F(ReceiverOfWords, ADamagedHeaderBehindAChunkThatWaitsForItsReceiveBreaksTh
   ASSERT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
   EXPECT_EQ(receiver_.read_ahead(0).error, Receiver::kDamaged);
   EXPECT_EQ(receiver_.lose(0), 0U) << "the chunk did not count, and goes again";
+}
+
+class ReceiverOfAWaitingChunk : public ReceiverOfWords {
+ protected:
+  ReceiverOfAWaitingChunk() {
+    FrameHeader chunk;
+    chunk.type = FrameType::kChunk;
+    chunk.total = chunk.length = kHeaderBytes;
+    HeaderBytes bytes;
+    encode(chunk, bytes);
+    for (int part = 0; part < 2; ++part)  // its payload looks like a header
+      EXPECT_EQ(send(there_.get(), bytes.data(), bytes.size(), 0), std::ssize(bytes));
+    EXPECT_EQ(receiver_.read(0, SIZE_MAX).error, 0);
+    EXPECT_TRUE(receiver_.may_read_ahead(0));
+  }
+};
+
+// Else an end whose peer died would read the same end again and again, and wait for ever.
+TEST_F(ReceiverOfAWaitingChunk, IsReadAheadNoFurtherThanTheStreamsEnd) {
+  there_.reset();
+  EXPECT_EQ(receiver_.read_ahead(0).error, 0);
+  EXPECT_FALSE(receiver_.may_read_ahead(0));
+  EXPECT_TRUE(receiver_.ends_behind_a_chunk(0));
+}
+
+TEST_F(ReceiverOfAWaitingChunk, TellsThatTheStreamWasReset) {
+  // A socket of this kind is reset where its peer closes it with unread bytes.
+  ASSERT_EQ(send(here_.get(), "unread", 6, 0), 6);
+  there_.reset();
+  EXPECT_EQ(receiver_.read_ahead(0).error, ECONNRESET);
 }
 
 }  // namespace

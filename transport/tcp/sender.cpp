@@ -46,22 +46,19 @@ void Sender::complete(Message& whole) noexcept {
   ++completed_;
 }
 
-void Sender::join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch) {
+void Sender::join(std::size_t index, const bootstrap::StreamIo& io) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& stream = streams_[index];
   if (!stream.segments) stream.segments = std::make_unique_for_overwrite<Segment[]>(kSegments);
   stream.io = io;
-  stream.epoch = epoch;
-  stream.live = true;
   stream.begin = stream.written = stream.end = 0;
   stream.queued = stream.written_of_first = 0;
   stream.acknowledged = 0;
 }
 
-void Sender::lose(std::size_t index) noexcept {
+void Sender::lose(std::size_t index, std::uint32_t epoch) {
   Stream& stream = streams_[index];
-  if (!stream.live) return;
-  stream.live = false;
+  if (!stream.live()) return;
   if (stream.pending) --unwritten_;
   stream.pending = false;
   stream.io = {-1};
@@ -84,14 +81,14 @@ void Sender::lose(std::size_t index) noexcept {
   stream.again.clear();
   stream.begin = stream.written = stream.end = 0;
   stream.queued = stream.written_of_first = 0;
-  stream.lost_epoch = stream.epoch;
+  stream.lost_epoch = epoch;
   stream.lost_acknowledged = stream.acknowledged;
   stream.open = true;
   ++unresolved_;
 }
 
 bool Sender::resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                           std::uint32_t count) noexcept {
+                           std::uint32_t count) {
   if (index >= streams_.size()) return true;  // nothing was sent on it yet
   Stream& stream = streams_[index];
   // The peer sends a summary more than once, in case the stream that carries it breaks too.
@@ -123,7 +120,7 @@ bool Sender::owes() const noexcept {
     if (stream.pending && stream.io.tls->written() < stream.owed) return true;
     if (std::ranges::any_of(stream.lost, done) || std::ranges::any_of(stream.again, done)) return true;
     // What is sent again counts as unwritten until the kernel has it.
-    for (std::size_t i = stream.written; stream.live && i != stream.end; ++i) {
+    for (std::size_t i = stream.written; stream.live() && i != stream.end; ++i) {
       const Segment& segment = stream.segments[i % kSegments];
       if (segment.chunk && messages_[segment.sequence % kMessages].request == nullptr) return true;
     }
@@ -160,7 +157,7 @@ bool Sender::acknowledge(std::size_t index, std::uint32_t count) noexcept {
 
 bool Sender::say(std::size_t index, const FrameHeader& header) noexcept {
   Stream& stream = streams_[index];
-  if (!stream.live || stream.end - stream.begin == kSegments) return false;
+  if (!stream.live() || stream.end - stream.begin == kSegments) return false;
   // It goes before frames that are not begun yet, because it is small and the peer waits for it.
   const std::size_t at = stream.written + (stream.written_of_first != 0 ? 1 : 0);
   for (std::size_t i = stream.end; i > at; --i)

@@ -34,15 +34,15 @@ class Sender {
   /// copy, once the kernel has it; the copy is made after that, when no caller waits for it.
   void post(PostedRequest* request) noexcept;
 
-  /// From now on stream `index` (at most one above all before) carries chunks, in its `epoch`.
-  void join(std::size_t index, const bootstrap::StreamIo& io, std::uint32_t epoch);
-  /// The stream broke and carries nothing more. What was not acknowledged on it is kept until
+  /// From now on stream `index` (at most one above all before) carries chunks, in an epoch of its own.
+  void join(std::size_t index, const bootstrap::StreamIo& io);
+  /// The stream broke, in that epoch, and carries nothing more. What was not acknowledged on it is kept until
   /// resolve_epoch().
-  void lose(std::size_t index) noexcept;
+  void lose(std::size_t index, std::uint32_t epoch);
   /// The peer took `count` chunks in each of these epochs; the others are sent again, once the stream is
   /// joined. False where the count is higher than what was sent.
   bool resolve_epoch(std::size_t index, std::uint32_t first_epoch, std::uint32_t last_epoch,
-                     std::uint32_t count) noexcept;
+                     std::uint32_t count);
   /// The peer has taken `count` chunks (modulo 2^32) from the stream in this epoch. False where the count is
   /// higher than what was sent.
   bool acknowledge(std::size_t index, std::uint32_t count) noexcept;
@@ -74,7 +74,7 @@ class Sender {
   /// True where the stream has something to write.
   bool has_work(std::size_t index) const noexcept {
     const Stream& stream = streams_[index];
-    return stream.live && (stream.written != stream.end || stream.pending || can_pull(stream));
+    return stream.live() && (stream.written != stream.end || stream.pending || can_pull(stream));
   }
   /// True while bytes of posted messages are not in the kernel.
   bool unwritten() const noexcept { return unwritten_ != 0 || next_ != posted_ || again_ != 0; }
@@ -86,6 +86,8 @@ class Sender {
   bool crowded() const noexcept { return many_unacknowledged() || replay_.used() > replay_.capacity() / 2; }
   /// Whether it is unknown of some chunks of broken streams if they arrived.
   bool unresolved() const noexcept { return unresolved_ != 0; }
+  /// Whether chunks wait to be sent again, for which the stream that lost them has to come back.
+  bool sends_again() const noexcept { return again_ != 0; }
 
   /// Whether a message whose request is done has to be sent again, or may have to be.
   bool owes() const noexcept;
@@ -144,8 +146,7 @@ class Sender {
   };
   struct Stream {
     bootstrap::StreamIo io{-1};
-    std::uint32_t epoch = 0;
-    bool live = false;
+    bool live() const noexcept { return io.socket >= 0; }
     bool open = false;  // an earlier epoch is not resolved
     // TLS took bytes that the socket has not taken yet, up to byte `owed`; they belong to messages that are
     // done.

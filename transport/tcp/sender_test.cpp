@@ -26,7 +26,7 @@ class UnequalStreams : public testing::Test {
       // As TCP_NOTSENT_LOWAT does for TCP: little waits in the kernel.
       const int small = kChunk;
       setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-      sender_.join(i, ends[0], 0);
+      sender_.join(i, ends[0]);
     }
   }
 
@@ -153,9 +153,9 @@ class CopiedMessage : public UnequalStreams {
       at += header->length;
     }
   }
-  void rejoin(std::size_t index, std::uint32_t epoch) {
+  void rejoin(std::size_t index) {
     came_[index].clear();
-    sender_.join(index, near_[index].get(), epoch);
+    sender_.join(index, near_[index].get());
   }
 
   std::vector<std::byte> data_ = std::vector<std::byte>(kSize);
@@ -172,9 +172,9 @@ TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
   EXPECT_TRUE(done());
   std::ranges::fill(data_, std::byte{0xff});
   for (std::size_t i = 0; i < 2; ++i) {
-    sender_.lose(i);
+    sender_.lose(i, 0);
     ASSERT_TRUE(sender_.resolve_epoch(i, 0, 0, 0));
-    rejoin(i, 1);
+    rejoin(i);
     run(i);
   }
   std::vector<std::byte> received(kSize);
@@ -185,7 +185,7 @@ TEST_F(CopiedMessage, GoesOnceMoreAsItWasAlthoughItsOwnerHasWrittenOverIt) {
 TEST_F(CopiedMessage, IsNotDoneWhileWhatABrokenStreamHadMayHaveToGoOnceMore) {
   ASSERT_GT(sender_.flush(0, kChunk + kHeaderBytes, 0).written, kChunk);
   ASSERT_EQ(sender_.chunks(0), 1U);
-  sender_.lose(0);
+  sender_.lose(0, 0);
   run(1);
   EXPECT_EQ(sender_.chunks(1), 3U);
   EXPECT_FALSE(done());

@@ -28,6 +28,8 @@ struct TcpSettings {
   std::shared_ptr<NicRateLimit> limit_of(const std::string& nic) const;
   /// The most payload bytes per chunk of a connection with so many streams.
   std::size_t chunk_of(std::size_t streams) const noexcept;
+  /// How many bytes one of so many streams takes on before it has written them.
+  std::size_t backlog_of(std::size_t streams) const noexcept;
   /// Limits what waits in the kernel for one of a connection's `streams` streams; throws kSystem.
   void limit_buffers(int socket, std::size_t streams) const;
 };

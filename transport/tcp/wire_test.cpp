@@ -114,7 +114,7 @@ class Fed : public testing::Test {
       if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) != 0) ADD_FAILURE() << "socketpair";
       feeders_.emplace_back(pair[0]);
       sockets_.emplace_back(pair[1]);
-      receiver_->join(i, pair[1], 0);
+      receiver_->join(i, pair[1]);
     }
   }
 
@@ -156,7 +156,7 @@ TEST_F(Fed, BelievesNothingOfADamagedHeader) {
       ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
       Descriptor feeder(pair[0]), socket(pair[1]);
       Receiver receiver;
-      receiver.join(0, socket.get(), 0);
+      receiver.join(0, socket.get());
       RequestPool pool(false);
       std::vector<std::byte> buffer(64, std::byte{0x55});
       PostedRequest* request = pool.take(buffer.data(), buffer.size());
@@ -277,7 +277,7 @@ TEST_F(Fed, SeesEveryAcknowledgementThatHasComeAlsoBehindChunksThatWait) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     Descriptor feeder(pair[0]), socket(pair[1]);
     Receiver receiver;
-    receiver.join(0, socket.get(), 0);
+    receiver.join(0, socket.get());
     RequestPool pool(false);
     std::vector<std::byte> buffer(kMost);
     // Chunks, each a message, and acknowledgements alone or in their headers; where each has come whole.
@@ -333,7 +333,7 @@ TEST_F(FedByTwo, RandomFramesNeverWriteOutsideTheReceives) {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
     Descriptor feeder(pair[0]), socket(pair[1]);
     Receiver receiver;
-    receiver.join(0, socket.get(), 0);
+    receiver.join(0, socket.get());
     RequestPool pool(false);
     // On the heap, so that a sanitizer sees the slightest overrun.
     std::vector<std::vector<std::byte>> buffers;

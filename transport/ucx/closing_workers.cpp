@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::ucx {
 namespace {
@@ -22,7 +23,7 @@ constexpr int kLongestSleep = 1000;  // ms
 bool ended(int channel) {
   std::array<std::byte, 256> ignored;
   for (;;) {
-    const ssize_t got = ::recv(channel, ignored.data(), ignored.size(), MSG_DONTWAIT);
+    const ssize_t got = kernel().recv(channel, ignored.data(), ignored.size(), MSG_DONTWAIT);
     if (got > 0 || (got < 0 && errno == EINTR)) continue;
     return got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
@@ -49,7 +50,7 @@ void ClosingWorkers::add(Descriptor channel, std::unique_ptr<Worker> worker, Dur
     std::lock_guard guard(lock_);
     if (stop_) return;
     if (!thread_.joinable()) {
-      if (!wake_) wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      if (!wake_) wake_ = Descriptor(kernel().eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
       if (!wake_) return;
       thread_ = std::thread([this] { run(); });
     }
@@ -63,7 +64,7 @@ void ClosingWorkers::add(Descriptor channel, std::unique_ptr<Worker> worker, Dur
 
 void ClosingWorkers::wake() noexcept {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const auto done = ::write(wake_.get(), &one, sizeof one);
+  [[maybe_unused]] const auto done = kernel().write(wake_.get(), &one, sizeof one);
 }
 
 std::size_t ClosingWorkers::count() {
@@ -99,9 +100,9 @@ void ClosingWorkers::run() {
     const int sleep = stopping       ? std::min(last.poll_milliseconds(), kLongestSleep)
                       : mine.empty() ? -1
                                      : kLongestSleep;
-    ::poll(handles.data(), handles.size(), busy ? 0 : sleep);
+    kernel().poll(handles.data(), handles.size(), busy ? 0 : sleep);
     std::uint64_t ignored = 0;
-    [[maybe_unused]] const auto got = ::read(wake_.get(), &ignored, sizeof ignored);
+    [[maybe_unused]] const auto got = kernel().read(wake_.get(), &ignored, sizeof ignored);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 #include "transport/ucx/closing_workers.h"
 
 namespace tombolo::transport::ucx {
@@ -58,7 +59,7 @@ UcxConnection::~UcxConnection() {
     peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
     if (sound && !mid_air) {
       // Each end learns that the other has ended.
-      ::shutdown(socket(), SHUT_WR);
+      kernel().shutdown(socket(), SHUT_WR);
       ClosingWorkers::of_process().add(std::move(channel_.socket), std::move(agreed_.worker),
                                        channel_.idle_timeout);
       return;

@@ -9,9 +9,6 @@
 
 namespace tombolo::trainer::cuda::gpu {
 
-/// What a product may use beside its operands, one for each stream: sums of parts of k, and our own sums.
-inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20;
-
 /// The products of one GPU, which must be the thread's current one. Deterministic: the same shape gets the
 /// same algorithm, and none adds with atomics. Threads may call it at once.
 class Products {

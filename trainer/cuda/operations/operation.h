@@ -75,6 +75,10 @@ enum class Epilogue {
   kSumOfA,        ///< vector (fp32, m elements) = sum of a over k: the bias gradient beside a weight gradient
 };
 
+/// Bytes that a product may use beside its operands, lent by Device::lend_workspace(): sums of parts of k,
+/// and our own sums.
+inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20;
+
 /// out (m x n) = a (m x k) b (k x n) [+ out], then the epilogue. `a_transposed`: a is stored k x m; likewise
 /// b.
 struct Product {

@@ -8,8 +8,6 @@
 
 namespace tombolo::trainer::cuda {
 
-constexpr std::size_t kPretendedWorkspace = 512;
-
 /// Says that this thread puts work on a stream.
 class PretendedDevice::StreamUse {
  public:
@@ -73,7 +71,7 @@ void PretendedDevice::put(Stream stream, PretendedCommand command) {
 }
 
 std::size_t PretendedDevice::workspace(const Attention& /*attention*/) const {
-  return kPretendedWorkspace;
+  return options_.workspace;
 }
 
 void PretendedDevice::lend_workspace(Stream stream, std::span<std::byte> memory) {
@@ -87,9 +85,9 @@ void PretendedDevice::run(Stream stream, const Operation& operation) {
   PretendedCommand command{.kind = PretendedCommand::Kind::kOperation, .operation = operation};
   if (std::holds_alternative<Product>(operation) || std::holds_alternative<Attention>(operation)) {
     const std::span<std::byte> lent = workspaces_[static_cast<std::size_t>(stream)];
-    if (lent.size() < kPretendedWorkspace)
+    if (lent.size() < options_.workspace)
       fail(Cause::kInternal, "{} on stream {}: {} bytes of workspace are lent, but {} needed", command.name(),
-           stream_name(static_cast<int>(stream)), lent.size(), kPretendedWorkspace);
+           stream_name(static_cast<int>(stream)), lent.size(), options_.workspace);
     command.workspace = lent;
   }
   put(stream, std::move(command));

@@ -26,6 +26,7 @@ struct PretendedOptions {
   std::shared_ptr<PretendedNccl> nccl = nullptr;
   std::string address = "pretended machine, slot 0";
   double operation_seconds = 1e-3;  ///< that each operation takes by the device's clock
+  std::size_t workspace = 512;      ///< bytes that it wants to be lent
 };
 
 /// Work is queued by stream and carried out by run_reference (pretended_streams.h). Every rule below is

@@ -1,0 +1,18 @@
+// What simulated messages hold.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace tombolo::simulation {
+
+/// Bytes that look random; message `index` from a host begins somewhere else than the others. `size` is at
+/// most kLongestMessage. Valid for ever.
+std::span<const std::byte> message_bytes(unsigned from, std::size_t index, std::size_t size);
+
+/// What a receive's buffer holds before anything comes.
+inline constexpr std::byte kUntouched{0xee};
+/// What an owner writes into a buffer whose request is over.
+inline constexpr std::byte kOver{0x5a};
+
+}  // namespace tombolo::simulation

@@ -1,0 +1,65 @@
+// How a TCP connection ends: by the peer's goodbye, by a failure, or because its owner closes it. Holds what
+// ended it, and says what each end still owes the other. Asks no socket and no clock. Used by one thread at a
+// time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "transport/tcp/wire.h"
+
+namespace tombolo::transport::tcp {
+
+class Shutdown {
+ public:
+  enum class State : std::uint8_t {
+    kOpen,      ///< lost streams are opened again
+    kPeerLeft,  ///< the peer said goodbye on some stream: none is opened again, those under way still come
+    kFailed,    ///< nothing is carried any more
+  };
+  State state() const noexcept { return state_; }
+  bool open() const noexcept { return state_ == State::kOpen; }
+  bool peer_left() const noexcept { return state_ == State::kPeerLeft; }
+  bool failed() const noexcept { return state_ == State::kFailed; }
+
+  void peer_said_goodbye() noexcept {
+    if (open()) state_ = State::kPeerLeft;
+  }
+  /// Whether the peer's goodbye is the end: no stream is live, and none may still come (`answer_due`: the
+  /// peer may have accepted an attempt, on which it said something before it said goodbye on others).
+  bool complete(std::size_t live, bool answer_due) const noexcept {
+    return peer_left() && live == 0 && !answer_due;
+  }
+  /// Fails the connection. False where it had failed before: the first failure counts.
+  bool fail(Cause cause, std::string text);
+  /// Why it failed; null while it has not.
+  const Error* error() const noexcept { return error_ ? &*error_ : nullptr; }
+
+  /// The owner closes the connection, and what was reported as sent has to reach the peer: within `longest`,
+  /// and without a pause of `longest_quiet` in which nothing moves.
+  void begin_flush(TimePoint now, Duration longest, Duration longest_quiet) noexcept {
+    flush_until_ = now + longest;
+    longest_quiet_ = longest_quiet;
+  }
+  /// Whether to go on with that: something is owed, there is time left, and something moved lately.
+  bool flushes(TimePoint now, bool owes, Duration quiet_for) const noexcept;
+
+  /// The frame that tells the peer of a failure. `about` describes it where the reason wants that.
+  static FrameHeader goodbye(GoodbyeReason reason, const FrameHeader& about = {}) noexcept;
+  /// What goes last on a stream: what it still had to say, the count of chunks received on it, for which the
+  /// peer's sends may wait, and the goodbye.
+  static std::vector<std::byte> last_words(std::vector<std::byte> rest, std::uint32_t count);
+
+ private:
+  State state_ = State::kOpen;
+  std::optional<Error> error_;
+  TimePoint flush_until_{};
+  Duration longest_quiet_{};
+};
+
+}  // namespace tombolo::transport::tcp
