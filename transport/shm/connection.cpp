@@ -43,7 +43,7 @@ ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
       in_(agreed_.mapping->rings[channel_.connecting ? 1 : 0]),
       writer_(out_),
       reader_(in_),
-      peer_(PeerActivity::of(agreed_.peer.process())) {}
+      book_(CopyBook::of(agreed_.peer.process())) {}
 
 ShmConnection::~ShmConnection() {
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
@@ -77,8 +77,6 @@ bool ShmConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
-    // An end that sleeps whenever the ring is full would have to be woken for each ring that goes through.
-    peer_.slept(now());
     look_at_channel();  // the wake-ups there
     if (error_) return true;
   }
@@ -102,7 +100,7 @@ bool ShmConnection::send_all() noexcept {
 
 /// Sends the next part of the message at next_; false where that has to wait.
 bool ShmConnection::send_part(PostedRequest& request) noexcept {
-  const bool large = agreed_.fetch && request.size > kFetchFrom;
+  const bool large = agreed_.fetch != Fetch::kNever && request.size > kFetchFrom;
   if (!(large ? send_part_of_large(request) : write_part(request))) return false;
   if (next_offset_ < request.size) return true;
   if (last_part_ <= fetched_seen_) {
@@ -117,18 +115,18 @@ bool ShmConnection::send_part(PostedRequest& request) noexcept {
 }
 
 bool ShmConnection::send_part_of_large(const PostedRequest& request) noexcept {
-  may_announce_ = false;
-  const std::size_t before = next_offset_;
-  const bool read = way_.next(into_ring_.value(), out_.copy_cost.load(std::memory_order_relaxed),
-                              out_.read_cost.load(std::memory_order_relaxed)) == WayChoice::Way::kRead;
+  if (agreed_.fetch == Fetch::kAlways)
+    return may_announce() && (announce_part(request, kFetchPart) || write_part(request));
+  const WayChoice::Choice choice =
+      book_->choice.next(book_->into_ring.value(), out_.copy_cost.load(std::memory_order_relaxed),
+                         out_.read_cost.load(std::memory_order_relaxed));
+  const bool read = choice.way == WayChoice::Way::kRead;
   // Where the ring is the dearer way, a part rather waits for those that the peer has yet to fetch.
-  if (read && announced_ - fetched_seen_ >= kMostToFetch) return false;
-  const bool sent = (read && announce_part(request)) || write_part(request) ||
-                    (!read && peer_.state() == PeerWatch::State::kAway && announce_part(request));
-  if (sent)
-    way_.went(next_offset_ - before);
-  else
-    note_full();
+  if (read && !may_announce()) return false;
+  const std::size_t before = next_offset_;
+  const std::size_t most = choice.trial ? WayChoice::kTrial : kFetchPart;
+  const bool sent = (read && announce_part(request, most)) || write_part(request);
+  if (sent) book_->choice.went(choice, next_offset_ - before);
   return sent;
 }
 
@@ -139,19 +137,17 @@ bool ShmConnection::write_part(const PostedRequest& request) noexcept {
   const bool measured = length >= CopyCost::kLeast;
   const TimePoint begin = measured ? now() : TimePoint();
   if (!writer_.write({0, type, 0, length, request.size, 0}, request.data + next_offset_)) return false;
-  if (measured) into_ring_.add(now() - begin, length);
+  if (measured) book_->into_ring.add(now() - begin, length);
   next_offset_ += length;
-  if (peer_.state() == PeerWatch::State::kFull) note_room();
   return true;
 }
 
-/// Leaves the next part for the peer to fetch; false where it cannot, or has enough to fetch.
-bool ShmConnection::announce_part(const PostedRequest& request) noexcept {
-  if (announced_ - fetched_seen_ >= kMostToFetch) return false;
-  const std::size_t length = std::min(request.size - next_offset_, kFetchPart);
+/// Leaves the next part, `most` bytes of it, for the peer to fetch; false where it cannot fetch it.
+bool ShmConnection::announce_part(const PostedRequest& request, std::size_t most) noexcept {
+  const std::size_t length = std::min(request.size - next_offset_, most);
   std::byte* const begin = request.data + next_offset_;
   if (!fetchable({begin, length}) ||
-      !writer_.write({0, RecordType::kFetch, 0, 0, request.size, reinterpret_cast<std::uint64_t>(begin)},
+      !writer_.write({0, RecordType::kFetch, 0, length, request.size, reinterpret_cast<std::uint64_t>(begin)},
                      nullptr))
     return false;
   next_offset_ += length;
@@ -159,28 +155,11 @@ bool ShmConnection::announce_part(const PostedRequest& request) noexcept {
   return true;
 }
 
-/// The ring has no room for a part of a large message.
-void ShmConnection::note_full() noexcept {
-  // Where the peer was taken for away already, the part could not be left for it to fetch.
-  may_announce_ = peer_.state() != PeerWatch::State::kAway && announced_ - fetched_seen_ < kMostToFetch;
-  const TimePoint time = now();
-  if (std::exchange(taken_seen_, writer_.taken()) != writer_.taken()) peer_.progressed(time);
-  peer_.full(time);
-}
-
-/// The ring had no room, and has some now.
-void ShmConnection::note_room() noexcept {
-  const TimePoint time = now();
-  if (std::exchange(taken_seen_, writer_.taken()) != writer_.taken()) peer_.progressed(time);
-  peer_.room(time);
-}
-
 bool ShmConnection::notice_fetched() noexcept {
   // A reader that claims to have fetched more than there was only harms itself.
   const std::uint64_t fetched = std::min(out_.fetched.load(std::memory_order_acquire), announced_);
   if (fetched <= fetched_seen_) return false;
   fetched_seen_ = fetched;
-  peer_.progressed(now());
   while (to_fetch_begin_ < to_fetch_end_) {
     const ToFetch& oldest = to_fetch_[to_fetch_begin_ % kRequestsPerDirection];
     if (oldest.last_part > fetched) break;
@@ -207,13 +186,15 @@ bool ShmConnection::receive_all() noexcept {
     if (incoming_.empty()) break;  // no receive for it yet
     PostedRequest& request = *incoming_.find(incoming_.oldest());
     const bool sound =
-        record.length <= kLongestRecord && record.length <= record.total &&
-        (record.type == RecordType::kWhole ? record.length == record.total && request.moved == 0
-         : record.type == RecordType::kPiece
-             ? record.length <= record.total - std::min<std::uint64_t>(record.total, request.moved) &&
-                   record.length > 0 && (request.moved == 0 || record.total == request.total)
-             : record.type == RecordType::kFetch && agreed_.fetch && record.length == 0 &&
-                   request.moved < record.total && (request.moved == 0 || record.total == request.total));
+        record.length <= record.total &&
+        (record.type == RecordType::kWhole
+             ? record.length <= kLongestRecord && record.length == record.total && request.moved == 0
+             : (record.type == RecordType::kPiece
+                    ? record.length <= kLongestRecord
+                    : record.type == RecordType::kFetch && record.length <= kFetchPart &&
+                          agreed_.fetch != Fetch::kNever) &&
+                   record.length > 0 && record.length <= record.total - request.moved &&
+                   (request.moved == 0 || record.total == request.total));
     if (!sound) {
       fail_with(Cause::kRemote,
                 fmt::format("the peer wrote a record that makes no sense (type {}, length {}, total {})",
@@ -235,10 +216,11 @@ bool ShmConnection::receive_all() noexcept {
     } else {
       const bool measured = record.length >= CopyCost::kLeast;
       const TimePoint begin = measured ? now() : TimePoint();
-      if (record.length > 0) std::memcpy(request.data + request.moved, reader_.payload(), record.length);
+      if (record.length > 0)
+        std::memcpy(request.data + request.moved, reader_.payload(record), record.length);
       if (measured) {
-        out_of_ring_.add(now() - begin, record.length);
-        in_.copy_cost.store(out_of_ring_.value(), std::memory_order_relaxed);
+        book_->out_of_ring.add(now() - begin, record.length);
+        tell_costs();
       }
       request.moved += record.length;
     }
@@ -252,15 +234,21 @@ bool ShmConnection::receive_all() noexcept {
   return moved;
 }
 
+/// Tells the writer, which chooses the way, what this end's copies cost.
+void ShmConnection::tell_costs() noexcept {
+  in_.copy_cost.store(book_->out_of_ring.value(), std::memory_order_relaxed);
+  in_.read_cost.store(book_->reading.value(), std::memory_order_relaxed);
+}
+
 /// Reads the next part of the message from the sender's memory; false after a failure.
 bool ShmConnection::fetch(PostedRequest& request, const Record& record) noexcept {
-  const std::size_t length = std::min<std::size_t>(record.total - request.moved, kFetchPart);
+  const std::size_t length = record.length;
   const TimePoint begin = now();
   switch (agreed_.peer.read({request.data + request.moved, length}, record.address)) {
     case PeerMemory::Outcome::kRead:
       if (length >= CopyCost::kLeast) {
-        reading_.add(now() - begin, length);
-        in_.read_cost.store(reading_.value(), std::memory_order_relaxed);
+        book_->reading.add(now() - begin, length);
+        tell_costs();
       }
       request.moved += length;
       in_.fetched.store(++fetched_mine_, std::memory_order_release);
@@ -330,10 +318,10 @@ void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool can_receive = reader_.has_any() && !incoming_.empty();
   const bool can_finish = std::min(out_.fetched.load(std::memory_order_acquire), announced_) > fetched_seen_;
-  const bool has_room = next_ < outgoing_.posted() && writer_.has_room_for(kLongestRecord);
+  const bool has_room = next_ < outgoing_.posted() && may_announce() && writer_.has_room_for(kLongestRecord);
   // Records that have already come raise no event any more. The channel is then polled for writing, which is
   // always possible and so ends the sleep.
-  const bool look_again = error_ || can_receive || can_finish || has_room || may_announce_;
+  const bool look_again = error_ || can_receive || can_finish || has_room;
   handles.push_back(channel_handle(look_again));
 }
 

@@ -6,12 +6,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "transport/bootstrap/channel_connection.h"
 #include "transport/bootstrap/goodbye.h"
 #include "transport/shm/copy_cost.h"
-#include "transport/shm/peer_activity.h"
+#include "transport/shm/options.h"
 #include "transport/shm/peer_memory.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
@@ -23,7 +24,7 @@ struct Agreed {
   Mapping mapping;
   Witness witness;  ///< by which the peer knows this process's memory
   PeerMemory peer;
-  bool fetch = false;  ///< each end may read the other's memory
+  Fetch fetch = Fetch::kNever;  ///< kNever also where one end may not read the other's memory
 };
 
 /// Whether another process could read this memory of this one: the kernel refuses what drivers have mapped,
@@ -46,15 +47,15 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   bool send_part(PostedRequest& request) noexcept;
   bool send_part_of_large(const PostedRequest& request) noexcept;
   bool write_part(const PostedRequest& request) noexcept;
-  bool announce_part(const PostedRequest& request) noexcept;
-  void note_full() noexcept;
-  void note_room() noexcept;
+  bool announce_part(const PostedRequest& request, std::size_t most) noexcept;
+  bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
   bool fetch(PostedRequest& request, const Record& record) noexcept;
   void finish_receive(PostedRequest& request) noexcept {
     ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
   }
+  void tell_costs() noexcept;
   void wake_peer() noexcept;
   void look_at_channel() noexcept;
   void fail_with(Cause cause, std::string_view what, bootstrap::GoodbyeReason reason) noexcept;
@@ -66,11 +67,7 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   mutable RingReader reader_;
   std::uint64_t next_ = 0;       // the send whose next part is to be written
   std::size_t next_offset_ = 0;  // where in it
-  WayChoice way_;
-  CopyCost into_ring_, out_of_ring_, reading_;
-  PeerWatch peer_;
-  std::uint64_t taken_seen_ = 0;  // by the reader of the ring
-  bool may_announce_ = false;     // the next part, if the peer is taken for away
+  std::shared_ptr<CopyBook> book_;
 
   // Sends of which nothing is left to be written, and parts of which the peer has yet to fetch.
   struct ToFetch {

@@ -7,8 +7,8 @@
 
 namespace tombolo::transport::shm {
 
-ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, bool fetch)
-    : ChannelSetUp(std::move(channel), "shm", "shared memory was"), may_fetch_(fetch) {
+ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, Fetch fetch)
+    : ChannelSetUp(std::move(channel), "shm", "shared memory was"), fetch_(fetch) {
   random_bytes(nonce_);
   if (!channel_.connecting) return;
   agreed_.mapping = Mapping::create(file_);
@@ -55,13 +55,13 @@ void ConnectionSetUp::hear_proof(const SetUpMessage& peer) {
     if (agreed_.mapping->nonce != nonce_) fail(Cause::kUnsupported, "that is another process's segment");
     prove_after_reading();
   }
-  agreed_.fetch = can_fetch_ && peer.can_fetch;
+  agreed_.fetch = can_fetch_ && peer.can_fetch ? fetch_ : Fetch::kNever;
   file_ = Descriptor();  // the mappings keep the memory
 }
 
 /// Tells the peer that this end is ready, after an attempt to read the nonce in the peer's memory.
 void ConnectionSetUp::prove_after_reading() {
-  const auto outcome = may_fetch_ ? agreed_.peer.verify() : PeerMemory::Outcome::kForbidden;
+  const auto outcome = fetch_ != Fetch::kNever ? agreed_.peer.verify() : PeerMemory::Outcome::kForbidden;
   if (outcome == PeerMemory::Outcome::kNotThePeer) {
     fail(
         Cause::kUnsupported,
@@ -75,7 +75,7 @@ void ConnectionSetUp::prove_after_reading() {
 std::unique_ptr<Connection> ConnectionSetUp::make() {
   channel_.log.info(
       "{}: {}", description_,
-      agreed_.fetch
+      agreed_.fetch != Fetch::kNever
           ? "a receiver may read large messages in the sender's memory (one copy)"
           : "all messages are copied through the ring, since one end may not read the other's memory "
             "(TOMBOLO_SHM_FETCH=off, kernel.yama.ptrace_scope, or a container)");

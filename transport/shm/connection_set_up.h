@@ -12,8 +12,8 @@ namespace tombolo::transport::shm {
 
 class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
  public:
-  /// `fetch`: this end is willing to read the other's memory.
-  ConnectionSetUp(bootstrap::ControlChannel channel, bool fetch);
+  /// `fetch`: how this end sends large messages, and unless it is kNever, it may read the other's memory.
+  ConnectionSetUp(bootstrap::ControlChannel channel, Fetch fetch);
 
  private:
   Kind hear(const SetUpMessage& message) override;
@@ -28,7 +28,7 @@ class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
   Descriptor file_;               // of the segment that this end made
   std::uint32_t descriptor_ = 0;  // accepting end: of that file, in the peer
   Nonce nonce_{};                 // which the peer is to keep
-  bool may_fetch_;
+  Fetch fetch_;
   bool can_fetch_ = false;
 };
 

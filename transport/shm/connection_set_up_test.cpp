@@ -49,7 +49,8 @@ class ShmSetUp : public testing::Test {
     socket_ = std::move(far);
     log_ = std::make_unique<test::LogBook>();
     return std::make_unique<ConnectionSetUp>(
-        test::control_channel(std::move(near), connecting, Clock::steady(), log_->of("here")), fetch);
+        test::control_channel(std::move(near), connecting, Clock::steady(), log_->of("here")),
+        fetch ? Fetch::kWhereCheaper : Fetch::kNever);
   }
   void say(const SetUpMessage& message) {
     const auto bytes = message.encode();

@@ -11,15 +11,13 @@ void add(CopyCost& cost, int nanoseconds) {
   cost.add(std::chrono::nanoseconds(nanoseconds), 1000);
 }
 
-TEST(ShmCopyCost, FollowsWhatCopiesTakeButNotOneOfThem) {
+TEST(ShmCopyCost, FollowsWhatCopiesTakeButNotALongOne) {
   CopyCost cost;
   EXPECT_EQ(cost.value(), 0u);
   add(cost, 1000);
   EXPECT_EQ(cost.value(), 1000u);
   add(cost, 1'000'000);  // the process lost its processor
   EXPECT_LE(cost.value(), 1200u);
-  add(cost, 1);
-  EXPECT_GE(cost.value(), 900u);
   for (const int now : {300, 5000}) {
     for (int i = 0; i < 40; ++i) add(cost, now);
     EXPECT_EQ(cost.value(), static_cast<std::uint32_t>(now));
@@ -28,27 +26,42 @@ TEST(ShmCopyCost, FollowsWhatCopiesTakeButNotOneOfThem) {
   EXPECT_EQ(cost.value(), 1u) << "known, whatever the clock says";
 }
 
-/// Bytes of a hundred megabytes that go through the ring.
+// Nothing disturbs a copy so that it takes less time.
+TEST(ShmCopyCost, AFirstCopyThatWasDisturbedIsSoonForgotten) {
+  CopyCost cost;
+  add(cost, 100'000);
+  for (int i = 0; i < 8; ++i) add(cost, 500);
+  EXPECT_LT(cost.value(), 1000u);
+}
+
+TEST(ShmCopyBook, IsSharedByTheConnectionsToOneProcess) {
+  const auto one = CopyBook::of(17), again = CopyBook::of(17), other = CopyBook::of(18);
+  EXPECT_EQ(one, again);
+  EXPECT_NE(one, other);
+}
+
+/// Bytes of a gibibyte that go through the ring.
 std::size_t through_ring(std::uint32_t in, std::uint32_t out, std::uint32_t read) {
-  constexpr std::size_t kAll = 100'000'000, kPart = 64 * 1024;
+  constexpr std::size_t kAll = std::size_t{1} << 30, kPart = 64 * 1024;
   WayChoice choice;
   std::size_t ring = 0;
   for (std::size_t sent = 0; sent < kAll; sent += kPart) {
-    if (choice.next(in, out, read) == Way::kRing) ring += kPart;
-    choice.went(kPart);
+    const WayChoice::Choice next = choice.next(in, out, read);
+    if (next.way == Way::kRing) ring += kPart;
+    choice.went(next, kPart);
   }
   return ring;
 }
 
 TEST(ShmWayChoice, TakesTheCheaperWayAndTriesTheOther) {
-  constexpr std::size_t kFew = 1'000'000, kMost = 99'000'000;
+  constexpr std::size_t kAll = std::size_t{1} << 30, kFew = 65 * WayChoice::kTrial;
   for (const auto& [in, out, read] :
        {std::tuple(1u, 2u, 3u), {2u, 1u, 3u}, {2u, 2u, 2u}, {0u, 2u, 1u}, {9u, 9u, 0u}}) {
-    EXPECT_GT(through_ring(in, out, read), kMost) << in << ' ' << out << ' ' << read;
-    EXPECT_LT(through_ring(in, out, read), 100'000'000u) << "the other way is tried";
+    EXPECT_GE(through_ring(in, out, read), kAll - kFew) << in << ' ' << out << ' ' << read;
+    EXPECT_LT(through_ring(in, out, read), kAll) << "the other way is tried";
   }
   for (const auto& [in, out, read] : {std::tuple(4u, 2u, 3u), {2u, 4u, 3u}}) {
-    EXPECT_LT(through_ring(in, out, read), kFew) << in << ' ' << out << ' ' << read;
+    EXPECT_LE(through_ring(in, out, read), kFew) << in << ' ' << out << ' ' << read;
     EXPECT_GT(through_ring(in, out, read), 0u) << "the other way is tried";
   }
 }

@@ -16,9 +16,9 @@
 namespace tombolo::transport::shm {
 
 enum class RecordType : std::uint16_t {
-  kWhole = 1,  ///< a message; payload follows
-  kPiece = 2,  ///< the next part of a message; payload follows
-  kFetch = 3,  ///< the next part, up to kFetchPart bytes, for the reader to fetch at `address` of the writer
+  kWhole = 1,    ///< a message; payload follows
+  kPiece = 2,    ///< the next part of a message; payload follows
+  kFetch = 3,    ///< the next part of a message, for the reader to fetch at `address` of the writer's memory
   kGoodbye = 4,  ///< the writer closed on purpose; `reason` says why
   kSkip = 5,     ///< nothing, up to the ring's end
 };
@@ -28,23 +28,42 @@ struct Record {
   std::uint32_t stamp = 0;
   RecordType type = RecordType::kWhole;
   std::uint16_t reason = 0;
-  std::uint64_t length = 0;   ///< payload bytes in the ring
+  std::uint64_t length = 0;   ///< payload bytes; kFetch: bytes to be fetched
   std::uint64_t total = 0;    ///< bytes of the message
   std::uint64_t address = 0;  ///< kFetch only
 };
 static_assert(sizeof(Record) == 32);
 inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
-/// The longest payload of one record; it is limited so that several records fit in the ring.
-inline constexpr std::size_t kLongestRecord = kRingBytes / 4;
-/// The bytes of a kFetch, of the last one of a message fewer. They are read by one system call, and other
-/// connections of the same thread wait meanwhile.
+/// The longest payload that lies behind its record in the ring. A longer one lies in the area.
+inline constexpr std::size_t kLongestInRing = kRingBytes / 32;
+/// The longest payload of one record; it is limited so that both ends copy at the same time.
+inline constexpr std::size_t kLongestRecord = kAreaBytes / 16;
+/// The most bytes of a kFetch. They are read by one system call, and other connections of the same thread
+/// wait meanwhile.
 inline constexpr std::size_t kFetchPart = 256 * 1024;
 /// How many parts may wait to be fetched. They keep a reader busy for as long as a time slice of the
 /// scheduler, if both ends run on one processor.
 inline constexpr std::uint64_t kMostToFetch = 32;
+inline constexpr std::uint64_t kNoLength = UINT64_MAX;
 
+inline std::size_t whole_lines(std::size_t bytes) noexcept {
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+/// Whether the record has a payload that lies in the area.
+inline bool in_area(const Record& record) noexcept {
+  return record.type != RecordType::kFetch && record.length > kLongestInRing;
+}
+/// The bytes of the ring that a record with such a payload takes.
 inline std::size_t record_bytes(std::size_t payload) noexcept {
-  return (sizeof(Record) + payload + kLine - 1) / kLine * kLine;
+  return payload > kLongestInRing ? kLine : whole_lines(sizeof(Record) + payload);
+}
+inline std::size_t record_bytes(const Record& record) noexcept {
+  return record.type == RecordType::kFetch ? kLine : record_bytes(record.length);
+}
+/// Where in the area a payload lies whose predecessors end at `position`: in one piece.
+inline std::uint64_t place_in_area(std::uint64_t position, std::size_t payload) noexcept {
+  const std::size_t to_end = kAreaBytes - position % kAreaBytes;
+  return payload > to_end ? position + to_end : position;
 }
 /// The stamp of a record at that position. It is never 0, which marks a line that was not written yet.
 inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
@@ -59,23 +78,32 @@ class RingWriter {
 
   /// Copies `record.length` payload bytes from `payload`. False where there is no room now.
   bool write(Record record, const std::byte* payload) noexcept {
-    const std::size_t size = record_bytes(record.length);
+    const std::size_t size = record_bytes(record);
     const std::size_t to_end = kRingBytes - at(position_);
     // A record lies in one piece. The two lines after it must be free, because their stamps are cleared.
     const std::size_t skipped = size > to_end ? to_end : 0;
-    if (!has_room(skipped + size + kCleared + kept_beyond(record.type))) return false;
+    if (!has_room(skipped + size + kCleared + kept_beyond(record.type)) ||
+        (in_area(record) && !area_has_room(record.length)))
+      return false;
     if (skipped != 0) {
-      publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, nullptr, to_end);
+      publish({0, RecordType::kSkip, 0, to_end - sizeof(Record), 0, 0}, to_end);
     }
-    publish(record, payload, size);
+    if (in_area(record)) {
+      if (area_position_ == 0) populate_area(*ring_);
+      const std::uint64_t place = place_in_area(area_position_, record.length);
+      std::memcpy(ring_->area + place % kAreaBytes, payload, record.length);
+      area_position_ = place + whole_lines(record.length);
+    } else if (payload != nullptr && record.length > 0) {
+      std::memcpy(ring_->bytes + at(position_) + sizeof record, payload, record.length);
+    }
+    publish(record, size);
     return true;
   }
   /// Whether a record with that much payload fits, wherever the ring's end lies.
   bool has_room_for(std::size_t payload) noexcept {
-    return has_room(2 * record_bytes(payload) + kCleared + kept_beyond(RecordType::kPiece));
+    return has_room(2 * record_bytes(payload) + kCleared + kept_beyond(RecordType::kPiece)) &&
+           (payload <= kLongestInRing || area_has_room(payload));
   }
-  /// Bytes that the reader has taken since the beginning, as last seen.
-  std::uint64_t taken() const noexcept { return taken_; }
 
  private:
   /// Room that a record leaves free, so that payload keeps neither a kFetch nor the goodbye waiting.
@@ -89,12 +117,16 @@ class RingWriter {
     taken_ = std::min(ring_->taken.load(std::memory_order_acquire), position_);
     return position_ + bytes - taken_ <= kRingBytes;
   }
-  void publish(Record record, const std::byte* payload, std::size_t size) noexcept {
+  bool area_has_room(std::size_t payload) noexcept {
+    const std::uint64_t end = place_in_area(area_position_, payload) + payload;
+    if (end - area_taken_ <= kAreaBytes) return true;
+    area_taken_ = std::min(ring_->area_taken.load(std::memory_order_acquire), area_position_);
+    return end - area_taken_ <= kAreaBytes;
+  }
+  void publish(Record record, std::size_t size) noexcept {
     std::byte* line = ring_->bytes + at(position_);
     if (position_ + size >= cleared_) clear(position_ + size);
     const std::uint32_t stamp = stamp_at(position_);
-    record.stamp = 0;
-    if (payload != nullptr && record.length > 0) std::memcpy(line + sizeof record, payload, record.length);
     std::memcpy(line + sizeof stamp, reinterpret_cast<const std::byte*>(&record) + sizeof stamp,
                 sizeof record - sizeof stamp);
     std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
@@ -111,17 +143,17 @@ class RingWriter {
   }
 
   Ring* ring_;
-  std::uint64_t position_ = 0;
-  std::uint64_t cleared_ = kLine;  // up to here, no line from `position_` on bears an old stamp
-  std::uint64_t taken_ = 0;        // as last seen
+  std::uint64_t position_ = 0, area_position_ = 0;
+  std::uint64_t cleared_ = kLine;             // up to here, no line from `position_` on bears an old stamp
+  std::uint64_t taken_ = 0, area_taken_ = 0;  // as last seen
 };
 
 class RingReader {
  public:
   explicit RingReader(Ring& ring) noexcept : ring_(&ring) {}
 
-  /// The next record, if there is one. Its payload is payload(). A record whose length points outside the
-  /// ring is returned with length kRingBytes, which no valid one has.
+  /// The next record, if there is one. Its payload is at payload(). A record whose length points outside the
+  /// ring, or that is longer than any, is returned with kNoLength.
   std::optional<Record> peek() noexcept {
     for (;;) {
       std::byte* line = ring_->bytes + position_ % kRingBytes;
@@ -132,9 +164,16 @@ class RingReader {
       Record record;
       std::memcpy(&record, line, sizeof record);
       const std::size_t to_end = kRingBytes - position_ % kRingBytes;
-      if (record.length > to_end - sizeof(Record)) record.length = kRingBytes;
-      if (record.type != RecordType::kSkip) return record;
-      take(to_end);
+      if (record.type == RecordType::kSkip) {
+        take(to_end);
+        continue;
+      }
+      // Only a payload in the ring could reach beyond it.
+      if (record.length > std::max(kFetchPart, kLongestRecord) || record_bytes(record) > to_end)
+        record.length = kNoLength;
+      else if (in_area(record) && !std::exchange(area_populated_, true))
+        populate_area(*ring_);
+      return record;
     }
   }
   bool has_any() const noexcept {
@@ -142,9 +181,16 @@ class RingReader {
                *reinterpret_cast<std::uint32_t*>(ring_->bytes + position_ % kRingBytes))
                .load(std::memory_order_acquire) == stamp_at(position_);
   }
-  const std::byte* payload() const noexcept { return ring_->bytes + position_ % kRingBytes + sizeof(Record); }
-  void pop(const Record& record) noexcept { take(record_bytes(record.length)); }
-  /// Whether `taken` was published since the last call: the writer may sleep until there is room.
+  /// Of the record that peek() returned, whose length must be one that a valid record has.
+  const std::byte* payload(const Record& record) const noexcept {
+    if (in_area(record)) return ring_->area + place_in_area(area_position_, record.length) % kAreaBytes;
+    return ring_->bytes + position_ % kRingBytes + sizeof(Record);
+  }
+  void pop(const Record& record) noexcept {
+    if (in_area(record)) take_from_area(record.length);
+    take(record_bytes(record));
+  }
+  /// Whether there is more room since the last call: the writer may sleep until there is.
   bool made_room() noexcept { return std::exchange(made_room_, false); }
 
  private:
@@ -157,10 +203,18 @@ class RingReader {
     ring_->taken.store(position_, std::memory_order_release);
     made_room_ = true;
   }
+  void take_from_area(std::size_t payload) noexcept {
+    area_position_ = place_in_area(area_position_, payload) + whole_lines(payload);
+    if (area_position_ - area_told_ < kAreaBytes / 8) return;
+    area_told_ = area_position_;
+    ring_->area_taken.store(area_position_, std::memory_order_release);
+    made_room_ = true;
+  }
 
   Ring* ring_;
   std::uint64_t position_ = 0, told_ = 0;
-  bool made_room_ = false;
+  std::uint64_t area_position_ = 0, area_told_ = 0;
+  bool made_room_ = false, area_populated_ = false;
 };
 
 }  // namespace tombolo::transport::shm

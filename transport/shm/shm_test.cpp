@@ -17,13 +17,13 @@
 namespace tombolo::transport::shm {
 namespace {
 
-test::Pair connected(bool fetch) {
-  test::TestedBackend backend{
-      "Shm", false, {}, fetch ? test::TestedBackend::Shm::kFetch : test::TestedBackend::Shm::kRing};
-  return test::make_connected(backend);
+using Shm = test::TestedBackend::Shm;
+
+test::Pair connected(Shm way) {
+  return test::make_connected({"Shm", false, {}, way});
 }
 
-class Ways : public testing::TestWithParam<bool> {};
+class Ways : public testing::TestWithParam<Shm> {};
 
 TEST_P(Ways, TheRouteSaysSo) {
   auto pair = connected(GetParam());
@@ -68,8 +68,12 @@ TEST_P(Ways, WhatWasReportedAsSentArrivesAfterTheSenderClosed) {
   EXPECT_NE(std::string(pair.second->error()->what()).find("closed the connection"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shm, Ways, testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "Fetch" : "Ring"; });
+INSTANTIATE_TEST_SUITE_P(Shm, Ways, testing::Values(Shm::kFetch, Shm::kRing, Shm::kRead),
+                         [](const auto& tested) {
+                           return tested.param == Shm::kFetch  ? "Fetch"
+                                  : tested.param == Shm::kRing ? "Ring"
+                                                               : "Read";
+                         });
 
 TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
   for (int round = 0; round < 200; ++round) {
@@ -87,26 +91,16 @@ TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
   }
 }
 
-/// Has `sender` take its peer for away: fills the ring with the message and waits until the sender leaves the
-/// rest of it for the peer to fetch.
-void announce(Connection& sender) {
-  // The peer makes no call meanwhile, so that nothing but time passes between these.
-  sender.progress();
-  for (const TimePoint until = Clock::steady().now() + std::chrono::milliseconds(1);
-       Clock::steady().now() < until;) {
-  }
-  sender.progress();
-  sender.progress();
-}
-
 /// The peer's process of a test, with the connecting end of a connection. It ends with exit code 0 where
 /// `run` returns true.
 template <typename Run>
-pid_t fork_peer(const Endpoint& endpoint, Run run) {
+pid_t fork_peer(const Endpoint& endpoint, Fetch fetch, Run run) {
   const auto encoded = endpoint.encode();
   const pid_t child = ::fork();
   if (child != 0) return child;
-  Router there(test::router_options("one"));
+  RouterOptions options = test::router_options("one");
+  options.shm_fetch = fetch;
+  Router there(options);
   auto connecting = there.connect(Endpoint::decode(encoded), {});
   std::unique_ptr<Connection> connection;
   while (!connection) connection = connecting->poll();
@@ -127,14 +121,13 @@ void wait_until_stopped(pid_t child) {
 }
 
 // Both ends in one process, so that their turns can be told apart.
-TEST(ShmFetch, WhatARingHasNoRoomForIsReadWithoutTheSender) {
-  auto pair = connected(true);
+TEST(ShmFetch, WhatWasLeftToBeReadIsReadWithoutTheSender) {
+  auto pair = connected(Shm::kRead);
   std::mt19937_64 random(test_seed(5));
-  // As much as may wait to be fetched, and what is in the ring before it.
+  // As much as may wait to be fetched.
   const auto data = test::random_data(random, (kMostToFetch - 1) * kFetchPart + 77);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
   Request* send = pair.first->post_send(data);
-  announce(*pair.first);
   std::size_t bytes = 0;
   Request* receive = pair.second->post_receive(got);
   ASSERT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
@@ -144,25 +137,24 @@ TEST(ShmFetch, WhatARingHasNoRoomForIsReadWithoutTheSender) {
   EXPECT_EQ(got.back(), std::byte{9});
 }
 
-TEST(ShmFetch, AMessageMayEndInTheRingAfterItsPartsWereRead) {
-  auto pair = connected(true);
+TEST(ShmFetch, MorePartsThanMayWaitAreLeftOnceSomeWereRead) {
+  auto pair = connected(Shm::kRead);
   std::mt19937_64 random(test_seed(7));
-  const auto data = test::random_data(random, (kMostToFetch + 1) * kFetchPart);  // more than may wait
+  const auto data = test::random_data(random, (kMostToFetch + 1) * kFetchPart);
   std::vector<std::byte> got(data.size());
   Request* send = pair.first->post_send(data);
-  announce(*pair.first);
   std::size_t bytes = 0;
   Request* receive = pair.second->post_receive(got);
   while (pair.second->progress()) {
   }
-  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending) << "the rest is not in the ring yet";
+  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending) << "the rest was not left yet";
   EXPECT_EQ(test::finish(*pair.first, send, bytes, pair.second.get()), Outcome::kDone);
   EXPECT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
   EXPECT_TRUE(got == data);
 }
 
-TEST(ShmFetch, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
-  auto pair = connected(true);
+TEST_P(Ways, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
+  auto pair = connected(GetParam());
   std::mt19937_64 random(test_seed(6));
   std::vector<std::vector<std::byte>> sent, got;
   std::vector<Request*> sends;
@@ -170,7 +162,6 @@ TEST(ShmFetch, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
                                  std::size_t{900'000}, std::size_t{5}})
     sent.push_back(test::random_data(random, size));
   for (const auto& message : sent) sends.push_back(pair.first->post_send(message));
-  announce(*pair.first);
   std::size_t bytes = 0;
   for (const auto& message : sent) {
     auto& in = got.emplace_back(message.size());
@@ -183,10 +174,9 @@ TEST(ShmFetch, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
 }
 
 TEST(ShmFetch, ASenderThatClosedIsNotReadAnyMore) {
-  auto pair = connected(true);
+  auto pair = connected(Shm::kRead);
   std::vector<std::byte> data(4 * kFetchPart, std::byte{1}), got(data.size());
   pair.first->post_send(data);
-  announce(*pair.first);
   pair.first.reset();
   std::ranges::fill(data, std::byte{2});
   std::size_t bytes = 0;
@@ -199,10 +189,9 @@ TEST(ShmFetch, ASenderThatClosedIsNotReadAnyMore) {
 TEST(ShmFetch, AStoppedSendersMessageArrives) {
   Router here(test::router_options("one"));
   auto listener = here.listen();
-  const pid_t child = fork_peer(listener->endpoint(), [](Connection& connection) {
+  const pid_t child = fork_peer(listener->endpoint(), Fetch::kAlways, [](Connection& connection) {
     std::vector<std::byte> data(8 * kFetchPart, std::byte{1});
     Request* send = connection.post_send(data);
-    announce(connection);
     ::raise(SIGSTOP);
     std::size_t bytes = 0;
     return test::finish(connection, send, bytes) == Outcome::kDone;
@@ -226,7 +215,8 @@ TEST(ShmFetch, ASenderThatGoesOnWritesNothingToAReceiveThatWasGivenUp) {
   for (int round = 0; round < test_rounds(5); ++round) {
     Router here(test::router_options("one"));
     auto listener = here.listen();
-    const pid_t child = fork_peer(listener->endpoint(), [](Connection& connection) {
+    const Fetch fetch = round % 2 == 0 ? Fetch::kWhereCheaper : Fetch::kAlways;
+    const pid_t child = fork_peer(listener->endpoint(), fetch, [](Connection& connection) {
       std::vector<std::byte> data(64 * kFetchPart, std::byte{1});
       std::size_t bytes = 0;
       Outcome outcome = Outcome::kDone;
@@ -254,9 +244,9 @@ TEST(ShmFetch, ASenderThatGoesOnWritesNothingToAReceiveThatWasGivenUp) {
   }
 }
 
-TEST(ShmFetch, LargeMessagesBothWaysArriveWholeBetweenThreads) {
+TEST_P(Ways, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   const unsigned seed = test_seed();
-  auto pair = connected(true);
+  auto pair = connected(GetParam());
   auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
     std::mt19937_64 out(send_seed), in(receive_seed);
     for (int round = 0; round < test_rounds(12); ++round) {
@@ -285,7 +275,7 @@ TEST(ShmFetch, LargeMessagesBothWaysArriveWholeBetweenThreads) {
 
 TEST(ShmFetch, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
   for (int round = 0; round < test_rounds(10); ++round) {
-    auto pair = connected(true);
+    auto pair = connected(round % 2 == 0 ? Shm::kFetch : Shm::kRead);
     std::vector<std::byte> data(std::size_t{16} << 20, std::byte{1}), got(data.size());
     std::thread receiver([&] {
       std::size_t bytes = 0;
@@ -388,7 +378,7 @@ TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
     } else if (auto record = reader.peek()) {
       ASSERT_FALSE(waiting.empty());
       ASSERT_EQ(record->length, waiting.front().size());
-      ASSERT_TRUE(std::equal(waiting.front().begin(), waiting.front().end(), reader.payload()));
+      ASSERT_TRUE(std::equal(waiting.front().begin(), waiting.front().end(), reader.payload(*record)));
       reader.pop(*record);
       waiting.pop_front();
     } else {
@@ -423,11 +413,60 @@ TEST(ShmRing, WhatAnEarlierLapLeftIsNoRecord) {
   }
 }
 
-TEST(ShmRing, ALengthBeyondTheRingIsNotBelieved) {
+TEST(ShmRing, ALengthThatNoRecordHasIsNotBelieved) {
+  for (const std::uint64_t length : {std::uint64_t{1} << 60, std::uint64_t{kAreaBytes}, kNoLength}) {
+    auto ring = std::make_unique<Ring>();
+    const Record evil{stamp_at(0), RecordType::kWhole, 0, length, 8, 0};
+    std::memcpy(ring->bytes, &evil, sizeof evil);
+    EXPECT_EQ(RingReader(*ring).peek()->length, kNoLength) << length;
+  }
+}
+
+TEST(ShmRing, ALengthThatReachesBeyondTheRingIsNotBelieved) {
   auto ring = std::make_unique<Ring>();
-  const Record evil{stamp_at(0), RecordType::kWhole, 0, std::uint64_t{1} << 60, 8, 0};
-  std::memcpy(ring->bytes, &evil, sizeof evil);
-  EXPECT_EQ(RingReader(*ring).peek()->length, kRingBytes);
+  RingReader reader(*ring);
+  std::uint64_t position = 0;
+  const auto put = [&](std::uint64_t length) {
+    const Record record{stamp_at(position), RecordType::kWhole, 0, length, length, 0};
+    std::memcpy(ring->bytes + position, &record, sizeof record);
+    return reader.peek();
+  };
+  while (kRingBytes - position > record_bytes(kLongestInRing)) {
+    const auto record = put(kLongestInRing);
+    ASSERT_EQ(record->length, kLongestInRing);
+    reader.pop(*record);
+    position += record_bytes(kLongestInRing);
+  }
+  EXPECT_EQ(put(kLongestInRing)->length, kNoLength) << kRingBytes - position << " bytes are left";
+  EXPECT_EQ(put(kLongestRecord)->length, kLongestRecord) << "its payload lies in the area";
+}
+
+// The random test above seldom fills the area.
+TEST(ShmRing, AFullAreaTakesNothingUntilItsReaderMadeRoom) {
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  std::mt19937_64 random(test_seed(8));
+  const auto payload = test::random_data(random, kLongestRecord);
+  const auto put = [&](std::size_t length) {
+    return writer.write({0, RecordType::kWhole, 0, length, length, 0}, payload.data());
+  };
+  for (int lap = 0; lap < 5; ++lap) {
+    std::size_t written = 0;
+    while (put(kLongestRecord - 100)) ++written;
+    EXPECT_FALSE(writer.has_room_for(kLongestRecord - 100));
+    ASSERT_GE(written, kAreaBytes * 3 / 4 / kLongestRecord) << "lap " << lap;
+    EXPECT_TRUE(put(8)) << "small messages need none of the area";
+    for (; written > 0; --written) {
+      const auto record = reader.peek();
+      ASSERT_EQ(record->length, kLongestRecord - 100);
+      ASSERT_EQ(std::memcmp(reader.payload(*record), payload.data(), record->length), 0);
+      reader.pop(*record);
+    }
+    ASSERT_EQ(reader.peek()->length, 8u);
+    reader.pop(*reader.peek());
+    EXPECT_TRUE(reader.made_room());
+  }
 }
 
 }  // namespace
