@@ -13,8 +13,8 @@
 namespace tombolo::transport::shm {
 namespace {
 
-// Smaller messages always go through the ring: a system call that reads another process's memory takes 1.5 us
-// and the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
+// Fewer bytes always go through the ring: a system call that reads another process's memory takes 1.5 us and
+// the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
 constexpr std::size_t kFetchFrom = 32 * 1024;
 constexpr int kFetchesPerTurn = 4;
 
@@ -100,7 +100,7 @@ bool ShmConnection::send_all() noexcept {
 
 /// Sends the next part of the message at next_; false where that has to wait.
 bool ShmConnection::send_part(PostedRequest& request) noexcept {
-  const bool large = agreed_.fetch != Fetch::kNever && request.size > kFetchFrom;
+  const bool large = agreed_.fetch != Fetch::kNever && request.size - next_offset_ > kFetchFrom;
   if (!(large ? send_part_of_large(request) : write_part(request))) return false;
   if (next_offset_ < request.size) return true;
   if (last_part_ <= fetched_seen_) {

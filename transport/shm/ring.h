@@ -1,5 +1,6 @@
 // A ring of records in shared memory, with one writer and one reader. A record is a header and its payload in
-// whole cache lines; a small message takes one line, so that only one line moves between the two cores.
+// whole cache lines; a small message takes one line, so that only one line moves between the two cores. Long
+// payloads lie beside the ring, one behind the other in an area that is used over and over too.
 #pragma once
 
 #include <algorithm>
@@ -30,20 +31,24 @@ struct Record {
   std::uint16_t reason = 0;
   std::uint64_t length = 0;   ///< payload bytes; kFetch: bytes to be fetched
   std::uint64_t total = 0;    ///< bytes of the message
-  std::uint64_t address = 0;  ///< kFetch only
+  std::uint64_t address = 0;  ///< kFetch: in the writer's memory; a payload in the area: its position there
 };
 static_assert(sizeof(Record) == 32);
 inline constexpr std::size_t kPayloadOfFirstLine = kLine - sizeof(Record);
 /// The longest payload that lies behind its record in the ring. A longer one lies in the area.
 inline constexpr std::size_t kLongestInRing = kRingBytes / 32;
-/// The longest payload of one record; it is limited so that both ends copy at the same time.
+/// The longest payload of one record. The parts of a message are this long, so that its reader copies one
+/// while its writer copies the next.
 inline constexpr std::size_t kLongestRecord = kAreaBytes / 16;
+/// The bytes of the area that even the shortest lap uses.
+inline constexpr std::size_t kShortestLap = kAreaBytes / 4;
 /// The most bytes of a kFetch. They are read by one system call, and other connections of the same thread
 /// wait meanwhile.
 inline constexpr std::size_t kFetchPart = 256 * 1024;
 /// How many parts may wait to be fetched. They keep a reader busy for as long as a time slice of the
 /// scheduler, if both ends run on one processor.
 inline constexpr std::uint64_t kMostToFetch = 32;
+/// The length that RingReader gives a record whose own none can have.
 inline constexpr std::uint64_t kNoLength = UINT64_MAX;
 
 inline std::size_t whole_lines(std::size_t bytes) noexcept {
@@ -60,15 +65,16 @@ inline std::size_t record_bytes(std::size_t payload) noexcept {
 inline std::size_t record_bytes(const Record& record) noexcept {
   return record.type == RecordType::kFetch ? kLine : record_bytes(record.length);
 }
-/// Where in the area a payload lies whose predecessors end at `position`: in one piece.
-inline std::uint64_t place_in_area(std::uint64_t position, std::size_t payload) noexcept {
-  const std::size_t to_end = kAreaBytes - position % kAreaBytes;
-  return payload > to_end ? position + to_end : position;
-}
 /// The stamp of a record at that position. It is never 0, which marks a line that was not written yet.
 inline std::uint32_t stamp_at(std::uint64_t position) noexcept {
   return static_cast<std::uint32_t>(position / kLine) | 0x8000'0000U;
 }
+
+/// The bytes that all connections of this process have written to their areas.
+inline std::atomic<std::uint64_t> area_traffic{0};
+/// How many of those lie between two uses of a line, where there are so many: several second-level caches, so
+/// that neither end's holds the line any more, but no more of the third-level cache than that takes.
+std::uint64_t traffic_of_lap() noexcept;
 
 class RingWriter {
   static constexpr std::size_t kCleared = 2 * kLine;  // after the last record
@@ -90,9 +96,11 @@ class RingWriter {
     }
     if (in_area(record)) {
       if (area_position_ == 0) populate_area(*ring_);
-      const std::uint64_t place = place_in_area(area_position_, record.length);
-      std::memcpy(ring_->area + place % kAreaBytes, payload, record.length);
-      area_position_ = place + whole_lines(record.length);
+      record.address = place_in_area(record.length);
+      const std::uint64_t traffic = area_traffic.fetch_add(record.length, std::memory_order_relaxed);
+      if (record.address % kAreaBytes == 0) lap_traffic_ = traffic;
+      std::memcpy(ring_->area + record.address % kAreaBytes, payload, record.length);
+      area_position_ = record.address + whole_lines(record.length);
     } else if (payload != nullptr && record.length > 0) {
       std::memcpy(ring_->bytes + at(position_) + sizeof record, payload, record.length);
     }
@@ -117,8 +125,17 @@ class RingWriter {
     taken_ = std::min(ring_->taken.load(std::memory_order_acquire), position_);
     return position_ + bytes - taken_ <= kRingBytes;
   }
+  /// The position of the next payload. It lies in one piece. With many connections a lap is shorter than the
+  /// area, since they all share the caches.
+  std::uint64_t place_in_area(std::size_t payload) const noexcept {
+    const std::size_t in_lap = area_position_ % kAreaBytes;
+    const bool next_lap = payload > kAreaBytes - in_lap ||
+                          (in_lap >= kShortestLap &&
+                           area_traffic.load(std::memory_order_relaxed) - lap_traffic_ >= traffic_of_lap());
+    return next_lap ? area_position_ + (kAreaBytes - in_lap) : area_position_;
+  }
   bool area_has_room(std::size_t payload) noexcept {
-    const std::uint64_t end = place_in_area(area_position_, payload) + payload;
+    const std::uint64_t end = place_in_area(payload) + payload;
     if (end - area_taken_ <= kAreaBytes) return true;
     area_taken_ = std::min(ring_->area_taken.load(std::memory_order_acquire), area_position_);
     return end - area_taken_ <= kAreaBytes;
@@ -144,6 +161,7 @@ class RingWriter {
 
   Ring* ring_;
   std::uint64_t position_ = 0, area_position_ = 0;
+  std::uint64_t lap_traffic_ = 0;             // when the area's lap began
   std::uint64_t cleared_ = kLine;             // up to here, no line from `position_` on bears an old stamp
   std::uint64_t taken_ = 0, area_taken_ = 0;  // as last seen
 };
@@ -169,7 +187,8 @@ class RingReader {
         continue;
       }
       // Only a payload in the ring could reach beyond it.
-      if (record.length > std::max(kFetchPart, kLongestRecord) || record_bytes(record) > to_end)
+      if (record.length > std::max(kFetchPart, kLongestRecord) || record_bytes(record) > to_end ||
+          (in_area(record) && !may_lie_at(record.address, record.length)))
         record.length = kNoLength;
       else if (in_area(record) && !std::exchange(area_populated_, true))
         populate_area(*ring_);
@@ -183,11 +202,11 @@ class RingReader {
   }
   /// Of the record that peek() returned, whose length must be one that a valid record has.
   const std::byte* payload(const Record& record) const noexcept {
-    if (in_area(record)) return ring_->area + place_in_area(area_position_, record.length) % kAreaBytes;
+    if (in_area(record)) return ring_->area + record.address % kAreaBytes;
     return ring_->bytes + position_ % kRingBytes + sizeof(Record);
   }
   void pop(const Record& record) noexcept {
-    if (in_area(record)) take_from_area(record.length);
+    if (in_area(record)) take_from_area(record);
     take(record_bytes(record));
   }
   /// Whether there is more room since the last call: the writer may sleep until there is.
@@ -203,8 +222,13 @@ class RingReader {
     ring_->taken.store(position_, std::memory_order_release);
     made_room_ = true;
   }
-  void take_from_area(std::size_t payload) noexcept {
-    area_position_ = place_in_area(area_position_, payload) + whole_lines(payload);
+  /// Whether a payload that is said to lie there lies in the area, behind those before it.
+  bool may_lie_at(std::uint64_t place, std::size_t payload) const noexcept {
+    return place >= area_position_ && place - area_position_ < kAreaBytes &&
+           payload <= kAreaBytes - place % kAreaBytes;
+  }
+  void take_from_area(const Record& record) noexcept {
+    area_position_ = record.address + whole_lines(record.length);
     if (area_position_ - area_told_ < kAreaBytes / 8) return;
     area_told_ = area_position_;
     ring_->area_taken.store(area_position_, std::memory_order_release);

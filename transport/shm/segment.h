@@ -1,5 +1,5 @@
-// The memory that the two ends of a connection share: one ring of records per direction, and flags that say
-// which end sleeps.
+// The memory that the two ends of a connection share: per direction a ring of records and an area for long
+// payloads, and flags that say which end sleeps.
 #pragma once
 
 #include <atomic>

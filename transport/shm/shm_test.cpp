@@ -125,7 +125,7 @@ TEST(ShmFetch, WhatWasLeftToBeReadIsReadWithoutTheSender) {
   auto pair = connected(Shm::kRead);
   std::mt19937_64 random(test_seed(5));
   // As much as may wait to be fetched.
-  const auto data = test::random_data(random, (kMostToFetch - 1) * kFetchPart + 77);
+  const auto data = test::random_data(random, (kMostToFetch - 1) * kFetchPart + 50'000);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
   Request* send = pair.first->post_send(data);
   std::size_t bytes = 0;
@@ -439,6 +439,34 @@ TEST(ShmRing, ALengthThatReachesBeyondTheRingIsNotBelieved) {
   }
   EXPECT_EQ(put(kLongestInRing)->length, kNoLength) << kRingBytes - position << " bytes are left";
   EXPECT_EQ(put(kLongestRecord)->length, kLongestRecord) << "its payload lies in the area";
+}
+
+TEST(ShmRing, APlaceOutsideTheAreaIsNotBelieved) {
+  for (const std::uint64_t place : {std::uint64_t{kAreaBytes}, std::uint64_t{kAreaBytes - kLongestRecord + 1},
+                                    std::uint64_t{1} << 40, UINT64_MAX}) {
+    auto ring = std::make_unique<Ring>();
+    const Record evil{stamp_at(0), RecordType::kWhole, 0, kLongestRecord, kLongestRecord, place};
+    std::memcpy(ring->bytes, &evil, sizeof evil);
+    EXPECT_EQ(RingReader(*ring).peek()->length, kNoLength) << place;
+  }
+}
+
+// Many connections would else push each other's areas, and all that they carry, out of the caches.
+TEST(ShmRing, ALapIsShorterWhereOtherConnectionsWriteMuch) {
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  const std::vector<std::byte> payload(kLongestRecord);
+  const std::byte* furthest = ring->area;
+  for (int step = 0; step < 100; ++step) {
+    ASSERT_TRUE(writer.write({0, RecordType::kWhole, 0, payload.size(), payload.size(), 0}, payload.data()));
+    area_traffic += traffic_of_lap() / 4;
+    const auto record = reader.peek();
+    ASSERT_EQ(record->length, payload.size());
+    furthest = std::max(furthest, reader.payload(*record) + payload.size());
+    reader.pop(*record);
+  }
+  EXPECT_EQ(furthest, ring->area + kShortestLap);
 }
 
 // The random test above seldom fills the area.
