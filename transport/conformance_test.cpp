@@ -71,6 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
          TestedBackend{"Tcp4SmallChunks", false, tcp(4, 777)},
          TestedBackend{"Tcp7TinyChunks", false, tcp(7, 61)}, tls("Tls", tcp(1)),
          tls("Tls3SmallChunks", tcp(3, 777)), TestedBackend{"Shm", false, {}, TestedBackend::Shm::kFetch},
+         TestedBackend{"ShmReadOnly", false, {}, TestedBackend::Shm::kRead},
          TestedBackend{"ShmRingOnly", false, {}, TestedBackend::Shm::kRing}})),
     [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(Ucx, Conformance,

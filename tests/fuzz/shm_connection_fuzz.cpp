@@ -30,8 +30,8 @@ void write_record(FuzzedDataProvider& input, Ring& ring, std::uint64_t& position
   const std::size_t to_end = kRingBytes - position % kRingBytes;
   if (record.type == RecordType::kSkip) {
     position += to_end;
-  } else if (record.length <= to_end - sizeof(Record)) {
-    position += record_bytes(record.length);
+  } else if (record_bytes(record) <= to_end) {
+    position += record_bytes(record);
   }
 }
 
@@ -61,7 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   channel.route.transport = "shm";
   // No process has this number, so that no fetch reads anything; the test is that the reader tries and
   // survives.
-  Agreed agreed{std::move(mapping), 0x7fff'fff0, input.ConsumeBool()};
+  Agreed agreed{std::move(mapping), Witness(), PeerMemory(0x7fff'fff0, 0, {}),
+                input.PickValueInArray({Fetch::kNever, Fetch::kWhereCheaper, Fetch::kAlways})};
   Ring& incoming = segment->rings[1];
   Ring& outgoing = segment->rings[0];
   std::uint64_t position = 0;

@@ -28,7 +28,8 @@ test::Pair metered_pair(const test::TestedBackend& backend, const std::shared_pt
   auto options_of = [&](const std::string& host) {
     RouterOptions options =
         test::router_options(backend.shm == test::TestedBackend::Shm::kNo ? host : "both", backend.tcp);
-    options.shm_fetch = backend.shm != test::TestedBackend::Shm::kRing;
+    options.shm_fetch =
+        backend.shm == test::TestedBackend::Shm::kRing ? shm::Fetch::kNever : shm::Fetch::kAlways;
     options.meters = meters;
     return options;
   };

@@ -81,8 +81,9 @@ const Parameter kTlsAuthority{"TOMBOLO_TLS_AUTHORITY", ParameterType::kText, "",
 const Parameter kShmFetch{
     "TOMBOLO_SHM_FETCH", ParameterType::kChoice, "on",
     "Inside a host: on lets a receiver copy large messages straight from the sender's memory "
-    "(process_vm_readv) where both ends may; off copies them through the shared ring.",
-    "on|off"};
+    "(process_vm_readv) where both ends may and that costs less; off copies all through the shared ring; "
+    "always copies all large ones straight, to compare.",
+    "on|off|always"};
 const Parameter kRdmaPairs{"TOMBOLO_RDMA_QPS", ParameterType::kInteger, "1",
                            "Queue pairs for payload (1 to 8) of an RDMA connection on each pair of NICs, as "
                            "the connecting end says. Messages "
@@ -230,7 +231,9 @@ RouterOptions RouterOptions::from_environment(const topology::ClusterFile* clust
   }
   options.tcp = TcpOptions::from_environment();
   options.tls = TlsOptions::from_environment();
-  options.shm_fetch = kShmFetch.choice() == "on";
+  options.shm_fetch = kShmFetch.choice() == "off"      ? shm::Fetch::kNever
+                      : kShmFetch.choice() == "always" ? shm::Fetch::kAlways
+                                                       : shm::Fetch::kWhereCheaper;
   options.rdma = RdmaOptions::from_environment();
   for (auto& [nic, rate] : rates_by_nic(kNicLimits)) options.limits.push_back({std::move(nic), rate});
   return options;

@@ -17,6 +17,7 @@
 #include "topology/files/cluster_file.h"
 #include "transport/observe/meters.h"
 #include "transport/rdma/options.h"
+#include "transport/shm/options.h"
 #include "transport/sockets/secret.h"
 #include "transport/sockets/tls_options.h"
 #include "transport/tcp/options.h"
@@ -88,8 +89,7 @@ struct RouterOptions {
   Policy policy;
   TcpOptions tcp;
   TlsOptions tls = {};
-  /// Large messages inside a host are copied straight from the sender's memory. (TOMBOLO_SHM_FETCH)
-  bool shm_fetch = true;
+  shm::Fetch shm_fetch = shm::Fetch::kWhereCheaper;
   RdmaOptions rdma;
   UcxOptions ucx = {};
   std::vector<NicLimit> limits;  ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)

@@ -5,18 +5,18 @@
 #include <memory>
 
 #include "transport/channel/control_channel.h"
+#include "transport/shm/options.h"
 
 namespace tombolo::transport::shm {
 
 class ShmBackend final : public channel::ControlChannelBackend {
  public:
-  /// `fetch`: large messages may be read from the sender's memory.
-  explicit ShmBackend(bool fetch) : fetch_(fetch) {}
+  explicit ShmBackend(Fetch fetch) : fetch_(fetch) {}
   Carrier carrier() const noexcept override { return Carrier::kShm; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
  private:
-  bool fetch_;
+  Fetch fetch_;
 };
 
 }  // namespace tombolo::transport::shm

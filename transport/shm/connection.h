@@ -1,13 +1,19 @@
-// A connection between two processes of one host. Small messages go through a ring. Large ones are copied
-// once, from the sender's memory straight into the receive; both ends copy at the same time if both make
-// calls.
+// A connection between two processes of one host. Small messages go through a ring. Of large ones each part
+// takes the way that costs less by what copies took lately: through the ring too, or read by the receiver
+// straight from the sender's memory. Neither end ever writes to the other's memory: a process that is stopped
+// between being allowed to write and writing could not be called back.
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "transport/channel/channel_connection.h"
 #include "transport/goodbye.h"
+#include "transport/shm/copy_cost.h"
+#include "transport/shm/options.h"
+#include "transport/shm/peer_memory.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 
@@ -16,8 +22,9 @@ namespace tombolo::transport::shm {
 /// What the two ends agreed on.
 struct Agreed {
   Mapping mapping;
-  std::int64_t peer_process = 0;
-  bool fetch = false;  ///< each end may read the other's memory
+  Witness witness;  ///< by which the peer knows this process's memory
+  PeerMemory peer;
+  Fetch fetch = Fetch::kNever;  ///< kNever also where one end may not read the other's memory
 };
 
 /// Whether another process could read this memory of this one: the kernel refuses what drivers have mapped,
@@ -37,17 +44,18 @@ class ShmConnection final : public channel::ChannelConnection {
 
  private:
   bool send_all() noexcept;
-  bool send_one(PostedRequest& request) noexcept;
+  bool send_part(PostedRequest& request) noexcept;
+  bool send_part_of_large(const PostedRequest& request) noexcept;
+  bool write_part(const PostedRequest& request) noexcept;
+  bool announce_part(const PostedRequest& request, std::size_t most) noexcept;
+  bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
-  enum class Fetched { kAll, kSome, kNothing };
-  Fetched fetch(const Record& record, PostedRequest& request) noexcept;
-  bool help_fetching() noexcept;
-  void copy_failed(int error, std::string_view verb, std::size_t bytes) noexcept;
-  void withdraw() noexcept;
+  bool fetch(PostedRequest& request, const Record& record) noexcept;
   void finish_receive(PostedRequest& request) noexcept {
     ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
   }
+  void tell_costs() noexcept;
   void wake_peer() noexcept;
   void look_at_channel() noexcept;
   void fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept;
@@ -57,15 +65,20 @@ class ShmConnection final : public channel::ChannelConnection {
   Ring& in_;
   mutable RingWriter writer_;
   mutable RingReader reader_;
-  std::uint64_t next_ = 0;          // the send whose next record is to be written
-  std::size_t next_offset_ = 0;     // where in it
-  std::uint64_t fetched_seen_ = 0;  // of my large messages
-  std::array<std::uint64_t, kRequestsPerDirection> to_fetch_{};  // sequence numbers of them, in order
-  std::uint64_t to_fetch_end_ = 0;
-  std::uint64_t fetched_mine_ = 0;  // of the peer's large messages
-  bool fetching_ = false;           // one is under way
-  std::uint32_t pieces_ = 0;        // of it, by this end
-  std::uint64_t written_ = 0;       // by the peer, before it
+  std::uint64_t next_ = 0;       // the send whose next part is to be written
+  std::size_t next_offset_ = 0;  // where in it
+  std::shared_ptr<CopyBook> book_;
+
+  // Sends of which nothing is left to be written, and parts of which the peer has yet to fetch.
+  struct ToFetch {
+    std::uint64_t sequence = 0, last_part = 0;
+  };
+  std::array<ToFetch, kRequestsPerDirection> to_fetch_{};
+  std::uint64_t to_fetch_begin_ = 0, to_fetch_end_ = 0;
+  std::uint64_t announced_ = 0;     // parts, since the beginning
+  std::uint64_t fetched_seen_ = 0;  // of those
+  std::uint64_t last_part_ = 0;     // the last announced of the message at next_; 0: none
+  std::uint64_t fetched_mine_ = 0;  // the peer's parts
   bool channel_ended_ = false;
 };
 

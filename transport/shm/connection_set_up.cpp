@@ -1,72 +1,84 @@
 #include "transport/shm/connection_set_up.h"
 
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "transport/sockets/secret.h"
 
 namespace tombolo::transport::shm {
-namespace {
 
-bool can_read(const SetUpMessage& peer) {
-  std::uint64_t got = 0;
-  iovec mine{&got, sizeof got}, theirs{reinterpret_cast<void*>(peer.address), sizeof got};
-  return process_vm_readv(static_cast<pid_t>(peer.process), &mine, 1, &theirs, 1, 0) == sizeof got &&
-         got == peer.value;
-}
-
-}  // namespace
-
-ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, bool fetch)
-    : ChannelSetUp(std::move(channel), "shm", "shared memory was"), may_fetch_(fetch) {
-  random_bytes(std::as_writable_bytes(std::span(&value_, 1)));
+ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, Fetch fetch)
+    : ChannelSetUp(std::move(channel), "shm", "shared memory was"), fetch_(fetch) {
+  random_bytes(nonce_);
   if (!channel_.connecting) return;
-  SetUpMessage offer = mine(Kind::kOffer);
   agreed_.mapping = Mapping::create(file_);
-  random_bytes(offer.token);
-  agreed_.mapping->token = offer.token;
-  offer.descriptor = static_cast<std::uint32_t>(file_.get());
-  say(offer);
+  say(mine(Kind::kOffer));
 }
 
 SetUpMessage ConnectionSetUp::mine(Kind kind) const {
   SetUpMessage message;
   message.kind = kind;
   message.can_fetch = can_fetch_;
+  message.descriptor = file_ ? static_cast<std::uint32_t>(file_.get()) : 0;
   message.process = static_cast<std::uint64_t>(::getpid());
-  message.address = reinterpret_cast<std::uint64_t>(&value_);
-  message.value = value_;
+  message.witness = agreed_.witness.address();
+  message.nonce = nonce_;
   return message;
 }
 
-ConnectionSetUp::Kind ConnectionSetUp::hear(const SetUpMessage& offer) {
-  if (offer.segment_bytes != sizeof(Segment))
+/// Takes the peer's offer or answer: whom it says to be, and what this end is to keep for it.
+void ConnectionSetUp::meet(const SetUpMessage& peer) {
+  const auto process = static_cast<std::int64_t>(peer.process);
+  if (const std::string why = why_not_the_peer(channel_.socket.get(), process); !why.empty())
+    fail(Cause::kUnsupported, "{}", why);
+  agreed_.peer = PeerMemory(process, peer.witness, nonce_);
+  agreed_.witness.keep(peer.nonce);
+}
+
+ConnectionSetUp::Kind ConnectionSetUp::hear(const SetUpMessage& message) {
+  if (message.segment_bytes != sizeof(Segment))
     fail(Cause::kUnsupported, "the peer's segment has another layout");
-  agreed_.mapping =
-      Mapping::open(static_cast<std::int64_t>(offer.process), static_cast<int>(offer.descriptor));
-  if (agreed_.mapping->token != offer.token) fail(Cause::kUnsupported, "that is another process's segment");
-  prove_for(offer);
+  meet(message);
+  if (channel_.connecting) {
+    agreed_.mapping->nonce = message.nonce;
+    prove_after_reading();
+  } else {
+    descriptor_ = message.descriptor;
+    say(mine(Kind::kAnswer));
+  }
   return Kind::kProved;
 }
 
 void ConnectionSetUp::hear_proof(const SetUpMessage& peer) {
-  if (channel_.connecting) prove_for(peer);
-  agreed_.fetch = can_fetch_ && peer.can_fetch;
+  if (!channel_.connecting) {
+    agreed_.mapping = Mapping::open(agreed_.peer.process(), static_cast<int>(descriptor_));
+    if (agreed_.mapping->nonce != nonce_) fail(Cause::kUnsupported, "that is another process's segment");
+    prove_after_reading();
+  }
+  agreed_.fetch = can_fetch_ && peer.can_fetch ? fetch_ : Fetch::kNever;
   file_ = Descriptor();  // the mappings keep the memory
 }
 
-void ConnectionSetUp::prove_for(const SetUpMessage& peer) {
-  agreed_.peer_process = static_cast<std::int64_t>(peer.process);
-  can_fetch_ = may_fetch_ && can_read(peer);
+/// Tells the peer that this end is ready, after an attempt to read the nonce in the peer's memory.
+void ConnectionSetUp::prove_after_reading() {
+  const auto outcome = fetch_ != Fetch::kNever ? agreed_.peer.verify() : PeerMemory::Outcome::kForbidden;
+  if (outcome == PeerMemory::Outcome::kNotThePeer) {
+    fail(
+        Cause::kUnsupported,
+        "the peer says to be process {}, but that process's memory does not hold what this end gave the peer",
+        agreed_.peer.process());
+  }
+  can_fetch_ = outcome == PeerMemory::Outcome::kRead;
   prove(mine(Kind::kProved));
 }
 
 std::unique_ptr<Connection> ConnectionSetUp::make() {
-  channel_.log.info("{}: messages above 32 KiB are {}", description_,
-                    agreed_.fetch ? "fetched from the sender's memory (one copy)"
-                                  : "copied through the ring, since one end may not read the other's memory "
-                                    "(TOMBOLO_SHM_FETCH=off, kernel.yama.ptrace_scope, or different users)");
+  channel_.log.info(
+      "{}: {}", description_,
+      agreed_.fetch != Fetch::kNever
+          ? "a receiver may read large messages in the sender's memory (one copy)"
+          : "all messages are copied through the ring, since one end may not read the other's memory "
+            "(TOMBOLO_SHM_FETCH=off, kernel.yama.ptrace_scope, or a container)");
   return std::make_unique<ShmConnection>(std::move(channel_), std::move(agreed_));
 }
 

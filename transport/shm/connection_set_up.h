@@ -1,5 +1,5 @@
-// How the two ends of a control channel set up a segment that both have mapped, and find out whether each may
-// read the other's memory.
+// How the two ends of a control channel set up a segment that both have mapped, make sure that each is the
+// process that it says to be, and find out whether each may read the other's memory.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@ namespace tombolo::transport::shm {
 
 class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
  public:
-  /// `fetch`: this end is willing to read the other's memory.
-  ConnectionSetUp(channel::ControlChannel channel, bool fetch);
+  /// `fetch`: how this end sends large messages, and unless it is kNever, it may read the other's memory.
+  ConnectionSetUp(channel::ControlChannel channel, Fetch fetch);
 
  private:
   Kind hear(const SetUpMessage& message) override;
@@ -21,12 +21,14 @@ class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
   std::unique_ptr<Connection> make() override;
 
   SetUpMessage mine(Kind kind) const;
-  void prove_for(const SetUpMessage& peer);
+  void meet(const SetUpMessage& peer);
+  void prove_after_reading();
 
   Agreed agreed_;
-  Descriptor file_;  // of the segment that this end made
-  std::uint64_t value_ = 0;
-  bool may_fetch_;
+  Descriptor file_;               // of the segment that this end made
+  std::uint32_t descriptor_ = 0;  // accepting end: of that file, in the peer
+  Nonce nonce_{};                 // which the peer is to keep
+  Fetch fetch_;
   bool can_fetch_ = false;
 };
 

@@ -1,26 +1,56 @@
 #include "transport/shm/connection_set_up.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+
 #include "base/error.h"
-#include "transport/sockets/secret.h"
 #include "transport/testing/control_channels.h"
+#include "transport/testing/socket_pair.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport::shm {
 namespace {
 
+using Kind = SetUpMessage::Kind;
+
+/// A process that does nothing, with a copy of this one's memory and files; of another user, where one is
+/// given.
+class OtherProcess {
+ public:
+  explicit OtherProcess(uid_t user = 0) : id_(::fork()) {
+    if (id_ != 0) return;
+    if (user != 0 && ::setresuid(user, user, user) == 0) ::prctl(PR_SET_DUMPABLE, 1);
+    for (;;) ::pause();
+  }
+  ~OtherProcess() {
+    ::kill(id_, SIGKILL);
+    ::waitpid(id_, nullptr, 0);
+  }
+  std::uint64_t id() const { return static_cast<std::uint64_t>(id_); }
+
+ private:
+  pid_t id_;
+};
+
 /// One end, and a peer that this test plays by hand.
 class ShmSetUp : public testing::Test {
  protected:
-  std::unique_ptr<ConnectionSetUp> begin(bool connecting, bool fetch = true) {
-    auto [near, far] = test::local_pair();
+  std::unique_ptr<ConnectionSetUp> begin(bool connecting, bool fetch = true, bool tcp = false) {
+    auto [near, far] = tcp ? test::tcp_pair() : test::local_pair();
+    EXPECT_EQ(::fcntl(near.get(), F_SETFL, O_NONBLOCK), 0);
     socket_ = std::move(far);
     log_ = std::make_unique<test::LogBook>();
     return std::make_unique<ConnectionSetUp>(
-        test::control_channel(std::move(near), connecting, Clock::steady(), log_->of("here")), fetch);
+        test::control_channel(std::move(near), connecting, Clock::steady(), log_->of("here")),
+        fetch ? Fetch::kWhereCheaper : Fetch::kNever);
   }
   void say(const SetUpMessage& message) {
     const auto bytes = message.encode();
@@ -29,123 +59,204 @@ class ShmSetUp : public testing::Test {
   }
   SetUpMessage heard() {
     std::vector<std::byte> bytes(SetUpMessage::kBytes);
-    EXPECT_EQ(recv(socket_.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    EXPECT_EQ(recv(socket_.get(), bytes.data(), bytes.size(), MSG_WAITALL),
+              static_cast<ssize_t>(bytes.size()));
     return SetUpMessage::decode(bytes);
+  }
+  SetUpMessage of(Kind kind) const {
+    SetUpMessage message;
+    message.kind = kind;
+    message.process = static_cast<std::uint64_t>(::getpid());
+    message.witness = reinterpret_cast<std::uint64_t>(&kept_);
+    message.nonce = kNonce;
+    return message;
   }
   /// A good offer of this process.
   SetUpMessage offer() {
     segment_ = Mapping::create(file_);
-    SetUpMessage message;
-    random_bytes(message.token);
-    segment_->token = message.token;
-    message.kind = SetUpMessage::Kind::kOffer;
+    SetUpMessage message = of(Kind::kOffer);
     message.descriptor = static_cast<std::uint32_t>(file_.get());
-    message.process = static_cast<std::uint64_t>(::getpid());
-    message.address = reinterpret_cast<std::uint64_t>(&value_);
-    message.value = value_;
     return message;
   }
-  SetUpMessage proof(bool can_fetch) const {
+  static SetUpMessage proof(bool can_fetch) {
     SetUpMessage message;
+    message.kind = Kind::kProved;
     message.can_fetch = can_fetch;
-    message.process = static_cast<std::uint64_t>(::getpid());
-    message.address = reinterpret_cast<std::uint64_t>(&value_);
-    message.value = value_;
     return message;
   }
-  std::string refusal_of(const SetUpMessage& message) {
-    auto right = begin(false);
-    say(message);
+  /// What the tested end says that it gives up; empty where it does not. Both ends are to learn the same.
+  std::string why_given_up(ConnectionSetUp& tested) {
     try {
-      right->poll();
+      for (auto deadline = test::soon(); !deadline.passed();) {
+        if (tested.poll()) return {};
+        pollfd handle{socket_.get(), POLLIN, 0};
+        if (::poll(&handle, 1, 0) == 1) return {};
+      }
     } catch (const Error& error) {
       EXPECT_EQ(error.cause(), Cause::kUnsupported) << error.what();
       const SetUpMessage told = heard();
-      EXPECT_EQ(told.kind, SetUpMessage::Kind::kRefusal);
-      EXPECT_NE(std::string(error.what()).find(told.reason), std::string::npos) << "both say the same";
+      EXPECT_EQ(told.kind, Kind::kRefusal);
+      EXPECT_FALSE(told.reason.empty());
+      EXPECT_NE(std::string(error.what()).find(told.reason), std::string::npos) << error.what();
       return error.what();
     }
-    return "it was taken";
+    ADD_FAILURE() << "no end within the deadline";
+    return {};
   }
+  /// Takes an accepting end up to where this peer proves itself.
+  std::unique_ptr<ConnectionSetUp> answered(const SetUpMessage& message, bool fetch = true,
+                                            bool tcp = false) {
+    auto right = begin(false, fetch, tcp);
+    say(message);
+    EXPECT_EQ(why_given_up(*right), "");
+    const SetUpMessage answer = heard();
+    EXPECT_EQ(answer.kind, Kind::kAnswer);
+    their_witness_ = answer.witness;
+    kept_ = segment_->nonce = answer.nonce;
+    return right;
+  }
+  bool they_keep_ours() const { return *reinterpret_cast<const Nonce*>(their_witness_) == kNonce; }
 
-  std::uint64_t value_ = 0x1234'5678'9abc'def0;
+  static constexpr Nonce kNonce{std::byte{7}, std::byte{8}, std::byte{9}};
+  Nonce kept_{};
+  std::uint64_t their_witness_ = 0;
   Descriptor socket_, file_;
   Mapping segment_;
   std::unique_ptr<test::LogBook> log_;
 };
 
-TEST_F(ShmSetUp, TheAcceptingEndMapsTheSegmentAndReadsTheValue) {
-  auto right = begin(false);
-  say(offer());
-  EXPECT_EQ(right->poll(), nullptr);
-  const SetUpMessage proved = heard();
-  EXPECT_EQ(proved.kind, SetUpMessage::Kind::kProved);
-  EXPECT_TRUE(proved.can_fetch);
-  EXPECT_EQ(proved.process, static_cast<std::uint64_t>(::getpid()));
-  EXPECT_EQ(*reinterpret_cast<const std::uint64_t*>(proved.address), proved.value)
-      << "which the peer may try";
+TEST_F(ShmSetUp, TheAcceptingEndKeepsTheNonceMapsTheSegmentAndReads) {
+  auto right = answered(offer());
+  EXPECT_TRUE(they_keep_ours()) << "which the peer may try";
   say(proof(true));
   EXPECT_NE(right->poll(), nullptr);
+  const SetUpMessage proved = heard();
+  EXPECT_EQ(proved.kind, Kind::kProved);
+  EXPECT_TRUE(proved.can_fetch);
   EXPECT_EQ(log_->count("(one copy)"), 1u) << log_->text();
 }
 
-TEST_F(ShmSetUp, MessagesAreFetchedOnlyWhereBothEndsCan) {
+TEST_F(ShmSetUp, MemoryIsReadOnlyWhereBothEndsCan) {
   for (const bool mine : {false, true}) {
     for (const bool theirs : {false, true}) {
-      auto right = begin(false, mine);
-      say(offer());
-      EXPECT_EQ(right->poll(), nullptr);
-      EXPECT_EQ(heard().can_fetch, mine);
+      auto right = answered(offer(), mine);
       say(proof(theirs));
       EXPECT_NE(right->poll(), nullptr);
+      EXPECT_EQ(heard().can_fetch, mine);
       EXPECT_EQ(log_->count("(one copy)"), mine && theirs ? 1u : 0u) << log_->text();
     }
   }
 }
 
-TEST_F(ShmSetUp, AValueThatReadsOtherwiseIsNotThePeersMemory) {
-  for (const bool gone : {false, true}) {
-    auto right = begin(false);
-    SetUpMessage message = offer();
-    if (gone)
-      message.address = 16;  // nothing is mapped there
-    else
-      message.value += 1;
+TEST_F(ShmSetUp, AnotherProcessThanTheOneThatOwnsTheChannelIsRefused) {
+  const OtherProcess other;
+  for (const bool connecting : {false, true}) {
+    auto tested = begin(connecting);
+    if (connecting) {
+      EXPECT_EQ(tested->poll(), nullptr);
+      EXPECT_EQ(heard().kind, Kind::kOffer);
+    }
+    SetUpMessage message = connecting ? of(Kind::kAnswer) : offer();
+    message.process = other.id();
     say(message);
-    EXPECT_EQ(right->poll(), nullptr);
-    EXPECT_FALSE(heard().can_fetch);
-    say(proof(true));
-    EXPECT_NE(right->poll(), nullptr) << "the ring carries it";
-    EXPECT_EQ(log_->count("(one copy)"), 0u) << log_->text();
+    test::expect_in(why_given_up(*tested), "its end of the control channel belongs to process");
   }
+}
+
+// Over TCP the kernel does not say whose the other end is.
+TEST_F(ShmSetUp, AProcessWhoseMemoryHoldsNoNonceOfThisEndIsRefused) {
+  // What a peer could know of another process's memory beforehand: all of it.
+  kept_ = kNonce;
+  SetUpMessage message = offer();
+  const OtherProcess other;
+  message.process = other.id();
+  {
+    auto right = answered(message, true, true);
+    // The segment is taken from the other process, which has the file open too.
+    say(proof(true));
+    test::expect_in(why_given_up(*right), "that process's memory does not hold what this end gave");
+  }
+  auto left = begin(true, true, true);
+  EXPECT_EQ(why_given_up(*left), "");
+  EXPECT_EQ(heard().kind, Kind::kOffer);
+  message = of(Kind::kAnswer);
+  message.process = other.id();
+  say(message);
+  test::expect_in(why_given_up(*left), "that process's memory does not hold what this end gave");
+}
+
+TEST_F(ShmSetUp, ANonceThatIsNotWhereThePeerSaysIsRefused) {
+  for (const bool gone : {false, true}) {
+    SetUpMessage message = offer();
+    if (gone) message.witness = 16;  // nothing is mapped there
+    auto right = answered(message);
+    if (!gone) kept_[3] ^= std::byte{1};
+    say(proof(true));
+    test::expect_in(why_given_up(*right), "does not hold what this end gave the peer");
+  }
+}
+
+TEST_F(ShmSetUp, AProcessThatIsNotThereOrOfAnotherUserIsRefused) {
+  SetUpMessage message = offer();
+  for (const std::uint64_t process : {std::uint64_t{0}, std::uint64_t{0x7fff'fff0}, std::uint64_t{1} << 40}) {
+    auto right = begin(false, true, true);
+    message.process = process;
+    say(message);
+    test::expect_in(why_given_up(*right), "which this process does not see");
+  }
+  if (::geteuid() != 0) return;  // another user's process takes root to make
+  constexpr uid_t kUser = 65534;
+  const OtherProcess other(kUser);
+  // It has become that user's once /proc says so.
+  struct stat status {};
+  for (auto deadline = test::soon(); !deadline.passed() && status.st_uid != kUser;)
+    ASSERT_EQ(::stat(fmt::format("/proc/{}", other.id()).c_str(), &status), 0);
+  auto right = begin(false, true, true);
+  message.process = other.id();
+  say(message);
+  test::expect_in(why_given_up(*right), "belongs to user 65534");
 }
 
 TEST_F(ShmSetUp, ASegmentThatCannotBeUsedIsRefusedWithTheReason) {
   SetUpMessage message = offer();
   message.segment_bytes += 64;
-  test::expect_in(refusal_of(message), "the peer's segment has another layout");
-  message = offer();
-  message.token[3] ^= std::byte{1};
-  test::expect_in(refusal_of(message), "that is another process's segment");
+  {
+    auto right = begin(false);
+    say(message);
+    test::expect_in(why_given_up(*right), "the peer's segment has another layout");
+  }
+  {
+    auto right = answered(offer());
+    segment_->nonce[3] ^= std::byte{1};
+    say(proof(true));
+    test::expect_in(why_given_up(*right), "that is another process's segment");
+  }
   message = offer();
   message.descriptor = 1 << 20;
-  test::expect_in(refusal_of(message), "may not open the peer's shared memory");
+  auto right = answered(message);
+  say(proof(true));
+  test::expect_in(why_given_up(*right), "may not open the peer's shared memory");
 }
 
 TEST_F(ShmSetUp, TheConnectingEndOffersASegmentOfItsOwn) {
   auto left = begin(true);
   EXPECT_EQ(left->poll(), nullptr);
   const SetUpMessage offered = heard();
-  EXPECT_EQ(offered.kind, SetUpMessage::Kind::kOffer);
+  EXPECT_EQ(offered.kind, Kind::kOffer);
   EXPECT_EQ(offered.segment_bytes, sizeof(Segment));
   const Mapping mapped =
       Mapping::open(static_cast<std::int64_t>(offered.process), static_cast<int>(offered.descriptor));
-  EXPECT_EQ(mapped->token, offered.token);
+  kept_ = offered.nonce;
+  their_witness_ = offered.witness;
+  say(of(Kind::kAnswer));
+  EXPECT_EQ(left->poll(), nullptr);
+  EXPECT_EQ(mapped->nonce, kNonce) << "the accepting end knows the segment by it";
+  EXPECT_TRUE(they_keep_ours());
+  const SetUpMessage proved = heard();
+  EXPECT_EQ(proved.kind, Kind::kProved);
+  EXPECT_TRUE(proved.can_fetch);
   say(proof(true));
   EXPECT_NE(left->poll(), nullptr);
-  const SetUpMessage proved = heard();
-  EXPECT_EQ(proved.kind, SetUpMessage::Kind::kProved);
-  EXPECT_TRUE(proved.can_fetch);
   // The segment's file is closed: the mappings keep it.
   EXPECT_THROW(
       Mapping::open(static_cast<std::int64_t>(offered.process), static_cast<int>(offered.descriptor)), Error);

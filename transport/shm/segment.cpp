@@ -20,6 +20,13 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 }  // namespace
 
+void populate_area(Ring& ring) noexcept {
+#ifdef MADV_POPULATE_WRITE
+  // Kernels before 5.14 do not know it, and the pages then come one by one.
+  madvise(ring.area, kAreaBytes, MADV_POPULATE_WRITE);
+#endif
+}
+
 Mapping::Mapping(int file) {
   void* at = mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (at == MAP_FAILED) fail_errno(errno, fmt::format("map shared memory of {} bytes", sizeof(Segment)));

@@ -1,64 +1,50 @@
-// The memory that the two ends of a connection share: one ring of records per direction, and flags that say
-// which end sleeps.
+// The memory that the two ends of a connection share: per direction a ring of records and an area for long
+// payloads, and flags that say which end sleeps.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 
 #include "transport/descriptor.h"
+#include "transport/shm/peer_memory.h"
 
 namespace tombolo::transport::shm {
 
 inline constexpr std::size_t kLine = 64;
+inline constexpr std::size_t kPage = 4096;
 /// Bytes of one direction's ring. A ring that stays within the second-level cache is what makes small
 /// messages fast.
 inline constexpr std::size_t kRingBytes = std::size_t{1} << 18;
+/// Bytes of one direction's area for longer payloads. It is as large as a second-level cache: a line that is
+/// used again soon still lies in the cache of the other end and has to be called back from there first, which
+/// takes longer than to copy it.
+inline constexpr std::size_t kAreaBytes = std::size_t{1} << 20;
 
-/// The large message that both ends copy piece by piece; whichever end is free takes the next piece. The
-/// reader reads from the writer's memory, the writer writes to the reader's.
-struct Pieces {
-  /// Number (from 1) of the message of which the writer may take pieces too; 0: none.
-  alignas(kLine) std::atomic<std::uint64_t> message;
-  std::atomic<std::uint64_t> address;  ///< of the reader's buffer
-  /// The low half counts the pieces that either end has taken; the upper half holds the message's number
-  /// modulo 2^32.
-  alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Pieces that the writer has copied since the beginning.
-  alignas(kLine) std::atomic<std::uint64_t> written;
-
-  /// Takes the next piece of `count`; nothing where none is left, or the message is another by now.
-  std::optional<std::uint32_t> take(std::uint64_t number, std::uint32_t count) noexcept {
-    std::uint64_t seen = taken.load(std::memory_order_relaxed);
-    do {
-      if (seen >> 32 != (number & UINT32_MAX) || static_cast<std::uint32_t>(seen) >= count)
-        return std::nullopt;
-    } while (!taken.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel));
-    return static_cast<std::uint32_t>(seen);
-  }
-};
-
-/// One direction. Except for the pieces, every field is written by one end and read by the other, and has a
-/// cache line of its own.
+/// One direction. Every field is written by one end and read by the other, and has a cache line of its own.
 struct Ring {
   /// Bytes that the reader has taken since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> taken;
-  /// Large messages whose bytes the reader has fetched from the writer's memory, since the beginning.
+  /// The same of the area.
+  alignas(kLine) std::atomic<std::uint64_t> area_taken;
+  /// Parts of messages that the reader has fetched from the writer's memory, since the beginning.
   alignas(kLine) std::atomic<std::uint64_t> fetched;
   /// The reader sleeps until it is woken through the control channel.
   alignas(kLine) std::atomic<std::uint32_t> reader_sleeps;
-  /// The writer has closed: what it did not send through the ring can no longer be fetched.
-  alignas(kLine) std::atomic<std::uint32_t> writer_closed;
-  Pieces pieces;
+  /// What the reader's copies out of the ring cost, and its reading of the writer's memory (CopyCost).
+  alignas(kLine) std::atomic<std::uint32_t> copy_cost;
+  std::atomic<std::uint32_t> read_cost;
   alignas(kLine) std::byte bytes[kRingBytes];
+  alignas(kPage) std::byte area[kAreaBytes];
 };
 
+/// Has the kernel provide all memory of the area at once, which the first lap would else do page by page,
+/// several times as slowly. Either end does so for its own mapping, before its first payload there.
+void populate_area(Ring& ring) noexcept;
+
 struct Segment {
-  /// Random bytes that tell this segment from every other.
-  alignas(kLine) std::array<std::byte, 16> token;
+  /// The accepting end's nonce, by which it tells this segment from every other.
+  alignas(kLine) Nonce nonce;
   Ring rings[2];  ///< [0]: written by the connecting end
 };
 

@@ -5,10 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
 
@@ -34,9 +31,9 @@ TEST(ShmSegment, IsSharedByAllWhoMapIt) {
   Mapping mine = Mapping::create(file);
   ASSERT_TRUE(mine);
   EXPECT_EQ(mine->rings[0].taken, 0u) << "it begins with zeros";
-  mine->token[0] = std::byte{9};
+  mine->nonce[0] = std::byte{9};
   Mapping theirs = Mapping::open(::getpid(), file.get());
-  EXPECT_EQ(theirs->token[0], std::byte{9});
+  EXPECT_EQ(theirs->nonce[0], std::byte{9});
   theirs->rings[1].taken = 5;
   EXPECT_EQ(mine->rings[1].taken, 5u);
   // It lives on without its file and without the one who made it.
@@ -82,28 +79,6 @@ TEST(ShmSegment, OfAnotherSizeOrWithoutItsSealsIsNotMapped) {
   expect_in(refusal_of(memory(sizeof(Segment), 0).get()), kWhy);
   expect_in(refusal_of(memory(sizeof(Segment), F_SEAL_GROW | F_SEAL_SEAL).get()), kWhy);
   EXPECT_EQ(refusal_of(memory(sizeof(Segment), kAll).get()), "it was mapped");
-}
-
-TEST(ShmPieceCounter, GivesEachPieceToOneOfTheTwoEnds) {
-  constexpr std::uint32_t kPieces = 20'000;
-  Pieces pieces{};
-  const std::uint64_t number = (std::uint64_t{1} << 33) + 7;  // only its lower half is compared
-  pieces.taken = std::uint64_t{7} << 32;
-  std::vector<std::uint32_t> taken[2];
-  std::vector<std::thread> threads;
-  for (auto& mine : taken) {
-    threads.emplace_back([&] {
-      while (const auto piece = pieces.take(number, kPieces)) mine.push_back(*piece);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::vector<std::uint32_t> all = taken[0];
-  all.insert(all.end(), taken[1].begin(), taken[1].end());
-  std::sort(all.begin(), all.end());
-  ASSERT_EQ(all.size(), kPieces);
-  for (std::uint32_t i = 0; i < kPieces; ++i) ASSERT_EQ(all[i], i);
-  EXPECT_FALSE(pieces.take(number, kPieces));
-  EXPECT_FALSE(pieces.take(number + 1, 2 * kPieces)) << "of another message";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "transport/bytes.h"
 
 namespace tombolo::transport::shm {
@@ -20,14 +21,13 @@ SetUpMessage SetUpMessage::refusal(std::string_view reason) {
 
 std::vector<std::byte> SetUpMessage::encode() const {
   ByteWriter writer;
-  writer.number(static_cast<std::uint8_t>(kind != Kind::kRefusal));
+  writer.number(static_cast<std::uint8_t>(kind));
   writer.number(static_cast<std::uint8_t>(can_fetch));
   writer.number(descriptor);
   writer.number(process);
   writer.number(segment_bytes);
-  writer.number(address);
-  writer.number(value);
-  writer.raw(token);
+  writer.number(witness);
+  writer.raw(nonce);
   writer.padded_text(reason, kShmReasonWidth);
   auto bytes = writer.take();
   bytes.resize(kBytes);
@@ -37,18 +37,17 @@ std::vector<std::byte> SetUpMessage::encode() const {
 SetUpMessage SetUpMessage::decode(std::span<const std::byte> bytes) {
   ByteReader reader(bytes, "set-up message of shared memory");
   SetUpMessage message;
-  const bool ok = reader.number<std::uint8_t>() != 0;
+  const auto kind = reader.number<std::uint8_t>();
   message.can_fetch = reader.number<std::uint8_t>() != 0;
   message.descriptor = reader.number<std::uint32_t>();
   message.process = reader.number<std::uint64_t>();
   message.segment_bytes = reader.number<std::uint64_t>();
-  message.address = reader.number<std::uint64_t>();
-  message.value = reader.number<std::uint64_t>();
-  std::ranges::copy(reader.raw(message.token.size()), message.token.begin());
+  message.witness = reader.number<std::uint64_t>();
+  std::ranges::copy(reader.raw(message.nonce.size()), message.nonce.begin());
   message.reason = reader.padded_text(kShmReasonWidth);
-  message.kind = !ok                                            ? Kind::kRefusal
-                 : message.token != std::array<std::byte, 16>{} ? Kind::kOffer
-                                                                : Kind::kProved;
+  if (kind < static_cast<int>(Kind::kOffer) || kind > static_cast<int>(Kind::kRefusal))
+    fail(Cause::kRemote, "a set-up message of shared memory is of kind {}, which does not exist", kind);
+  message.kind = static_cast<Kind>(kind);
   return message;
 }
 

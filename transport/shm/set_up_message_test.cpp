@@ -12,9 +12,8 @@ TEST(ShmSetUpMessage, ComesBackAsItWasSaid) {
   sent.kind = SetUpMessage::Kind::kOffer;
   sent.descriptor = 7;
   sent.process = 4711;
-  sent.address = 0x7f0012345000;
-  sent.value = 0x1234567890abcdef;
-  sent.token.fill(std::byte{0x5a});
+  sent.witness = 0x7f0012345000;
+  sent.nonce.fill(std::byte{0x5a});
   const auto bytes = sent.encode();
   ASSERT_EQ(bytes.size(), SetUpMessage::kBytes);
   const SetUpMessage got = SetUpMessage::decode(bytes);
@@ -22,12 +21,14 @@ TEST(ShmSetUpMessage, ComesBackAsItWasSaid) {
   EXPECT_EQ(got.descriptor, sent.descriptor);
   EXPECT_EQ(got.process, sent.process);
   EXPECT_EQ(got.segment_bytes, sizeof(Segment));
-  EXPECT_EQ(got.address, sent.address);
-  EXPECT_EQ(got.value, sent.value);
-  EXPECT_EQ(got.token, sent.token);
+  EXPECT_EQ(got.witness, sent.witness);
+  EXPECT_EQ(got.nonce, sent.nonce);
 }
 
-TEST(ShmSetUpMessage, ItsKindFollowsFromWhatItHolds) {
+TEST(ShmSetUpMessage, EveryKindComesBack) {
+  SetUpMessage answer;
+  answer.kind = SetUpMessage::Kind::kAnswer;
+  EXPECT_EQ(SetUpMessage::decode(answer.encode()).kind, SetUpMessage::Kind::kAnswer);
   SetUpMessage proved;
   proved.can_fetch = true;
   const SetUpMessage got = SetUpMessage::decode(proved.encode());
@@ -39,9 +40,13 @@ TEST(ShmSetUpMessage, ItsKindFollowsFromWhatItHolds) {
   EXPECT_EQ(refused.reason, std::string(160, 'x'));
 }
 
-TEST(ShmSetUpMessage, TooFewBytesAreRefused) {
-  const auto whole = SetUpMessage{}.encode();
+TEST(ShmSetUpMessage, TooFewBytesAndUnknownKindsAreRefused) {
+  auto whole = SetUpMessage{}.encode();
   EXPECT_THROW(SetUpMessage::decode(std::span(whole).first(100)), Error);
+  for (const int kind : {0, 5}) {
+    whole[0] = static_cast<std::byte>(kind);
+    EXPECT_THROW(SetUpMessage::decode(whole), Error) << kind;
+  }
 }
 
 }  // namespace

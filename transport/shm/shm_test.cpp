@@ -17,13 +17,13 @@
 namespace tombolo::transport::shm {
 namespace {
 
-test::Pair connected(bool fetch) {
-  test::TestedBackend backend{
-      "Shm", false, {}, fetch ? test::TestedBackend::Shm::kFetch : test::TestedBackend::Shm::kRing};
-  return test::make_connected(backend);
+using Shm = test::TestedBackend::Shm;
+
+test::Pair connected(Shm way) {
+  return test::make_connected({"Shm", false, {}, way});
 }
 
-class Ways : public testing::TestWithParam<bool> {};
+class Ways : public testing::TestWithParam<Shm> {};
 
 TEST_P(Ways, TheRouteSaysSo) {
   auto pair = connected(GetParam());
@@ -68,8 +68,12 @@ TEST_P(Ways, WhatWasReportedAsSentArrivesAfterTheSenderClosed) {
   EXPECT_NE(std::string(pair.second->error()->what()).find("closed the connection"), std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shm, Ways, testing::Bool(),
-                         [](const auto& tested) { return tested.param ? "Fetch" : "Ring"; });
+INSTANTIATE_TEST_SUITE_P(Shm, Ways, testing::Values(Shm::kFetch, Shm::kRing, Shm::kRead),
+                         [](const auto& tested) {
+                           return tested.param == Shm::kFetch  ? "Fetch"
+                                  : tested.param == Shm::kRing ? "Ring"
+                                                               : "Read";
+                         });
 
 TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
   for (int round = 0; round < 200; ++round) {
@@ -87,31 +91,162 @@ TEST_P(Ways, ASendThatThePeerReceivedIsDoneEvenIfThePeerClosesAtOnce) {
   }
 }
 
+/// The peer's process of a test, with the connecting end of a connection. It ends with exit code 0 where
+/// `run` returns true.
+template <typename Run>
+pid_t fork_peer(const Endpoint& endpoint, Fetch fetch, Run run) {
+  const auto encoded = endpoint.encode();
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  RouterOptions options = test::router_options("one");
+  options.shm_fetch = fetch;
+  Router there(options);
+  auto connecting = there.connect(Endpoint::decode(encoded), {});
+  std::unique_ptr<Connection> connection;
+  while (!connection) connection = connecting->poll();
+  ::_exit(run(*connection) ? 0 : 1);
+}
+
+std::unique_ptr<Connection> accepted(Listener& listener) {
+  std::unique_ptr<Connection> connection;
+  for (auto deadline = test::soon(); !connection && !deadline.passed();) connection = listener.accept();
+  EXPECT_NE(connection, nullptr);
+  return connection;
+}
+
+void wait_until_stopped(pid_t child) {
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  ASSERT_TRUE(WIFSTOPPED(status)) << status;
+}
+
 // Both ends in one process, so that their turns can be told apart.
-TEST(ShmPieces, ASenderThatWaitsCopiesAsMuchAsTheReceiver) {
-  auto pair = connected(true);
+TEST(ShmFetch, WhatWasLeftToBeReadIsReadWithoutTheSender) {
+  auto pair = connected(Shm::kRead);
   std::mt19937_64 random(test_seed(5));
-  const auto data = test::random_data(random, 40 * 512 * 1024 + 77);
+  // As much as may wait to be fetched.
+  const auto data = test::random_data(random, (kMostToFetch - 1) * kFetchPart + 50'000);
   std::vector<std::byte> got(data.size() + 3, std::byte{9});
-  Request* receive = pair.second->post_receive(got);
   Request* send = pair.first->post_send(data);
   std::size_t bytes = 0;
-  // One turn of the receiver begins; then only the sender makes calls, until nothing is left to take.
-  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending);
-  int turns = 0;
-  while (pair.first->progress()) ++turns;
-  EXPECT_GE(turns, 5);
-  ASSERT_EQ(pair.first->test(send, bytes), Outcome::kPending) << "the receiver does not know yet";
-  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kDone);
+  Request* receive = pair.second->post_receive(got);
+  ASSERT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
   EXPECT_EQ(bytes, data.size());
   ASSERT_EQ(pair.first->test(send, bytes), Outcome::kDone);
   EXPECT_TRUE(std::equal(data.begin(), data.end(), got.begin()));
   EXPECT_EQ(got.back(), std::byte{9});
 }
 
-TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
+TEST(ShmFetch, MorePartsThanMayWaitAreLeftOnceSomeWereRead) {
+  auto pair = connected(Shm::kRead);
+  std::mt19937_64 random(test_seed(7));
+  const auto data = test::random_data(random, (kMostToFetch + 1) * kFetchPart);
+  std::vector<std::byte> got(data.size());
+  Request* send = pair.first->post_send(data);
+  std::size_t bytes = 0;
+  Request* receive = pair.second->post_receive(got);
+  while (pair.second->progress()) {
+  }
+  ASSERT_EQ(pair.second->test(receive, bytes), Outcome::kPending) << "the rest was not left yet";
+  EXPECT_EQ(test::finish(*pair.first, send, bytes, pair.second.get()), Outcome::kDone);
+  EXPECT_EQ(test::finish(*pair.second, receive, bytes), Outcome::kDone);
+  EXPECT_TRUE(got == data);
+}
+
+TEST_P(Ways, SmallMessagesBetweenLargeOnesKeepTheirPlaces) {
+  auto pair = connected(GetParam());
+  std::mt19937_64 random(test_seed(6));
+  std::vector<std::vector<std::byte>> sent, got;
+  std::vector<Request*> sends;
+  for (const std::size_t size : {std::size_t{300'000}, std::size_t{10}, std::size_t{40'000}, std::size_t{0},
+                                 std::size_t{900'000}, std::size_t{5}})
+    sent.push_back(test::random_data(random, size));
+  for (const auto& message : sent) sends.push_back(pair.first->post_send(message));
+  std::size_t bytes = 0;
+  for (const auto& message : sent) {
+    auto& in = got.emplace_back(message.size());
+    ASSERT_EQ(test::finish(*pair.second, pair.second->post_receive(in), bytes, pair.first.get()),
+              Outcome::kDone);
+    ASSERT_EQ(bytes, message.size());
+  }
+  EXPECT_TRUE(got == sent);
+  for (Request* send : sends) EXPECT_EQ(test::finish(*pair.first, send, bytes), Outcome::kDone);
+}
+
+TEST(ShmFetch, ASenderThatClosedIsNotReadAnyMore) {
+  auto pair = connected(Shm::kRead);
+  std::vector<std::byte> data(4 * kFetchPart, std::byte{1}), got(data.size());
+  pair.first->post_send(data);
+  pair.first.reset();
+  std::ranges::fill(data, std::byte{2});
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(*pair.second, pair.second->post_receive(got), bytes), Outcome::kFailed);
+  EXPECT_NE(test::why_failed(*pair.second).find("closed the connection"), std::string::npos)
+      << test::why_failed(*pair.second);
+}
+
+// A peer that is stopped has no part of a message in its hands.
+TEST(ShmFetch, AStoppedSendersMessageArrives) {
+  Router here(test::router_options("one"));
+  auto listener = here.listen();
+  const pid_t child = fork_peer(listener->endpoint(), Fetch::kAlways, [](Connection& connection) {
+    std::vector<std::byte> data(8 * kFetchPart, std::byte{1});
+    Request* send = connection.post_send(data);
+    ::raise(SIGSTOP);
+    std::size_t bytes = 0;
+    return test::finish(connection, send, bytes) == Outcome::kDone;
+  });
+  auto connection = accepted(*listener);
+  ASSERT_NE(connection, nullptr);
+  wait_until_stopped(child);
+  std::vector<std::byte> got(8 * kFetchPart);
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(*connection, connection->post_receive(got), bytes), Outcome::kDone);
+  EXPECT_EQ(std::ranges::count(got, std::byte{1}), std::ssize(got));
+  int status = 0;
+  ASSERT_EQ(::kill(child, SIGCONT), 0);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+// Wherever in a message its sender is stopped, the receive is its owner's once the connection is gone.
+TEST(ShmFetch, ASenderThatGoesOnWritesNothingToAReceiveThatWasGivenUp) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < test_rounds(5); ++round) {
+    Router here(test::router_options("one"));
+    auto listener = here.listen();
+    const Fetch fetch = round % 2 == 0 ? Fetch::kWhereCheaper : Fetch::kAlways;
+    const pid_t child = fork_peer(listener->endpoint(), fetch, [](Connection& connection) {
+      std::vector<std::byte> data(64 * kFetchPart, std::byte{1});
+      std::size_t bytes = 0;
+      Outcome outcome = Outcome::kDone;
+      while (outcome == Outcome::kDone) outcome = test::finish(connection, connection.post_send(data), bytes);
+      return outcome == Outcome::kFailed;
+    });
+    auto connection = accepted(*listener);
+    ASSERT_NE(connection, nullptr);
+    std::vector<std::byte> got(64 * kFetchPart);
+    std::size_t bytes = 0;
+    Request* receive = connection->post_receive(got);
+    for (std::uint64_t turns = random() % 50; got[0] == std::byte{0} || turns > 0;
+         turns -= turns > 0 ? 1 : 0) {
+      if (connection->test(receive, bytes) != Outcome::kPending) receive = connection->post_receive(got);
+    }
+    ASSERT_EQ(::kill(child, SIGSTOP), 0);
+    wait_until_stopped(child);
+    connection.reset();
+    std::ranges::fill(got, std::byte{2});
+    int status = 0;
+    ASSERT_EQ(::kill(child, SIGCONT), 0);
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "its send fails";
+    EXPECT_EQ(std::ranges::count(got, std::byte{2}), std::ssize(got)) << "round " << round;
+  }
+}
+
+TEST_P(Ways, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   const unsigned seed = test_seed();
-  auto pair = connected(true);
+  auto pair = connected(GetParam());
   auto run = [](Connection& connection, std::uint64_t send_seed, std::uint64_t receive_seed) {
     std::mt19937_64 out(send_seed), in(receive_seed);
     for (int round = 0; round < test_rounds(12); ++round) {
@@ -138,9 +273,9 @@ TEST(ShmPieces, LargeMessagesBothWaysArriveWholeBetweenThreads) {
   other.join();
 }
 
-TEST(ShmPieces, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
+TEST(ShmFetch, NothingIsWrittenToAReceiveOnceItsConnectionIsGone) {
   for (int round = 0; round < test_rounds(10); ++round) {
-    auto pair = connected(true);
+    auto pair = connected(round % 2 == 0 ? Shm::kFetch : Shm::kRead);
     std::vector<std::byte> data(std::size_t{16} << 20, std::byte{1}), got(data.size());
     std::thread receiver([&] {
       std::size_t bytes = 0;
@@ -243,7 +378,7 @@ TEST(ShmRing, RecordsOfEverySizeGoThroughManyLapsInOrder) {
     } else if (auto record = reader.peek()) {
       ASSERT_FALSE(waiting.empty());
       ASSERT_EQ(record->length, waiting.front().size());
-      ASSERT_TRUE(std::equal(waiting.front().begin(), waiting.front().end(), reader.payload()));
+      ASSERT_TRUE(std::equal(waiting.front().begin(), waiting.front().end(), reader.payload(*record)));
       reader.pop(*record);
       waiting.pop_front();
     } else {
@@ -278,11 +413,88 @@ TEST(ShmRing, WhatAnEarlierLapLeftIsNoRecord) {
   }
 }
 
-TEST(ShmRing, ALengthBeyondTheRingIsNotBelieved) {
+TEST(ShmRing, ALengthThatNoRecordHasIsNotBelieved) {
+  for (const std::uint64_t length : {std::uint64_t{1} << 60, std::uint64_t{kAreaBytes}, kNoLength}) {
+    auto ring = std::make_unique<Ring>();
+    const Record evil{stamp_at(0), RecordType::kWhole, 0, length, 8, 0};
+    std::memcpy(ring->bytes, &evil, sizeof evil);
+    EXPECT_EQ(RingReader(*ring).peek()->length, kNoLength) << length;
+  }
+}
+
+TEST(ShmRing, ALengthThatReachesBeyondTheRingIsNotBelieved) {
   auto ring = std::make_unique<Ring>();
-  const Record evil{stamp_at(0), RecordType::kWhole, 0, std::uint64_t{1} << 60, 8, 0};
-  std::memcpy(ring->bytes, &evil, sizeof evil);
-  EXPECT_EQ(RingReader(*ring).peek()->length, kRingBytes);
+  RingReader reader(*ring);
+  std::uint64_t position = 0;
+  const auto put = [&](std::uint64_t length) {
+    const Record record{stamp_at(position), RecordType::kWhole, 0, length, length, 0};
+    std::memcpy(ring->bytes + position, &record, sizeof record);
+    return reader.peek();
+  };
+  while (kRingBytes - position > record_bytes(kLongestInRing)) {
+    const auto record = put(kLongestInRing);
+    ASSERT_EQ(record->length, kLongestInRing);
+    reader.pop(*record);
+    position += record_bytes(kLongestInRing);
+  }
+  EXPECT_EQ(put(kLongestInRing)->length, kNoLength) << kRingBytes - position << " bytes are left";
+  EXPECT_EQ(put(kLongestRecord)->length, kLongestRecord) << "its payload lies in the area";
+}
+
+TEST(ShmRing, APlaceOutsideTheAreaIsNotBelieved) {
+  for (const std::uint64_t place : {std::uint64_t{kAreaBytes}, std::uint64_t{kAreaBytes - kLongestRecord + 1},
+                                    std::uint64_t{1} << 40, UINT64_MAX}) {
+    auto ring = std::make_unique<Ring>();
+    const Record evil{stamp_at(0), RecordType::kWhole, 0, kLongestRecord, kLongestRecord, place};
+    std::memcpy(ring->bytes, &evil, sizeof evil);
+    EXPECT_EQ(RingReader(*ring).peek()->length, kNoLength) << place;
+  }
+}
+
+// Many connections would else push each other's areas, and all that they carry, out of the caches.
+TEST(ShmRing, ALapIsShorterWhereOtherConnectionsWriteMuch) {
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  const std::vector<std::byte> payload(kLongestRecord);
+  const std::byte* furthest = ring->area;
+  for (int step = 0; step < 100; ++step) {
+    ASSERT_TRUE(writer.write({0, RecordType::kWhole, 0, payload.size(), payload.size(), 0}, payload.data()));
+    area_traffic += traffic_of_lap() / 4;
+    const auto record = reader.peek();
+    ASSERT_EQ(record->length, payload.size());
+    furthest = std::max(furthest, reader.payload(*record) + payload.size());
+    reader.pop(*record);
+  }
+  EXPECT_EQ(furthest, ring->area + kShortestLap);
+}
+
+// The random test above seldom fills the area.
+TEST(ShmRing, AFullAreaTakesNothingUntilItsReaderMadeRoom) {
+  auto ring = std::make_unique<Ring>();
+  RingWriter writer(*ring);
+  RingReader reader(*ring);
+  std::mt19937_64 random(test_seed(8));
+  const auto payload = test::random_data(random, kLongestRecord);
+  const auto put = [&](std::size_t length) {
+    return writer.write({0, RecordType::kWhole, 0, length, length, 0}, payload.data());
+  };
+  for (int lap = 0; lap < 5; ++lap) {
+    std::size_t written = 0;
+    while (put(kLongestRecord - 100)) ++written;
+    EXPECT_FALSE(writer.has_room_for(kLongestRecord - 100));
+    ASSERT_GE(written, kAreaBytes * 3 / 4 / kLongestRecord) << "lap " << lap;
+    EXPECT_TRUE(put(8)) << "small messages need none of the area";
+    for (; written > 0; --written) {
+      const auto record = reader.peek();
+      ASSERT_EQ(record->length, kLongestRecord - 100);
+      ASSERT_EQ(std::memcmp(reader.payload(*record), payload.data(), record->length), 0);
+      reader.pop(*record);
+    }
+    ASSERT_EQ(reader.peek()->length, 8u);
+    reader.pop(*reader.peek());
+    EXPECT_TRUE(reader.made_room());
+  }
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ struct TestedBackend {
   std::string name;
   bool memory = false;
   TcpOptions tcp;
-  enum class Shm { kNo, kFetch, kRing } shm = Shm::kNo;
+  enum class Shm { kNo, kFetch, kRing, kRead } shm = Shm::kNo;
   std::size_t rdma_nics = 0;  ///< pairs of those that TOMBOLO_TEST_RDMA names; 0: another backend
   RdmaOptions rdma = {};
   std::string ucx = {};  ///< UCX's transports; empty: another backend
@@ -208,7 +208,9 @@ inline Pair make_connected(const TestedBackend& backend, std::uint64_t label = 0
   auto options_of = [&](const std::string& host) {
     RouterOptions options =
         router_options(backend.shm == TestedBackend::Shm::kNo ? host : "both", backend.tcp, {backend.tls});
-    options.shm_fetch = backend.shm != TestedBackend::Shm::kRing;
+    options.shm_fetch = backend.shm == TestedBackend::Shm::kRing   ? shm::Fetch::kNever
+                        : backend.shm == TestedBackend::Shm::kRead ? shm::Fetch::kAlways
+                                                                   : shm::Fetch::kWhereCheaper;
     return options;
   };
   return connect_routers(options_of("left"), options_of("right"), label);
