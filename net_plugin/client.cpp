@@ -21,8 +21,7 @@ class TableClient final : public Client {
   abi::ncclResult_t init(void** context, std::uint64_t communicator, abi::ncclDebugLogger_t logger) override {
     *context = nullptr;
     if constexpr (kVersion >= 11) {
-      abi::ncclNetCommConfig_v10_t config{abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
-      return table_.init(context, communicator, &config, logger, nullptr);
+      return table_.init(context, communicator, &config_, logger, nullptr);
     } else if constexpr (kVersion == 10) {
       return table_.init(logger, nullptr);
     } else {
@@ -33,6 +32,15 @@ class TableClient final : public Client {
   abi::ncclResult_t finalize([[maybe_unused]] void* context) override {
     if constexpr (kVersion >= 11) {
       return table_.finalize(context);
+    } else {
+      return abi::ncclSuccess;
+    }
+  }
+
+  abi::ncclResult_t set_attributes([[maybe_unused]] void* context,
+                                   [[maybe_unused]] abi::ncclNetAttr_v11_t* attributes) override {
+    if constexpr (kVersion >= 11) {
+      return table_.setNetAttr == nullptr ? abi::ncclSuccess : table_.setNetAttr(context, attributes);
     } else {
       return abi::ncclSuccess;
     }
@@ -88,8 +96,7 @@ class TableClient final : public Client {
       return table_.connect(context, device, handle, send_comm, &offload);
     } else if constexpr (kVersion == 10) {
       abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
-      abi::ncclNetCommConfig_v10_t config{abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
-      return table_.connect(device, &config, handle, send_comm, &offload);
+      return table_.connect(device, &config_, handle, send_comm, &offload);
     } else if constexpr (kVersion >= 7) {
       abi::ncclNetDeviceHandle_v7_t* offload = nullptr;
       return table_.connect(device, handle, send_comm, &offload);

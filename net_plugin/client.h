@@ -33,6 +33,10 @@ class Client {
   /// Up to v10 `context` becomes null, and the functions below ignore it.
   virtual abi::ncclResult_t init(void** context, std::uint64_t communicator,
                                  abi::ncclDebugLogger_t logger) = 0;
+  /// The traffic class that NCCL's init (from v11 on) or connect (v10) hands over from now on.
+  void set_traffic_class(int traffic_class) { config_.trafficClass = traffic_class; }
+  /// Does nothing up to v10.
+  virtual abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) = 0;
   /// Does nothing up to v10.
   virtual abi::ncclResult_t finalize(void* context) = 0;
 
@@ -77,6 +81,8 @@ class Client {
 
  protected:
   explicit Client(void* library) : library_(library) {}
+
+  abi::ncclNetCommConfig_v10_t config_{abi::NCCL_NET_TRAFFIC_CLASS_UNDEF};
 
  private:
   void* library_;

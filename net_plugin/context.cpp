@@ -14,6 +14,16 @@ std::uint32_t random_comm() {
   return number & LaneLabel::kMostComm;
 }
 
+/// NCCL hands through what the user wrote.
+int checked(int traffic_class) {
+  if (traffic_class != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF && (traffic_class < 0 || traffic_class > 255)) {
+    fail(Cause::kInvalidUsage,
+         "the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to 255",
+         traffic_class);
+  }
+  return traffic_class;
+}
+
 /// Dials further lanes of a comm where its first connection went.
 class PeerDialer final : public LaneDialer {
  public:
@@ -38,7 +48,8 @@ class PeerDialer final : public LaneDialer {
 
 }  // namespace
 
-Context::Context(std::shared_ptr<const Node> node, Log log) : node_(std::move(node)), log_(std::move(log)) {}
+Context::Context(std::shared_ptr<const Node> node, Log log, int traffic_class)
+    : node_(std::move(node)), log_(std::move(log)), traffic_class_(checked(traffic_class)) {}
 
 const NetDevice& Context::device(int index) const {
   if (index < 0 || static_cast<std::size_t>(index) >= node_->devices.size()) {
@@ -49,7 +60,12 @@ const NetDevice& Context::device(int index) const {
 
 std::unique_ptr<ListenComm> Context::listen(int device_index) {
   drop_abandoned();
-  return std::make_unique<ListenComm>(*node_, device(device_index), log_);
+  return std::make_unique<ListenComm>(*node_, device(device_index), log_, traffic_class_);
+}
+
+void Context::set_attributes(const abi::ncclNetAttr_v11_t& attributes) {
+  if (attributes_.set(attributes) && log_.enabled(LogLevel::kTrace))
+    log_.trace("NCCL {}", describe(attributes));
 }
 
 /// NCCL says nothing where it gives up connecting, as when a communicator is aborted.
@@ -68,7 +84,7 @@ std::size_t Context::attempts() const {
   return attempts_.size();
 }
 
-Context::Attempt Context::start(int device_index, const HandleBytes& bytes) const {
+Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int traffic_class) const {
   Handle handle = Handle::decode(bytes);
   Attempt attempt;
   if (handle.groups != node_->groups) {
@@ -80,7 +96,7 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes) cons
   attempt.handle = bytes;
   attempt.peer = handle.endpoint;
   attempt.comm = random_comm();
-  attempt.router = make_router(*node_, device(device_index), handle.secret, log_);
+  attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
   options.label = LaneLabel{attempt.comm, std::nullopt}.encode();
@@ -102,7 +118,8 @@ std::unique_ptr<Comm> Context::finish(Attempt& attempt,
 }
 
 std::unique_ptr<Comm> Context::connect(int device_index,
-                                       std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle) {
+                                       std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle,
+                                       int traffic_class) {
   HandleBytes bytes;
   std::ranges::copy(handle, bytes.begin());
   // The attempt is taken out of the map while it progresses: no lock is held over system calls, and an
@@ -118,7 +135,7 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   drop_abandoned();
   // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
   if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
-  if (!attempt.connecting) attempt = start(device_index, bytes);
+  if (!attempt.connecting) attempt = start(device_index, bytes, traffic_class);
 
   if (auto connection = attempt.connecting->poll()) return finish(attempt, std::move(connection));
   attempt.asked_for = node_->router.clock->now();

@@ -204,6 +204,29 @@ TEST_F(NetContext, AttemptsOfManyThreadsDoNotMeet) {
   for (const auto& one : made) EXPECT_NE(one, nullptr);
 }
 
+TEST_F(NetContext, KeepsWhatNcclSaysAboutItsConnectionsAndShowsItOnce) {
+  Context context(node_, {LogLevel::kTrace, [this](LogLevel, std::string_view text) {
+                            const std::lock_guard guard(lock_);
+                            log_ += fmt::format("{}\n", text);
+                          }});
+  const abi::ncclNetAttr_v11_t said{{4, 1, 2, 2}, {3, 3, 1, 1}, 0x3, 0x10, 0x7};
+  context.set_attributes(said);
+  context.set_attributes(said);
+  EXPECT_EQ(context.attributes().get().sendCommAttr.maxConcurrentPeers, 4);
+  EXPECT_EQ(log_, "NCCL " + describe(said) + "\n");
+}
+
+TEST_F(NetContext, ATrafficClassThatIsNoneIsRefused) {
+  for (const int traffic_class : {-2, 256}) {
+    EXPECT_EQ(
+        error_of(Cause::kInvalidUsage, [&] { Context(node_, log(), traffic_class); }),
+        fmt::format("the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to "
+                    "255",
+                    traffic_class));
+  }
+  for (const int traffic_class : {-1, 0, 255}) EXPECT_NO_THROW(Context(node_, log(), traffic_class));
+}
+
 // Whoever has the port but not the handle gets nothing.
 TEST_F(NetContext, AHandleWithAnotherSecretIsTurnedAwayWithWhatItMayMean) {
   Context context(node_, log());

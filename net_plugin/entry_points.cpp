@@ -60,14 +60,22 @@ abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) no
                  [&] { Plugin::instance().open_shared(logger, abi_version); });
 }
 
-abi::ncclResult_t init_context(void** context, abi::ncclDebugLogger_t logger, int abi_version) noexcept {
+abi::ncclResult_t init_context(void** context, const abi::ncclNetCommConfig_v10_t* config,
+                               abi::ncclDebugLogger_t logger, int abi_version) noexcept {
+  const int traffic_class = config != nullptr ? config->trafficClass : abi::NCCL_NET_TRAFFIC_CLASS_UNDEF;
   return guarded(nccl_log(logger, LogLevel::kWarning), "init",
-                 [&] { *context = Plugin::instance().open(logger, abi_version).release(); });
+                 [&] { *context = Plugin::instance().open(logger, abi_version, traffic_class).release(); });
 }
 
 abi::ncclResult_t finalize(void* context) noexcept {
   delete static_cast<Context*>(context);
   return abi::ncclSuccess;
+}
+
+abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) noexcept {
+  if (context == nullptr || attributes == nullptr) return abi::ncclInvalidUsage;
+  auto* owner = static_cast<Context*>(context);
+  return guarded(owner->log(), "setNetAttr", [&] { owner->set_attributes(*attributes); });
 }
 
 abi::ncclResult_t devices(int* count) noexcept {
@@ -94,14 +102,17 @@ abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_
   });
 }
 
-abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept {
+abi::ncclResult_t connect(void* context, int device, const abi::ncclNetCommConfig_v10_t* config, void* handle,
+                          void** send_comm) noexcept {
   *send_comm = nullptr;
   if (context == nullptr) return abi::ncclInvalidUsage;
   auto* owner = static_cast<Context*>(context);
   return guarded(owner->log(), "connect", [&] {
     std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes(static_cast<const std::byte*>(handle),
                                                                    abi::NCCL_NET_HANDLE_MAXSIZE);
-    *send_comm = owner->connect(device, bytes).release();
+    *send_comm = (config == nullptr ? owner->connect(device, bytes)
+                                    : owner->connect(device, bytes, config->trafficClass))
+                     .release();
   });
 }
 

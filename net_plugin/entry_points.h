@@ -20,13 +20,19 @@ namespace tombolo::net_plugin::entry {
 const char* name() noexcept;
 
 abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) noexcept;
-abi::ncclResult_t init_context(void** context, abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+/// `config` may be null.
+abi::ncclResult_t init_context(void** context, const abi::ncclNetCommConfig_v10_t* config,
+                               abi::ncclDebugLogger_t logger, int abi_version) noexcept;
 abi::ncclResult_t finalize(void* context) noexcept;
+
+abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) noexcept;
 
 abi::ncclResult_t devices(int* count) noexcept;
 
 abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
-abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
+/// `config`: of this connection; null: the context's.
+abi::ncclResult_t connect(void* context, int device, const abi::ncclNetCommConfig_v10_t* config, void* handle,
+                          void** send_comm) noexcept;
 abi::ncclResult_t accept(void* listen_comm, void** receive_comm) noexcept;
 
 /// The shared context, for the versions whose functions get none. It is null before init, and the functions

@@ -3,21 +3,23 @@
 namespace tombolo::net_plugin {
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
-                                               const transport::Secret& secret, const Log& log) {
+                                               const transport::Secret& secret, const Log& log,
+                                               int traffic_class) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;
+  options.traffic_class = traffic_class;
   return std::make_shared<transport::Router>(std::move(options));
 }
 
-ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log)
+ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
     : log_(std::move(log)),
       groups_(node.groups),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      door_(std::make_shared<Door>(make_router(node, device, secret_, log_))) {}
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class))) {}
 
 ListenComm::~ListenComm() {
   door_->close();

@@ -15,12 +15,13 @@ namespace tombolo::net_plugin {
 /// Makes a router for one listener, or for one connection to it, because every listener has a secret of its
 /// own.
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
-                                               const transport::Secret& secret, const Log& log);
+                                               const transport::Secret& secret, const Log& log,
+                                               int traffic_class);
 
 /// Used by one thread at a time. Comms that it accepted may outlive it.
 class ListenComm {
  public:
-  ListenComm(const Node& node, const NetDevice& device, Log log);
+  ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class);
   ~ListenComm();
   ListenComm(const ListenComm&) = delete;
   ListenComm& operator=(const ListenComm&) = delete;

@@ -273,7 +273,7 @@ class PluginRun {
       end.handle = peer.handle;
       end.handles = peer.handles;
       const abi::ncclResult_t result = call(end, "connect", Duration::zero(), [&] {
-        return entry::connect(end.context, device_of(end), end.handle.data(), &end.comm);
+        return entry::connect(end.context, device_of(end), nullptr, end.handle.data(), &end.comm);
       });
       if (end.handles == last) {
         if (result != abi::ncclSuccess) return false;
