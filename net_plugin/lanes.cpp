@@ -1,7 +1,5 @@
 #include "net_plugin/lanes.h"
 
-#include <bit>
-
 #include "base/error.h"
 #include "net_plugin/lane_label.h"
 
