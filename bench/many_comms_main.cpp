@@ -82,7 +82,24 @@ Pair connect(net_plugin::Context& context) {
   return pair;
 }
 
-void measure(std::size_t comms, SilentPeers& kernel, bool silent) {
+/// Carries one message with each tag, so that each has its lane.
+void use(Pair& pair, int tags) {
+  std::vector<std::byte> data(8), received(8);
+  for (int tag = 0; tag < tags; ++tag) {
+    const net_plugin::Buffer from{data, tag, nullptr}, to{received, tag, nullptr};
+    net_plugin::Request *send = nullptr, *receive = nullptr;
+    bool sent = false, arrived = false;
+    for (const auto deadline = Deadline::after(std::chrono::seconds(60)); !sent || !arrived;) {
+      if (deadline.passed()) fail(Cause::kTimeout, "no message with tag {}", tag);
+      if (receive == nullptr) pair.receive->post(net_plugin::Comm::Direction::kReceive, {&to, 1}, receive);
+      if (send == nullptr) pair.send->post(net_plugin::Comm::Direction::kSend, {&from, 1}, send);
+      if (send != nullptr && !sent) pair.send->test(*send, sent, nullptr);
+      if (receive != nullptr && !arrived) pair.receive->test(*receive, arrived, nullptr);
+    }
+  }
+}
+
+void measure(std::size_t comms, int tags, SilentPeers& kernel, bool silent) {
   net_plugin::Context context(loopback_node(), Log::to_stderr(LogLevel::kWarning));
   const std::size_t threads = entries_of("/proc/self/task"), descriptors = entries_of("/proc/self/fd");
   const std::size_t memory = resident_kib();
@@ -90,6 +107,7 @@ void measure(std::size_t comms, SilentPeers& kernel, bool silent) {
   TimePoint before = clock.now();
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < comms / 2; ++i) pairs.push_back(connect(context));
+  for (Pair& pair : pairs) use(pair, tags);
   fmt::print("{} comms: {} threads, {} descriptors, {} KiB more than without; set up in {:.3f} s\n",
              2 * pairs.size(), entries_of("/proc/self/task") - threads,
              entries_of("/proc/self/fd") - descriptors, resident_kib() - memory,
@@ -109,13 +127,17 @@ int main(int argc, char** argv) {
   CLI::App app("What many comms of the NCCL plugin in one process cost, over TCP on loopback.");
   std::size_t comms = 512;
   app.add_option("--comms", comms, "sending and receiving ones together")->capture_default_str();
+  int tags = 0;
+  app.add_option("--tags", tags, "one message with each of so many tags on each pair of comms")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   CLI11_PARSE(app, argc, argv);
   SilentPeers kernel;
   const transport::KernelInPlace in_place(kernel);
   try {
-    measure(comms, kernel, false);
+    measure(comms, tags, kernel, false);
     malloc_trim(0);
-    measure(comms, kernel, true);
+    measure(comms, tags, kernel, true);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

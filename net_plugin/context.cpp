@@ -3,10 +3,53 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "net_plugin/lane_label.h"
 
 namespace tombolo::net_plugin {
+namespace {
 
-Context::Context(std::shared_ptr<const Node> node, Log log) : node_(std::move(node)), log_(std::move(log)) {}
+std::uint32_t random_comm() {
+  std::uint32_t number = 0;
+  transport::random_bytes(std::as_writable_bytes(std::span(&number, 1)));
+  return number & LaneLabel::kMostComm;
+}
+
+/// NCCL hands through what the user wrote.
+int checked(int traffic_class) {
+  if (traffic_class != abi::NCCL_NET_TRAFFIC_CLASS_UNDEF && (traffic_class < 0 || traffic_class > 255)) {
+    fail(Cause::kInvalidUsage,
+         "the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to 255",
+         traffic_class);
+  }
+  return traffic_class;
+}
+
+/// Dials further lanes of a comm where its first connection went.
+class PeerDialer final : public LaneDialer {
+ public:
+  PeerDialer(std::shared_ptr<transport::Router> router, transport::Endpoint peer, std::uint32_t comm,
+             Duration deadline)
+      : router_(std::move(router)), peer_(std::move(peer)), comm_(comm), deadline_(deadline) {}
+
+  std::unique_ptr<transport::Connecting> dial(int tag) override {
+    transport::ConnectOptions options;
+    options.label = LaneLabel{comm_, tag}.encode();
+    options.deadline = deadline_;
+    options.peer_name = fmt::format("tag {}", tag);
+    return router_->connect(peer_, options);
+  }
+
+ private:
+  std::shared_ptr<transport::Router> router_;
+  transport::Endpoint peer_;
+  std::uint32_t comm_;
+  Duration deadline_;
+};
+
+}  // namespace
+
+Context::Context(std::shared_ptr<const Node> node, Log log, int traffic_class)
+    : node_(std::move(node)), log_(std::move(log)), traffic_class_(checked(traffic_class)) {}
 
 const NetDevice& Context::device(int index) const {
   if (index < 0 || static_cast<std::size_t>(index) >= node_->devices.size()) {
@@ -17,7 +60,12 @@ const NetDevice& Context::device(int index) const {
 
 std::unique_ptr<ListenComm> Context::listen(int device_index) {
   drop_abandoned();
-  return std::make_unique<ListenComm>(*node_, device(device_index), log_);
+  return std::make_unique<ListenComm>(*node_, device(device_index), log_, traffic_class_);
+}
+
+void Context::set_attributes(const abi::ncclNetAttr_v11_t& attributes) {
+  if (attributes_.set(attributes) && log_.enabled(LogLevel::kTrace))
+    log_.trace("NCCL {}", describe(attributes));
 }
 
 /// NCCL says nothing where it gives up connecting, as when a communicator is aborted.
@@ -36,19 +84,42 @@ std::size_t Context::attempts() const {
   return attempts_.size();
 }
 
-Context::Attempt Context::start(int device_index, const HandleBytes& bytes) const {
+Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int traffic_class) const {
   Handle handle = Handle::decode(bytes);
   Attempt attempt;
+  if (handle.groups != node_->groups) {
+    fail(Cause::kInvalidUsage,
+         "the peer has TOMBOLO_NET_GROUPS={}, this rank {}: NCCL lays out its connections by it, so set it "
+         "alike on all ranks",
+         handle.groups ? "on" : "off", node_->groups ? "on" : "off");
+  }
   attempt.handle = bytes;
-  attempt.router = make_router(*node_, device(device_index), handle.secret, log_);
+  attempt.peer = handle.endpoint;
+  attempt.comm = random_comm();
+  attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
+  options.label = LaneLabel{attempt.comm, std::nullopt}.encode();
   attempt.connecting = attempt.router->connect(handle.endpoint, options);
   return attempt;
 }
 
+std::unique_ptr<Comm> Context::finish(Attempt& attempt,
+                                      std::unique_ptr<transport::Connection> connection) const {
+  std::unique_ptr<Lanes> lanes;
+  if (node_->groups) {
+    lanes = std::make_unique<SendLanes>(
+        std::move(connection),
+        std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer), attempt.comm, node_->deadline));
+  } else {
+    lanes = std::make_unique<OneLane>(std::move(connection));
+  }
+  return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(lanes), log_);
+}
+
 std::unique_ptr<Comm> Context::connect(int device_index,
-                                       std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle) {
+                                       std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle,
+                                       int traffic_class) {
   HandleBytes bytes;
   std::ranges::copy(handle, bytes.begin());
   // The attempt is taken out of the map while it progresses: no lock is held over system calls, and an
@@ -64,12 +135,9 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   drop_abandoned();
   // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
   if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
-  if (!attempt.connecting) attempt = start(device_index, bytes);
+  if (!attempt.connecting) attempt = start(device_index, bytes, traffic_class);
 
-  if (auto connection = attempt.connecting->poll()) {
-    return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(connection),
-                                  log_);
-  }
+  if (auto connection = attempt.connecting->poll()) return finish(attempt, std::move(connection));
   attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);
   attempts_.insert_or_assign(handle.data(), std::move(attempt));

@@ -12,6 +12,7 @@
 #include "net_plugin/comm.h"
 #include "net_plugin/handle.h"
 #include "net_plugin/listen_comm.h"
+#include "net_plugin/net_attributes.h"
 #include "net_plugin/node.h"
 
 namespace tombolo::net_plugin {
@@ -19,7 +20,9 @@ namespace tombolo::net_plugin {
 /// May be used by any thread at any time. Comms may outlive it; attempts to connect end with it.
 class Context {
  public:
-  Context(std::shared_ptr<const Node> node, Log log);
+  /// `traffic_class`: of all that its connections send, 0 to 255; NCCL_NET_TRAFFIC_CLASS_UNDEF leaves what is
+  /// set elsewhere. Throws kInvalidUsage for any other.
+  Context(std::shared_ptr<const Node> node, Log log, int traffic_class = abi::NCCL_NET_TRAFFIC_CLASS_UNDEF);
 
   std::unique_ptr<ListenComm> listen(int device);
 
@@ -28,7 +31,16 @@ class Context {
   /// a later call starts another. One that nobody has asked for as long as connecting may take
   /// (Node::deadline) was abandoned, and ends in the next call of this function, of listen(), or of
   /// drop_abandoned().
-  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle);
+  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle) {
+    return connect(device, handle, traffic_class_);
+  }
+  /// The same with a traffic class of this connection alone.
+  std::unique_ptr<Comm> connect(int device, std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> handle,
+                                int traffic_class);
+
+  /// Keeps what NCCL says about the connections to come, and shows it in the log at level trace.
+  void set_attributes(const abi::ncclNetAttr_v11_t& attributes);
+  const NetAttributes& attributes() const noexcept { return attributes_; }
 
   void drop_abandoned() noexcept;
   /// Attempts that are kept.
@@ -40,15 +52,20 @@ class Context {
   struct Attempt {
     TimePoint asked_for{};  // last
     HandleBytes handle{};
+    transport::Endpoint peer;
+    std::uint32_t comm = 0;  ///< as in LaneLabel
     std::shared_ptr<transport::Router> router;
     std::unique_ptr<transport::Connecting> connecting;
   };
 
   const NetDevice& device(int index) const;
-  Attempt start(int device, const HandleBytes& handle) const;
+  Attempt start(int device, const HandleBytes& handle, int traffic_class) const;
+  std::unique_ptr<Comm> finish(Attempt& attempt, std::unique_ptr<transport::Connection> connection) const;
 
   std::shared_ptr<const Node> node_;
   Log log_;
+  int traffic_class_;
+  NetAttributes attributes_;
   mutable std::mutex attempts_lock_;
   std::map<const std::byte*, Attempt> attempts_;  ///< by the address of the handle memory
 };

@@ -63,18 +63,18 @@ class NetContext : public testing::Test {
   static void expect_connected(Comm& from, Comm& to, std::byte value) {
     std::array<std::byte, 8> out{}, in{};
     out.fill(value);
+    const Buffer from_buffer{out}, to_buffer{in};
     Request *send = nullptr, *receive = nullptr;
-    ASSERT_EQ(to.post(Comm::Direction::kReceive, in, nullptr, receive), abi::ncclSuccess);
-    ASSERT_EQ(from.post(Comm::Direction::kSend, out, nullptr, send), abi::ncclSuccess);
+    ASSERT_EQ(to.post(Comm::Direction::kReceive, {&to_buffer, 1}, receive), abi::ncclSuccess);
+    ASSERT_EQ(from.post(Comm::Direction::kSend, {&from_buffer, 1}, send), abi::ncclSuccess);
     bool sent = false, received = false;
-    std::size_t bytes = 0;
     for (const auto deadline = Deadline::after(seconds(60)); !(sent && received);) {
       ASSERT_FALSE(deadline.passed());
       if (!sent) {
-        ASSERT_EQ(from.test(*send, sent, bytes), abi::ncclSuccess);
+        ASSERT_EQ(from.test(*send, sent, nullptr), abi::ncclSuccess);
       }
       if (!received) {
-        ASSERT_EQ(to.test(*receive, received, bytes), abi::ncclSuccess);
+        ASSERT_EQ(to.test(*receive, received, nullptr), abi::ncclSuccess);
       }
     }
     EXPECT_EQ(in, out);
@@ -202,6 +202,29 @@ TEST_F(NetContext, AttemptsOfManyThreadsDoNotMeet) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(accepted.size(), kThreads);
   for (const auto& one : made) EXPECT_NE(one, nullptr);
+}
+
+TEST_F(NetContext, KeepsWhatNcclSaysAboutItsConnectionsAndShowsItOnce) {
+  Context context(node_, {LogLevel::kTrace, [this](LogLevel, std::string_view text) {
+                            const std::lock_guard guard(lock_);
+                            log_ += fmt::format("{}\n", text);
+                          }});
+  const abi::ncclNetAttr_v11_t said{{4, 1, 2, 2}, {3, 3, 1, 1}, 0x3, 0x10, 0x7};
+  context.set_attributes(said);
+  context.set_attributes(said);
+  EXPECT_EQ(context.attributes().get().sendCommAttr.maxConcurrentPeers, 4);
+  EXPECT_EQ(log_, "NCCL " + describe(said) + "\n");
+}
+
+TEST_F(NetContext, ATrafficClassThatIsNoneIsRefused) {
+  for (const int traffic_class : {-2, 256}) {
+    EXPECT_EQ(
+        error_of(Cause::kInvalidUsage, [&] { Context(node_, log(), traffic_class); }),
+        fmt::format("the communicator's traffic class is {} (ncclConfig_t's trafficClass): expected 0 to "
+                    "255",
+                    traffic_class));
+  }
+  for (const int traffic_class : {-1, 0, 255}) EXPECT_NO_THROW(Context(node_, log(), traffic_class));
 }
 
 // Whoever has the port but not the handle gets nothing.

@@ -20,13 +20,19 @@ namespace tombolo::net_plugin::entry {
 const char* name() noexcept;
 
 abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) noexcept;
-abi::ncclResult_t init_context(void** context, abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+/// `config` may be null.
+abi::ncclResult_t init_context(void** context, const abi::ncclNetCommConfig_v10_t* config,
+                               abi::ncclDebugLogger_t logger, int abi_version) noexcept;
 abi::ncclResult_t finalize(void* context) noexcept;
+
+abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) noexcept;
 
 abi::ncclResult_t devices(int* count) noexcept;
 
 abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
-abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
+/// `config`: of this connection; null: the context's.
+abi::ncclResult_t connect(void* context, int device, const abi::ncclNetCommConfig_v10_t* config, void* handle,
+                          void** send_comm) noexcept;
 abi::ncclResult_t accept(void* listen_comm, void** receive_comm) noexcept;
 
 /// The shared context, for the versions whose functions get none. It is null before init, and the functions
@@ -38,9 +44,11 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
                                    int fd, void** memory) noexcept;
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept;
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept;
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept;
+/// `memories` may be null, and so may each of them.
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept;
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept;
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
@@ -74,7 +82,7 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
     properties->ptrSupport = abi::NCCL_PTR_HOST;
     properties->speed = found.speed_megabits;
     properties->maxComms = kMaxComms;
-    properties->maxRecvs = 1;
+    properties->maxRecvs = node->groups ? kMaxReceives : 1;
     if constexpr (requires { properties->netDeviceType; }) {
       properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
     }

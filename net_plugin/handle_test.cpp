@@ -36,6 +36,14 @@ TEST(Handle, CarriesSecretAndOffers) {
             (std::set<std::string>{"10.2.0.1", "192.168.7.1"}));
 }
 
+TEST(Handle, SaysWhetherItsListenerTakesGroups) {
+  for (const bool groups : {true, false}) {
+    Handle handle{transport::Secret::random(), {}, groups};
+    handle.endpoint.offers = {offer(topology::NicKind::kTcp, "", "192.168.7.1")};
+    EXPECT_EQ(Handle::decode(handle.encode()).groups, groups);
+  }
+}
+
 TEST(Handle, KeepsTheEthernetThatAllShareWhenThereIsNoRoomForAll) {
   std::vector<transport::Offer> offers;
   for (int i = 0; i < 8; ++i) {

@@ -40,23 +40,24 @@ Plugin& Plugin::instance() {
   return plugin;
 }
 
-std::unique_ptr<Context> Plugin::open_locked(abi::ncclDebugLogger_t logger, int abi_version) {
+std::unique_ptr<Context> Plugin::open_locked(abi::ncclDebugLogger_t logger, int abi_version,
+                                             int traffic_class) {
   log_ = nccl_log(logger, log_level_from_environment());
   if (!node_) {
     node_ = std::make_shared<const Node>(make_node(log_));
     log_node(log_, *node_, abi_version);
   }
-  return std::make_unique<Context>(node_, log_);
+  return std::make_unique<Context>(node_, log_, traffic_class);
 }
 
-std::unique_ptr<Context> Plugin::open(abi::ncclDebugLogger_t logger, int abi_version) {
+std::unique_ptr<Context> Plugin::open(abi::ncclDebugLogger_t logger, int abi_version, int traffic_class) {
   std::lock_guard guard(lock_);
-  return open_locked(logger, abi_version);
+  return open_locked(logger, abi_version, traffic_class);
 }
 
 void Plugin::open_shared(abi::ncclDebugLogger_t logger, int abi_version) {
   std::lock_guard guard(lock_);
-  if (!shared_) shared_ = open_locked(logger, abi_version);
+  if (!shared_) shared_ = open_locked(logger, abi_version, abi::NCCL_NET_TRAFFIC_CLASS_UNDEF);
 }
 
 Context& Plugin::shared() {

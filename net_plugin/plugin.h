@@ -22,7 +22,7 @@ class Plugin {
   static Plugin& instance();
 
   /// Makes a communicator's context. The first call detects what this host has and logs it.
-  std::unique_ptr<Context> open(abi::ncclDebugLogger_t logger, int abi_version);
+  std::unique_ptr<Context> open(abi::ncclDebugLogger_t logger, int abi_version, int traffic_class);
 
   /// Makes the context that all communicators share up to v10, at the first call. It stays until the library
   /// is unloaded, because those versions have no finalize.
@@ -40,7 +40,7 @@ class Plugin {
 
  private:
   Plugin() = default;
-  std::unique_ptr<Context> open_locked(abi::ncclDebugLogger_t logger, int abi_version);
+  std::unique_ptr<Context> open_locked(abi::ncclDebugLogger_t logger, int abi_version, int traffic_class);
 
   mutable std::mutex lock_;
   Log log_;

@@ -1,12 +1,17 @@
 // What NCCL relies on in a net plugin, point by point: loading, devices, and making connections.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 
 #include "base/format.h"
 #include "net_plugin/limits.h"
@@ -23,11 +28,23 @@ INSTANTIATE_TEST_SUITE_P(Abi, NetSetup, abi_versions(),
 /// Sets a variable for the life of the object.
 class Environment {
  public:
-  Environment(const char* name, const std::string& value) : name_(name) { ::setenv(name, value.c_str(), 1); }
-  ~Environment() { ::unsetenv(name_); }
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~Environment() {
+    if (before_) {
+      ::setenv(name_, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name_);
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
 
  private:
   const char* name_;
+  std::optional<std::string> before_;
 };
 
 TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
@@ -45,7 +62,7 @@ TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
   EXPECT_GT(properties.speed, 0);
   EXPECT_GE(properties.latency, 0);
   EXPECT_GT(properties.maxComms, 1000);
-  EXPECT_EQ(properties.maxRecvs, 1);
+  EXPECT_EQ(properties.maxRecvs, kMaxReceives);
   EXPECT_EQ(properties.netDeviceType, abi::NCCL_NET_DEVICE_HOST);
   EXPECT_EQ(properties.regIsGlobal, 0);
   if (GetParam() >= 9) {
@@ -64,6 +81,79 @@ TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
   }
   EXPECT_NE(side.plugin().get_properties(1, &properties), abi::ncclSuccess);
   EXPECT_NE(side.plugin().get_properties(-1, &properties), abi::ncclSuccess);
+}
+
+/// The traffic classes of this process's TCP connections.
+std::set<int> traffic_classes() {
+  std::set<int> seen;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    int value = -1;
+    socklen_t length = sizeof value;
+    if (peer.ss_family == AF_INET && ::getsockopt(descriptor, IPPROTO_IP, IP_TOS, &value, &length) == 0)
+      seen.insert(value);
+    if (peer.ss_family == AF_INET6 &&
+        ::getsockopt(descriptor, IPPROTO_IPV6, IPV6_TCLASS, &value, &length) == 0)
+      seen.insert(value);
+  }
+  return seen;
+}
+
+// NCCL's init hands it over for a communicator, before v11 its connect for one connection.
+TEST_P(NetSetup, ACommunicatorsTrafficClassIsThatOfItsPackets) {
+  constexpr int kClass = 0x60;
+  const auto own_context = [](Side& side) {
+    side.plugin().set_traffic_class(kClass);
+    void* context = side.context();
+    if (GetParam() >= 11) REQUIRE(side.plugin().init(&context, 1, keep_log) == abi::ncclSuccess);
+    return context;
+  };
+  const auto end_of = [](Side& side, void* context) {
+    if (GetParam() >= 11) REQUIRE(side.plugin().finalize(context) == abi::ncclSuccess);
+  };
+  Environment transports("TOMBOLO_TRANSPORTS", "tcp");
+  Peer peer([&](Channel& channel) {
+    Side side(GetParam());
+    void *context = own_context(side), *comm = nullptr;
+    HandleMemory handle;
+    channel.receive(handle.data(), handle.size());
+    for (const auto deadline = Deadline::after(kPatience); comm == nullptr;) {
+      REQUIRE(!deadline.passed());
+      REQUIRE(side.plugin().connect(context, 0, handle.data(), &comm) == abi::ncclSuccess);
+    }
+    REQUIRE(traffic_classes() == std::set<int>{GetParam() >= 10 ? kClass : 0});
+    channel.signal();
+    channel.wait();
+    side.plugin().close_send(comm);
+    end_of(side, context);
+  });
+  {
+    Side side(GetParam());
+    void *context = own_context(side), *listen_comm = nullptr;
+    HandleMemory handle{};
+    ASSERT_EQ(side.plugin().listen(context, 0, handle.data(), &listen_comm), abi::ncclSuccess);
+    peer.channel().send(handle.data(), handle.size());
+    void* comm = side.accept(listen_comm);
+    EXPECT_EQ(traffic_classes(), std::set<int>{GetParam() >= 11 ? kClass : 0});
+    peer.channel().wait();
+    peer.channel().signal();
+    side.plugin().close_receive(comm);
+    side.plugin().close_listen(listen_comm);
+    end_of(side, context);
+  }
+  EXPECT_NO_THROW(peer.join());
+}
+
+TEST_P(NetSetup, NcclMaySayAtAnyTimeHowItWillUseItsConnections) {
+  Side side(GetParam());
+  abi::ncclNetAttr_v11_t attributes{{4, 1, 2, 2}, {-1, -1, -1, -1}, 1, 2, 4};
+  EXPECT_EQ(side.plugin().set_attributes(side.context(), &attributes), abi::ncclSuccess);
+  EXPECT_EQ(side.plugin().set_attributes(side.context(), &attributes), abi::ncclSuccess);
+  if (GetParam() >= 11) {
+    EXPECT_NE(side.plugin().set_attributes(nullptr, &attributes), abi::ncclSuccess);
+  }
 }
 
 TEST_P(NetSetup, SaysAtInitWhatItIsAndWhatItFound) {

@@ -225,6 +225,7 @@ void Dial::begin_handshake() {
   hello_ = greeting_.encode();
   writer_.set(hello_);
   sockets::set_stream_options(socket, local_->idle_timeout);
+  sockets::set_traffic_class(socket, local_->traffic_class);
   local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
   state_ = State::kHello;
   if (target_->tls) {

@@ -405,6 +405,7 @@ void HalfOpenStreams::trust(HalfOpen& half) {
     return;
   }
   sockets::set_stream_options(half.socket.get(), half.local().idle_timeout);
+  sockets::set_traffic_class(half.socket.get(), half.local().traffic_class);
   half.local()
       .backend_of(half.hello.carrier)
       ->prepare_stream(half.socket.get(), half.nic, half.hello.streams);

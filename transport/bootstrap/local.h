@@ -22,6 +22,7 @@ struct Local {
   std::string secret_hint;  ///< what to do where the two ends' secrets differ
   std::vector<std::shared_ptr<Backend>> backends;
   Duration idle_timeout{};                  ///< as in TcpOptions; not zero
+  int traffic_class = -1;                   ///< as in RouterOptions
   std::shared_ptr<const sockets::Tls> tls;  ///< null where TOMBOLO_TLS is off
   std::shared_ptr<Meters> meters;
   Log log;

@@ -168,6 +168,11 @@ struct Router::State {
 
 Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   state_->options = std::move(options);
+  if (const int traffic_class = state_->options.traffic_class; traffic_class != -1) {
+    if (traffic_class < 0 || traffic_class > 255)
+      fail(Cause::kInvalidUsage, "traffic class {}: expected 0 to 255, or -1 for none", traffic_class);
+    state_->options.rdma.traffic_class = traffic_class;
+  }
   const RouterOptions& given = state_->options;
   auto local = std::make_shared<bootstrap::Local>();
   local->host = given.host.name;
@@ -177,6 +182,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   local->idle_timeout = given.tcp.idle_timeout > Duration::zero()
                             ? given.tcp.idle_timeout
                             : TcpOptions::from_environment().idle_timeout;
+  local->traffic_class = given.traffic_class;
   warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
     local->tls = std::make_shared<sockets::Tls>(given.tls, given.secret, given.secret_hint);

@@ -91,6 +91,9 @@ struct RouterOptions {
   TlsOptions tls = {};
   shm::Fetch shm_fetch = shm::Fetch::kWhereCheaper;
   RdmaOptions rdma;
+  /// Of all packets that connections of this router send (IP_TOS, IPV6_TCLASS, and instead of
+  /// `rdma.traffic_class`); -1: the kernel's, and that of `rdma`.
+  int traffic_class = -1;
   UcxOptions ucx = {};
   std::vector<NicLimit> limits;  ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)
   /// Where connections are counted; null: Meters::of_process(), reported as the environment says.

@@ -179,6 +179,13 @@ void set_stream_options(int socket, Duration idle_timeout) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 3, "set TCP_KEEPCNT");
 }
 
+void set_traffic_class(int socket, int traffic_class) noexcept {
+  if (traffic_class < 0) return;
+  // Each applies to sockets of its own family.
+  kernel().setsockopt(socket, IPPROTO_IP, IP_TOS, &traffic_class, sizeof traffic_class);
+  kernel().setsockopt(socket, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class, sizeof traffic_class);
+}
+
 void limit_unsent(int socket, int bytes) {
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "set TCP_NOTSENT_LOWAT");
 }

@@ -53,6 +53,10 @@ Descriptor start_connect(const std::string& nic, const std::string& local, const
 /// Sets the options of a connected stream: no delay; a vanished host is noticed within `idle_timeout`.
 void set_stream_options(int socket, Duration idle_timeout);
 
+/// Sets the traffic class (0 to 255) of the packets that a stream sends; -1 leaves the kernel's. Where the
+/// system refuses it the stream goes without.
+void set_traffic_class(int socket, int traffic_class) noexcept;
+
 /// Limits the bytes that wait unsent in the kernel, so that the choice between streams is made late.
 void limit_unsent(int socket, int bytes);
 

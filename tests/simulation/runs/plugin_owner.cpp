@@ -98,7 +98,7 @@ bool PluginOwner::connect() {
     end_.handle = peer_.handle;
     end_.handles = peer_.handles;
     const abi::ncclResult_t result = call("connect", Duration::zero(), [&] {
-      return entry::connect(end_.context, device(), end_.handle.data(), &end_.comm);
+      return entry::connect(end_.context, device(), nullptr, end_.handle.data(), &end_.comm);
     });
     if (end_.handles == last) {
       if (result != abi::ncclSuccess) return false;
@@ -154,10 +154,13 @@ bool PluginOwner::make_request(PluginRequest& one, std::size_t size) {
                                                             abi::NCCL_PTR_HOST, &one.memory);
                                                       }) != abi::ncclSuccess)
     return false;
+  void* data = one.buffer.data();
+  const std::size_t bytes = one.buffer.size();
+  const int tag = 0;
   call(end_.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
     return end_.role == Role::kSender
-               ? entry::send(end_.comm, one.buffer.data(), one.buffer.size(), one.memory, &one.request)
-               : entry::receive(end_.comm, 1, one.buffer.data(), one.buffer.size(), one.memory, &one.request);
+               ? entry::send(end_.comm, data, bytes, tag, one.memory, &one.request)
+               : entry::receive(end_.comm, 1, &data, &bytes, &tag, &one.memory, &one.request);
   });
   if (one.request == nullptr && one.memory != nullptr) deregister(one.memory);
   return one.request != nullptr;
