@@ -9,10 +9,7 @@ namespace tombolo::net_plugin {
 Context::Context(std::shared_ptr<const Node> node, Log log) : node_(std::move(node)), log_(std::move(log)) {}
 
 const NetDevice& Context::device(int index) const {
-  if (index < 0 || static_cast<std::size_t>(index) >= node_->devices.size()) {
-    fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", index, node_->devices.size());
-  }
-  return node_->devices[static_cast<std::size_t>(index)];
+  return node_->devices->at(index);
 }
 
 std::unique_ptr<ListenComm> Context::listen(int device_index) {

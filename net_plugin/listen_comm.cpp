@@ -6,6 +6,7 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
                                                const transport::Secret& secret, const Log& log) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
+  options.standby = device.standby;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;

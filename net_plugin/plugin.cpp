@@ -26,11 +26,12 @@ std::string describe(const NetDevice& device) {
 
 void log_node(const Log& log, const Node& node, int abi_version) {
   std::string devices;
-  for (const NetDevice& device : node.devices) devices += (devices.empty() ? "" : "; ") + describe(device);
+  for (std::size_t i = 0; i < node.devices->size(); ++i)
+    devices += (devices.empty() ? "" : "; ") + describe(node.devices->at(static_cast<int>(i)));
   log.info(
       "Tombolo {} as {}, net ABI v{}, host memory, on host {}: {}. Every connection chooses its own "
       "transport",
-      TOMBOLO_VERSION, kNetNameParameter.text(), abi_version, node.devices.front().host.name, devices);
+      TOMBOLO_VERSION, kNetNameParameter.text(), abi_version, node.devices->at(0).host.name, devices);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); NCCL
-// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and
-// virtual devices (v9), whose functions stay null, and ignores the traffic class and the profiler (v10) and
+// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7), whose
+// functions stay null, and ignores the traffic class and the profiler (v10) and
 // the attributes of setNetAttr (v11).
 #include "net_plugin/entry_points.h"
 
@@ -22,6 +22,11 @@ template <int version>
 abi::ncclResult_t init(void** context, std::uint64_t, abi::ncclNetCommConfig_v10_t*,
                        abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t) {
   return entry::init_context(context, logger, version);
+}
+
+template <typename Properties>
+abi::ncclResult_t make_device(int* index, Properties* properties) {
+  return entry::make_device(index, properties->devs, properties->ndevs, std::size(properties->devs));
 }
 
 using entry::listen;
@@ -95,6 +100,7 @@ Table table() {
   made.closeSend = entry::close_comm;
   made.closeRecv = entry::close_comm;
   made.closeListen = entry::close_listen;
+  if constexpr (requires { made.makeVDevice; }) made.makeVDevice = make_device;
   if constexpr (requires { made.finalize; }) made.finalize = entry::finalize;
   return made;
 }

@@ -82,6 +82,8 @@ std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints
 
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
+  /// Names of NICs that carry only what the others cannot.
+  std::vector<std::string> standby = {};
   Secret secret;
   /// What error messages recommend where the two ends' secrets differ.
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
