@@ -6,8 +6,8 @@
 #include <span>
 
 #include "net_plugin/abi/types.h"
-#include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::net_plugin {
 

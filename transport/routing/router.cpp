@@ -89,8 +89,8 @@ void warn_where_no_cluster_has_a_name(const RouterOptions& options) {
 
 /// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
 bool leaves_by(const Offer& local, const Offer& peer) {
-  const auto source = bootstrap::source_towards(bootstrap::SocketAddress::parse(peer.address, peer.port));
-  return source && bootstrap::same_address(*source, bootstrap::SocketAddress::parse(local.address, 0));
+  const auto source = sockets::source_towards(sockets::SocketAddress::parse(peer.address, peer.port));
+  return source && sockets::same_address(*source, sockets::SocketAddress::parse(local.address, 0));
 }
 
 /// Tries one way after the other, best first, and says why it left one for the next.
@@ -182,7 +182,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
                             : TcpOptions::from_environment().idle_timeout;
   warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
-    local->tls = std::make_shared<bootstrap::Tls>(given.tls, given.secret, given.secret_hint);
+    local->tls = std::make_shared<sockets::Tls>(given.tls, given.secret, given.secret_hint);
   Backends backends = make_backends(given, local->idle_timeout);
   local->backends = std::move(backends.usable);
   local->meters = given.meters ? given.meters : Meters::of_process();
