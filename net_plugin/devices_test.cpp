@@ -311,7 +311,7 @@ TEST(FusedDevices, AreRefusedWithTheReason) {
 template <typename Properties>
 std::vector<Properties> as_nccl_loads(DeviceList& list) {
   std::vector<Properties> physical(list.size());
-  for (std::size_t i = 0; i < physical.size(); ++i) fill(physical[i], list.at(static_cast<int>(i)));
+  for (std::size_t i = 0; i < physical.size(); ++i) fill(physical[i], list.at(static_cast<int>(i)), 1);
   std::vector<bool> placed(physical.size());
   std::set<int> gone;
   for (std::size_t i = 0; i < physical.size(); ++i) {
@@ -332,7 +332,7 @@ std::vector<Properties> as_nccl_loads(DeviceList& list) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (gone.contains(static_cast<int>(i))) continue;
     Properties properties;
-    fill(properties, list.at(static_cast<int>(i)));
+    fill(properties, list.at(static_cast<int>(i)), 1);
     left.push_back(properties);
   }
   return left;
@@ -378,10 +378,11 @@ TEST(Properties, AreTheDevices) {
   device.rail = 3;
   device.latency_microseconds = 1.5F;
   abi::ncclNetProperties_v12_t properties;
-  fill(properties, device);
+  fill(properties, device, 8);
   EXPECT_STREQ(properties.name, "ib0");
   EXPECT_EQ(properties.guid, device.guid);
   EXPECT_EQ(properties.port, 2);
+  EXPECT_EQ(properties.maxRecvs, 8);
   EXPECT_EQ(properties.latency, 1.5F);
   EXPECT_EQ(properties.railId, 3);
   EXPECT_EQ(properties.planeId, -1);

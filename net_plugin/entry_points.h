@@ -41,9 +41,11 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
                                    int fd, void** memory) noexcept;
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept;
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept;
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept;
+/// `memories` may be null, and so may each of them.
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept;
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept;
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
@@ -64,8 +66,9 @@ template <typename Properties>
 abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
   Plugin& plugin = Plugin::instance();
   return guarded(plugin.log(), "getProperties", [&] {
+    const std::shared_ptr<const Node> node = plugin.node();
     // NCCL reads the texts for as long as the library is loaded; the devices live as long.
-    fill(*properties, plugin.node()->devices->at(device));
+    fill(*properties, node->devices->at(device), node->groups ? abi::NCCL_NET_MAX_RECVS : 1);
   });
 }
 

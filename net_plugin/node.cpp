@@ -69,6 +69,7 @@ Node make_node(const Log& log) {
   node.router = transport::RouterOptions::from_environment(sources.file);
   node.environment.apply(node.router.rdma);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
+  node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }
 

@@ -19,6 +19,7 @@ struct Node {
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
   NcclEnvironment environment;
+  bool groups = true;  ///< whether irecv takes groups (TOMBOLO_NET_GROUPS)
 };
 
 /// A warning for a host whose NICs in use are all virtual, tunnels or loopback; otherwise empty.

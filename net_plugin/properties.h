@@ -11,9 +11,10 @@ namespace tombolo::net_plugin {
 /// in one process take two of the files that the process may open, and half of these are left to the job.
 int most_comms();
 
-/// Fills one version's properties. The texts stay the device's.
+/// Fills one version's properties; `most_receives` is how many one irecv may group. The texts stay the
+/// device's.
 template <typename Properties>
-void fill(Properties& properties, const NetDevice& device) {
+void fill(Properties& properties, const NetDevice& device, int most_receives) {
   properties = Properties{};
   properties.name = const_cast<char*>(device.name.c_str());
   properties.pciPath = device.pci_path.empty() ? nullptr : const_cast<char*>(device.pci_path.c_str());
@@ -23,7 +24,7 @@ void fill(Properties& properties, const NetDevice& device) {
   properties.port = device.port;
   properties.latency = device.latency_microseconds;
   properties.maxComms = most_comms();
-  properties.maxRecvs = 1;
+  properties.maxRecvs = most_receives;
   if constexpr (requires { properties.netDeviceType; }) {
     properties.netDeviceType = abi::NCCL_NET_DEVICE_HOST;
   }
