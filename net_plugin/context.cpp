@@ -90,12 +90,15 @@ std::unique_ptr<Comm> Context::finish(Attempt& attempt,
   std::unique_ptr<Lanes> lanes;
   if (node_->groups) {
     lanes = std::make_unique<SendLanes>(
-        std::move(connection), std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer),
-                                                            attempt.comm, node_->deadline));
+        std::move(connection),
+        std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer), attempt.comm, node_->deadline));
   } else {
     lanes = std::make_unique<OneLane>(std::move(connection));
   }
-  return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(lanes), log_);
+  auto made =
+      std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(lanes), log_);
+  made->tell_of_stalls(node_->stalls);
+  return made;
 }
 
 std::unique_ptr<Comm> Context::connect(int device_index,

@@ -16,6 +16,7 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log)
     : log_(std::move(log)),
       groups_(node.groups),
+      stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
       door_(std::make_shared<Door>(make_router(node, device, secret_, log_))) {}
@@ -39,7 +40,9 @@ std::unique_ptr<Comm> ListenComm::accept() {
     lanes = std::make_unique<OneLane>(std::move(arrival->connection));
     door_->forget(arrival->comm);
   }
-  return std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  auto made = std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  made->tell_of_stalls(stalls_);
+  return made;
 }
 
 }  // namespace tombolo::net_plugin

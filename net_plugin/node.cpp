@@ -12,21 +12,21 @@ DeviceMode mode_of(const std::string& name) {
   return name == "per-nic" ? DeviceMode::kPerNic : DeviceMode::kAuto;
 }
 
-/// This host with the NICs that the environment leaves. Without a cluster file a variable may name NICs that
-/// detection would not use by default.
+/// This host with all its NICs, of which the environment leaves some usable. Without a cluster file a
+/// variable may name NICs that detection would not use by default.
 topology::Host host_of(const NcclEnvironment& environment, bool has_file, const Log& log) {
   topology::DetectOptions options;
   options.log = log;
+  topology::Host host;
   if (has_file) {
-    topology::Host host = topology::local_host(options);
-    environment.apply(host.nics);
-    std::erase_if(host.nics, [](const topology::Nic& nic) { return !nic.usable; });
-    return host;
+    host = topology::local_host(options);
+  } else {
+    topology::Machine machine = topology::detect(options);
+    host = topology::to_host(machine);
+    if (const std::string name = topology::kHostParameter.text(); !name.empty()) host.name = name;
+    host.nics = std::move(machine.nics);
   }
-  topology::Machine machine = topology::detect(options);
-  environment.apply(machine.nics);
-  topology::Host host = topology::to_host(machine);
-  if (const std::string name = topology::kHostParameter.text(); !name.empty()) host.name = name;
+  environment.apply(host.nics);
   return host;
 }
 
@@ -56,7 +56,10 @@ Node make_node(const Log& log) {
   Node node;
   node.environment = NcclEnvironment::of_process();
   std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
-  const topology::Host host = host_of(node.environment, file.has_value(), log);
+  topology::Host host = host_of(node.environment, file.has_value(), log);
+  node.nics = host.nics;
+  node.source = file ? "the cluster file " + file->source : "detection";
+  std::erase_if(host.nics, [](const topology::Nic& nic) { return !nic.usable; });
   if (!file && !node.environment.all && !node.environment.sockets) {
     if (const std::string warning = poor_choice_warning(host); !warning.empty()) log.warning("{}", warning);
   }
@@ -69,6 +72,8 @@ Node make_node(const Log& log) {
   node.router = transport::RouterOptions::from_environment(sources.file);
   node.environment.apply(node.router.rdma);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
+  if (const double stall = kNetStallParameter.seconds(); stall > 0)
+    node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
   node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "net_plugin/devices.h"
 #include "net_plugin/nccl_environment.h"
+#include "net_plugin/stall.h"
 #include "topology/files/cluster_file.h"
 #include "transport/routing/router.h"
 
@@ -18,8 +21,11 @@ struct Node {
   std::unique_ptr<DeviceList> devices;
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
+  std::shared_ptr<StallReports> stalls;  ///< null: nothing is told of comms that wait
   NcclEnvironment environment;
-  bool groups = true;  ///< whether irecv takes groups (TOMBOLO_NET_GROUPS)
+  std::vector<topology::Nic> nics;  ///< all of the host, used or not, each with its reason
+  std::string source;               ///< where they are from, to be shown
+  bool groups = true;               ///< whether irecv takes groups (TOMBOLO_NET_GROUPS)
 };
 
 /// A warning for a host whose NICs in use are all virtual, tunnels or loopback; otherwise empty.

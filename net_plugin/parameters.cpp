@@ -33,10 +33,15 @@ const Parameter kNetGroupsParameter{
     "connections (on, off); alike on all ranks.",
     "on|off"};
 
+const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
+                                   "Seconds without a byte after which a WARN line names a connection of "
+                                   "NCCL's that waits: rank, peer, NICs "
+                                   "and message; again after ten times as long. 0 = never."};
+
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter, &kNetNicsParameter,
+  static const std::vector<const Parameter*> all{&kNetNameParameter,    &kNetNicsParameter,
                                                  &kNetDevicesParameter, &kNetDeadlineParameter,
-                                                 &kNetGroupsParameter};
+                                                 &kNetGroupsParameter,  &kNetStallParameter};
   return all;
 }
 

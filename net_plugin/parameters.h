@@ -18,6 +18,9 @@ extern const Parameter kNetDeadlineParameter;
 /// TOMBOLO_NET_GROUPS: whether the plugin offers grouped receives.
 extern const Parameter kNetGroupsParameter;
 
+/// TOMBOLO_NET_STALL: after how long a comm in which nothing moves is told of.
+extern const Parameter kNetStallParameter;
+
 const std::vector<const Parameter*>& net_plugin_parameters();
 
 }  // namespace tombolo::net_plugin

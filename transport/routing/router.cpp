@@ -207,6 +207,10 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
 
 Router::~Router() = default;
 
+std::span<const Offer> Router::offers() const noexcept {
+  return state_->self.offers;
+}
+
 const RouterOptions& Router::options() const noexcept {
   return state_->options;
 }

@@ -125,6 +125,9 @@ class Router {
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  /// The NICs over which it connects, best first, without ports; those of an RDMA kind with the reason why
+  /// RDMA cannot be had.
+  std::span<const Offer> offers() const noexcept;
   /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 

@@ -154,10 +154,13 @@ bool PluginOwner::make_request(PluginRequest& one, std::size_t size) {
                                                             abi::NCCL_PTR_HOST, &one.memory);
                                                       }) != abi::ncclSuccess)
     return false;
+  void* data = one.buffer.data();
+  const std::size_t bytes = one.buffer.size();
+  const int tag = 0;
   call(end_.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
     return end_.role == Role::kSender
-               ? entry::send(end_.comm, one.buffer.data(), one.buffer.size(), one.memory, &one.request)
-               : entry::receive(end_.comm, 1, one.buffer.data(), one.buffer.size(), one.memory, &one.request);
+               ? entry::send(end_.comm, one.buffer.data(), one.buffer.size(), 0, one.memory, &one.request)
+               : entry::receive(end_.comm, 1, &data, &bytes, &tag, &one.memory, &one.request);
   });
   if (one.request == nullptr && one.memory != nullptr) deregister(one.memory);
   return one.request != nullptr;
