@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <type_traits>
 
 #include "base/error.h"
@@ -68,7 +70,7 @@ class TableClient final : public Client {
     if constexpr (kVersion >= 9) {
       to->forceFlush = from.forceFlush;
       to->vProps.ndevs = from.vProps.ndevs;
-      to->vProps.devs[0] = from.vProps.devs[0];
+      std::copy(std::begin(from.vProps.devs), std::end(from.vProps.devs), to->vProps.devs);
       to->maxP2pBytes = from.maxP2pBytes;
       to->maxCollBytes = from.maxCollBytes;
     }
@@ -78,6 +80,18 @@ class TableClient final : public Client {
       to->planeId = from.planeId;
     }
     return result;
+  }
+
+  abi::ncclResult_t make_device([[maybe_unused]] int* device,
+                                [[maybe_unused]] const abi::ncclNetVDeviceProps_v12_t& parts) override {
+    if constexpr (kVersion >= 9) {
+      std::remove_pointer_t<decltype(second_argument(table_.makeVDevice))> given{};
+      given.ndevs = parts.ndevs;
+      std::copy_n(parts.devs, std::min(std::size(given.devs), std::size(parts.devs)), given.devs);
+      return table_.makeVDevice(device, &given);
+    } else {
+      return abi::ncclInvalidUsage;
+    }
   }
 
   abi::ncclResult_t listen([[maybe_unused]] void* context, int device, void* handle,
@@ -172,6 +186,9 @@ class TableClient final : public Client {
   using Length = std::conditional_t<(kVersion < 9), int, std::size_t>;
   template <typename Properties>
   static Properties* argument(abi::ncclResult_t (*)(int, Properties*));
+
+  template <typename Properties>
+  static Properties* second_argument(abi::ncclResult_t (*)(int*, Properties*));
 
   Table& table_;
 };

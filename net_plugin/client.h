@@ -46,6 +46,9 @@ class Client {
   /// Fills v12's properties; fields that the plugin's version lacks stay as they were.
   virtual abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* properties) = 0;
 
+  /// Makes one device of several; ncclInvalidUsage below v9, whose tables do not offer it.
+  virtual abi::ncclResult_t make_device(int* device, const abi::ncclNetVDeviceProps_v12_t& parts) = 0;
+
   virtual abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) = 0;
   virtual abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) = 0;
   virtual abi::ncclResult_t accept(void* listen_comm, void** receive_comm) = 0;

@@ -106,6 +106,7 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffer
   if (state_ == State::kAbandoned) return failed(name_of_post(direction), nullptr);
   if (state_ == State::kAbandoning || requests_.empty()) return abi::ncclSuccess;
   if (!move_lanes(name_of_post(direction))) return *failed_;
+  watch_.begin();
   return direction == Direction::kSend ? send(buffers.front(), request) : receive(buffers, request);
 }
 
@@ -125,6 +126,7 @@ abi::ncclResult_t Comm::send(const Buffer& buffer, Request*& request) noexcept {
   request = requests_.take(1);
   Part& part = request->parts().front();
   part.lane = lane;
+  part.data = buffer.data;
   part.posted = posted;
   part.memory = buffer.memory;
   part.state = Part::State::kPosted;
@@ -219,7 +221,10 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept 
   }
   if (lanes_->all().size() > 1) progress_others();
   if (failed_lane != nullptr) return failed(name(), failed_lane);
-  if (under_way) return failed_.value_or(abi::ncclSuccess);
+  if (under_way) {
+    if (watch_.due()) look_for_stall(request);
+    return failed_.value_or(abi::ncclSuccess);
+  }
   if (sizes != nullptr)  // which kMaxMessageBytes keeps within an int
     for (const Part& part : request.parts()) *sizes++ = static_cast<int>(part.bytes);
   requests_.put(request);
@@ -232,6 +237,43 @@ Part::State Comm::test(Part& part) noexcept {
   if (outcome == transport::Outcome::kPending) return Part::State::kPosted;
   --part.lane->posted;
   return outcome == transport::Outcome::kDone ? Part::State::kDone : Part::State::kFailed;
+}
+
+void Comm::look_for_stall(Request& request) noexcept {
+  if (!stalls_ || failed_ || state_ != State::kOpen) return;
+  std::uint64_t moved = 0;
+  for (const auto& lane : lanes_->all()) {
+    if (!lane->connection) continue;
+    const transport::Statistics counts = lane->connection->statistics();
+    moved += counts.bytes_sent + counts.bytes_received + counts.messages_sent + counts.messages_received + 1;
+  }
+  const TimePoint now = router_->options().clock->now();
+  const std::optional<Duration> stalled = watch_.look(moved, now, stalls_->limit());
+  if (!stalled || !stalls_->may_tell(now)) return;
+  try {
+    StallFacts facts;
+    facts.rank = stalls_->rank();
+    facts.host = stalls_->host();
+    facts.sends = direction_ == Direction::kSend;
+    facts.stalled = *stalled;
+    facts.route = lanes_->first().route();
+    for (const Part& part : request.parts()) {
+      if (!part.under_way()) continue;
+      facts.bytes = part.data.size();
+      facts.tag = part.lane->tag;
+      facts.waits = part.state == Part::State::kWaiting ? StallWaits::kLane : StallWaits::kTransfer;
+      if (part.lane->connection) {
+        facts.route = part.lane->connection->route();
+        const transport::Statistics counts = part.lane->connection->statistics();
+        facts.messages_done = facts.sends ? counts.messages_sent : counts.messages_received;
+        facts.bytes_done = facts.sends ? counts.bytes_sent : counts.bytes_received;
+      }
+      break;
+    }
+    log_.warning("{}", stall_text(facts));
+  } catch (...) {
+    // Telling ran out of memory, and the job may go on.
+  }
 }
 
 /// What NCCL does not test progresses too.

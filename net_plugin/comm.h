@@ -14,6 +14,7 @@
 #include "net_plugin/lanes.h"
 #include "net_plugin/registration.h"
 #include "net_plugin/request.h"
+#include "net_plugin/stall.h"
 #include "transport/routing/router.h"
 #include "transport/transport.h"
 
@@ -58,6 +59,9 @@ class Comm {
   /// is null, has the real size of each of its messages.
   abi::ncclResult_t test(Request& request, bool& done, int* sizes) noexcept;
 
+  /// From now on a line tells where nothing moves. Called before the first post.
+  void tell_of_stalls(std::shared_ptr<StallReports> reports) noexcept { stalls_ = std::move(reports); }
+
   /// Receives that a post() may group.
   int most_receives() const noexcept { return most_receives_; }
   const Log& log() const noexcept { return log_; }
@@ -74,6 +78,7 @@ class Comm {
   bool attempt(const char* operation, Action&& action) noexcept;
   void post_waiting(Lane& lane) noexcept;
   Part::State test(Part& part) noexcept;
+  void look_for_stall(Request& request) noexcept;
   void progress_others() noexcept;
 
   const char* name() const noexcept { return direction_ == Direction::kSend ? "send" : "receive"; }
@@ -92,6 +97,8 @@ class Comm {
   std::unique_ptr<Lanes> lanes_;             // null unless kOpen
   std::optional<Error> abandoned_;           // why it was abandoned; nothing while kOpen
   Requests requests_;
+  std::shared_ptr<StallReports> stalls_;  // null: nothing is told
+  StallWatch watch_;
   std::size_t waiting_ = 0;  // parts whose lane cannot take them yet
   // The values are null unless kOpen.
   std::unordered_map<const Registration*, std::unique_ptr<Registration>> memories_;

@@ -52,10 +52,7 @@ Context::Context(std::shared_ptr<const Node> node, Log log, int traffic_class)
     : node_(std::move(node)), log_(std::move(log)), traffic_class_(checked(traffic_class)) {}
 
 const NetDevice& Context::device(int index) const {
-  if (index < 0 || static_cast<std::size_t>(index) >= node_->devices.size()) {
-    fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", index, node_->devices.size());
-  }
-  return node_->devices[static_cast<std::size_t>(index)];
+  return node_->devices->at(index);
 }
 
 std::unique_ptr<ListenComm> Context::listen(int device_index) {
@@ -97,11 +94,36 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
   attempt.peer = handle.endpoint;
   attempt.comm = random_comm();
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
+  // Inside a host no NIC is needed.
+  if (!handle.more_nics ||
+      handle.endpoint.host_id == transport::fabric_hash(node_->devices->at(0).host.name)) {
+    dial(attempt);
+  } else if (auto known = node_->peers->find(attempt.peer)) {
+    attempt.peer = std::move(*known);
+    dial(attempt);
+  } else {
+    attempt.asking = std::make_unique<EndpointQuery>(*attempt.router, attempt.peer, node_->deadline);
+  }
+  return attempt;
+}
+
+void Context::dial(Attempt& attempt) const {
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
   options.label = LaneLabel{attempt.comm, std::nullopt}.encode();
-  attempt.connecting = attempt.router->connect(handle.endpoint, options);
-  return attempt;
+  attempt.connecting = attempt.router->connect(attempt.peer, options);
+}
+
+std::unique_ptr<transport::Connection> Context::progress(Attempt& attempt) const {
+  if (attempt.asking) {
+    auto full = attempt.asking->poll();
+    if (!full) return nullptr;
+    node_->peers->add(attempt.peer, *full);
+    attempt.peer = std::move(*full);
+    attempt.asking.reset();
+    dial(attempt);
+  }
+  return attempt.connecting->poll();
 }
 
 std::unique_ptr<Comm> Context::finish(Attempt& attempt,
@@ -114,7 +136,10 @@ std::unique_ptr<Comm> Context::finish(Attempt& attempt,
   } else {
     lanes = std::make_unique<OneLane>(std::move(connection));
   }
-  return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(lanes), log_);
+  auto made =
+      std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(lanes), log_);
+  made->tell_of_stalls(node_->stalls);
+  return made;
 }
 
 std::unique_ptr<Comm> Context::connect(int device_index,
@@ -134,10 +159,13 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   }
   drop_abandoned();
   // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
-  if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
-  if (!attempt.connecting) attempt = start(device_index, bytes, traffic_class);
+  if (attempt.handle != bytes) {  // both before their router
+    attempt.asking.reset();
+    attempt.connecting.reset();
+  }
+  if (!attempt.under_way()) attempt = start(device_index, bytes, traffic_class);
 
-  if (auto connection = attempt.connecting->poll()) return finish(attempt, std::move(connection));
+  if (auto connection = progress(attempt)) return finish(attempt, std::move(connection));
   attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);
   attempts_.insert_or_assign(handle.data(), std::move(attempt));

@@ -26,7 +26,7 @@ std::shared_ptr<Node> loopback_node(Duration deadline = seconds(60)) {
   host.name = "a0";
   host.nics = {nic};
   auto node = std::make_shared<Node>();
-  node->devices = make_devices(host, DeviceMode::kMerged);
+  node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kMerged));
   node->deadline = deadline;
   return node;
 }

@@ -25,7 +25,7 @@ std::shared_ptr<Node> node_over(std::vector<std::string> transports = {}) {
   host.name = "a0";
   host.nics = {nic};
   auto node = std::make_shared<Node>();
-  node->devices = make_devices(host, DeviceMode::kMerged);
+  node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kMerged));
   node->router.policy.transports = std::move(transports);
   node->deadline = seconds(60);
   return node;

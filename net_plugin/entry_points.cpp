@@ -1,11 +1,13 @@
 #include "net_plugin/entry_points.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string_view>
 
+#include "net_plugin/limits.h"
 #include "net_plugin/nccl_log.h"
 #include "net_plugin/parameters.h"
 
@@ -80,7 +82,24 @@ abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attribut
 
 abi::ncclResult_t devices(int* count) noexcept {
   Plugin& plugin = Plugin::instance();
-  return guarded(plugin.log(), "devices", [&] { *count = static_cast<int>(plugin.node()->devices.size()); });
+  return guarded(plugin.log(), "devices", [&] { *count = static_cast<int>(plugin.node()->devices->size()); });
+}
+
+abi::ncclResult_t make_device(int* index, const int* parts, int count, std::size_t most) noexcept {
+  Plugin& plugin = Plugin::instance();
+  const Log log = plugin.log();
+  bool refused = false;
+  const abi::ncclResult_t result = guarded(log, "makeVDevice", [&] {
+    const std::shared_ptr<const Node> node = plugin.node();
+    try {
+      *index = node->devices->fuse({parts, static_cast<std::size_t>(std::max(count, 0))}, most);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kInvalidUsage) throw;
+      log.info("{}", error.what());
+      refused = true;
+    }
+  });
+  return refused ? abi::ncclInvalidUsage : result;
 }
 
 void* shared_context() noexcept {

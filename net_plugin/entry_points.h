@@ -10,8 +10,8 @@
 #include "net_plugin/abi/net.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/context.h"
-#include "net_plugin/limits.h"
 #include "net_plugin/plugin.h"
+#include "net_plugin/properties.h"
 #include "net_plugin/result.h"
 
 namespace tombolo::net_plugin::entry {
@@ -28,6 +28,9 @@ abi::ncclResult_t finalize(void* context) noexcept;
 abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) noexcept;
 
 abi::ncclResult_t devices(int* count) noexcept;
+/// Makes one device of several. Where that cannot be, it says why at NCCL's level INFO, because NCCL asks for
+/// devices that it takes for ports of one NIC and goes on without.
+abi::ncclResult_t make_device(int* index, const int* parts, int count, std::size_t most) noexcept;
 
 abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
 /// `config`: of this connection; null: the context's.
@@ -69,34 +72,9 @@ template <typename Properties>
 abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
   Plugin& plugin = Plugin::instance();
   return guarded(plugin.log(), "getProperties", [&] {
-    auto node = plugin.node();
-    if (device < 0 || static_cast<std::size_t>(device) >= node->devices.size()) {
-      fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", device, node->devices.size());
-    }
-    // NCCL reads the texts for as long as the library is loaded; the node lives as long.
-    const NetDevice& found = node->devices[static_cast<std::size_t>(device)];
-    *properties = Properties{};
-    properties->name = const_cast<char*>(found.name.c_str());
-    properties->pciPath = found.pci_path.empty() ? nullptr : const_cast<char*>(found.pci_path.c_str());
-    properties->guid = found.guid;
-    properties->ptrSupport = abi::NCCL_PTR_HOST;
-    properties->speed = found.speed_megabits;
-    properties->maxComms = kMaxComms;
-    properties->maxRecvs = node->groups ? kMaxReceives : 1;
-    if constexpr (requires { properties->netDeviceType; }) {
-      properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
-    }
-    if constexpr (requires { properties->vProps; }) {
-      properties->vProps.ndevs = 1;
-      properties->vProps.devs[0] = device;
-      properties->maxP2pBytes = kMaxMessageBytes;
-      properties->maxCollBytes = kMaxMessageBytes;
-    }
-    if constexpr (requires { properties->maxMultiRequestSize; }) properties->maxMultiRequestSize = 1;
-    if constexpr (requires { properties->railId; }) {
-      properties->railId = abi::NCCL_NET_ID_UNDEF;
-      properties->planeId = abi::NCCL_NET_ID_UNDEF;
-    }
+    const std::shared_ptr<const Node> node = plugin.node();
+    // NCCL reads the texts for as long as the library is loaded; the devices live as long.
+    fill(*properties, node->devices->at(device), node->groups ? kMaxReceives : 1);
   });
 }
 

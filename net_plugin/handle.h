@@ -18,9 +18,12 @@ struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
   bool groups = true;  ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
+  /// The listener has NICs for which there was no room, and can be asked for them (endpoint_query.h);
+  /// encode() finds that out.
+  bool more_nics = false;
 
-  /// Layout: "TMBL", version, length of the endpoint, flags (bit 2: groups), a zero byte, secret, compact
-  /// endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 1: more NICs, bit 2: groups), a zero byte,
+  /// secret, compact endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

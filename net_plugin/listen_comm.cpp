@@ -7,6 +7,7 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
                                                int traffic_class) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
+  options.standby = device.standby;
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;
@@ -17,6 +18,7 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
     : log_(std::move(log)),
       groups_(node.groups),
+      stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
       door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class))) {}
@@ -40,7 +42,9 @@ std::unique_ptr<Comm> ListenComm::accept() {
     lanes = std::make_unique<OneLane>(std::move(arrival->connection));
     door_->forget(arrival->comm);
   }
-  return std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  auto made = std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  made->tell_of_stalls(stalls_);
+  return made;
 }
 
 }  // namespace tombolo::net_plugin

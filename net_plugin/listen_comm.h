@@ -35,6 +35,7 @@ class ListenComm {
  private:
   Log log_;
   bool groups_;
+  std::shared_ptr<StallReports> stalls_;
   const Clock& clock_;
   transport::Secret secret_;
   std::shared_ptr<Door> door_;

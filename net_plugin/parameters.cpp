@@ -7,11 +7,20 @@ const Parameter kNetNameParameter{
     "The name under which NCCL knows the plugin (NCCL_NET, netName). Set it where a launcher accepts only "
     "names of its own, as Megatron does with IB and socket."};
 
+const Parameter kNetNicsParameter{
+    "TOMBOLO_NET_NICS", ParameterType::kText, "",
+    "Which NICs the plugin uses, by interface or RDMA device, in the syntax of NCCL_IB_HCA: an optional ^ "
+    "(all "
+    "but), an optional = (whole names, not their beginnings), then a comma list of NAME[:PORT]. NCCL_IB_HCA "
+    "and NCCL_SOCKET_IFNAME then concern NCCL alone. Empty = as they say."};
+
 const Parameter kNetDevicesParameter{
-    "TOMBOLO_NET_DEVICES", ParameterType::kChoice, "merged",
-    "What NCCL sees: one device through which every connection finds its own way over all NICs of the host "
-    "(merged), or one device per NIC of the host's best kind, the NICs of other kinds standing by (per-nic).",
-    "merged|per-nic"};
+    "TOMBOLO_NET_DEVICES", ParameterType::kChoice, "auto",
+    "What NCCL sees: a device for each RDMA NIC, the other NICs standing by, or on a host without RDMA for "
+    "each "
+    "TCP NIC, every connection using all of them (auto); one device with all NICs (merged); or one for each "
+    "NIC of the host's best kind, the others standing by (per-nic).",
+    "auto|merged|per-nic"};
 
 const Parameter kNetDeadlineParameter{
     "TOMBOLO_NET_DEADLINE", ParameterType::kSeconds, "300",
@@ -24,9 +33,15 @@ const Parameter kNetGroupsParameter{
     "connections (on, off); alike on all ranks.",
     "on|off"};
 
+const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
+                                   "Seconds without a byte after which a WARN line names a connection of "
+                                   "NCCL's that waits: rank, peer, NICs "
+                                   "and message; again after ten times as long. 0 = never."};
+
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter, &kNetDevicesParameter,
-                                                 &kNetDeadlineParameter, &kNetGroupsParameter};
+  static const std::vector<const Parameter*> all{&kNetNameParameter,    &kNetNicsParameter,
+                                                 &kNetDevicesParameter, &kNetDeadlineParameter,
+                                                 &kNetGroupsParameter,  &kNetStallParameter};
   return all;
 }
 

@@ -1,6 +1,6 @@
 // The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); NCCL
-// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and
-// virtual devices (v9), whose functions stay null, and ignores the profiler (v10).
+// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7), whose
+// functions stay null, and ignores the profiler (v10).
 #include <array>
 
 #include "net_plugin/entry_points.h"
@@ -23,6 +23,11 @@ template <int version>
 abi::ncclResult_t init(void** context, std::uint64_t, abi::ncclNetCommConfig_v10_t* config,
                        abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t) {
   return entry::init_context(context, config, logger, version);
+}
+
+template <typename Properties>
+abi::ncclResult_t make_device(int* index, Properties* properties) {
+  return entry::make_device(index, properties->devs, properties->ndevs, std::size(properties->devs));
 }
 
 using entry::listen;
@@ -98,6 +103,7 @@ Table table() {
   made.closeSend = entry::close_comm;
   made.closeRecv = entry::close_comm;
   made.closeListen = entry::close_listen;
+  if constexpr (requires { made.makeVDevice; }) made.makeVDevice = make_device;
   if constexpr (requires { made.finalize; }) made.finalize = entry::finalize;
   if constexpr (requires { made.setNetAttr; }) made.setNetAttr = entry::set_attributes;
   return made;

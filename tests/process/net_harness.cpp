@@ -132,17 +132,17 @@ Side::~Side() {
   plugin_->finalize(context_);
 }
 
-void* Side::listen(HandleMemory& handle) {
+void* Side::listen(HandleMemory& handle, int device) {
   void* comm = nullptr;
-  REQUIRE(plugin_->listen(context_, 0, handle.data(), &comm) == abi::ncclSuccess);
+  REQUIRE(plugin_->listen(context_, device, handle.data(), &comm) == abi::ncclSuccess);
   REQUIRE(comm != nullptr);
   return comm;
 }
 
-void* Side::connect(HandleMemory& handle) {
+void* Side::connect(HandleMemory& handle, int device) {
   Deadline deadline = Deadline::after(kPatience);
   for (void* comm = nullptr;;) {
-    REQUIRE(plugin_->connect(context_, 0, handle.data(), &comm) == abi::ncclSuccess);
+    REQUIRE(plugin_->connect(context_, device, handle.data(), &comm) == abi::ncclSuccess);
     if (comm != nullptr) return comm;
     REQUIRE(!deadline.passed());
   }

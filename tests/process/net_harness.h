@@ -93,9 +93,9 @@ class Side {
   Client& plugin() { return *plugin_; }
   void* context() { return context_; }
 
-  void* listen(HandleMemory& handle);
+  void* listen(HandleMemory& handle, int device = 0);
   /// Calls again until the connection is there, as NCCL does.
-  void* connect(HandleMemory& handle);
+  void* connect(HandleMemory& handle, int device = 0);
   void* accept(void* listen_comm);
   void* register_memory(void* comm, std::vector<std::byte>& buffer);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -37,7 +38,8 @@ std::uint32_t loopback_fabric(const std::string& host) {
   return fabric_hash(fmt::format("loopback {} {} {}", boot, status.st_ino, host));
 }
 
-std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
+std::vector<Offer> offers_of(const topology::Host& host, const std::vector<std::string>& standby,
+                             const Log& log) {
   std::vector<Offer> offers;
   bool has_loopback = false;
   for (const auto& nic : host.nics) {
@@ -56,16 +58,17 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
                       nic.rate_bits_per_second,
                       nic.emulated,
                       false,
+                      std::ranges::find(standby, nic.name) != standby.end(),
                       {}});
   }
   std::ranges::stable_sort(offers, [](const Offer& left, const Offer& right) {
-    return std::pair(left.kind, right.rate_bits_per_second) <
-           std::pair(right.kind, left.rate_bits_per_second);
+    return std::tuple(left.standby, left.kind, right.rate_bits_per_second) <
+           std::tuple(right.standby, right.kind, left.rate_bits_per_second);
   });
   // Processes of one host reach each other over loopback, even where the host has no NIC at all. Hosts whose
   // own addresses are loopback addresses (an emulation) use only those.
   if (std::uint32_t fabric = loopback_fabric(host.name); !has_loopback && fabric != 0) {
-    offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, {}});
+    offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, false, {}});
   }
   return offers;
 }
@@ -197,7 +200,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   Endpoint& self = state_->self;
   self.host = given.host.name;
   self.cluster = given.host.cluster;
-  self.offers = offers_of(given.host, given.log);
+  self.offers = offers_of(given.host, given.standby, given.log);
   for (Offer& offer : self.offers) {
     if (!topology::is_rdma(offer.kind) || offer.emulated) continue;
     offer.rdma_problem = backends.rdma_problems.at(offer.nic);
@@ -209,6 +212,10 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
 }
 
 Router::~Router() = default;
+
+std::span<const Offer> Router::offers() const noexcept {
+  return state_->self.offers;
+}
 
 const RouterOptions& Router::options() const noexcept {
   return state_->options;

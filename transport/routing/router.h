@@ -83,6 +83,8 @@ std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints
 
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
+  /// Names of NICs that carry only what the others cannot.
+  std::vector<std::string> standby = {};
   Secret secret;
   /// What error messages recommend where the two ends' secrets differ.
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
@@ -126,6 +128,9 @@ class Router {
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  /// The NICs over which it connects, best first, without ports; those of an RDMA kind with the reason why
+  /// RDMA cannot be had.
+  std::span<const Offer> offers() const noexcept;
   /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 
