@@ -19,13 +19,12 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router,
 }
 
 transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int type) {
-  if (type != abi::NCCL_PTR_HOST) {
-    fail(Cause::kUnsupported,
-         "cannot register {} bytes at {} of pointer type {}: this device carries host memory (type {}) only, "
-         "as its ptrSupport says",
-         buffer.size(), static_cast<const void*>(buffer.data()), type, abi::NCCL_PTR_HOST);
+  if (type != abi::NCCL_PTR_HOST && type != abi::NCCL_PTR_CUDA) {
+    fail(Cause::kUnsupported, "cannot register {} bytes at {}: no such pointer type as {}", buffer.size(),
+         static_cast<const void*>(buffer.data()), type);
   }
-  return keep(connection().register_memory(buffer, transport::MemoryKind::kHost));
+  return keep(connection().register_memory(
+      buffer, type == abi::NCCL_PTR_HOST ? transport::MemoryKind::kHost : transport::MemoryKind::kCuda));
 }
 
 transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {

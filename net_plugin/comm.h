@@ -39,9 +39,10 @@ class Comm {
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  /// Registers host memory; the Comm owns the registration. Throws kUnsupported for any other kind of memory.
+  /// Registers memory of NCCL's pointer type HOST or CUDA; the Comm owns the registration. Throws
+  /// kUnsupported, with the reason, where the connection does not carry that kind.
   transport::Memory* register_memory(std::span<std::byte> buffer, int type);
-  /// Registers GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
+  /// Registers GPU memory exported as DMA-BUF. Throws as register_memory() does.
   transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   /// Throws kInvalidUsage for what this Comm did not register. If a request is under way in that memory, as
   /// when NCCL aborts, the connection is closed first, so that nothing reads or writes the memory once this

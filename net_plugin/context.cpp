@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "net_plugin/leg.h"
 
 namespace tombolo::net_plugin {
 
@@ -43,6 +44,9 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes) cons
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_);
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
+  const bool stages = node_->gpu->wants_staging(device(device_index).host.nics);
+  if (stages) options.label |= kLabelStages;
+  attempt.stages = stages || handle.stages;
   attempt.connecting = attempt.router->connect(handle.endpoint, options);
   return attempt;
 }
@@ -67,8 +71,8 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   if (!attempt.connecting) attempt = start(device_index, bytes);
 
   if (auto connection = attempt.connecting->poll()) {
-    return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(connection),
-                                  log_);
+    auto leg = make_leg(std::move(connection), gpu::Directions::kSend, attempt.stages, *node_->gpu, log_);
+    return std::make_unique<Comm>(Comm::Direction::kSend, std::move(attempt.router), std::move(leg), log_);
   }
   attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);

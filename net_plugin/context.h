@@ -42,6 +42,7 @@ class Context {
     HandleBytes handle{};
     std::shared_ptr<transport::Router> router;
     std::unique_ptr<transport::Connecting> connecting;
+    bool stages = false;  ///< either end wants to
   };
 
   const NetDevice& device(int index) const;

@@ -57,6 +57,12 @@ inline std::size_t size_of(std::size_t size) noexcept {
   return size;
 }
 
+/// As ptrSupport has them.
+inline int pointer_types(const gpu::DevicePromise& promise) noexcept {
+  return abi::NCCL_PTR_HOST | (promise.by_address ? abi::NCCL_PTR_CUDA : 0) |
+         (promise.dma_buf ? abi::NCCL_PTR_DMABUF : 0);
+}
+
 template <typename Properties>
 abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
   Plugin& plugin = Plugin::instance();
@@ -71,7 +77,7 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
     properties->name = const_cast<char*>(found.name.c_str());
     properties->pciPath = found.pci_path.empty() ? nullptr : const_cast<char*>(found.pci_path.c_str());
     properties->guid = found.guid;
-    properties->ptrSupport = abi::NCCL_PTR_HOST;
+    properties->ptrSupport = pointer_types(node->gpu->promise(found.host.nics));
     properties->speed = found.speed_megabits;
     properties->maxComms = kMaxComms;
     properties->maxRecvs = 1;

@@ -17,8 +17,10 @@ using HandleBytes = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
+  bool stages = false;  ///< whether the listener stages GPU memory where the transport does not reach it
 
-  /// Layout: "TMBL", version, length of the endpoint, two zero bytes, secret, compact endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages), a zero byte, secret, compact
+  /// endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

@@ -28,6 +28,8 @@ class ListenComm {
   const Log& log() const noexcept { return log_; }
 
  private:
+  std::shared_ptr<gpu::Support> gpu_;
+  bool stages_;
   Log log_;
   transport::Secret secret_;
   std::shared_ptr<transport::Router> router_;

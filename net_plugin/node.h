@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "net_plugin/gpu/support.h"
 #include "topology/files/cluster_file.h"
 #include "transport/routing/router.h"
 
@@ -30,6 +32,7 @@ struct Node {
   std::vector<NetDevice> devices;
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
+  std::shared_ptr<gpu::Support> gpu = std::make_shared<gpu::Support>();  ///< never null
 };
 
 /// The devices in that mode. Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one

@@ -13,6 +13,12 @@ extern const Parameter kNetNameParameter;
 extern const Parameter kNetDevicesParameter;
 /// TOMBOLO_NET_DEADLINE: the time allowed for the set-up of one connection.
 extern const Parameter kNetDeadlineParameter;
+/// TOMBOLO_NET_GPU: auto, off, staged or direct.
+extern const Parameter kNetGpuParameter;
+/// TOMBOLO_NET_GPU_BUFFERS: bytes of pinned memory for staging.
+extern const Parameter kNetGpuBuffersParameter;
+/// TOMBOLO_NET_GPU_COPIES: copies under way for each GPU and direction.
+extern const Parameter kNetGpuCopiesParameter;
 
 const std::vector<const Parameter*>& net_plugin_parameters();
 

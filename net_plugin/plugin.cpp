@@ -27,10 +27,9 @@ std::string describe(const NetDevice& device) {
 void log_node(const Log& log, const Node& node, int abi_version) {
   std::string devices;
   for (const NetDevice& device : node.devices) devices += (devices.empty() ? "" : "; ") + describe(device);
-  log.info(
-      "Tombolo {} as {}, net ABI v{}, host memory, on host {}: {}. Every connection chooses its own "
-      "transport",
-      TOMBOLO_VERSION, kNetNameParameter.text(), abi_version, node.devices.front().host.name, devices);
+  log.info("Tombolo {} as {}, net ABI v{}, {}, on host {}: {}. Every connection chooses its own transport",
+           TOMBOLO_VERSION, kNetNameParameter.text(), abi_version,
+           node.gpu->describe(node.devices.front().host.nics), node.devices.front().host.name, devices);
 }
 
 }  // namespace

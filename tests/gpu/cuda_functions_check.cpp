@@ -59,6 +59,7 @@ TOMBOLO_SAME(device, cuDeviceGet);
 TOMBOLO_SAME(device_attribute, cuDeviceGetAttribute);
 TOMBOLO_SAME(retain_context, cuDevicePrimaryCtxRetain);
 TOMBOLO_SAME(release_context, cuDevicePrimaryCtxRelease_v2);
+TOMBOLO_SAME(current_device, cuCtxGetDevice);
 TOMBOLO_SAME(push_context, cuCtxPushCurrent_v2);
 TOMBOLO_SAME(pop_context, cuCtxPopCurrent_v2);
 TOMBOLO_SAME(exchange_capture_mode, cuThreadExchangeStreamCaptureMode);

@@ -12,6 +12,7 @@ bool find_all(CudaFunctions& all) {
          library.find("cuDeviceGetAttribute", all.device_attribute) &&
          library.find("cuDevicePrimaryCtxRetain", all.retain_context) &&
          library.find("cuDevicePrimaryCtxRelease_v2", all.release_context) &&
+         library.find("cuCtxGetDevice", all.current_device) &&
          library.find("cuCtxPushCurrent_v2", all.push_context) &&
          library.find("cuCtxPopCurrent_v2", all.pop_context) &&
          library.find("cuThreadExchangeStreamCaptureMode", all.exchange_capture_mode) &&

@@ -58,6 +58,7 @@ struct CudaFunctions {
   CudaResult (*device_attribute)(int*, CudaDeviceAttribute, Device) = nullptr;
   CudaResult (*retain_context)(Context*, Device) = nullptr;
   CudaResult (*release_context)(Device) = nullptr;
+  CudaResult (*current_device)(Device*) = nullptr;  ///< of the calling thread's context
   CudaResult (*push_context)(Context) = nullptr;
   CudaResult (*pop_context)(Context*) = nullptr;
   CudaResult (*exchange_capture_mode)(CudaCaptureMode*) = nullptr;  ///< of the calling thread

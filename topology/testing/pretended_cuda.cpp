@@ -227,9 +227,9 @@ std::byte* PretendedCuda::allocate(std::size_t bytes, int gpu) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
   DeviceMemory made;
-  made.bytes = bytes;
+  made.bytes = std::max<std::size_t>(bytes, 1);
   made.gpu = gpu;
-  made.mapped = (std::max<std::size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+  made.mapped = (made.bytes + kPage - 1) / kPage * kPage;
   const int file = ::memfd_create("pretended GPU memory", MFD_CLOEXEC);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(made.mapped)) != 0) std::abort();
   void* address = ::mmap(nullptr, made.mapped, PROT_NONE, MAP_SHARED, file, 0);
@@ -245,6 +245,7 @@ std::byte* PretendedCuda::allocate(std::size_t bytes, int gpu) {
 void PretendedCuda::release(std::byte* memory) {
   Driver& all = driver();
   const std::lock_guard guard(all.lock);
+  if (!all.device_memory.contains(memory)) return;  // forgotten
   if (all.is_touched(memory, all.device_memory.at(memory).bytes))
     all.breaches.emplace_back("device memory was released while a copy of it was queued");
   all.forget_device(memory);
@@ -277,6 +278,9 @@ void PretendedCuda::forbid_making(bool forbidden) {
 void PretendedCuda::fail_with(int result) {
   const std::lock_guard guard(driver().lock);
   driver().failure = result;
+  if (result == 0) return;
+  for (const auto& stream : driver().streams) stream->queue.clear();
+  for (const auto& event : driver().events) event->happened = event->recorded;
 }
 
 void PretendedCuda::check_thread() {
@@ -378,6 +382,12 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   for (const auto& one : all.contexts)
     if (one->gpu == device && one->retained-- > 0) return kDone;
   return all.breach(kInvalidContext, "a context was released that was not retained");
+}
+
+int cuCtxGetDevice(int* device) {
+  if (this_thread.contexts.empty()) return kInvalidContext;
+  *device = this_thread.contexts.back()->gpu;
+  return kDone;
 }
 
 int cuCtxPushCurrent_v2(void* context) {

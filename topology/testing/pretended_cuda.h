@@ -57,7 +57,8 @@ class PretendedCuda {
 
   /// From now on making pinned memory, streams, or events is a breach, or no longer.
   void forbid_making(bool forbidden);
-  /// From now on every copy and question for an event fails with this result of CUDA; 0: no longer.
+  /// From now on every copy and question for an event fails with this result of CUDA, and what was queued is
+  /// not carried out, as in a context that is lost; 0: no longer.
   void fail_with(int result);
   /// Notes a breach unless the calling thread's capture mode and contexts are as they were at its begin.
   void check_thread();
