@@ -36,6 +36,14 @@ TEST(Handle, CarriesSecretAndOffers) {
             (std::set<std::string>{"10.2.0.1", "192.168.7.1"}));
 }
 
+TEST(Handle, SaysWhetherTheListenerStages) {
+  Handle handle{transport::Secret::random(), {}};
+  handle.endpoint.offers = {offer(topology::NicKind::kTcp, "", "192.168.7.1")};
+  EXPECT_FALSE(Handle::decode(handle.encode()).stages);
+  handle.stages = true;
+  EXPECT_TRUE(Handle::decode(handle.encode()).stages);
+}
+
 TEST(Handle, KeepsTheEthernetThatAllShareWhenThereIsNoRoomForAll) {
   std::vector<transport::Offer> offers;
   for (int i = 0; i < 8; ++i) {
