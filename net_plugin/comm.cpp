@@ -12,9 +12,11 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router,
       log_(std::move(log)),
       router_(std::move(router)),
       connection_(std::move(connection)) {
-  for (Request& request : requests_) {
-    request.comm = this;
-    release(request);
+  for (auto* all : {&requests_, &flushes_}) {
+    for (Request& request : *all) {
+      request.comm = this;
+      release(request);
+    }
   }
 }
 
@@ -57,9 +59,10 @@ void Comm::deregister_memory(const transport::Memory* memory) {
   }
   removed = std::move(found->second);
   memories_.erase(found);
-  const bool in_use = std::ranges::any_of(requests_, [&](const Request& request) {
+  const auto uses = [&](const Request& request) {
     return request.transport_request != nullptr && request.memory == memory;
-  });
+  };
+  const bool in_use = std::ranges::any_of(requests_, uses) || std::ranges::any_of(flushes_, uses);
   if (!in_use) return;
   if (state_ == State::kOpen) {
     removed.reset();  // registrations must be destroyed before their connection
@@ -106,6 +109,25 @@ abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, tra
   }
   request = free_;
   free_ = request->next_free;
+  request->transport_request = posted;
+  request->memory = memory;
+  return abi::ncclSuccess;
+}
+
+abi::ncclResult_t Comm::flush(std::span<const std::byte> data, transport::Memory* memory,
+                              Request*& request) noexcept {
+  request = nullptr;
+  std::lock_guard guard(lock_);
+  if (state_ == State::kAbandoned) return failed("iflush");
+  if (state_ == State::kAbandoning) return abi::ncclSuccess;  // what follows fails
+  if (free_flush_ == nullptr) {
+    report(log_, "iflush", "more flushes are under way than a connection has requests");
+    return abi::ncclInternalError;
+  }
+  transport::Request* posted = connection_->post_flush(data, memory);
+  if (posted == nullptr) return connection_->error() == nullptr ? abi::ncclSuccess : failed("iflush");
+  request = free_flush_;
+  free_flush_ = request->next_free;
   request->transport_request = posted;
   request->memory = memory;
   return abi::ncclSuccess;
@@ -159,8 +181,9 @@ abi::ncclResult_t Comm::failed(const char* operation) noexcept {
 
 void Comm::release(Request& request) noexcept {
   request.transport_request = nullptr;
-  request.next_free = free_;
-  free_ = &request;
+  Request*& free = is_flush(request) ? free_flush_ : free_;
+  request.next_free = free;
+  free = &request;
 }
 
 }  // namespace tombolo::net_plugin

@@ -56,6 +56,11 @@ class Comm {
   abi::ncclResult_t post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
                          Request*& request) noexcept;
 
+  /// Waits for what a receive has put into GPU memory. ncclSuccess with a null request means that there is
+  /// nothing to wait for.
+  abi::ncclResult_t flush(std::span<const std::byte> data, transport::Memory* memory,
+                          Request*& request) noexcept;
+
   /// Progresses the connection. When `done`, `bytes` is the message's real size and the request is free
   /// again.
   abi::ncclResult_t test(Request& request, bool& done, std::size_t& bytes) noexcept;
@@ -70,6 +75,9 @@ class Comm {
   const Error* error() const noexcept;
   abi::ncclResult_t failed(const char* operation) noexcept;
   void release(Request& request) noexcept;
+  bool is_flush(const Request& request) const noexcept {
+    return &request >= flushes_.data() && &request < flushes_.data() + flushes_.size();
+  }
 
   Direction direction_;
   Log log_;
@@ -83,6 +91,9 @@ class Comm {
   std::optional<Error> abandoned_;                     // why it was abandoned; nothing while kOpen
   std::array<Request, abi::NCCL_NET_MAX_REQUESTS> requests_;
   Request* free_ = nullptr;
+  // Apart from the others: "none is free" would mean to NCCL that nothing need be flushed.
+  std::array<Request, abi::NCCL_NET_MAX_REQUESTS> flushes_;
+  Request* free_flush_ = nullptr;
   // The values are null unless kOpen.
   std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
 };

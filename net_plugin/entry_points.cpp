@@ -142,9 +142,20 @@ abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t
   return post(Comm::Direction::kReceive, receive_comm, data, size, memory, request);
 }
 
-abi::ncclResult_t flush(void*, int, void**, int*, void**, void** request) noexcept {
-  *request = nullptr;  // host memory is written by this processor: nothing to wait for
-  return abi::ncclSuccess;
+abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
+                        void** request) noexcept {
+  *request = nullptr;
+  // One read by a NIC waits for all that it wrote before, so that the last buffer stands for all.
+  int last = count - 1;
+  while (last >= 0 && sizes[last] <= 0) --last;
+  if (last < 0 || memories == nullptr) return abi::ncclSuccess;
+  Request* posted = nullptr;
+  const abi::ncclResult_t result =
+      comm_of(receive_comm)
+          .flush({static_cast<const std::byte*>(data[last]), static_cast<std::size_t>(sizes[last])},
+                 static_cast<transport::Memory*>(memories[last]), posted);
+  *request = posted;
+  return result;
 }
 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
