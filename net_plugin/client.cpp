@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <type_traits>
 
 #include "base/error.h"
@@ -59,7 +62,7 @@ class TableClient final : public Client {
     if constexpr (kVersion >= 9) {
       to->forceFlush = from.forceFlush;
       to->vProps.ndevs = from.vProps.ndevs;
-      to->vProps.devs[0] = from.vProps.devs[0];
+      std::copy(std::begin(from.vProps.devs), std::end(from.vProps.devs), to->vProps.devs);
       to->maxP2pBytes = from.maxP2pBytes;
       to->maxCollBytes = from.maxCollBytes;
     }
@@ -69,6 +72,18 @@ class TableClient final : public Client {
       to->planeId = from.planeId;
     }
     return result;
+  }
+
+  abi::ncclResult_t make_device([[maybe_unused]] int* device,
+                                [[maybe_unused]] const abi::ncclNetVDeviceProps_v12_t& parts) override {
+    if constexpr (kVersion >= 9) {
+      std::remove_pointer_t<decltype(second_argument(table_.makeVDevice))> given{};
+      given.ndevs = parts.ndevs;
+      std::copy_n(parts.devs, std::min(std::size(given.devs), std::size(parts.devs)), given.devs);
+      return table_.makeVDevice(device, &given);
+    } else {
+      return abi::ncclInvalidUsage;
+    }
   }
 
   abi::ncclResult_t listen([[maybe_unused]] void* context, int device, void* handle,
@@ -121,25 +136,27 @@ class TableClient final : public Client {
     return table_.deregMr(comm, memory);
   }
 
-  abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
-                         void** request) override {
+  abi::ncclResult_t isend(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                          void** request) override {
     auto length = static_cast<Length>(size);
     if constexpr (kVersion >= 10) {
-      return table_.isend(send_comm, data, length, kTag, memory, nullptr, request);
+      return table_.isend(send_comm, data, length, tag, memory, nullptr, request);
     } else {
-      return table_.isend(send_comm, data, length, kTag, memory, request);
+      return table_.isend(send_comm, data, length, tag, memory, request);
     }
   }
 
-  abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                            void** request) override {
-    auto length = static_cast<Length>(size);
-    int tag = kTag;
+  abi::ncclResult_t irecv(void* receive_comm, int count, void** data, const std::size_t* sizes, int* tags,
+                          void** memories, void** request) override {
+    std::array<Length, 8> lengths{};
+    for (std::size_t i = 0; i < lengths.size() && static_cast<int>(i) < count; ++i)
+      lengths[i] = static_cast<Length>(sizes[i]);
     if constexpr (kVersion >= 10) {
-      void* profiler_parent = nullptr;
-      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, &profiler_parent, request);
+      std::array<void*, 8> profiler_parents{};
+      return table_.irecv(receive_comm, count, data, lengths.data(), tags, memories, profiler_parents.data(),
+                          request);
     } else {
-      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, request);
+      return table_.irecv(receive_comm, count, data, lengths.data(), tags, memories, request);
     }
   }
 
@@ -149,8 +166,8 @@ class TableClient final : public Client {
     return table_.iflush(receive_comm, 1, &data, &length, &memory, request);
   }
 
-  abi::ncclResult_t test(void* request, int* done, int* size) override {
-    return table_.test(request, done, size);
+  abi::ncclResult_t test(void* request, int* done, int* sizes) override {
+    return table_.test(request, done, sizes);
   }
 
   abi::ncclResult_t close_send(void* comm) override { return table_.closeSend(comm); }
@@ -160,11 +177,11 @@ class TableClient final : public Client {
  private:
   /// The type of isend's and irecv's sizes.
   using Length = std::conditional_t<(kVersion < 9), int, std::size_t>;
-  /// Tags tell apart the messages that one irecv groups, of which there is one here.
-  static constexpr int kTag = 0;
-
   template <typename Properties>
   static Properties* argument(abi::ncclResult_t (*)(int, Properties*));
+
+  template <typename Properties>
+  static Properties* second_argument(abi::ncclResult_t (*)(int*, Properties*));
 
   Table& table_;
 };

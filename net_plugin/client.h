@@ -42,6 +42,9 @@ class Client {
   /// Fills v12's properties; fields that the plugin's version lacks stay as they were.
   virtual abi::ncclResult_t get_properties(int device, abi::ncclNetProperties_v12_t* properties) = 0;
 
+  /// Makes one device of several; ncclInvalidUsage below v9, whose tables do not offer it.
+  virtual abi::ncclResult_t make_device(int* device, const abi::ncclNetVDeviceProps_v12_t& parts) = 0;
+
   virtual abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) = 0;
   virtual abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) = 0;
   virtual abi::ncclResult_t accept(void* listen_comm, void** receive_comm) = 0;
@@ -52,13 +55,24 @@ class Client {
                                              void** memory) = 0;
   virtual abi::ncclResult_t deregister_memory(void* comm, void* memory) = 0;
 
-  virtual abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
-                                 void** request) = 0;
-  virtual abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                                    void** request) = 0;
+  virtual abi::ncclResult_t isend(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                                  void** request) = 0;
+  /// A group of `count` receives, at most eight.
+  virtual abi::ncclResult_t irecv(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                                  int* tags, void** memories, void** request) = 0;
+  /// With tag 0.
+  abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) {
+    return isend(send_comm, data, size, 0, memory, request);
+  }
+  /// One, with tag 0.
+  abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory, void** request) {
+    int tag = 0;
+    return irecv(receive_comm, 1, &data, &size, &tag, &memory, request);
+  }
   virtual abi::ncclResult_t flush(void* receive_comm, void* data, std::size_t size, void* memory,
                                   void** request) = 0;
-  virtual abi::ncclResult_t test(void* request, int* done, int* size) = 0;
+  /// `sizes`: one for each message of the request; may be null for a send.
+  virtual abi::ncclResult_t test(void* request, int* done, int* sizes) = 0;
 
   virtual abi::ncclResult_t close_send(void* send_comm) = 0;
   virtual abi::ncclResult_t close_receive(void* receive_comm) = 0;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/handle.h"
+#include "net_plugin/leg.h"
 #include "net_plugin/listen_comm.h"
 #include "net_plugin/node.h"
 
@@ -40,13 +41,16 @@ class Context {
   struct Attempt {
     TimePoint asked_for{};  // last
     HandleBytes handle{};
+    transport::Endpoint peer;
+    std::uint32_t comm = 0;  ///< as in LaneLabel
     std::shared_ptr<transport::Router> router;
+    std::shared_ptr<const Legs> legs;
     std::unique_ptr<transport::Connecting> connecting;
-    bool stages = false;  ///< either end wants to
   };
 
   const NetDevice& device(int index) const;
   Attempt start(int device, const HandleBytes& handle) const;
+  std::unique_ptr<Comm> finish(Attempt& attempt, std::unique_ptr<transport::Connection> connection) const;
 
   std::shared_ptr<const Node> node_;
   Log log_;

@@ -1,11 +1,13 @@
 #include "net_plugin/entry_points.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <span>
 #include <string_view>
 
+#include "net_plugin/limits.h"
 #include "net_plugin/nccl_log.h"
 #include "net_plugin/parameters.h"
 
@@ -22,18 +24,22 @@ bool valid(const void* data, std::size_t size) noexcept {
   return size <= kMaxMessageBytes && (data != nullptr || size == 0);
 }
 
-abi::ncclResult_t post(Comm::Direction direction, void* comm, void* data, std::size_t size, void* memory,
+Buffer buffer_of(void* data, std::size_t size, int tag, void* memory) noexcept {
+  return {{static_cast<std::byte*>(data), size}, tag, static_cast<Registration*>(memory)};
+}
+
+abi::ncclResult_t post(Comm::Direction direction, void* comm, std::span<const Buffer> buffers,
                        void** request) noexcept {
   // The request is set in any case, because NCCL may have preset it to NCCL_NET_OPTIONAL_RECV_COMPLETION.
   *request = nullptr;
-  if (!valid(data, size)) {
+  for (const Buffer& one : buffers) {
+    if (valid(one.data.data(), one.data.size())) continue;
     report(comm_of(comm).log(), direction == Comm::Direction::kSend ? "isend" : "irecv",
            "a null buffer, or a size that is negative or above 1 GiB");
     return abi::ncclInvalidArgument;
   }
   Request* posted = nullptr;
-  abi::ncclResult_t result = comm_of(comm).post(direction, {static_cast<std::byte*>(data), size},
-                                                static_cast<transport::Memory*>(memory), posted);
+  abi::ncclResult_t result = comm_of(comm).post(direction, buffers, posted);
   *request = posted;
   return result;
 }
@@ -68,7 +74,24 @@ abi::ncclResult_t finalize(void* context) noexcept {
 
 abi::ncclResult_t devices(int* count) noexcept {
   Plugin& plugin = Plugin::instance();
-  return guarded(plugin.log(), "devices", [&] { *count = static_cast<int>(plugin.node()->devices.size()); });
+  return guarded(plugin.log(), "devices", [&] { *count = static_cast<int>(plugin.node()->devices->size()); });
+}
+
+abi::ncclResult_t make_device(int* index, const int* parts, int count, std::size_t most) noexcept {
+  Plugin& plugin = Plugin::instance();
+  const Log log = plugin.log();
+  bool refused = false;
+  const abi::ncclResult_t result = guarded(log, "makeVDevice", [&] {
+    const std::shared_ptr<const Node> node = plugin.node();
+    try {
+      *index = node->devices->fuse({parts, static_cast<std::size_t>(std::max(count, 0))}, most);
+    } catch (const Error& error) {
+      if (error.cause() != Cause::kInvalidUsage) throw;
+      log.info("{}", error.what());
+      refused = true;
+    }
+  });
+  return refused ? abi::ncclInvalidUsage : result;
 }
 
 void* shared_context() noexcept {
@@ -125,49 +148,55 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
 
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept {
   return guarded(comm_of(comm).log(), "deregMr",
-                 [&] { comm_of(comm).deregister_memory(static_cast<transport::Memory*>(memory)); });
+                 [&] { comm_of(comm).deregister_memory(static_cast<Registration*>(memory)); });
 }
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept {
-  return post(Comm::Direction::kSend, send_comm, data, size, memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept {
+  const Buffer buffer = buffer_of(data, size, tag, memory);
+  return post(Comm::Direction::kSend, send_comm, {&buffer, 1}, request);
 }
 
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept {
-  if (count != 1) {
-    *request = nullptr;
-    report(comm_of(receive_comm).log(), "irecv", "grouped receives are not offered: maxRecvs is 1");
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept {
+  *request = nullptr;
+  if (count < 1 || count > comm_of(receive_comm).most_receives()) {
+    report(comm_of(receive_comm).log(), "irecv",
+           comm_of(receive_comm).most_receives() == 1
+               ? "a group of receives other than one: TOMBOLO_NET_GROUPS=off, so maxRecvs is 1"
+               : "a group of fewer than 1 or more than 8 receives: maxRecvs is 8");
     return abi::ncclInvalidArgument;
   }
-  return post(Comm::Direction::kReceive, receive_comm, data, size, memory, request);
+  std::array<Buffer, kMaxReceives> buffers;
+  const auto used = static_cast<std::size_t>(count);
+  for (std::size_t i = 0; i < used; ++i)
+    buffers[i] = buffer_of(data[i], sizes[i], tags[i], memories != nullptr ? memories[i] : nullptr);
+  return post(Comm::Direction::kReceive, receive_comm, std::span(buffers).first(used), request);
 }
 
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept {
   *request = nullptr;
-  // One read by a NIC waits for all that it wrote before, so that the last buffer stands for all.
-  int last = count - 1;
-  while (last >= 0 && sizes[last] <= 0) --last;
-  if (last < 0 || memories == nullptr) return abi::ncclSuccess;
+  std::array<Buffer, kMaxReceives> buffers;
+  std::size_t used = 0;
+  for (int i = 0; i < count && memories != nullptr && used < buffers.size(); ++i) {
+    if (sizes[i] <= 0 || memories[i] == nullptr) continue;
+    buffers[used++] = {{static_cast<std::byte*>(data[i]), static_cast<std::size_t>(sizes[i])},
+                       0,
+                       static_cast<Registration*>(memories[i])};
+  }
+  if (used == 0) return abi::ncclSuccess;
   Request* posted = nullptr;
-  const abi::ncclResult_t result =
-      comm_of(receive_comm)
-          .flush({static_cast<const std::byte*>(data[last]), static_cast<std::size_t>(sizes[last])},
-                 static_cast<transport::Memory*>(memories[last]), posted);
+  const abi::ncclResult_t result = comm_of(receive_comm).flush(std::span(buffers).first(used), posted);
   *request = posted;
   return result;
 }
 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
-  *done = 0;
   auto& tested = *static_cast<Request*>(request);
   bool finished = false;
-  std::size_t bytes = 0;
-  abi::ncclResult_t result = tested.comm->test(tested, finished, bytes);
-  if (result == abi::ncclSuccess && finished) {
-    *done = 1;
-    if (sizes != nullptr) *sizes = static_cast<int>(bytes);  // kMaxMessageBytes keeps it within an int
-  }
+  const abi::ncclResult_t result = tested.comm->test(tested, finished, sizes);
+  *done = finished ? 1 : 0;
   return result;
 }
 

@@ -10,8 +10,8 @@
 #include "net_plugin/abi/net.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/context.h"
-#include "net_plugin/limits.h"
 #include "net_plugin/plugin.h"
+#include "net_plugin/properties.h"
 #include "net_plugin/result.h"
 
 namespace tombolo::net_plugin::entry {
@@ -24,6 +24,9 @@ abi::ncclResult_t init_context(void** context, abi::ncclDebugLogger_t logger, in
 abi::ncclResult_t finalize(void* context) noexcept;
 
 abi::ncclResult_t devices(int* count) noexcept;
+/// Makes one device of several. Where that cannot be, it says why at NCCL's level INFO, because NCCL asks for
+/// devices that it takes for ports of one NIC and goes on without.
+abi::ncclResult_t make_device(int* index, const int* parts, int count, std::size_t most) noexcept;
 
 abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_comm) noexcept;
 abi::ncclResult_t connect(void* context, int device, void* handle, void** send_comm) noexcept;
@@ -38,9 +41,11 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
                                    int fd, void** memory) noexcept;
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept;
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept;
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept;
+/// `memories` may be null, and so may each of them.
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept;
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept;
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
@@ -57,44 +62,14 @@ inline std::size_t size_of(std::size_t size) noexcept {
   return size;
 }
 
-/// As ptrSupport has them.
-inline int pointer_types(const gpu::DevicePromise& promise) noexcept {
-  return abi::NCCL_PTR_HOST | (promise.by_address ? abi::NCCL_PTR_CUDA : 0) |
-         (promise.dma_buf ? abi::NCCL_PTR_DMABUF : 0);
-}
-
 template <typename Properties>
 abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
   Plugin& plugin = Plugin::instance();
   return guarded(plugin.log(), "getProperties", [&] {
-    auto node = plugin.node();
-    if (device < 0 || static_cast<std::size_t>(device) >= node->devices.size()) {
-      fail(Cause::kInvalidUsage, "device {} does not exist: there are {}", device, node->devices.size());
-    }
-    // NCCL reads the texts for as long as the library is loaded; the node lives as long.
-    const NetDevice& found = node->devices[static_cast<std::size_t>(device)];
-    *properties = Properties{};
-    properties->name = const_cast<char*>(found.name.c_str());
-    properties->pciPath = found.pci_path.empty() ? nullptr : const_cast<char*>(found.pci_path.c_str());
-    properties->guid = found.guid;
-    properties->ptrSupport = pointer_types(node->gpu->promise(found.host.nics));
-    properties->speed = found.speed_megabits;
-    properties->maxComms = kMaxComms;
-    properties->maxRecvs = 1;
-    if constexpr (requires { properties->netDeviceType; }) {
-      properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
-    }
-    if constexpr (requires { properties->vProps; }) {
-      properties->vProps.ndevs = 1;
-      properties->vProps.devs[0] = device;
-      properties->maxP2pBytes = kMaxMessageBytes;
-      properties->maxCollBytes = kMaxMessageBytes;
-    }
-    if constexpr (requires { properties->maxMultiRequestSize; }) properties->maxMultiRequestSize = 1;
-    if constexpr (requires { properties->railId; }) {
-      properties->railId = abi::NCCL_NET_ID_UNDEF;
-      properties->planeId = abi::NCCL_NET_ID_UNDEF;
-    }
+    const std::shared_ptr<const Node> node = plugin.node();
+    // NCCL reads the texts for as long as the library is loaded; the devices live as long.
+    const NetDevice& found = node->devices->at(device);
+    fill(*properties, found, node->groups ? kMaxReceives : 1, node->gpu->promise(found.host.nics));
   });
 }
 

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "net_plugin/abi/types.h"
-#include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::net_plugin {
 
@@ -17,10 +17,11 @@ using HandleBytes = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
+  bool groups = true;   ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
   bool stages = false;  ///< whether the listener stages GPU memory where the transport does not reach it
 
-  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages), a zero byte, secret, compact
-  /// endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages, bit 2: groups), a zero byte,
+  /// secret, compact endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

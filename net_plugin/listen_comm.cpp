@@ -1,13 +1,12 @@
 #include "net_plugin/listen_comm.h"
 
-#include "net_plugin/leg.h"
-
 namespace tombolo::net_plugin {
 
 std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
                                                const transport::Secret& secret, const Log& log) {
   transport::RouterOptions options = node.router;
   options.host = device.host;
+  options.standby = device.standby;
   // The processor cannot copy a small message from or to the GPU's memory.
   if (node.gpu->promise(device.host.nics).direct) options.rdma.eager_bytes = 0;
   options.secret = secret;
@@ -16,25 +15,56 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
   return std::make_shared<transport::Router>(std::move(options));
 }
 
+namespace {
+
+/// Further lanes, as legs.
+class LegArrivals final : public LaneArrivals {
+ public:
+  LegArrivals(std::unique_ptr<LaneArrivals> beneath, const Legs& legs)
+      : beneath_(std::move(beneath)), legs_(legs) {}
+  std::unique_ptr<transport::Connection> next() override { return legs_.leg(beneath_->next()); }
+
+ private:
+  std::unique_ptr<LaneArrivals> beneath_;
+  Legs legs_;
+};
+
+}  // namespace
+
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log)
-    : gpu_(node.gpu),
+    : log_(std::move(log)),
       stages_(node.gpu->wants_staging(device.host.nics)),
-      log_(std::move(log)),
+      legs_(node.gpu, gpu::Directions::kReceive, stages_, false, log_),
+      groups_(node.groups),
+      stalls_(node.stalls),
+      clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      router_(make_router(node, device, secret_, log_)),
-      listener_(router_->listen()) {}
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_))) {}
+
+ListenComm::~ListenComm() {
+  door_->close();
+}
 
 HandleBytes ListenComm::handle() const {
-  return Handle{secret_, listener_->endpoint(), stages_}.encode();
+  return Handle{secret_, door_->endpoint(), groups_, stages_}.encode();
 }
 
 std::unique_ptr<Comm> ListenComm::accept() {
-  auto connection = listener_->accept();
-  if (!connection) return nullptr;
-  const bool peer_stages = (connection->label() & kLabelStages) != 0;
-  connection =
-      make_leg(std::move(connection), gpu::Directions::kReceive, stages_ || peer_stages, *gpu_, log_);
-  return std::make_unique<Comm>(Comm::Direction::kReceive, router_, std::move(connection), log_);
+  auto arrival = door_->accept();
+  if (!arrival) return nullptr;
+  auto first = legs_.leg(std::move(arrival->connection));
+  std::unique_ptr<Lanes> lanes;
+  if (groups_) {
+    auto arrivals =
+        std::make_unique<LegArrivals>(std::make_unique<DoorArrivals>(door_, arrival->comm), legs_);
+    lanes = std::make_unique<ReceiveLanes>(std::move(first), std::move(arrivals), clock_);
+  } else {
+    lanes = std::make_unique<OneLane>(std::move(first));
+    door_->forget(arrival->comm);
+  }
+  auto made = std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  made->tell_of_stalls(stalls_);
+  return made;
 }
 
 }  // namespace tombolo::net_plugin

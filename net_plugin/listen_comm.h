@@ -1,11 +1,13 @@
-// NCCL's listenComm: a listener, and the handle that leads to it.
+// NCCL's listenComm: the door at which comms arrive, and the handle that leads to it.
 #pragma once
 
 #include <memory>
 
 #include "base/log.h"
 #include "net_plugin/comm.h"
+#include "net_plugin/door.h"
 #include "net_plugin/handle.h"
+#include "net_plugin/leg.h"
 #include "net_plugin/node.h"
 #include "transport/routing/router.h"
 
@@ -20,6 +22,9 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
 class ListenComm {
  public:
   ListenComm(const Node& node, const NetDevice& device, Log log);
+  ~ListenComm();
+  ListenComm(const ListenComm&) = delete;
+  ListenComm& operator=(const ListenComm&) = delete;
 
   /// The handle that NCCL carries to the connecting ranks.
   HandleBytes handle() const;
@@ -28,12 +33,14 @@ class ListenComm {
   const Log& log() const noexcept { return log_; }
 
  private:
-  std::shared_ptr<gpu::Support> gpu_;
-  bool stages_;
   Log log_;
+  bool stages_;
+  Legs legs_;
+  bool groups_;
+  std::shared_ptr<StallReports> stalls_;
+  const Clock& clock_;
   transport::Secret secret_;
-  std::shared_ptr<transport::Router> router_;
-  std::unique_ptr<transport::Listener> listener_;
+  std::shared_ptr<Door> door_;
 };
 
 }  // namespace tombolo::net_plugin

@@ -1,68 +1,36 @@
 #include "net_plugin/node.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-
 #include "base/error.h"
-#include "base/hash.h"
 #include "net_plugin/parameters.h"
 #include "topology/detect.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
-/// NCCL assumes the same where the speed of a NIC is unknown.
-constexpr int kUnknownSpeedMegabits = 10000;
-
-int speed_megabits(const topology::Nic& nic) {
-  auto megabits = nic.rate_bits_per_second / 1'000'000;
-  if (megabits == 0) return kUnknownSpeedMegabits;
-  return static_cast<int>(std::min<std::uint64_t>(megabits, 10'000'000));
+DeviceMode mode_of(const std::string& name) {
+  if (name == "merged") return DeviceMode::kMerged;
+  return name == "per-nic" ? DeviceMode::kPerNic : DeviceMode::kAuto;
 }
 
-/// Returns the path if this machine has it. A cluster file may state the paths of another machine, and NCCL
-/// fails on a path that it cannot read.
-std::string existing_path(const std::string& path) {
-  return !path.empty() && ::access(path.c_str(), F_OK) == 0 ? path : std::string{};
-}
-
-NetDevice make_device(const topology::Host& host, std::string name, std::vector<topology::Nic> nics) {
-  NetDevice device;
-  // The hash must be stable, because NCCL's topology dumps are compared across processes and builds.
-  device.guid = fnv1a<std::uint64_t>(host.name + ":" + name);
-  device.name = std::move(name);
-  device.pci_path = existing_path(nics.front().pci_path);
-  device.speed_megabits = speed_megabits(*std::ranges::max_element(nics, {}, speed_megabits));
-  device.host = host;
-  device.host.nics = std::move(nics);
-  return device;
+/// This host with all its NICs, of which the environment leaves some usable. Without a cluster file a
+/// variable may name NICs that detection would not use by default.
+topology::Host host_of(const NcclEnvironment& environment, bool has_file, const Log& log) {
+  topology::DetectOptions options;
+  options.log = log;
+  topology::Host host;
+  if (has_file) {
+    host = topology::local_host(options);
+  } else {
+    topology::Machine machine = topology::detect(options);
+    host = topology::to_host(machine);
+    if (const std::string name = topology::kHostParameter.text(); !name.empty()) host.name = name;
+    host.nics = std::move(machine.nics);
+  }
+  environment.apply(host.nics);
+  return host;
 }
 
 }  // namespace
-
-std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode) {
-  std::vector<topology::Nic> nics = host.nics;
-  std::erase_if(nics, [](const topology::Nic& nic) { return nic.addresses.empty(); });
-  if (nics.empty()) {
-    fail(Cause::kUnsupported,
-         "host '{}' has no usable NIC with an address; `tombolo topo` says why each was rejected, and a "
-         "cluster file (TOMBOLO_CLUSTER) can name the ones to use",
-         host.name);
-  }
-  std::ranges::stable_sort(nics, {}, &topology::Nic::kind);
-  if (mode == DeviceMode::kMerged) return {make_device(host, "tombolo0", std::move(nics))};
-
-  auto standby =
-      std::ranges::find_if(nics, [&](const topology::Nic& nic) { return nic.kind != nics.front().kind; });
-  std::vector<NetDevice> devices;
-  for (auto nic = nics.begin(); nic != standby; ++nic) {
-    std::vector<topology::Nic> own{*nic};
-    own.insert(own.end(), standby, nics.end());
-    devices.push_back(make_device(host, nic->name, std::move(own)));
-  }
-  return devices;
-}
 
 std::string poor_choice_warning(const topology::Host& host) {
   using topology::NicRole;
@@ -85,20 +53,29 @@ std::string poor_choice_warning(const topology::Host& host) {
 }
 
 Node make_node(const Log& log) {
-  topology::DetectOptions options;
-  options.log = log;
-  topology::Host host = topology::local_host(options);
+  Node node;
+  node.environment = NcclEnvironment::of_process();
   std::optional<topology::ClusterFile> file = topology::cluster_file_from_environment();
-  if (!file) {
+  topology::Host host = host_of(node.environment, file.has_value(), log);
+  node.nics = host.nics;
+  node.source = file ? "the cluster file " + file->source : "detection";
+  std::erase_if(host.nics, [](const topology::Nic& nic) { return !nic.usable; });
+  if (!file && !node.environment.all && !node.environment.sockets) {
     if (const std::string warning = poor_choice_warning(host); !warning.empty()) log.warning("{}", warning);
   }
 
-  Node node;
-  node.devices = make_devices(
-      host, kNetDevicesParameter.choice() == "merged" ? DeviceMode::kMerged : DeviceMode::kPerNic);
-  node.router = transport::RouterOptions::from_environment(file ? &*file : nullptr);
+  DeviceSources sources;
+  sources.file = file ? &*file : nullptr;
+  sources.environment = node.environment;
+  node.devices =
+      std::make_unique<DeviceList>(make_devices(host, mode_of(kNetDevicesParameter.choice()), sources));
+  node.router = transport::RouterOptions::from_environment(sources.file);
+  node.environment.apply(node.router.rdma);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
   node.gpu = gpu::Support::detect(gpu::GpuOptions::from_environment(), host.nics);
+  if (const double stall = kNetStallParameter.seconds(); stall > 0)
+    node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
+  node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }
 

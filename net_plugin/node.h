@@ -2,49 +2,39 @@
 // picks a transport.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "net_plugin/devices.h"
 #include "net_plugin/gpu/support.h"
+#include "net_plugin/nccl_environment.h"
+#include "net_plugin/stall.h"
 #include "topology/files/cluster_file.h"
 #include "transport/routing/router.h"
 
 namespace tombolo::net_plugin {
 
-enum class DeviceMode { kMerged, kPerNic };
-
-/// One entry of NCCL's device list.
-struct NetDevice {
-  std::string name;      ///< unique in the process: NCCL finds devices in its topology by name
-  std::string pci_path;  ///< empty where this machine has no such path
-  std::uint64_t guid = 0;
-  int speed_megabits = 0;
-  /// The NICs that a connection of this device may use, best first; the router picks for each peer.
-  topology::Host host;
-};
-
-/// Immutable once made; the communicators of a process share it.
+/// The communicators of a process share it. Nothing in it changes but that NCCL adds devices.
 struct Node {
-  std::vector<NetDevice> devices;
+  std::unique_ptr<DeviceList> devices;
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
   std::shared_ptr<gpu::Support> gpu = std::make_shared<gpu::Support>();  ///< never null
+  std::shared_ptr<StallReports> stalls;  ///< null: nothing is told of comms that wait
+  NcclEnvironment environment;
+  std::vector<topology::Nic> nics;  ///< all of the host, used or not, each with its reason
+  std::string source;               ///< where they are from, to be shown
+  bool groups = true;               ///< whether irecv takes groups (TOMBOLO_NET_GROUPS)
 };
-
-/// The devices in that mode. Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one
-/// device per NIC of the host's best kind; each of them also holds the NICs of other kinds, so that peers of
-/// another fabric stay reachable. Throws kUnsupported when the host has no usable NIC.
-std::vector<NetDevice> make_devices(const topology::Host& host, DeviceMode mode);
 
 /// A warning for a host whose NICs in use are all virtual, tunnels or loopback; otherwise empty.
 std::string poor_choice_warning(const topology::Host& host);
 
 /// Reads the cluster file, or detects the hardware where there is none, and reads the environment. Logs
-/// poor_choice_warning(), unless a cluster file names the NICs.
+/// poor_choice_warning(), unless a cluster file or a variable names the NICs.
 Node make_node(const Log& log);
 
 }  // namespace tombolo::net_plugin

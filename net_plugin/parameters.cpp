@@ -7,23 +7,42 @@ const Parameter kNetNameParameter{
     "The name under which NCCL knows the plugin (NCCL_NET, netName). Set it where a launcher accepts only "
     "names of its own, as Megatron does with IB and socket."};
 
+const Parameter kNetNicsParameter{
+    "TOMBOLO_NET_NICS", ParameterType::kText, "",
+    "Which NICs the plugin uses, by interface or RDMA device, in the syntax of NCCL_IB_HCA: an optional ^ "
+    "(all "
+    "but), an optional = (whole names, not their beginnings), then a comma list of NAME[:PORT]. NCCL_IB_HCA "
+    "and NCCL_SOCKET_IFNAME then concern NCCL alone. Empty = as they say."};
+
 const Parameter kNetDevicesParameter{
-    "TOMBOLO_NET_DEVICES", ParameterType::kChoice, "merged",
-    "What NCCL sees: one device through which every connection finds its own way over all NICs of the host "
-    "(merged), or one device per NIC of the host's best kind, the NICs of other kinds standing by (per-nic).",
-    "merged|per-nic"};
+    "TOMBOLO_NET_DEVICES", ParameterType::kChoice, "auto",
+    "What NCCL sees: a device for each RDMA NIC, the other NICs standing by, or on a host without RDMA for "
+    "each "
+    "TCP NIC, every connection using all of them (auto); one device with all NICs (merged); or one for each "
+    "NIC of the host's best kind, the others standing by (per-nic).",
+    "auto|merged|per-nic"};
 
 const Parameter kNetDeadlineParameter{
     "TOMBOLO_NET_DEADLINE", ParameterType::kSeconds, "300",
     "Seconds that a connection of an NCCL communicator may take to be made, counted from its first connect; "
     "long, since ranks start at different times."};
 
+const Parameter kNetGroupsParameter{
+    "TOMBOLO_NET_GROUPS", ParameterType::kChoice, "on",
+    "Whether one irecv of NCCL's may take up to eight messages with tags, by which ranks of one host share "
+    "connections (on, off); alike on all ranks.",
+    "on|off"};
+
+const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
+                                   "Seconds without a byte after which a WARN line names a connection of "
+                                   "NCCL's that waits: rank, peer, NICs "
+                                   "and message; again after ten times as long. 0 = never."};
+
 const Parameter kNetGpuParameter{
     "TOMBOLO_NET_GPU", ParameterType::kChoice, "auto",
     "GPU memory: taken where the NICs of a device reach it themselves, its other connections staging it "
-    "(auto); "
-    "never (off); staged by every connection that does not reach it (staged); taken without staging, or init "
-    "fails (direct).",
+    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging, "
+    "or init fails (direct).",
     "auto|off|staged|direct"};
 
 const Parameter kNetGpuBuffersParameter{
@@ -31,15 +50,16 @@ const Parameter kNetGpuBuffersParameter{
     "Page-locked host memory of a process for staging GPU memory; more is taken only where every connection "
     "could not have its own two pieces of 136 KiB."};
 
-const Parameter kNetGpuCopiesParameter{"TOMBOLO_NET_GPU_COPIES", ParameterType::kInteger, "4",
-                                       "Copies of up to 136 KiB that staging may have under way for each GPU "
-                                       "and direction, 1 to 64: what it takes "
-                                       "of the copy engines."};
+const Parameter kNetGpuCopiesParameter{
+    "TOMBOLO_NET_GPU_COPIES", ParameterType::kInteger, "4",
+    "Copies of up to 136 KiB that staging may have under way for each GPU and direction, 1 to 64: what it "
+    "takes of the copy engines."};
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter,       &kNetDevicesParameter,
-                                                 &kNetDeadlineParameter,   &kNetGpuParameter,
-                                                 &kNetGpuBuffersParameter, &kNetGpuCopiesParameter};
+  static const std::vector<const Parameter*> all{
+      &kNetNameParameter,     &kNetNicsParameter,       &kNetDevicesParameter,
+      &kNetDeadlineParameter, &kNetGroupsParameter,     &kNetStallParameter,
+      &kNetGpuParameter,      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter};
   return all;
 }
 

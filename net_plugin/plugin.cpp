@@ -1,35 +1,65 @@
 #include "net_plugin/plugin.h"
 
+#include <cstdlib>
+#include <map>
 #include <string>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "net_plugin/explain.h"
 #include "net_plugin/nccl_log.h"
 #include "net_plugin/parameters.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
-std::string describe(const topology::Nic& nic) {
-  std::string rate = nic.rate_bits_per_second == 0
-                         ? std::string("speed unknown")
-                         : format_bit_rate(static_cast<double>(nic.rate_bits_per_second) / 8);
-  return fmt::format("{} {}{} {}", nic.name, topology::nic_kind_name(nic.kind),
-                     nic.emulated ? " (emulated)" : "", rate);
+/// Why RDMA cannot be had on NICs of an RDMA kind. A router finds it out, so it is asked as one that makes
+/// connections would be.
+std::map<std::string, std::string> rdma_problems(const Node& node, const Log& log) {
+  std::map<std::string, std::string> problems;
+  try {
+    transport::RouterOptions options = node.router;
+    options.host = node.devices->at(0).host;
+    options.log = log;
+    options.meters = std::make_shared<transport::Meters>();  // its reports begin with the first connection
+    const transport::Router router(std::move(options));
+    for (const transport::Offer& offer : router.offers()) problems[offer.nic] = offer.rdma_problem;
+  } catch (const Error& error) {
+    log.warning("connections will fail: {}", error.what());
+  }
+  return problems;
 }
 
-std::string describe(const NetDevice& device) {
-  std::string nics;
-  for (const topology::Nic& nic : device.host.nics) nics += (nics.empty() ? "" : ", ") + describe(nic);
-  return fmt::format("{} [{}]", device.name, nics);
+std::string setting_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? fmt::format("{} is not set", variable) : fmt::format("{}='{}'", variable, value);
 }
 
 void log_node(const Log& log, const Node& node, int abi_version) {
-  std::string devices;
-  for (const NetDevice& device : node.devices) devices += (devices.empty() ? "" : "; ") + describe(device);
-  log.info("Tombolo {} as {}, net ABI v{}, {}, on host {}: {}. Every connection chooses its own transport",
-           TOMBOLO_VERSION, kNetNameParameter.text(), abi_version,
-           node.gpu->describe(node.devices.front().host.nics), node.devices.front().host.name, devices);
+  Explanation of;
+  of.version = TOMBOLO_VERSION;
+  of.name = kNetNameParameter.text();
+  of.library = library_path();
+  of.abi = abi_version;
+  of.host = node.devices->at(0).host.name;
+  of.source = node.source;
+  for (std::size_t i = 0; i < node.devices->size(); ++i) {
+    of.devices.push_back(&node.devices->at(static_cast<int>(i)));
+    of.memory.push_back(node.gpu->describe(of.devices.back()->host.nics));
+  }
+  of.nics = node.nics;
+  of.rdma_problems = rdma_problems(node, log);
+  of.variables = node.environment.seen;
+  of.beside = {
+      fmt::format("beside it: {}, {}", setting_of("NCCL_TUNER_PLUGIN"), setting_of("NCCL_PROFILER_PLUGIN"))};
+  for (const auto& [nic, found] : node.gpu->reach()) {
+    of.beside.push_back(fmt::format("GPU memory and {} ({}={}): {}, {}", nic, kNetGpuParameter.name,
+                                    kNetGpuParameter.text(),
+                                    found.reach == gpu::GpuReach::kDirect   ? "reached by the NIC"
+                                    : found.reach == gpu::GpuReach::kStaged ? "staged where it is promised"
+                                                                            : "not at all",
+                                    found.reason));
+  }
+  for (const std::string& line : explain(of)) log.info("{}", line);
 }
 
 }  // namespace

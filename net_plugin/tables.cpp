@@ -1,7 +1,9 @@
 // The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); NCCL
-// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and
-// virtual devices (v9), whose functions stay null, and ignores the traffic class and the profiler (v10) and
+// takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7), whose
+// functions stay null, and ignores the traffic class and the profiler (v10) and
 // the attributes of setNetAttr (v11).
+#include <array>
+
 #include "net_plugin/entry_points.h"
 
 namespace tombolo::net_plugin {
@@ -22,6 +24,11 @@ template <int version>
 abi::ncclResult_t init(void** context, std::uint64_t, abi::ncclNetCommConfig_v10_t*,
                        abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t) {
   return entry::init_context(context, logger, version);
+}
+
+template <typename Properties>
+abi::ncclResult_t make_device(int* index, Properties* properties) {
+  return entry::make_device(index, properties->devs, properties->ndevs, std::size(properties->devs));
 }
 
 using entry::listen;
@@ -55,19 +62,21 @@ abi::ncclResult_t register_memory(void* comm, void* data, Size size, int type, v
 }
 
 template <typename Size>
-abi::ncclResult_t send(void* send_comm, void* data, Size size, int, void* memory, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void** request) {
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
 }
 template <typename Size>
-abi::ncclResult_t send(void* send_comm, void* data, Size size, int, void* memory, void*, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void*, void** request) {
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
 }
 
 template <typename Size>
-abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int*, void** memories,
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
                           void** request) {
-  return entry::receive(receive_comm, count, data[0], entry::size_of(sizes[0]),
-                        memories != nullptr ? memories[0] : nullptr, request);
+  std::array<std::size_t, kMaxReceives> whole{};
+  for (std::size_t i = 0; i < whole.size() && static_cast<int>(i) < count; ++i)
+    whole[i] = entry::size_of(sizes[i]);
+  return entry::receive(receive_comm, count, data, whole.data(), tags, memories, request);
 }
 template <typename Size>
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
@@ -95,6 +104,7 @@ Table table() {
   made.closeSend = entry::close_comm;
   made.closeRecv = entry::close_comm;
   made.closeListen = entry::close_listen;
+  if constexpr (requires { made.makeVDevice; }) made.makeVDevice = make_device;
   if constexpr (requires { made.finalize; }) made.finalize = entry::finalize;
   return made;
 }

@@ -27,17 +27,18 @@ UNKNOWN = {
     "trainer": {"net_plugin"},
     "bench": {"tools"},
 }
-# The folders of a room, from the ground up. A subfolder that a room does not list belongs to the folder that contains
-# it.
+# The folders of a room, or of a folder in it, from the ground up. A subfolder that is not listed belongs to the folder that
+# contains it.
 FOLDERS = {
     "topology": ["system", "files", "judge", "export", "testing"],
-    "transport": ["observe", "bootstrap", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
+    "transport": ["observe", "sockets", "bootstrap", "channel", "memory", "shm", "rdma", "ucx", "tcp", "routing", "testing"],
     "collectives": ["rendezvous", "schedule", "engine", "c_api", "testing"],
     "net_plugin": ["abi", "gpu", "testing"],
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
+    "tests/simulation": ["pretended", "plans", "world", "checks", "runs"],
 }
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".c", ".cu", ".cuh", ".inc"}
 HEADERS = {".h", ".hpp", ".cuh"}
@@ -56,21 +57,23 @@ def files_of(root):
             yield "public", path
 
 
-def folder_of(parts, room):
-    """Number of the folder that a path below `room` lies in; None at the room's top and in rooms without an order."""
-    order = FOLDERS.get(room, ())
-    return order.index(parts[1]) if len(parts) > 2 and parts[1] in order else None
+def folder_of(parts, parent):
+    """Number of the folder that a path below `parent` lies in; None where it lies in none that has an order there."""
+    depth = len(parent.split("/"))
+    order = FOLDERS[parent]
+    below = len(parts) > depth + 1 and "/".join(parts[:depth]) == parent
+    return order.index(parts[depth]) if below and parts[depth] in order else None
 
 
-def points_upward_inside(room, target, path, root):
+def points_upward_inside(target, path, root):
     """Why a file must not include another of its own room, or None."""
     if path.stem.endswith("_test"):
         return None
-    mine, its = folder_of(path.relative_to(root).parts, room), folder_of(target.split("/"), room)
-    if mine is None or its is None or its <= mine:
-        return None
-    order = FOLDERS[room]
-    return f"points upward: {room}/{order[its]}/ lies above {room}/{order[mine]}/"
+    for parent, order in FOLDERS.items():
+        mine, its = folder_of(path.relative_to(root).parts, parent), folder_of(target.split("/"), parent)
+        if mine is not None and its is not None and its > mine:
+            return f"points upward: {parent}/{order[its]}/ lies above {parent}/{order[mine]}/"
+    return None
 
 
 def why_not(room, target, quoted, path, root):
@@ -90,7 +93,7 @@ def why_not(room, target, quoted, path, root):
         return f"points upward: {other}/ lies above {room}/"
     if other in UNKNOWN.get(room, ()):
         return f"{room}/ knows nothing of {other}/"
-    return points_upward_inside(room, target, path, root) if other == room else None
+    return points_upward_inside(target, path, root) if other == room else None
 
 
 def offences(root):
@@ -104,11 +107,11 @@ def offences(root):
 
 
 def unknown_folders(root):
-    """Folders of an ordered room that its order does not name."""
-    for room, order in FOLDERS.items():
-        for path in sorted((root / room).glob("*/")):
+    """Folders of an ordered room or folder that its order does not name."""
+    for parent, order in FOLDERS.items():
+        for path in sorted((root / parent).glob("*/")):
             if path.name not in order and any(child.suffix in SUFFIXES for child in path.iterdir()):
-                yield f"{room}/{path.name}/ is in no order: name it in FOLDERS and in docs/architecture.md"
+                yield f"{parent}/{path.name}/ is in no order: name it in FOLDERS and in docs/architecture.md"
 
 
 def check(root):
@@ -151,6 +154,9 @@ def self_test():
         ("planner/cost/a_test.cpp", '#include "planner/search/b.h"', None),
         ("planner/cost/a.cpp", '#include "planner/b.h"', None),
         ("planner/a.cpp", '#include "planner/search/b.h"', None),
+        ("tests/simulation/plans/a.cpp", '#include "tests/simulation/pretended/b.h"', None),
+        ("tests/simulation/pretended/a.cpp", '#include "tests/simulation/plans/b.h"',
+         "tests/simulation/plans/ lies above tests/simulation/pretended/"),
         ("base/a.h", "#include <nlohmann/json.hpp>", "slow to compile"),
         ("tools/a.h", "#include <asio/ip/tcp.hpp>", "slow to compile"),
     ]
@@ -158,7 +164,8 @@ def self_test():
     for name, text, expected in cases:
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for room in ROOMS + ["include/tombolo", "planner/cost", "planner/search"]:
+            for room in ROOMS + ["include/tombolo", "planner/cost", "planner/search", "tests/simulation/plans",
+                                 "tests/simulation/pretended"]:
                 (root / room).mkdir(parents=True, exist_ok=True)
                 (root / room / "b.h").write_text("#pragma once\n")
             path = root / name

@@ -1,7 +1,7 @@
 // A transport: how the bytes of a connection between two processes are carried once the two ends trust each
 // other.
 //
-// To add one, derive from Backend (or from bootstrap::ControlChannelBackend, which makes one authenticated
+// To add one, derive from Backend (or from channel::ControlChannelBackend, which makes one authenticated
 // stream between the two ends and leaves it to you), give Carrier a value and a name, and add a line to the
 // table in routing/backends.cpp. docs/extending.md shows it with an example.
 #pragma once

@@ -16,12 +16,13 @@ namespace {
 //   u16 magic, u8 version, u8 form, u8 carriers, u64 process, u32 listener, u32 host id, u32 cluster id,
 //   full form only: text host, text cluster
 //   u8 number of offers, then per offer:
-//     u8 kind (bits 0-3), IPv6 (bit 4), emulated (bit 5), queue pairs (bit 6); u32 fabric; u16 port; 4 or 16
-//     bytes of address; full: u64 rate in bit/s, text NIC name; compact: u32 rate in Mbit/s
+//     u8 kind (bits 0-3), IPv6 (bit 4), emulated (bit 5), queue pairs (bit 6), standby (bit 7); u32 fabric;
+//     u16 port; 4 or 16 bytes of address; full: u64 rate in bit/s, text NIC name; compact: u32 rate in Mbit/s
 constexpr std::uint16_t kMagic = 0x4254;  // "TB"
-constexpr std::uint8_t kVersion = 3;
+constexpr std::uint8_t kVersion = 4;
 constexpr std::uint8_t kFull = 0, kCompact = 1;
-constexpr std::uint8_t kKindMask = 0x0f, kIpv6Bit = 0x10, kEmulatedBit = 0x20, kRdmaBit = 0x40;
+constexpr std::uint8_t kKindMask = 0x0f, kIpv6Bit = 0x10, kEmulatedBit = 0x20, kRdmaBit = 0x40,
+                       kStandbyBit = 0x80;
 constexpr std::size_t kMostOffers = 64;
 constexpr std::uint64_t kMegabit = 1'000'000;
 
@@ -46,6 +47,7 @@ void write_offer(ByteWriter& writer, const Offer& offer, bool compact) {
   if (address.size() == 16) flags |= kIpv6Bit;
   if (offer.emulated) flags |= kEmulatedBit;
   if (offer.rdma) flags |= kRdmaBit;
+  if (offer.standby) flags |= kStandbyBit;
   writer.number(flags);
   writer.number(offer.fabric);
   writer.number(offer.port);
@@ -65,12 +67,13 @@ Offer read_offer(ByteReader& reader, bool compact) {
   auto flags = reader.number<std::uint8_t>();
   auto kind = flags & kKindMask;
   if (kind > static_cast<int>(topology::NicKind::kTcp) ||
-      (flags & ~(kKindMask | kIpv6Bit | kEmulatedBit | kRdmaBit)) != 0) {
+      (flags & ~(kKindMask | kIpv6Bit | kEmulatedBit | kRdmaBit | kStandbyBit)) != 0) {
     fail(Cause::kRemote, "endpoint holds an offer of unknown kind or flags 0x{:02x}", flags);
   }
   offer.kind = static_cast<topology::NicKind>(kind);
   offer.emulated = (flags & kEmulatedBit) != 0;
   offer.rdma = (flags & kRdmaBit) != 0;
+  offer.standby = (flags & kStandbyBit) != 0;
   offer.fabric = reader.number<std::uint32_t>();
   offer.port = reader.number<std::uint16_t>();
   offer.address = unpack_address(reader.raw((flags & kIpv6Bit) != 0 ? 16 : 4));

@@ -33,7 +33,8 @@ struct Offer {
   std::uint16_t port = 0;
   std::uint64_t rate_bits_per_second = 0;
   bool emulated = false;
-  bool rdma = false;  ///< queue pairs can be had on it
+  bool rdma = false;     ///< queue pairs can be had on it
+  bool standby = false;  ///< carries only what the endpoint's other offers cannot
   std::string rdma_problem =
       {};  ///< why queue pairs cannot be had on a NIC of an RDMA kind; known only to its own process
 };

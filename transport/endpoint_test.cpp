@@ -18,6 +18,7 @@ Endpoint example() {
   endpoint.offers = {
       {"fast0", topology::NicKind::kRoce, fabric_hash("roce-a"), "10.1.0.7", 4711, 200'000'000'000, true},
       {"eth0", topology::NicKind::kTcp, 0, "fd00::7", 4712, 25'000'000'000, false}};
+  endpoint.offers[1].standby = true;
   endpoint.set_ids();
   return endpoint;
 }
@@ -29,6 +30,7 @@ void expect_equal(const Offer& left, const Offer& right) {
   EXPECT_EQ(left.port, right.port);
   EXPECT_EQ(left.rate_bits_per_second, right.rate_bits_per_second);
   EXPECT_EQ(left.emulated, right.emulated);
+  EXPECT_EQ(left.standby, right.standby);
 }
 
 TEST(Endpoint, SurvivesItsFullEncoding) {

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/parameter.h"
 #include "collectives/rendezvous/store_limits.h"
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::collectives {
 

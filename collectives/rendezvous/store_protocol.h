@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::collectives::store {
 

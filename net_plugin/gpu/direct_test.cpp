@@ -18,17 +18,25 @@ class GpuDirect : public ::testing::Test {
   GpuDirect() {
     PretendedVerbs::instance().reset(test_seed());
     auto [near, far] = fabric_.connect(transport::test::pretended_options(1, 0));
-    send_ = std::make_unique<Comm>(Comm::Direction::kSend, nullptr, leg(std::move(near)), Log());
-    receive_ = std::make_unique<Comm>(Comm::Direction::kReceive, nullptr, leg(std::move(far)), Log());
+    send_ = std::make_unique<Comm>(Comm::Direction::kSend, nullptr,
+                                   std::make_unique<OneLane>(leg(std::move(near))), Log());
+    receive_ = std::make_unique<Comm>(Comm::Direction::kReceive, nullptr,
+                                      std::make_unique<OneLane>(leg(std::move(far))), Log());
   }
   /// Either end wants to stage, but RDMA does not.
   std::unique_ptr<transport::Connection> leg(std::unique_ptr<transport::Connection> connection) {
-    return make_leg(std::move(connection), Directions::kBoth, true, support_, Log());
+    return legs_.leg(std::move(connection));
   }
   static void* registered(Comm& comm, std::vector<std::byte>& buffer, int type) {
     void* memory = nullptr;
     EXPECT_EQ(entry::register_memory(&comm, buffer.data(), buffer.size(), type, &memory), abi::ncclSuccess);
     return memory;
+  }
+  abi::ncclResult_t receive_into(std::vector<std::byte>& buffer, void* memory, void** request) const {
+    void* data = buffer.data();
+    const std::size_t size = buffer.size();
+    const int tag = 0;
+    return entry::receive(receive_.get(), 1, &data, &size, &tag, &memory, request);
   }
   void finish(void* request) const {
     ASSERT_NE(request, nullptr);
@@ -49,7 +57,7 @@ class GpuDirect : public ::testing::Test {
     return request;
   }
 
-  Support support_;
+  Legs legs_{std::make_shared<Support>(), Directions::kBoth, true, true, Log()};
   transport::test::PretendedFabric fabric_{2};
   std::unique_ptr<Comm> send_, receive_;
 };
@@ -61,8 +69,8 @@ TEST_F(GpuDirect, SmallAndLargeMessagesFromHostMemoryArriveAndAreFlushed) {
   for (const std::size_t size : {std::size_t{8}, std::size_t{4096}, host.size()}) {
     std::ranges::fill(gpu, std::byte{0});
     void *send = nullptr, *receive = nullptr;
-    ASSERT_EQ(entry::receive(receive_.get(), 1, gpu.data(), gpu.size(), to, &receive), abi::ncclSuccess);
-    ASSERT_EQ(entry::send(send_.get(), host.data(), size, from, &send), abi::ncclSuccess);
+    ASSERT_EQ(receive_into(gpu, to, &receive), abi::ncclSuccess);
+    ASSERT_EQ(entry::send(send_.get(), host.data(), size, 0, from, &send), abi::ncclSuccess);
     int sent = 0, received = 0, bytes = 0;
     for (auto deadline = transport::test::soon(); sent == 0 || received == 0;) {
       if (sent == 0) {
@@ -83,11 +91,15 @@ TEST_F(GpuDirect, SmallAndLargeMessagesFromHostMemoryArriveAndAreFlushed) {
   EXPECT_EQ(entry::deregister_memory(send_.get(), from), abi::ncclSuccess);
 }
 
-TEST_F(GpuDirect, AFlushOfSeveralIsThatOfTheLastThatIsNotEmpty) {
+TEST_F(GpuDirect, AFlushOfSeveralWaitsForThoseThatAreNotEmpty) {
   std::vector<std::byte> gpu(100), other(100), host(100);
   void* first = registered(*receive_, gpu, abi::NCCL_PTR_CUDA);
   void* second = registered(*receive_, other, abi::NCCL_PTR_CUDA);
   void* third = registered(*receive_, host, abi::NCCL_PTR_HOST);
+  EXPECT_EQ(flush({&gpu}, {10}, {first}), nullptr) << "no lane has carried it";
+  void* receive = nullptr;
+  for (const auto& [buffer, memory] : {std::pair{&gpu, first}, {&other, second}, {&host, third}})
+    ASSERT_EQ(receive_into(*buffer, memory, &receive), abi::ncclSuccess);
   finish(flush({&gpu, &other}, {10, 0}, {first, second}));
   finish(flush({&gpu, &other}, {10, 100}, {first, second}));
   EXPECT_EQ(flush({&gpu, &other}, {0, 0}, {first, second}), nullptr) << "nothing was written";
@@ -100,7 +112,7 @@ TEST_F(GpuDirect, AsManyFlushesAsReceivesMayBeUnderWay) {
   std::vector<void*> flushes;
   for (int i = 0; i < abi::NCCL_NET_MAX_REQUESTS; ++i) {
     void* request = nullptr;
-    ASSERT_EQ(entry::receive(receive_.get(), 1, gpu.data(), gpu.size(), memory, &request), abi::ncclSuccess);
+    ASSERT_EQ(receive_into(gpu, memory, &request), abi::ncclSuccess);
     ASSERT_NE(request, nullptr);
   }
   for (int i = 0; i < abi::NCCL_NET_MAX_REQUESTS; ++i) flushes.push_back(flush({&gpu}, {100}, {memory}));

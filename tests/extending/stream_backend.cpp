@@ -4,15 +4,13 @@
 #include <array>
 #include <cerrno>
 
-#include "transport/bootstrap/channel_connection.h"
-#include "transport/bootstrap/goodbye.h"
-#include "transport/bootstrap/stream_io.h"
 #include "transport/bytes.h"
+#include "transport/channel/channel_connection.h"
+#include "transport/goodbye.h"
+#include "transport/sockets/stream_io.h"
 
 namespace tombolo::transport::stream {
 namespace {
-
-using bootstrap::GoodbyeReason;
 
 /// Stands before the bytes of each message. A goodbye, the last thing that an end sends, is a header alone.
 struct Header {
@@ -36,9 +34,9 @@ struct Header {
   }
 };
 
-class StreamConnection final : public bootstrap::ChannelConnection {
+class StreamConnection final : public channel::ChannelConnection {
  public:
-  explicit StreamConnection(bootstrap::ControlChannel channel)
+  explicit StreamConnection(channel::ControlChannel channel)
       : ChannelConnection(std::move(channel), "stream") {}
   ~StreamConnection() override {
     if (!error_) say_goodbye(GoodbyeReason::kClosed);
@@ -91,7 +89,7 @@ class StreamConnection final : public bootstrap::ChannelConnection {
       iovec parts[] = {{header.data() + of_header, header.size() - of_header},
                        {request.data + of_data, request.size - of_data}};
       const ssize_t written =
-          bootstrap::StreamIo(socket()).write(std::span(parts).first(request.size > of_data ? 2 : 1));
+          sockets::StreamIo(socket()).write(std::span(parts).first(request.size > of_data ? 2 : 1));
       if (written < 0) {
         if (errno != EAGAIN && errno != EINTR)
           fail_with(Cause::kRemote, fmt::format("send to the peer: {}", errno_text(errno)));
@@ -114,7 +112,7 @@ class StreamConnection final : public bootstrap::ChannelConnection {
         message_ = Header::decode(header_);
         if (message_.goodbye != 0) {
           const auto reason = static_cast<GoodbyeReason>(message_.goodbye - 1);
-          set_error(Cause::kRemote, bootstrap::peer_closed(reason, message_.size, message_.capacity));
+          set_error(Cause::kRemote, peer_closed(reason, message_.size, message_.capacity));
           break;
         }
       }
@@ -170,19 +168,19 @@ class StreamConnection final : public bootstrap::ChannelConnection {
 /// The stream is there and both ends trust each other, so there is nothing to agree on.
 class StreamConnecting final : public Connecting {
  public:
-  explicit StreamConnecting(bootstrap::ControlChannel channel) : channel_(std::move(channel)) {}
+  explicit StreamConnecting(channel::ControlChannel channel) : channel_(std::move(channel)) {}
   std::unique_ptr<Connection> poll() override {
     return std::make_unique<StreamConnection>(std::move(channel_));
   }
   void append_wait_handles(std::vector<pollfd>&) const override {}
 
  private:
-  bootstrap::ControlChannel channel_;
+  channel::ControlChannel channel_;
 };
 
 }  // namespace
 
-std::unique_ptr<Connecting> StreamBackend::set_up(bootstrap::ControlChannel channel) {
+std::unique_ptr<Connecting> StreamBackend::set_up(channel::ControlChannel channel) {
   return std::make_unique<StreamConnecting>(std::move(channel));
 }
 

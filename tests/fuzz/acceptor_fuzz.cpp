@@ -11,8 +11,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/process_helpers.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/routing/router.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/test_support.h"
 
 using namespace tombolo;
@@ -67,7 +67,7 @@ struct Hostile {
   std::vector<std::byte> hello;  // the last one that was sent
 
   explicit Hostile(std::uint16_t port) : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto address = bootstrap::SocketAddress::parse("127.0.0.1", port);
+    const auto address = sockets::SocketAddress::parse("127.0.0.1", port);
     FUZZ_CHECK(::connect(socket.get(), address.get(), address.length) == 0);
     // Closing with a reset leaves no socket in TIME_WAIT.
     const linger now{1, 0};

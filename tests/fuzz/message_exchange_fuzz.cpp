@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "tests/fuzz/fuzz.h"
-#include "transport/bootstrap/exchange.h"
 #include "transport/descriptor.h"
+#include "transport/sockets/exchange.h"
 
 using namespace tombolo;
 using namespace tombolo::transport;
-using namespace tombolo::transport::bootstrap;
+using namespace tombolo::transport::sockets;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   FuzzedDataProvider input(data, size);

@@ -9,8 +9,8 @@
 #include "collectives/rendezvous/store_protocol.h"
 #include "net_plugin/handle.h"
 #include "trainer/checkpoint/shard.h"
-#include "transport/bootstrap/goodbye.h"
 #include "transport/bootstrap/handshake.h"
+#include "transport/goodbye.h"
 #include "transport/rdma/set_up_message.h"
 #include "transport/shm/set_up_message.h"
 #include "transport/tcp/wire.h"
@@ -160,7 +160,7 @@ int main(int argc, char** argv) {
   put("frame", "chunk", header);
   transport::tcp::FrameHeader goodbye;
   goodbye.type = transport::tcp::FrameType::kGoodbye;
-  goodbye.reason = transport::bootstrap::GoodbyeReason::kTooLarge;
+  goodbye.reason = transport::GoodbyeReason::kTooLarge;
   encode(goodbye, header);
   put("frame", "goodbye", header);
 
@@ -195,8 +195,8 @@ int main(int argc, char** argv) {
   put("ucx_set_up_message", "refusal",
       ucx::SetUpMessage::refusal("no interface here has the address").encode());
 
-  transport::bootstrap::Goodbye last;
-  last.reason = transport::bootstrap::GoodbyeReason::kFailed;
+  transport::Goodbye last;
+  last.reason = transport::GoodbyeReason::kFailed;
   last.sent = 3;
   last.text = "the device is gone";
   put("goodbye", "failed", last.encode());

@@ -45,19 +45,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   transport::Descriptor file;
   Mapping mapping = Mapping::create(file);
   Segment* segment = mapping.operator->();
-  bootstrap::ControlChannel channel{transport::Descriptor(ends[0]),
-                                    true,
-                                    {},
-                                    {},
-                                    {},
-                                    0,
-                                    {},
-                                    Deadline::after(std::chrono::minutes(1)),
-                                    nullptr,
-                                    {},
-                                    std::chrono::seconds(1),
-                                    &Clock::steady(),
-                                    {}};
+  channel::ControlChannel channel{transport::Descriptor(ends[0]),
+                                  true,
+                                  {},
+                                  {},
+                                  {},
+                                  0,
+                                  {},
+                                  Deadline::after(std::chrono::minutes(1)),
+                                  nullptr,
+                                  {},
+                                  std::chrono::seconds(1),
+                                  &Clock::steady(),
+                                  {}};
   channel.route.transport = "shm";
   // No process has this number, so that no fetch reads anything; the test is that the reader tries and
   // survives.

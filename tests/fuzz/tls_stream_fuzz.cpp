@@ -7,13 +7,13 @@
 #include <cerrno>
 
 #include "tests/fuzz/fuzz.h"
-#include "transport/bootstrap/tls.h"
-#include "transport/bootstrap/tls_stream.h"
 #include "transport/descriptor.h"
+#include "transport/sockets/tls.h"
+#include "transport/sockets/tls_stream.h"
 
 using namespace tombolo;
 using namespace tombolo::transport;
-using namespace tombolo::transport::bootstrap;
+using namespace tombolo::transport::sockets;
 
 namespace {
 

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,15 +93,21 @@ class Side {
   Client& plugin() { return *plugin_; }
   void* context() { return context_; }
 
-  void* listen(HandleMemory& handle);
+  void* listen(HandleMemory& handle, int device = 0);
   /// Calls again until the connection is there, as NCCL does.
-  void* connect(HandleMemory& handle);
+  void* connect(HandleMemory& handle, int device = 0);
   void* accept(void* listen_comm);
   void* register_memory(void* comm, std::vector<std::byte>& buffer);
 
   /// Both post again until the plugin accepts the request.
   void* send(void* comm, const std::vector<std::byte>& data, void* memory = nullptr);
   void* receive(void* comm, std::vector<std::byte>& buffer, void* memory = nullptr);
+  /// The same with a tag, and for a group of receives: one buffer and tag for each.
+  void* send_with(int tag, void* comm, const std::vector<std::byte>& data);
+  void* receive_group(void* comm, std::span<std::vector<std::byte>> buffers, std::span<const int> tags);
+  /// One test; true when done, and then `sizes` has one for each receive of the group.
+  bool poll_group(void* request, std::span<std::size_t> sizes);
+  std::vector<std::size_t> finish_group(void* request, std::size_t count);
   /// Tests until done; the size that test() reports.
   std::size_t finish(void* request);
   /// One test; true when done.

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "tests/simulation/plan.h"
+#include "tests/simulation/plans/plan.h"
 
 namespace tombolo::simulation {
 namespace {

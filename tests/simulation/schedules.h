@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/simulation/defects.h"
+#include "tests/simulation/checks/defects.h"
 #include "tests/simulation/under.h"
 
 namespace tombolo::simulation {

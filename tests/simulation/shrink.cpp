@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tests/simulation/connection_run.h"
+#include "tests/simulation/runs/connection_run.h"
 
 namespace tombolo::simulation {
 namespace {

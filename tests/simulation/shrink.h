@@ -1,8 +1,8 @@
 // Makes a plan that goes wrong short enough to read.
 #pragma once
 
-#include "tests/simulation/connection_run.h"
-#include "tests/simulation/plan.h"
+#include "tests/simulation/plans/plan.h"
+#include "tests/simulation/runs/connection_run.h"
 
 namespace tombolo::simulation {
 

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "tests/simulation/connection_run.h"
+#include "tests/simulation/runs/connection_run.h"
 #include "tests/simulation/schedules.h"
 #include "tests/simulation/shrink.h"
 

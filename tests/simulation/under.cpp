@@ -1,8 +1,8 @@
 #include "tests/simulation/under.h"
 
-#include "tests/simulation/collective_run.h"
-#include "tests/simulation/connection_run.h"
-#include "tests/simulation/plugin_run.h"
+#include "tests/simulation/runs/collective_run.h"
+#include "tests/simulation/runs/connection_run.h"
+#include "tests/simulation/runs/plugin_run.h"
 
 namespace tombolo::simulation {
 

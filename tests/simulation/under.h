@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/simulation/verdict.h"
+#include "tests/simulation/checks/verdict.h"
 
 namespace tombolo::simulation {
 

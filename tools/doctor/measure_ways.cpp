@@ -16,15 +16,15 @@
 
 #include "base/error.h"
 #include "tools/doctor/pair.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/bytes.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::doctor {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using transport::bootstrap::SocketAddress;
+using transport::sockets::SocketAddress;
 
 // Connecting takes 0.3 s between opposite sides of the earth, and a lost SYN adds a second.
 constexpr Duration kConnectPatience = seconds(4);
@@ -92,13 +92,13 @@ transport::Descriptor connect_way(const HostFacts::NicFacts& mine, const HostFac
   int error = 0;
   transport::Descriptor socket;
   try {
-    socket = transport::bootstrap::start_connect(
+    socket = transport::sockets::start_connect(
         mine.name, mine.address,
         SocketAddress::parse(theirs.address, static_cast<std::uint16_t>(theirs.tcp_port)));
     if (!wait_for(socket.get(), POLLOUT, Deadline::after(kConnectPatience))) {
       error = ETIMEDOUT;
     } else {
-      error = transport::bootstrap::pending_error(socket.get());
+      error = transport::sockets::pending_error(socket.get());
     }
   } catch (const Error& failure) {
     // The kernel may find an error at once, when connecting starts.

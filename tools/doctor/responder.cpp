@@ -19,13 +19,13 @@
 
 #include "base/error.h"
 #include "tools/doctor/pair.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/bytes.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::doctor {
 namespace {
 
-using transport::bootstrap::SocketAddress;
+using transport::sockets::SocketAddress;
 
 // A host that measures has one connection for each pair of NICs. More connections than this do not come from
 // Tombolo.
@@ -130,7 +130,7 @@ Responder::Responder(HostFacts& facts) : state_(std::make_unique<State>()) {
   for (auto& nic : facts.nics) {
     try {
       std::uint16_t port = 0;
-      state_->listeners.push_back(transport::bootstrap::listen_on(nic.name, nic.address, port));
+      state_->listeners.push_back(transport::sockets::listen_on(nic.name, nic.address, port));
       nic.tcp_port = port;
       SocketAddress address = SocketAddress::parse(nic.address, 0);
       Descriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
@@ -27,7 +27,7 @@ Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
   route.local_nic = acceptor.endpoint().offers[stream.offer].nic;
   route.peer_nic = hello.nic;
   route.peer_host = hello.host;
-  route.peer_address = peer_text(stream.socket.get());
+  route.peer_address = sockets::peer_text(stream.socket.get());
   route.reason = "chosen by the connecting end";
   if (stream.tls) {
     route.transport += "+tls";

@@ -1,6 +1,7 @@
-// Bootstrap: how two processes come to a stream that both trust. This folder owns listening, dialing, the
-// handshake, TLS, the secret, and what all transports need besides: control channels, goodbyes, closing
-// sockets, background progress. It knows no transport; Backend (transport/backend.h) is its way to them.
+// Bootstrap: how two processes come to a stream that both trust. This folder owns listening, dialing and the
+// handshake, and what all connections of a process share, such as the background thread. The sockets and TLS
+// sessions themselves are those of sockets/. It knows no transport; Backend (transport/backend.h) is its way
+// to them.
 //
 // The acceptor is one router's part of what accepts streams in a process: all routers share the listening
 // sockets, the handshakes that are under way, the background thread and the closing sockets
@@ -11,7 +12,6 @@
 #include <string>
 
 #include "transport/bootstrap/background_progress.h"
-#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/inbox.h"
 #include "transport/bootstrap/local.h"
@@ -19,6 +19,7 @@
 #include "transport/bootstrap/process_helpers.h"
 #include "transport/endpoint.h"
 #include "transport/kernel.h"
+#include "transport/sockets/closing_sockets.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -52,7 +53,7 @@ class Acceptor {
   void close_connection(const Nonce& connection, Side side) noexcept;
 
   BackgroundProgress& background_progress() noexcept { return helpers_->background_progress(); }
-  ClosingSockets& closing_sockets() noexcept { return helpers_->closing_sockets(); }
+  sockets::ClosingSockets& closing_sockets() noexcept { return helpers_->closing_sockets(); }
   ClosingPatience& closing_patience() noexcept { return helpers_->closing_patience(); }
 
   void progress() noexcept { helpers_->progress(); }

@@ -37,7 +37,7 @@ class Accepting : public testing::Test {
     auto target = std::make_shared<Target>();
     target->nic = "lo";
     target->local_address = "127.0.0.1";
-    target->peer = SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
+    target->peer = sockets::SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
     target->description = "connect to itself";
     const Deadline deadline = test::soon();
     Dial dial(local_, target, deadline);
@@ -98,7 +98,7 @@ TEST_F(Accepting, APeerMayAskWhetherAConnectionIsStillThere) {
 TEST_F(Accepting, AConnectionThatWasNeverHereFailsAnAttemptOnly) {
   auto target = std::make_shared<Target>();
   target->local_address = "127.0.0.1";
-  target->peer = SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
+  target->peer = sockets::SocketAddress::parse("127.0.0.1", acceptor_.endpoint().offers[0].port);
   for (const Purpose purpose : {Purpose::kRejoin, Purpose::kAsk}) {
     Hello hello;
     hello.process = helpers_->process();

@@ -10,6 +10,9 @@
 #include "transport/kernel.h"
 
 namespace tombolo::transport::bootstrap {
+
+using sockets::Step;
+
 namespace {
 
 // The pause between two attempts: the peer may just be starting.
@@ -38,8 +41,8 @@ void Dial::retry(std::string why) {
   again_ = local_->clock->now() + kRetryAfter;
   hello_.clear();
   challenge_.clear();
-  reader_ = MessageReader();
-  writer_ = MessageWriter();
+  reader_ = sockets::MessageReader();
+  writer_ = sockets::MessageWriter();
 }
 
 void Dial::greet(Hello hello, std::size_t streams) {
@@ -65,7 +68,8 @@ bool Dial::secure() {
   std::byte first{};
   if (answer_ == Answer::kNone &&
       kernel().recv(socket_.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT) == sizeof first) {
-    answer_ = first == kTlsHandshakeByte || first == kTlsAlertByte ? Answer::kTls : Answer::kPlain;
+    answer_ = first == sockets::kTlsHandshakeByte || first == sockets::kTlsAlertByte ? Answer::kTls
+                                                                                     : Answer::kPlain;
     if (answer_ == Answer::kPlain) {
       tls_.reset();
       state_ = State::kChallenge;
@@ -167,7 +171,7 @@ Duration Dial::patience() const noexcept {
 
 void Dial::begin_attempt() {
   if (local_->clock->now() < again_) return;
-  socket_ = start_connect(target_->nic, target_->local_address, target_->peer);
+  socket_ = sockets::start_connect(target_->nic, target_->local_address, target_->peer);
   state_ = State::kConnecting;
   since_ = local_->clock->now();
 }
@@ -183,19 +187,19 @@ void Dial::end_connecting() {
     }
     return;
   }
-  const int error = pending_error(socket);
+  const int error = sockets::pending_error(socket);
   refused_ = error == ECONNREFUSED;
   if (error != 0) {
     retry(fmt::format("{} (errno {})", errno_text(error), error));
     turned_away_ |= error == ECONNRESET;  // it was accepted, and reset before this end looked
     return;
   }
-  if (peer_text(socket) == "?") {
+  if (sockets::peer_text(socket) == "?") {
     retry("the connection was lost at once");
     turned_away_ = true;
     return;
   }
-  if (is_self_connected(socket)) return retry(errno_text(ECONNREFUSED));
+  if (sockets::is_self_connected(socket)) return retry(errno_text(ECONNREFUSED));
   state_ = State::kConnected;
 }
 
@@ -208,7 +212,7 @@ void Dial::begin_handshake() {
       std::clamp<std::int64_t>(deadline_.remaining() / std::chrono::milliseconds(1), 1, UINT32_MAX));
   hello_ = greeting_.encode();
   writer_.set(hello_);
-  set_stream_options(socket, local_->idle_timeout);
+  sockets::set_stream_options(socket, local_->idle_timeout);
   local_->backend_of(greeting_.carrier)->prepare_stream(socket, target_->nic, streams_);
   state_ = State::kHello;
   if (target_->tls) {
@@ -218,7 +222,7 @@ void Dial::begin_handshake() {
 }
 
 void Dial::send_hello() {
-  const StreamIo io(socket_.get(), tls_.get());
+  const sockets::StreamIo io(socket_.get(), tls_.get());
   const Step step = writer_.write(io);
   if (step == Step::kAgain) return;
   if (step == Step::kDone) {
@@ -235,7 +239,7 @@ void Dial::send_hello() {
 }
 
 void Dial::receive_challenge() {
-  const StreamIo io(socket_.get(), tls_.get());
+  const sockets::StreamIo io(socket_.get(), tls_.get());
   Step step = reader_.read(io, Preamble::kBytes);
   if (step == Step::kDone) {
     auto preamble = Preamble::decode(reader_.bytes().first<Preamble::kBytes>());
@@ -260,15 +264,15 @@ void Dial::receive_challenge() {
 }
 
 void Dial::send_proof() {
-  const Step step = writer_.write(StreamIo(socket_.get(), tls_.get()));
+  const Step step = writer_.write(sockets::StreamIo(socket_.get(), tls_.get()));
   if (step == Step::kAgain) return;
   if (step != Step::kDone) return retry(fmt::format("send: {}", errno_text(writer_.error())));
-  reader_ = MessageReader();
+  reader_ = sockets::MessageReader();
   state_ = State::kReply;
 }
 
 void Dial::receive_reply() {
-  const Step step = reader_.read(StreamIo(socket_.get(), tls_.get()), Reply::kBytes);
+  const Step step = reader_.read(sockets::StreamIo(socket_.get(), tls_.get()), Reply::kBytes);
   if (step == Step::kAgain) return;
   if (step != Step::kDone) return retry("the peer closed it at the end of the handshake");
   check_reply();

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "transport/bootstrap/exchange.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/local.h"
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/exchange.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -19,7 +19,7 @@ namespace tombolo::transport::bootstrap {
 struct Target {
   std::string nic, local_address;  ///< of this end
   std::string peer_nic;            ///< may be empty
-  SocketAddress peer;
+  sockets::SocketAddress peer;
   double bytes_per_second = 0;  ///< that both NICs promise; 0 = unknown
   bool tls = false;             ///< the stream is encrypted
   std::string description;      ///< "connect to rank 3 on host b0 (NIC ...)", for errors
@@ -55,7 +55,7 @@ class Dial {
   int socket() const noexcept { return socket_.get(); }
   Descriptor take_socket() noexcept { return std::move(socket_); }
   /// The stream's TLS session; null for a plain stream.
-  std::unique_ptr<TlsStream> take_tls() noexcept { return std::move(tls_); }
+  std::unique_ptr<sockets::TlsStream> take_tls() noexcept { return std::move(tls_); }
   /// What the peer said of itself, once ready.
   const Reply& reply() const noexcept { return reply_; }
   /// The epoch in the hello that the peer accepted.
@@ -96,7 +96,7 @@ class Dial {
   std::shared_ptr<const Target> target_;
   Deadline deadline_;  // told to the peer; the owner of the dial has to keep it
   Descriptor socket_;
-  std::unique_ptr<TlsStream> tls_;
+  std::unique_ptr<sockets::TlsStream> tls_;
   /// How the peer answers this end's TLS. Only its first byte tells; later ones may be anything.
   enum class Answer { kNone, kTls, kPlain };
   Answer answer_ = Answer::kNone;
@@ -110,8 +110,8 @@ class Dial {
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
   std::vector<std::byte> hello_, challenge_;
-  MessageReader reader_;
-  MessageWriter writer_;
+  sockets::MessageReader reader_;
+  sockets::MessageWriter writer_;
   Reply reply_;
   std::string last_trouble_;
 };

@@ -15,7 +15,7 @@ namespace {
 /// Takes every connection and resets it, as fast as it can.
 class Doorman {
  public:
-  Doorman() : listener_(listen_on("", "127.0.0.1", port_)) {
+  Doorman() : listener_(sockets::listen_on("", "127.0.0.1", port_)) {
     fcntl(listener_.get(), F_SETFL, fcntl(listener_.get(), F_GETFL) | O_NONBLOCK);
     thread_ = std::thread([this] { serve(); });
   }
@@ -50,7 +50,7 @@ TEST(Dial, IsTurnedAwayByWhoEndsEveryAttempt) {
   local->backends = {std::make_shared<tcp::TcpBackend>(TcpOptions{}, std::vector<NicLimit>{}, Log{})};
   auto target = std::make_shared<Target>();
   target->local_address = "127.0.0.1";
-  target->peer = SocketAddress::parse("127.0.0.1", doorman.port());
+  target->peer = sockets::SocketAddress::parse("127.0.0.1", doorman.port());
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const Deadline deadline = Deadline::after(std::chrono::seconds(10), clock);
     Dial dial(local, target, deadline);

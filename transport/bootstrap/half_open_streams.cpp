@@ -13,11 +13,14 @@
 #include "base/units.h"
 #include "transport/backend.h"
 #include "transport/bootstrap/destination.h"
-#include "transport/bootstrap/socket.h"
-#include "transport/bootstrap/tls.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
+#include "transport/sockets/tls.h"
 
 namespace tombolo::transport::bootstrap {
+
+using sockets::Step;
+
 namespace {
 
 // How long accepting pauses when the process is out of descriptors.
@@ -29,8 +32,8 @@ Duration patience_of(const Hello& hello) {
   return std::min<Duration>(std::chrono::milliseconds(hello.patience_ms), kMostPatience);
 }
 
-HalfOpenStreams::HalfOpenStreams(std::uint64_t process, Registrations& registrations, ClosingSockets& refused,
-                                 const Clock& clock)
+HalfOpenStreams::HalfOpenStreams(std::uint64_t process, Registrations& registrations,
+                                 sockets::ClosingSockets& refused, const Clock& clock)
     : process_(process),
       registrations_(registrations),
       refused_(refused),
@@ -95,7 +98,7 @@ void HalfOpenStreams::take_new(std::uint64_t door) {
 
 /// False where no other waits, or none can be taken now.
 bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) {
-  SocketAddress peer;
+  sockets::SocketAddress peer;
   peer.length = sizeof peer.storage;
   Descriptor socket(kernel().accept4(from.socket.get(), reinterpret_cast<sockaddr*>(&peer.storage),
                                      &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -118,7 +121,7 @@ bool HalfOpenStreams::take_one(std::uint64_t door, const ListeningSocket& from) 
   half.address = from.address;
   half.nth = from.nth;
   half.door = door;
-  half.peer = to_text(peer);
+  half.peer = sockets::to_text(peer);
   half.until = clock_->now() + kHelloTime;
   epoll_event event{};
   event.events = EPOLLIN;
@@ -200,7 +203,7 @@ bool HalfOpenStreams::secure(HalfOpen& half) {
     const ssize_t got = kernel().recv(half.socket.get(), &first, sizeof first, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return true;
     half.state = HalfOpen::State::kHello;
-    if (got == 0 || first != kTlsHandshakeByte) return true;  // how it ends is seen there
+    if (got == 0 || first != sockets::kTlsHandshakeByte) return true;  // how it ends is seen there
     const ListeningSocket* from = sockets_.find(half.door);
     const auto tls = from != nullptr ? from->tls() : nullptr;
     if (!tls) return refuse_tls(half);
@@ -266,7 +269,7 @@ bool HalfOpenStreams::meet(HalfOpen& half, const Destination& to) {
 }
 
 bool HalfOpenStreams::advance_hello(HalfOpen& half) {
-  const StreamIo io = half.io();
+  const sockets::StreamIo io = half.io();
   auto ended = [&](Step step) {
     if (step == Step::kAgain) return true;
     if (step == Step::kError && half.tls && !half.tls->trouble().empty())
@@ -340,7 +343,7 @@ bool HalfOpenStreams::advance(HalfOpen& half) {
     if (!secure(half)) return false;
     if (half.state <= HalfOpen::State::kSecuring) return true;
   }
-  const StreamIo io = half.io();
+  const sockets::StreamIo io = half.io();
   if (half.state == HalfOpen::State::kHello) {
     if (!advance_hello(half)) return false;
     if (half.state == HalfOpen::State::kHello) return true;
@@ -401,7 +404,7 @@ void HalfOpenStreams::trust(HalfOpen& half) {
     give_reply(half, HandshakeStatus::kOk);
     return;
   }
-  set_stream_options(half.socket.get(), half.local().idle_timeout);
+  sockets::set_stream_options(half.socket.get(), half.local().idle_timeout);
   half.local()
       .backend_of(half.hello.carrier)
       ->prepare_stream(half.socket.get(), half.nic, half.hello.streams);

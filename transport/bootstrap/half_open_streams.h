@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "base/limited_warning.h"
-#include "transport/bootstrap/closing_sockets.h"
-#include "transport/bootstrap/exchange.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/listening_sockets.h"
 #include "transport/bootstrap/registrations.h"
-#include "transport/bootstrap/tls_stream.h"
 #include "transport/descriptor.h"
 #include "transport/endpoint.h"
+#include "transport/sockets/closing_sockets.h"
+#include "transport/sockets/exchange.h"
+#include "transport/sockets/tls_stream.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -43,7 +43,7 @@ class HalfOpenStreams {
   /// `process` is the number of this process (Endpoint::process); streams that mean another are refused.
   /// Refused streams go to `refused`, so that their peers read why. All others outlive this object. Throws
   /// kSystem.
-  HalfOpenStreams(std::uint64_t process, Registrations& registrations, ClosingSockets& refused,
+  HalfOpenStreams(std::uint64_t process, Registrations& registrations, sockets::ClosingSockets& refused,
                   const Clock& clock);
 
   /// Listens for a router. Throws kSystem naming NIC and address.
@@ -62,21 +62,21 @@ class HalfOpenStreams {
   struct HalfOpen {
     enum class State { kFirst, kSecuring, kHello, kChallenge, kProof };
     Descriptor socket;
-    std::unique_ptr<TlsStream> tls;
+    std::unique_ptr<sockets::TlsStream> tls;
     std::string nic, address;  // where it came in
     std::size_t nth = 0;       // as in ListeningSocket
     std::uint64_t door = 0;    // the listening socket's key
     std::string peer;
     TimePoint until;
     State state = State::kFirst;
-    MessageReader reader;
-    MessageWriter writer;
+    sockets::MessageReader reader;
+    sockets::MessageWriter writer;
     std::vector<std::byte> hello_bytes, challenge_bytes;
     Hello hello;
     std::shared_ptr<const LocalEnd> end;  // that it is for; null until it has said that
     std::size_t offer = 0;                // of that end
     const Local& local() const noexcept { return *end->local; }
-    StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
+    sockets::StreamIo io() const noexcept { return {socket.get(), tls.get()}; }
     /// The value that only the two ends of its TLS session know; empty without TLS.
     std::vector<std::byte> binding() const;
   };
@@ -104,7 +104,7 @@ class HalfOpenStreams {
 
   std::uint64_t process_;
   Registrations& registrations_;
-  ClosingSockets& refused_;
+  sockets::ClosingSockets& refused_;
   const Clock* clock_;
   Descriptor epoll_;
 

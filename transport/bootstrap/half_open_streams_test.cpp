@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "transport/backend.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/bootstrap/way.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/test_support.h"
 
@@ -69,7 +69,7 @@ class HalfOpen : public testing::Test {
     end_ = streams_.open(local, endpoint);
   }
   std::vector<Descriptor> strangers(std::size_t count) {
-    const auto address = SocketAddress::parse("127.0.0.1", end_->endpoint.offers[0].port);
+    const auto address = sockets::SocketAddress::parse("127.0.0.1", end_->endpoint.offers[0].port);
     std::vector<Descriptor> made;
     for (std::size_t i = 0; i < count; ++i) {
       made.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -90,8 +90,8 @@ class HalfOpen : public testing::Test {
   FakeClock clock_;
   test::LogBook log_;
   Registrations registrations_;
-  ClosingSockets refused_{
-      std::chrono::milliseconds(10), Clock::steady(), {4, ClosingSockets::WhenFull::kCloseOldest}};
+  sockets::ClosingSockets refused_{
+      std::chrono::milliseconds(10), Clock::steady(), {4, sockets::ClosingSockets::WhenFull::kCloseOldest}};
   static constexpr std::uint64_t kProcess = 4711;
   HalfOpenStreams streams_{kProcess, registrations_, refused_, clock_};
   std::shared_ptr<const LocalEnd> end_;
@@ -212,7 +212,7 @@ TEST_F(HalfOpen, ARouterThatLeavesTakesItsHandshakesAlongAndTheOthersStay) {
   EXPECT_EQ(log_.text(), "");
   streams_.leave(*other);
   Descriptor late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto address = SocketAddress::parse("127.0.0.1", end_->endpoint.offers[0].port);
+  const auto address = sockets::SocketAddress::parse("127.0.0.1", end_->endpoint.offers[0].port);
   EXPECT_NE(::connect(late.get(), address.get(), address.length), 0) << "nobody listens any more";
 }
 

@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "topology/nic.h"
-#include "transport/bootstrap/secret.h"
 #include "transport/endpoint.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::transport::bootstrap {
 

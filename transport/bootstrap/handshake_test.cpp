@@ -10,8 +10,8 @@
 #include <mutex>
 #include <set>
 
-#include "transport/bootstrap/socket.h"
 #include "transport/bytes.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::bootstrap {
@@ -59,7 +59,7 @@ class Handshake : public testing::Test {
 
   /// A stranger's blocking socket at the listener's port.
   Descriptor stranger() {
-    auto address = SocketAddress::parse("127.0.0.1", listener_->endpoint().offers[0].port);
+    auto address = sockets::SocketAddress::parse("127.0.0.1", listener_->endpoint().offers[0].port);
     Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     EXPECT_EQ(connect(socket.get(), address.get(), address.length), 0);
     return socket;
@@ -464,7 +464,7 @@ TEST(Connecting, SucceedsWhenTheListenerSpeaksLate) {
 /// A listening socket that answers everybody with fixed bytes.
 std::string answer_with(std::span<const std::byte> bytes, Duration allowed, Cause cause) {
   std::uint16_t port = 0;
-  Descriptor socket = listen_on("eth0", "127.0.0.1", port);
+  Descriptor socket = sockets::listen_on("eth0", "127.0.0.1", port);
   Router left(test::router_options("left"));
   Endpoint endpoint;
   endpoint.host = "odd";

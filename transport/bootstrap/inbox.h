@@ -11,8 +11,8 @@
 #include <string>
 
 #include "transport/bootstrap/handshake.h"
-#include "transport/bootstrap/tls_stream.h"
 #include "transport/descriptor.h"
+#include "transport/sockets/tls_stream.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -20,9 +20,9 @@ namespace tombolo::transport::bootstrap {
 struct AuthenticatedStream {
   Descriptor socket;
   Hello hello;
-  std::size_t offer = 0;           ///< the NIC it came in on: index into the acceptor's offers
-  std::string peer;                ///< address and port
-  std::unique_ptr<TlsStream> tls;  ///< null: plain
+  std::size_t offer = 0;                    ///< the NIC it came in on: index into the acceptor's offers
+  std::string peer;                         ///< address and port
+  std::unique_ptr<sockets::TlsStream> tls;  ///< null: plain
 };
 
 /// The streams that wait for one listener or connection. Thread-safe.

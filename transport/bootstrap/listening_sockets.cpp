@@ -6,8 +6,8 @@
 #include <cerrno>
 
 #include "base/error.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -15,7 +15,7 @@ const Log& ListeningSocket::log() const noexcept {
   return ends.front()->local->log;
 }
 
-std::shared_ptr<const Tls> ListeningSocket::tls() const noexcept {
+std::shared_ptr<const sockets::Tls> ListeningSocket::tls() const noexcept {
   for (const LocalEnd* end : ends)
     if (end->local->tls) return end->local->tls;
   return nullptr;
@@ -33,7 +33,7 @@ std::shared_ptr<const LocalEnd> ListeningSockets::open(std::shared_ptr<const Loc
       });
       if (found == sockets_.end()) {
         ListeningSocket made;
-        made.socket = listen_on(offer.nic, offer.address, made.port);
+        made.socket = sockets::listen_on(offer.nic, offer.address, made.port);
         made.nic = offer.nic;
         made.address = offer.address;
         made.nth = nth;

@@ -28,7 +28,7 @@ struct ListeningSocket {
   /// The log of one of the routers: for strangers who have not said whom they want.
   const Log& log() const noexcept;
   /// The TLS settings of one of the routers; null where none uses TLS.
-  std::shared_ptr<const Tls> tls() const noexcept;
+  std::shared_ptr<const sockets::Tls> tls() const noexcept;
 };
 
 /// Not thread-safe: belongs to HalfOpenStreams, whose lock protects it.

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "transport/backend.h"
-#include "transport/bootstrap/secret.h"
-#include "transport/bootstrap/tls.h"
 #include "transport/observe/meters.h"
+#include "transport/sockets/secret.h"
+#include "transport/sockets/tls.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -21,8 +21,8 @@ struct Local {
   Secret secret;
   std::string secret_hint;  ///< what to do where the two ends' secrets differ
   std::vector<std::shared_ptr<Backend>> backends;
-  Duration idle_timeout{};         ///< as in TcpOptions; not zero
-  std::shared_ptr<const Tls> tls;  ///< null where TOMBOLO_TLS is off
+  Duration idle_timeout{};                  ///< as in TcpOptions; not zero
+  std::shared_ptr<const sockets::Tls> tls;  ///< null where TOMBOLO_TLS is off
   std::shared_ptr<Meters> meters;
   Log log;
   const Clock* clock = nullptr;

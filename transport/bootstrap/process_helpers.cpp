@@ -5,13 +5,13 @@
 #include <mutex>
 #include <span>
 
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::transport::bootstrap {
 namespace {
 
 // Strangers' sockets cost a descriptor each, and are owed nothing but the reply that tells them why.
-constexpr ClosingSockets::Room kRefused{64, ClosingSockets::WhenFull::kCloseOldest};
+constexpr sockets::ClosingSockets::Room kRefused{64, sockets::ClosingSockets::WhenFull::kCloseOldest};
 constexpr Duration kLongestRefused = std::chrono::seconds(2);
 
 std::uint64_t random_number() {

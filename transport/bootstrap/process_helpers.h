@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/closing_patience.h"
-#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/half_open_streams.h"
 #include "transport/bootstrap/registrations.h"
+#include "transport/sockets/closing_sockets.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -41,7 +41,7 @@ class ProcessHelpers {
   Registrations& registrations() noexcept { return registrations_; }
   HalfOpenStreams& half_open_streams() noexcept { return half_open_streams_; }
   /// Keeps the sockets of closed connections until their last bytes have arrived.
-  ClosingSockets& closing_sockets() noexcept { return closing_sockets_; }
+  sockets::ClosingSockets& closing_sockets() noexcept { return closing_sockets_; }
   ClosingPatience& closing_patience() noexcept { return closing_patience_; }
   /// Moves connections whose owners make no calls.
   BackgroundProgress& background_progress() noexcept { return background_progress_; }
@@ -57,8 +57,8 @@ class ProcessHelpers {
   const Clock* clock_;
   std::uint64_t process_;
   Registrations registrations_;
-  ClosingSockets refused_sockets_;
-  ClosingSockets closing_sockets_;
+  sockets::ClosingSockets refused_sockets_;
+  sockets::ClosingSockets closing_sockets_;
   ClosingPatience closing_patience_;
   HalfOpenStreams half_open_streams_;
   BackgroundProgress background_progress_;  // declared last, so that it ends first

@@ -17,14 +17,14 @@ std::shared_ptr<const Target> target_of(const Way& way, const Offer& from, const
   target->local_address = from.address;
   target->peer_nic = to.nic;
   target->tls = way.tls;
-  target->peer = SocketAddress::parse(to.address, to.port);
+  target->peer = sockets::SocketAddress::parse(to.address, to.port);
   target->bytes_per_second =
       static_cast<double>(std::min(from.rate_bits_per_second, to.rate_bits_per_second)) / 8;
   const std::string& peer = way.options.peer_name;
   target->description =
       fmt::format("connect to {}{}{} (NIC {} {} -> {} {})", peer, peer.empty() ? "host " : " on host ",
                   way.route.peer_host.empty() ? "?" : way.route.peer_host, from.nic, from.address,
-                  to.nic.empty() ? "?" : to.nic, to_text(target->peer));
+                  to.nic.empty() ? "?" : to.nic, sockets::to_text(target->peer));
   return target;
 }
 
@@ -87,7 +87,7 @@ void Dialing::complete(Route& route) const {
   const Reply& reply = streams_[0].reply();
   if (route.peer_host.empty()) route.peer_host = reply.host;
   if (route.peer_nic.empty()) route.peer_nic = reply.nic;
-  route.peer_address = to_text(target_->peer);
+  route.peer_address = sockets::to_text(target_->peer);
 }
 
 }  // namespace tombolo::transport::bootstrap

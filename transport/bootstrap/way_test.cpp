@@ -121,7 +121,7 @@ TEST_F(DialingTest, MakesAsManyStreamsAsItIsToldWithNumbersOfTheirOwn) {
   dialing.complete(route);
   EXPECT_EQ(route.peer_host, "here");
   EXPECT_EQ(route.peer_nic, "ib7");
-  EXPECT_EQ(route.peer_address, to_text(way.to.address, way.to.port));
+  EXPECT_EQ(route.peer_address, sockets::to_text(way.to.address, way.to.port));
 }
 
 TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
@@ -130,7 +130,7 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
   Way way = way_to(offer("eth1", "127.0.0.1", 0));
   {
     // A port at which nobody listens.
-    const Descriptor free = listen_on("lo", "127.0.0.1", way.to.port);
+    const Descriptor free = sockets::listen_on("lo", "127.0.0.1", way.to.port);
   }
   way.options.deadline = std::chrono::seconds(5);
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
@@ -156,7 +156,7 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
 TEST_F(DialingTest, ItsHandlesEndASleepAtTheDeadline) {
   const auto local = make_local(Clock::steady());
   std::uint16_t port = 0;
-  const Descriptor silent = listen_on("lo", "127.0.0.1", port);  // nobody accepts
+  const Descriptor silent = sockets::listen_on("lo", "127.0.0.1", port);  // nobody accepts
   Way way = way_to(offer("eth1", "127.0.0.1", 0));
   way.to.port = port;
   way.options.deadline = milliseconds(300);

@@ -92,7 +92,7 @@ Port RdmaBackend::make_port(const Usable& usable, const std::string& address) co
   return port;
 }
 
-std::unique_ptr<Connecting> RdmaBackend::set_up(bootstrap::ControlChannel channel) {
+std::unique_ptr<Connecting> RdmaBackend::set_up(channel::ControlChannel channel) {
   return std::make_unique<ConnectionSetUp>(
       std::move(channel),
       [self = shared_from_this()](const std::string& address) { return self->port_at(address); }, options_);

@@ -11,20 +11,20 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "topology/files/cluster_file.h"
-#include "transport/bootstrap/control_channel.h"
+#include "transport/channel/control_channel.h"
 #include "transport/rdma/nic_pair.h"
 #include "transport/rdma/options.h"
 
 namespace tombolo::transport::rdma {
 
-class RdmaBackend final : public bootstrap::ControlChannelBackend,
+class RdmaBackend final : public channel::ControlChannelBackend,
                           public std::enable_shared_from_this<RdmaBackend> {
  public:
   /// Opens the devices of the host's RDMA NICs; those that cannot be used are remembered with the reason.
   /// `idle_timeout` as in TcpOptions.
   RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
-  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
+  std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
   /// Why RDMA cannot go over the NIC; empty where it can.
   std::string why_not(const std::string& nic) const;

@@ -18,7 +18,7 @@ constexpr Duration kFlushTime = std::chrono::seconds(2);
 
 }  // namespace
 
-RdmaConnection::RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed)
+RdmaConnection::RdmaConnection(channel::ControlChannel channel, Agreed agreed)
     : ChannelConnection(std::move(channel), "rdma"),
       agreed_(std::move(agreed)),
       peer_(socket(), channel_.clock) {
@@ -58,7 +58,7 @@ RdmaConnection::~RdmaConnection() {
       const WorkId work = WorkId::unpack(completion.wr_id);
       if (work.kind == WorkId::Kind::kSlotSend) free_slots_.push_back(work.slot);
     }
-    peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
+    peer_.say(goodbye_for(GoodbyeReason::kClosed));
   }
   peer_.shut();
 }
@@ -264,7 +264,7 @@ void RdmaConnection::close_when_drained() noexcept {
     // A process that died sends no counts, so nothing can come but what is in the completion queues.
     while (!error_ && poll_all()) {
     }
-  } else if (goodbye->reason == bootstrap::GoodbyeReason::kClosed &&
+  } else if (goodbye->reason == GoodbyeReason::kClosed &&
              (small_received_ < goodbye->sent || large_received_ < goodbye->written) && peer_.patient()) {
     return;
   }
@@ -285,8 +285,8 @@ void RdmaConnection::finish_received(std::uint64_t end) noexcept {
     if (PostedRequest* request = outgoing_.find(sequence)) finish_send(sequence, *request);
 }
 
-bootstrap::Goodbye RdmaConnection::goodbye_for(bootstrap::GoodbyeReason reason, std::uint64_t size,
-                                               std::uint64_t capacity) const noexcept {
+Goodbye RdmaConnection::goodbye_for(GoodbyeReason reason, std::uint64_t size,
+                                    std::uint64_t capacity) const noexcept {
   return {reason, small_sent_, large_sent_, incoming_.oldest(), size, capacity, {}};
 }
 
@@ -295,17 +295,16 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
   fail_with(Cause::kRemote,
             fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes", sequence,
                         size, capacity),
-            goodbye_for(bootstrap::GoodbyeReason::kTooLarge, size, capacity));
+            goodbye_for(GoodbyeReason::kTooLarge, size, capacity));
 }
 
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kFailed);
+  Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void RdmaConnection::fail_with(Cause cause, std::string_view what,
-                               const bootstrap::Goodbye& goodbye) noexcept {
+void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   meter_->live_streams.set(0);

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/bootstrap/channel_connection.h"
-#include "transport/bootstrap/peer_watch.h"
+#include "transport/channel/channel_connection.h"
+#include "transport/channel/peer_watch.h"
 #include "transport/rdma/agreed.h"
 #include "transport/rdma/flush.h"
 #include "transport/rdma/memory.h"
@@ -23,9 +23,9 @@
 
 namespace tombolo::transport::rdma {
 
-class RdmaConnection final : public bootstrap::ChannelConnection {
+class RdmaConnection final : public channel::ChannelConnection {
  public:
-  RdmaConnection(bootstrap::ControlChannel channel, Agreed agreed);
+  RdmaConnection(channel::ControlChannel channel, Agreed agreed);
   ~RdmaConnection() override;
 
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
@@ -86,9 +86,9 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
-  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason, std::uint64_t size = 0,
-                                 std::uint64_t capacity = 0) const noexcept;
-  void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
+  Goodbye goodbye_for(GoodbyeReason reason, std::uint64_t size = 0,
+                      std::uint64_t capacity = 0) const noexcept;
+  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
   void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
   void end_payload() noexcept;
@@ -125,7 +125,7 @@ class RdmaConnection final : public bootstrap::ChannelConnection {
   void malformed(std::string_view what) noexcept;
 
   Agreed agreed_;
-  bootstrap::PeerWatch peer_;
+  channel::PeerWatch peer_;
   std::array<Outgoing, kWindow> sending_{};
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives

@@ -6,12 +6,11 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/bootstrap/secret.h"
 #include "transport/rdma/connection.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::transport::rdma {
-ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, PortAt port_at,
-                                 const RdmaOptions& options)
+ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, PortAt port_at, const RdmaOptions& options)
     : ChannelSetUp(std::move(channel), "rdma", "queue pairs were"),
       agreed_{make_areas(), {}, {}, {}, 0, 0, options},
       port_at_(std::move(port_at)) {

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "transport/bootstrap/channel_set_up.h"
+#include "transport/channel/channel_set_up.h"
 #include "transport/rdma/agreed.h"
 
 namespace tombolo::transport::rdma {
 
-class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
+class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
  public:
   /// The port of the NIC with that address; throws where there is none.
   using PortAt = std::function<Port(const std::string& address)>;
-  ConnectionSetUp(bootstrap::ControlChannel channel, PortAt port_at, const RdmaOptions& options);
+  ConnectionSetUp(channel::ControlChannel channel, PortAt port_at, const RdmaOptions& options);
 
  private:
   Kind hear(const SetUpMessage& message) override;

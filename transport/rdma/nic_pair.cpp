@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::transport::rdma {
 namespace {

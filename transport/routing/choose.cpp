@@ -59,6 +59,7 @@ struct Candidate {
   NicKind kind = NicKind::kTcp;  // what it is used as
   bool same_host = false;        // a loopback path inside one host
   std::uint64_t rate = 0;
+  int standbys = 0;        // how many of the two only stand by
   bool native = true;      // not an RDMA NIC used as TCP
   bool on_route = true;    // the kernel would send to the peer's address by this NIC
   bool reachable = false;  // bytes could go over TCP between the two, whatever the policy says
@@ -67,10 +68,11 @@ struct Candidate {
 
   /// The order of preference: smaller is better. Unknown rates are 0, which sorts last. Whether the kernel
   /// would send by the NIC counts before its rate, because a fast NIC without a way to the peer's network is
-  /// of no use.
+  /// of no use. RDMA needs no route of the kernel's, so there it counts first which NICs only stand by.
   auto rank() const {
-    return std::tuple(!same_host, carrier != Carrier::kShm, tier(), static_cast<int>(kind), !on_route,
-                      UINT64_MAX - rate, !native, local + peer, local);
+    return std::tuple(!same_host, carrier != Carrier::kShm, tier(), topology::is_rdma(kind) ? standbys : 0,
+                      static_cast<int>(kind), !on_route, standbys, UINT64_MAX - rate, !native, local + peer,
+                      local);
   }
   /// RDMA NICs come before plain ones. On either, carriers without rules of their own come first, then verbs
   /// or TCP, and UCX last.
@@ -191,15 +193,17 @@ constexpr std::uint64_t kSlowestBeside = 10;
 
 /// Other pairs that can carry a connection together with `best`: they are of its kind, and each NIC is in one
 /// pair. Queue pairs get equal parts, so their rates must be equal; TCP streams each take as much as they
-/// attain.
+/// attain. What stands by carries for a NIC that cannot reach the peer, and not beside one: by RDMA a single
+/// pair, over TCP all that stand by alike.
 std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
                                                          const std::vector<const Candidate*>& possible) {
   std::vector<const Candidate*> taken{&best};
   std::vector<std::pair<std::size_t, std::size_t>> more;
   for (const Candidate* one : possible) {
     if (one->carrier != best.carrier || one->kind != best.kind || one->on_route != best.on_route ||
-        one->native != best.native)
+        one->native != best.native || one->standbys != best.standbys)
       continue;
+    if (topology::is_rdma(best.kind) && best.standbys > 0) continue;
     if (best.carrier != Carrier::kTcp ? one->rate != best.rate
                                       : !one->on_route || one->rate * kSlowestBeside < best.rate)
       continue;
@@ -314,6 +318,7 @@ std::vector<Candidate> candidates_of(const Ends& ends, const OnRoute& on_route) 
       Candidate candidate = judge(mine, theirs, ends.where, ends.policy);
       candidate.local = i;
       candidate.peer = j;
+      candidate.standbys = static_cast<int>(mine.standby) + static_cast<int>(theirs.standby);
       candidate.on_route = !on_route || candidate.same_host || on_route(mine, theirs);
       add_carriers(all, std::move(candidate), ends);
     }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "transport/routing/router.h"
 
@@ -385,6 +387,58 @@ TEST(Choose, TransportsThatAreNotAllowedAreRefused) {
 
 TEST(Choose, NothingToChooseFromSaysSo) {
   expect_in(refusal(host("a1", "A", {}), ib_host("a2", 2), {}), "0 NICs with an address here, 2 there");
+}
+
+/// A host of rails, each a fabric of its own or all one, and an Ethernet NIC or two; the device is that of
+/// one rail, by which the other NICs stand.
+Endpoint railed(const std::string& name, int number, std::size_t rail, bool one_fabric, int ethernet = 1) {
+  std::vector<Offer> offers;
+  for (int i = 0; i < 3; ++i) {
+    offers.push_back(offer(fmt::format("ib{}", i), NicKind::kInfiniBand,
+                           one_fabric ? "ib" : fmt::format("rail{}", i), fmt::format("10.1.{}.{}", i, number),
+                           200));
+  }
+  for (int i = 0; i < ethernet; ++i)
+    offers.push_back(
+        offer(fmt::format("eth{}", i), NicKind::kTcp, "", fmt::format("10.0.{}.{}", i, number), 25));
+  for (std::size_t i = 0; i < offers.size(); ++i) offers[i].standby = i != rail;
+  std::ranges::stable_sort(offers, {}, &Offer::standby);
+  return host(name, "A", std::move(offers));
+}
+
+TEST(ChooseStandby, ADevicesOwnNicIsTakenAndNoneBesideIt) {
+  for (std::size_t rail = 0; rail < 3; ++rail) {
+    const Endpoint local = railed("a1", 1, rail, false), peer = railed("a2", 2, rail, false);
+    const Choice choice = choose(local, peer, {}).front();
+    EXPECT_EQ(local.offers[choice.local].nic, fmt::format("ib{}", rail));
+    EXPECT_EQ(peer.offers[choice.peer].nic, fmt::format("ib{}", rail));
+    EXPECT_TRUE(choice.more.empty()) << "the neighbours' NICs are other devices'";
+  }
+}
+
+TEST(ChooseStandby, OwnNicsOfUnlikeRailsMeetWhereTheFabricIsOne) {
+  const Endpoint local = railed("a1", 1, 0, true), peer = railed("a2", 2, 2, true);
+  const Choice choice = choose(local, peer, {}).front();
+  EXPECT_EQ(local.offers[choice.local].nic, "ib0");
+  EXPECT_EQ(peer.offers[choice.peer].nic, "ib2");
+  EXPECT_TRUE(choice.more.empty());
+}
+
+TEST(ChooseStandby, AcrossRailsAStandbyCarriesByRdmaRatherThanTcp) {
+  const Endpoint local = railed("a1", 1, 0, false), peer = railed("a2", 2, 2, false);
+  const Choice choice = choose(local, peer, {}).front();
+  EXPECT_EQ(choice.kind, NicKind::kInfiniBand);
+  EXPECT_EQ(local.offers[choice.local].nic, peer.offers[choice.peer].nic);
+  EXPECT_NE(local.offers[choice.local].nic, "ib1") << "one of the two is its device's own";
+  EXPECT_TRUE(choice.more.empty());
+}
+
+TEST(ChooseStandby, WhereRdmaReachesNothingAllEthernetThatStandsByCarriesTogether) {
+  Endpoint local = railed("a1", 1, 0, false, 2), peer = railed("a2", 2, 0, false, 2);
+  std::erase_if(peer.offers, [](const Offer& one) { return one.kind != NicKind::kTcp; });
+  const Choice choice = choose(local, peer, {}).front();
+  EXPECT_EQ(choice.kind, NicKind::kTcp);
+  EXPECT_EQ(choice.more.size(), 1U);
 }
 
 }  // namespace

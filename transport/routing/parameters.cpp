@@ -8,7 +8,7 @@
 #include "transport/observe/report/reporting.h"
 #include "transport/rdma/area.h"
 #include "transport/routing/router.h"
-#include "transport/tcp/congestion.h"
+#include "transport/tcp/path/congestion.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/units.h"
@@ -37,7 +38,8 @@ std::uint32_t loopback_fabric(const std::string& host) {
   return fabric_hash(fmt::format("loopback {} {} {}", boot, status.st_ino, host));
 }
 
-std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
+std::vector<Offer> offers_of(const topology::Host& host, const std::vector<std::string>& standby,
+                             const Log& log) {
   std::vector<Offer> offers;
   bool has_loopback = false;
   for (const auto& nic : host.nics) {
@@ -56,16 +58,17 @@ std::vector<Offer> offers_of(const topology::Host& host, const Log& log) {
                       nic.rate_bits_per_second,
                       nic.emulated,
                       false,
+                      std::ranges::find(standby, nic.name) != standby.end(),
                       {}});
   }
   std::ranges::stable_sort(offers, [](const Offer& left, const Offer& right) {
-    return std::pair(left.kind, right.rate_bits_per_second) <
-           std::pair(right.kind, left.rate_bits_per_second);
+    return std::tuple(left.standby, left.kind, right.rate_bits_per_second) <
+           std::tuple(right.standby, right.kind, left.rate_bits_per_second);
   });
   // Processes of one host reach each other over loopback, even where the host has no NIC at all. Hosts whose
   // own addresses are loopback addresses (an emulation) use only those.
   if (std::uint32_t fabric = loopback_fabric(host.name); !has_loopback && fabric != 0) {
-    offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, {}});
+    offers.push_back({"lo", topology::NicKind::kTcp, fabric, "127.0.0.1", 0, 0, false, false, false, {}});
   }
   return offers;
 }
@@ -86,8 +89,8 @@ void warn_where_no_cluster_has_a_name(const RouterOptions& options) {
 
 /// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
 bool leaves_by(const Offer& local, const Offer& peer) {
-  const auto source = bootstrap::source_towards(bootstrap::SocketAddress::parse(peer.address, peer.port));
-  return source && bootstrap::same_address(*source, bootstrap::SocketAddress::parse(local.address, 0));
+  const auto source = sockets::source_towards(sockets::SocketAddress::parse(peer.address, peer.port));
+  return source && sockets::same_address(*source, sockets::SocketAddress::parse(local.address, 0));
 }
 
 /// Tries one way after the other, best first, and says why it left one for the next.
@@ -179,7 +182,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
                             : TcpOptions::from_environment().idle_timeout;
   warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
-    local->tls = std::make_shared<bootstrap::Tls>(given.tls, given.secret, given.secret_hint);
+    local->tls = std::make_shared<sockets::Tls>(given.tls, given.secret, given.secret_hint);
   Backends backends = make_backends(given, local->idle_timeout);
   local->backends = std::move(backends.usable);
   local->meters = given.meters ? given.meters : Meters::of_process();
@@ -191,7 +194,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   Endpoint& self = state_->self;
   self.host = given.host.name;
   self.cluster = given.host.cluster;
-  self.offers = offers_of(given.host, given.log);
+  self.offers = offers_of(given.host, given.standby, given.log);
   for (Offer& offer : self.offers) {
     if (!topology::is_rdma(offer.kind) || offer.emulated) continue;
     offer.rdma_problem = backends.rdma_problems.at(offer.nic);
@@ -203,6 +206,10 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
 }
 
 Router::~Router() = default;
+
+std::span<const Offer> Router::offers() const noexcept {
+  return state_->self.offers;
+}
 
 const RouterOptions& Router::options() const noexcept {
   return state_->options;

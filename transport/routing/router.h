@@ -15,10 +15,10 @@
 #include "base/log.h"
 #include "base/parameter.h"
 #include "topology/files/cluster_file.h"
-#include "transport/bootstrap/secret.h"
-#include "transport/bootstrap/tls_options.h"
 #include "transport/observe/meters.h"
 #include "transport/rdma/options.h"
+#include "transport/sockets/secret.h"
+#include "transport/sockets/tls_options.h"
 #include "transport/tcp/options.h"
 #include "transport/transport.h"
 #include "transport/ucx/options.h"
@@ -82,6 +82,8 @@ std::optional<topology::NicKind> shared_kind(std::span<const Endpoint> endpoints
 
 struct RouterOptions {
   topology::Host host;  ///< this process's NICs; those without an address are skipped
+  /// Names of NICs that carry only what the others cannot.
+  std::vector<std::string> standby = {};
   Secret secret;
   /// What error messages recommend where the two ends' secrets differ.
   std::string secret_hint = "TOMBOLO_SECRET must be the same on both";
@@ -123,6 +125,9 @@ class Router {
   std::unique_ptr<Listener> listen();
   /// Chooses a way, logs it with the reason, and starts connecting. Throws as choose() does.
   std::unique_ptr<Connecting> connect(const Endpoint& peer, const ConnectOptions& options);
+  /// The NICs over which it connects, best first, without ports; those of an RDMA kind with the reason why
+  /// RDMA cannot be had.
+  std::span<const Offer> offers() const noexcept;
   /// The options with which it was made.
   const RouterOptions& options() const noexcept;
 

@@ -4,7 +4,7 @@
 
 namespace tombolo::transport::shm {
 
-std::unique_ptr<Connecting> ShmBackend::set_up(bootstrap::ControlChannel channel) {
+std::unique_ptr<Connecting> ShmBackend::set_up(channel::ControlChannel channel) {
   return std::make_unique<ConnectionSetUp>(std::move(channel), fetch_);
 }
 

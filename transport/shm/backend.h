@@ -4,16 +4,16 @@
 
 #include <memory>
 
-#include "transport/bootstrap/control_channel.h"
+#include "transport/channel/control_channel.h"
 
 namespace tombolo::transport::shm {
 
-class ShmBackend final : public bootstrap::ControlChannelBackend {
+class ShmBackend final : public channel::ControlChannelBackend {
  public:
   /// `fetch`: large messages may be read from the sender's memory.
   explicit ShmBackend(bool fetch) : fetch_(fetch) {}
   Carrier carrier() const noexcept override { return Carrier::kShm; }
-  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
+  std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
  private:
   bool fetch_;

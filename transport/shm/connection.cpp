@@ -23,8 +23,6 @@ std::uint32_t pieces_of(std::size_t size) noexcept {
   return static_cast<std::uint32_t>((size + kFetchPiece - 1) / kFetchPiece);
 }
 
-using bootstrap::GoodbyeReason;
-
 Record goodbye_record(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0) noexcept {
   return {0, RecordType::kGoodbye, static_cast<std::uint16_t>(reason), 0, size, capacity};
 }
@@ -40,7 +38,7 @@ bool fetchable(std::span<const std::byte> data) noexcept {
   return process_vm_readv(getpid(), &mine, 1, ends.data(), ends.size(), 0) == std::ssize(got);
 }
 
-ShmConnection::ShmConnection(bootstrap::ControlChannel channel, Agreed agreed)
+ShmConnection::ShmConnection(channel::ControlChannel channel, Agreed agreed)
     : ChannelConnection(std::move(channel), "shm"),
       agreed_(std::move(agreed)),
       out_(agreed_.mapping->rings[channel_.connecting ? 0 : 1]),
@@ -148,10 +146,9 @@ bool ShmConnection::receive_all() noexcept {
     if (!found) break;
     const Record& record = *found;
     if (record.type == RecordType::kGoodbye) {
-      fail_with(
-          Cause::kRemote,
-          bootstrap::peer_closed(static_cast<GoodbyeReason>(record.reason), record.total, record.address),
-          GoodbyeReason::kFailed);
+      fail_with(Cause::kRemote,
+                peer_closed(static_cast<GoodbyeReason>(record.reason), record.total, record.address),
+                GoodbyeReason::kFailed);
       return moved;
     }
     if (incoming_.empty()) break;  // no receive for it yet

@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
-#include "transport/bootstrap/channel_connection.h"
-#include "transport/bootstrap/goodbye.h"
+#include "transport/channel/channel_connection.h"
+#include "transport/goodbye.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/segment.h"
 
@@ -24,9 +24,9 @@ struct Agreed {
 /// such as CUDA's pinned host memory.
 bool fetchable(std::span<const std::byte> data) noexcept;
 
-class ShmConnection final : public bootstrap::ChannelConnection {
+class ShmConnection final : public channel::ChannelConnection {
  public:
-  ShmConnection(bootstrap::ControlChannel channel, Agreed agreed);
+  ShmConnection(channel::ControlChannel channel, Agreed agreed);
   ~ShmConnection() override;
 
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
@@ -50,7 +50,7 @@ class ShmConnection final : public bootstrap::ChannelConnection {
   }
   void wake_peer() noexcept;
   void look_at_channel() noexcept;
-  void fail_with(Cause cause, std::string_view what, bootstrap::GoodbyeReason reason) noexcept;
+  void fail_with(Cause cause, std::string_view what, GoodbyeReason reason) noexcept;
 
   Agreed agreed_;
   Ring& out_;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 
 namespace tombolo::transport::shm {
 namespace {
@@ -18,7 +18,7 @@ bool can_read(const SetUpMessage& peer) {
 
 }  // namespace
 
-ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, bool fetch)
+ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, bool fetch)
     : ChannelSetUp(std::move(channel), "shm", "shared memory was"), may_fetch_(fetch) {
   random_bytes(std::as_writable_bytes(std::span(&value_, 1)));
   if (!channel_.connecting) return;

@@ -4,16 +4,16 @@
 
 #include <memory>
 
-#include "transport/bootstrap/channel_set_up.h"
+#include "transport/channel/channel_set_up.h"
 #include "transport/shm/connection.h"
 #include "transport/shm/set_up_message.h"
 
 namespace tombolo::transport::shm {
 
-class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
+class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
  public:
   /// `fetch`: this end is willing to read the other's memory.
-  ConnectionSetUp(bootstrap::ControlChannel channel, bool fetch);
+  ConnectionSetUp(channel::ControlChannel channel, bool fetch);
 
  private:
   Kind hear(const SetUpMessage& message) override;

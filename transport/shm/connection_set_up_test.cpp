@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 #include "transport/testing/control_channels.h"
 #include "transport/testing/test_messages.h"
 

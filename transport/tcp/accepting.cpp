@@ -96,7 +96,7 @@ ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::A
   made.epoch = stream.hello.epoch;
   made.limit = settings.limit_of(offer.nic);
   if (auto peer = stream.hello.reply_port != 0
-                      ? bootstrap::address_of_peer(stream.socket.get(), stream.hello.reply_port)
+                      ? sockets::address_of_peer(stream.socket.get(), stream.hello.reply_port)
                       : std::nullopt) {
     auto target = std::make_shared<bootstrap::Target>();
     target->nic = offer.nic;
@@ -104,7 +104,7 @@ ConnectedStream connected_stream(const TcpSettings& settings, const bootstrap::A
     target->peer = *peer;
     target->tls = stream.tls != nullptr;
     target->description = fmt::format("ask host {} at {} (NIC {} {})", stream.hello.host,
-                                      bootstrap::to_text(*peer), offer.nic, offer.address);
+                                      sockets::to_text(*peer), offer.nic, offer.address);
     made.target = std::move(target);
   }
   made.socket = std::move(stream.socket);

@@ -8,8 +8,8 @@
 
 #include "base/randomized_test.h"
 #include "transport/bootstrap/closing_patience.h"
-#include "transport/bootstrap/closing_sockets.h"
 #include "transport/bootstrap/process_helpers.h"
+#include "transport/sockets/closing_sockets.h"
 #include "transport/testing/forwarding_kernel.h"
 #include "transport/testing/raw_peer.h"
 #include "transport/testing/test_support.h"
@@ -116,7 +116,7 @@ TEST_P(Closing, DeliversAllThatWasReportedSentHoweverLateReceivesArePosted) {
   --sent;  // the one that was not done
   ASSERT_GT(sent, 20);
   near.reset();
-  for (const auto until = Deadline::after(2 * bootstrap::ClosingSockets::kShortest); !until.passed();)
+  for (const auto until = Deadline::after(2 * sockets::ClosingSockets::kShortest); !until.passed();)
     std::this_thread::sleep_for(milliseconds(10));
   std::vector<std::byte> got(text.size());
   for (int i = 0; i < sent; ++i) {

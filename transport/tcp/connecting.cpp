@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/tcp/connection.h"
-#include "transport/tcp/path_control.h"
+#include "transport/tcp/path/path_control.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -47,7 +47,7 @@ std::unique_ptr<Connection> TcpConnecting::poll() {
   const auto streams = static_cast<std::size_t>(
       settings_->options.streams > 0
           ? settings_->options.streams
-          : streams_to_begin({bootstrap::path_length(dialed[0].socket()), targets_[0]->bytes_per_second,
+          : streams_to_begin({sockets::path_length(dialed[0].socket()), targets_[0]->bytes_per_second,
                               window_of_this_host()}));
   SetUpResult made;
   made.settings = settings_;

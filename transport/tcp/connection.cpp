@@ -9,8 +9,8 @@
 
 #include "base/units.h"
 #include "transport/backend.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 
 namespace tombolo::transport::tcp {
 namespace {
@@ -85,7 +85,7 @@ TcpConnection::TcpConnection(SetUpResult from)
   live_ = streams_.size();
   meter_->live_streams.set(live_);
   meter_->decided_streams.set(live_);
-  const Duration round_trip = bootstrap::path_length(streams_[0].socket());
+  const Duration round_trip = sockets::path_length(streams_[0].socket());
   for (std::size_t i = 0; i < streams_.size(); ++i) watch_or_lose(i);
   for (const auto& target : from.wanted) want_streams(home_of(target), 1);
   treatment_ = treatment_of(round_trip, from.bytes_per_second, settings_->options.replay_bytes);
@@ -339,7 +339,7 @@ bool TcpConnection::receive_all() {
       stream.meter->received_bytes.add(result.read);
       if (result.read <= kSmallRead && treatment_.acks_in_pairs &&
           stream.small_reads++ % kSmallReadsPerHabit == 0)
-        bootstrap::acknowledge_in_pairs(stream.socket());
+        sockets::acknowledge_in_pairs(stream.socket());
     }
     if (result.drained && !stream.ready.hang_up) stream.ready.in = false;
     if (receiver_.fault() != Receiver::Fault::kNone) {

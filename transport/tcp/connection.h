@@ -20,8 +20,8 @@
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
 #include "transport/tcp/liveness.h"
-#include "transport/tcp/path_tuner.h"
-#include "transport/tcp/rate_limit.h"
+#include "transport/tcp/path/path_tuner.h"
+#include "transport/tcp/path/rate_limit.h"
 #include "transport/tcp/receiver.h"
 #include "transport/tcp/reconnector.h"
 #include "transport/tcp/sender.h"
@@ -40,8 +40,8 @@ struct ConnectedStream {
   /// Connecting end: the target by which the stream is opened again. Accepting end: the target at which to
   /// ask whether the peer is still there. May be null.
   std::shared_ptr<const bootstrap::Target> target;
-  std::unique_ptr<bootstrap::TlsStream> tls = {};  ///< null: plain
-  std::uint32_t epoch = 0;                         ///< above 0 where the peer had to join again
+  std::unique_ptr<sockets::TlsStream> tls = {};  ///< null: plain
+  std::uint32_t epoch = 0;                       ///< above 0 where the peer had to join again
 };
 
 /// The result of a connection's set-up: what the connection takes over.
@@ -146,7 +146,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
 
   // connection_repair.cpp
   void lose(std::size_t index, const StreamLoss& loss);
-  void take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
+  void take_over(std::size_t index, Descriptor socket, std::unique_ptr<sockets::TlsStream> tls,
                  std::uint32_t epoch, std::size_t at);
   void take_epoch_summaries();
   /// The epoch summaries of broken streams go out with the next send_all(), once for all that break together.

@@ -5,9 +5,9 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "transport/bootstrap/closing_sockets.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/closing_sockets.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -35,7 +35,7 @@ void TcpConnection::check_fault() {
           GoodbyeReason::kMalformed, {});
       return;
     case Receiver::Fault::kPeerFailed:
-      fail_with(Cause::kRemote, bootstrap::peer_closed(header.reason, header.total, header.offset),
+      fail_with(Cause::kRemote, peer_closed(header.reason, header.total, header.offset),
                 GoodbyeReason::kFailed, {});
       return;
   }
@@ -45,7 +45,7 @@ void TcpConnection::check_timeouts(TimePoint now) {
   if (!liveness_.overdue(now, waits())) return;
   Duration silent = Duration::max();
   for (const Stream& stream : streams_)
-    if (stream.live()) silent = std::min(silent, bootstrap::unanswered_for(stream.socket()));
+    if (stream.live()) silent = std::min(silent, sockets::unanswered_for(stream.socket()));
   const Liveness::Verdict verdict = liveness_.judge(now, silent, sends());
   if (verdict == Liveness::Verdict::kHostSilent) {
     fail_with(
@@ -62,7 +62,7 @@ void TcpConnection::check_timeouts(TimePoint now) {
 }
 
 void TcpConnection::fail_closed() {
-  fail_with(Cause::kRemote, bootstrap::peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
+  fail_with(Cause::kRemote, peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
 }
 
 std::string TcpConnection::in_flight() {
@@ -127,7 +127,7 @@ void TcpConnection::flush_out() {
 
 void TcpConnection::leave() {
   if (announce_due_) announce();
-  bootstrap::ClosingSockets& closing = acceptor_->closing_sockets();
+  sockets::ClosingSockets& closing = acceptor_->closing_sockets();
   for (std::size_t i = 0; i < streams_.size(); ++i) {
     Stream& stream = streams_[i];
     if (!stream.live()) continue;

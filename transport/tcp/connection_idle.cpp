@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {
@@ -100,10 +100,9 @@ Duration TcpConnection::progress_in_background() noexcept {
       wanted = wanted || kernel().poll(&broken, 1, 0) > 0;
     }
     // The bytes still lie in this kernel because the peer's host does not take them: the path may be dead.
-    wanted =
-        wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
-                     return stream.live() && bootstrap::unanswered_for(stream.socket()) > Duration::zero();
-                   }));
+    wanted = wanted || (sender_.unacknowledged() && std::ranges::any_of(streams_, [](const Stream& stream) {
+                          return stream.live() && sockets::unanswered_for(stream.socket()) > Duration::zero();
+                        }));
     if (wanted) {
       advance();
       again = busy_repairing() ? kRepairEvery : bootstrap::BackgroundProgress::kSoon;

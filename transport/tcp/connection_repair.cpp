@@ -6,8 +6,8 @@
 #include <cerrno>
 
 #include "base/units.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/accepting.h"
 #include "transport/tcp/connection.h"
 
@@ -67,7 +67,7 @@ void TcpConnection::lose(std::size_t index, const StreamLoss& loss) {
   announce_soon();
 }
 
-void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls,
+void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_ptr<sockets::TlsStream> tls,
                               std::uint32_t epoch, std::size_t at) {
   Stream& stream = streams_[index];
   stream.join(std::move(socket), std::move(tls), epoch);
@@ -221,8 +221,8 @@ void TcpConnection::check_streams(TimePoint now) {
       continue;
     }
     const bool before = stream.is(StreamState::kSuspect);
-    const bool suspect = liveness_.path_is_silent(i, now, bootstrap::unanswered_for(stream.socket()),
-                                                  bootstrap::round_trip_time(stream.socket()));
+    const bool suspect = liveness_.path_is_silent(i, now, sockets::unanswered_for(stream.socket()),
+                                                  sockets::round_trip_time(stream.socket()));
     if (suspect != before) stream.apply(suspect ? StreamEvent::kSilent : StreamEvent::kAnswered);
     if (suspect) ++silent;
     if (suspect && !before) reconnector_.suspected(i);

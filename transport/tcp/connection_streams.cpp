@@ -9,8 +9,8 @@
 #include <cerrno>
 
 #include "transport/backend.h"
-#include "transport/bootstrap/socket.h"
 #include "transport/kernel.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/connection.h"
 
 namespace tombolo::transport::tcp {

@@ -16,7 +16,7 @@
 #include <span>
 
 #include "base/randomized_test.h"
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::tcp {
@@ -34,7 +34,7 @@ std::vector<int> connected_sockets() {
     int protocol = 0;
     socklen_t size = sizeof protocol;
     if (fd > 2 && getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == IPPROTO_TCP &&
-        bootstrap::peer_text(fd) != "?") {
+        sockets::peer_text(fd) != "?") {
       found.push_back(fd);
     }
   }

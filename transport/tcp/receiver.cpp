@@ -34,7 +34,7 @@ Receiver::Receiver() {
   epoch_summaries_.reserve(kMostEpochSummaries);
 }
 
-void Receiver::join(std::size_t index, const bootstrap::StreamIo& io) {
+void Receiver::join(std::size_t index, const sockets::StreamIo& io) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& old = streams_[index];
   Stream fresh;

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "transport/bootstrap/stream_io.h"
 #include "transport/request_pool.h"
+#include "transport/sockets/stream_io.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport::tcp {
@@ -18,7 +18,7 @@ class Receiver {
   Receiver();
 
   /// From now on stream `index` (at most one above all before) is read, in an epoch of its own.
-  void join(std::size_t index, const bootstrap::StreamIo& io);
+  void join(std::size_t index, const sockets::StreamIo& io);
   /// The stream broke and is read no more; a partly received chunk does not count. Returns how many whole
   /// chunks it brought in its epoch.
   std::uint32_t lose(std::size_t index) noexcept;
@@ -122,7 +122,7 @@ class Receiver {
   /// What is known to be the last behind the chunk that waits.
   enum class Behind : std::uint8_t { kUnknown, kGoodbye, kOrderlyEnd };
   struct Stream {
-    bootstrap::StreamIo io{-1};
+    sockets::StreamIo io{-1};
     std::unique_ptr<std::byte[]> staging;
     std::size_t capacity = 0;
     std::size_t begin = 0, end = 0;  // of what staging holds

@@ -46,7 +46,7 @@ void Sender::complete(Message& whole) noexcept {
   ++completed_;
 }
 
-void Sender::join(std::size_t index, const bootstrap::StreamIo& io) {
+void Sender::join(std::size_t index, const sockets::StreamIo& io) {
   if (index >= streams_.size()) streams_.resize(index + 1);
   Stream& stream = streams_[index];
   if (!stream.segments) stream.segments = std::make_unique_for_overwrite<Segment[]>(kSegments);

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "transport/bootstrap/stream_io.h"
 #include "transport/request_pool.h"
+#include "transport/sockets/stream_io.h"
 #include "transport/tcp/replay_buffer.h"
 #include "transport/tcp/wire.h"
 
@@ -35,7 +35,7 @@ class Sender {
   void post(PostedRequest* request) noexcept;
 
   /// From now on stream `index` (at most one above all before) carries chunks, in an epoch of its own.
-  void join(std::size_t index, const bootstrap::StreamIo& io);
+  void join(std::size_t index, const sockets::StreamIo& io);
   /// The stream broke, in that epoch, and carries nothing more. What was not acknowledged on it is kept until
   /// resolve_epoch().
   void lose(std::size_t index, std::uint32_t epoch);
@@ -145,7 +145,7 @@ class Sender {
     bool chunk;
   };
   struct Stream {
-    bootstrap::StreamIo io{-1};
+    sockets::StreamIo io{-1};
     bool live() const noexcept { return io.socket >= 0; }
     bool open = false;  // an earlier epoch is not resolved
     // TLS took bytes that the socket has not taken yet, up to byte `owed`; they belong to messages that are

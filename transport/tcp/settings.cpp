@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport::tcp {
@@ -67,8 +67,8 @@ std::size_t TcpSettings::chunk_of(std::size_t streams) const noexcept {
 void TcpSettings::limit_buffers(int socket, std::size_t streams) const {
   // Only with several streams does it matter in which one the bytes wait.
   if (streams > 1)
-    bootstrap::limit_unsent(socket, static_cast<int>(std::min(kDefaultChunk, chunk_of(streams))));
-  if (bootstrap::ends_on_one_host(socket)) bootstrap::limit_send_buffer(socket, kSendBufferOnOneHost);
+    sockets::limit_unsent(socket, static_cast<int>(std::min(kDefaultChunk, chunk_of(streams))));
+  if (sockets::ends_on_one_host(socket)) sockets::limit_send_buffer(socket, kSendBufferOnOneHost);
 }
 
 }  // namespace tombolo::transport::tcp

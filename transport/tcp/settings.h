@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "base/log.h"
-#include "transport/tcp/congestion.h"
 #include "transport/tcp/options.h"
-#include "transport/tcp/pacing.h"
-#include "transport/tcp/rate_limit.h"
+#include "transport/tcp/path/congestion.h"
+#include "transport/tcp/path/pacing.h"
+#include "transport/tcp/path/rate_limit.h"
 
 namespace tombolo::transport::tcp {
 
@@ -33,11 +33,5 @@ struct TcpSettings {
   /// Limits what waits in the kernel for one of a connection's `streams` streams; throws kSystem.
   void limit_buffers(int socket, std::size_t streams) const;
 };
-
-// From this round trip on a path is long. A shorter one is filled by one stream, which costs one thread and
-// one window. On a long one a single stream is held back by its window and by every loss: at 100 ms round
-// trip one stream gave 293 Mbit/s and eight gave 2330; at 20 ms and 0.1 % loss 30 and 152.
-inline constexpr Duration kLongPath = std::chrono::milliseconds(5);
-inline constexpr int kStreamsOnLongPaths = 8;
 
 }  // namespace tombolo::transport::tcp

@@ -13,7 +13,7 @@ namespace tombolo::transport::tcp {
 
 StreamLoss StreamLoss::of(int error_number) noexcept {
   if (error_number == Receiver::kDamaged) return {Why::kDamaged, error_number};
-  if (error_number == bootstrap::TlsStream::kAltered) return {Why::kAltered, error_number};
+  if (error_number == sockets::TlsStream::kAltered) return {Why::kAltered, error_number};
   return {error_number == ETIMEDOUT ? Why::kSilent : Why::kError, error_number};
 }
 
@@ -29,7 +29,7 @@ void Stream::apply(StreamEvent event) {
   state_ = *next;
 }
 
-void Stream::join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch) {
+void Stream::join(Descriptor socket, std::unique_ptr<sockets::TlsStream> tls, std::uint32_t epoch) {
   apply(StreamEvent::kJoined);
   // The peer may have begun epochs that this end did not; nothing was received in them.
   if (epoch - epoch_ > 1) note_epochs(epoch_ + 1, epoch - 1, 0);
@@ -47,7 +47,7 @@ std::string Stream::lose(const StreamLoss& loss) {
     kernel().setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
   }
   socket_.reset();
-  const std::unique_ptr<bootstrap::TlsStream> tls = std::move(tls_);
+  const std::unique_ptr<sockets::TlsStream> tls = std::move(tls_);
   switch (loss.why) {
     case StreamLoss::Why::kEnded:
       return "the peer's end was closed without a goodbye";

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "transport/bootstrap/dial.h"
-#include "transport/bootstrap/stream_io.h"
 #include "transport/descriptor.h"
 #include "transport/observe/meters.h"
-#include "transport/tcp/rate_limit.h"
+#include "transport/sockets/stream_io.h"
+#include "transport/tcp/path/rate_limit.h"
 #include "transport/tcp/stream_state.h"
 
 namespace tombolo::transport::tcp {
@@ -63,7 +63,7 @@ class Stream {
   void apply(StreamEvent event);
 
   /// The stream is there, in a higher epoch than before, or in its first.
-  void join(Descriptor socket, std::unique_ptr<bootstrap::TlsStream> tls, std::uint32_t epoch);
+  void join(Descriptor socket, std::unique_ptr<sockets::TlsStream> tls, std::uint32_t epoch);
   /// Closes the socket, which gets a reset unless the peer had ended it: a FIN would tell the peer that this
   /// process has gone. Returns the reason in words.
   std::string lose(const StreamLoss& loss);
@@ -71,8 +71,8 @@ class Stream {
   Descriptor take_socket() noexcept { return std::move(socket_); }
 
   int socket() const noexcept { return socket_.get(); }
-  bootstrap::TlsStream* tls() const noexcept { return tls_.get(); }  ///< null: plain
-  bootstrap::StreamIo io() const noexcept { return {socket_.get(), tls_.get()}; }
+  sockets::TlsStream* tls() const noexcept { return tls_.get(); }  ///< null: plain
+  sockets::StreamIo io() const noexcept { return {socket_.get(), tls_.get()}; }
 
   std::uint32_t epoch() const noexcept { return epoch_; }
   /// Counts of the chunks received in earlier epochs. The peer is told until it shows that it knows them.
@@ -97,7 +97,7 @@ class Stream {
  private:
   StreamState state_ = StreamState::kWanted;
   Descriptor socket_;
-  std::unique_ptr<bootstrap::TlsStream> tls_;
+  std::unique_ptr<sockets::TlsStream> tls_;
   std::uint32_t epoch_ = 0;
   std::vector<EpochSummary> epoch_summaries_;
 };

@@ -19,8 +19,8 @@
 #include <optional>
 #include <span>
 
-#include "transport/bootstrap/goodbye.h"
 #include "transport/bootstrap/handshake.h"
+#include "transport/goodbye.h"
 
 namespace tombolo::transport::tcp {
 
@@ -44,7 +44,7 @@ enum class FrameType : std::uint8_t {
 };
 
 /// kTooLarge: the header has the message's sequence and total, and the capacity of its receive as offset.
-using bootstrap::GoodbyeReason;
+using transport::GoodbyeReason;
 
 /// Flags of a chunk.
 inline constexpr std::uint8_t kUrgentFlag = 1;    ///< the sender waits until it knows that all has arrived

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {
@@ -29,7 +29,7 @@ class AlteringProxy {
       std::function<void(std::size_t stream, bool forward, std::uint64_t offset, std::span<std::byte>)>;
 
   AlteringProxy(std::uint16_t target, Alter alter) : target_(target), alter_(std::move(alter)) {
-    door_ = bootstrap::listen_on("lo", "127.0.0.1", port_);
+    door_ = sockets::listen_on("lo", "127.0.0.1", port_);
     thread_ = std::thread([this] { run(); });
   }
   ~AlteringProxy() {
@@ -89,7 +89,7 @@ class AlteringProxy {
     Descriptor near(accept4(door_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!near) return;
     Descriptor far =
-        bootstrap::start_connect("lo", "127.0.0.1", bootstrap::SocketAddress::parse("127.0.0.1", target_));
+        sockets::start_connect("lo", "127.0.0.1", sockets::SocketAddress::parse("127.0.0.1", target_));
     pollfd connected{far.get(), POLLOUT, 0};
     ::poll(&connected, 1, 1000);
     Stream stream;

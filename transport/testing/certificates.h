@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/bootstrap/tls_options.h"
+#include "transport/sockets/tls_options.h"
 
 namespace tombolo::transport::test::certificates {
 

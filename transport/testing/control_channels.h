@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "transport/bootstrap/control_channel.h"
+#include "transport/channel/control_channel.h"
 #include "transport/testing/test_support.h"
 
 namespace tombolo::transport::test {
@@ -19,21 +19,21 @@ inline std::pair<Descriptor, Descriptor> local_pair() {
 }
 
 /// One end of it.
-inline bootstrap::ControlChannel control_channel(Descriptor socket, bool connecting,
-                                                 const Clock& clock = Clock::steady(), const Log& log = {}) {
-  bootstrap::ControlChannel made{std::move(socket),
-                                 connecting,
-                                 {},
-                                 {},
-                                 {},
-                                 5,
-                                 connecting ? "rank 1" : "rank 0",
-                                 Deadline::after(std::chrono::seconds(30), clock),
-                                 nullptr,
-                                 {},
-                                 std::chrono::seconds(10),
-                                 &clock,
-                                 log};
+inline channel::ControlChannel control_channel(Descriptor socket, bool connecting,
+                                               const Clock& clock = Clock::steady(), const Log& log = {}) {
+  channel::ControlChannel made{std::move(socket),
+                               connecting,
+                               {},
+                               {},
+                               {},
+                               5,
+                               connecting ? "rank 1" : "rank 0",
+                               Deadline::after(std::chrono::seconds(30), clock),
+                               nullptr,
+                               {},
+                               std::chrono::seconds(10),
+                               &clock,
+                               log};
   made.route.peer_host = connecting ? "right" : "left";
   return made;
 }

@@ -73,7 +73,7 @@ class PretendedFabric {
   std::unique_ptr<rdma::ConnectionSetUp> set_up(Descriptor socket, bool connecting,
                                                 const RdmaOptions& options,
                                                 const Clock& clock = Clock::steady()) const {
-    bootstrap::ControlChannel channel = control_channel(std::move(socket), connecting, clock);
+    channel::ControlChannel channel = control_channel(std::move(socket), connecting, clock);
     channel.route.transport = "rdma";
     if (connecting) channel.nic_pairs = PretendedHost::nic_pairs(nics_);
     return std::make_unique<rdma::ConnectionSetUp>(
@@ -105,7 +105,7 @@ class PretendedFabric {
 };
 
 /// As RdmaBackend, with a carrier of its own: that one's rules ask for real NICs.
-class PretendedRdmaBackend final : public bootstrap::ControlChannelBackend {
+class PretendedRdmaBackend final : public channel::ControlChannelBackend {
  public:
   static constexpr auto kCarrier = static_cast<Carrier>(6);
 
@@ -114,7 +114,7 @@ class PretendedRdmaBackend final : public bootstrap::ControlChannelBackend {
         nics_(nics),
         options_(options) {}
   Carrier carrier() const noexcept override { return kCarrier; }
-  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override {
+  std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override {
     if (channel.connecting) channel.nic_pairs = PretendedHost::nic_pairs(nics_);
     return std::make_unique<rdma::ConnectionSetUp>(
         std::move(channel), [host = host_](const std::string& address) { return host->at(address); },

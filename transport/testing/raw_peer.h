@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "transport/bootstrap/handshake.h"
-#include "transport/bootstrap/socket.h"
+#include "transport/sockets/socket.h"
 #include "transport/tcp/wire.h"
 #include "transport/testing/test_support.h"
 
@@ -16,7 +16,7 @@ namespace tombolo::transport::test {
 
 /// A blocking socket, connected to the listener's first address.
 inline Descriptor connected_to(const Listener& listener) {
-  auto address = bootstrap::SocketAddress::parse("127.0.0.1", listener.endpoint().offers[0].port);
+  auto address = sockets::SocketAddress::parse("127.0.0.1", listener.endpoint().offers[0].port);
   Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(socket.get(), address.get(), address.length), 0);
   return socket;

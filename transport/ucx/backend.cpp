@@ -97,7 +97,7 @@ std::shared_ptr<Context> UcxBackend::context_for(const std::vector<std::string>&
   return context;
 }
 
-std::unique_ptr<Connecting> UcxBackend::set_up(bootstrap::ControlChannel channel) {
+std::unique_ptr<Connecting> UcxBackend::set_up(channel::ControlChannel channel) {
   return std::make_unique<ConnectionSetUp>(
       std::move(channel),
       [self = shared_from_this()](const std::vector<std::string>& addresses, topology::NicKind kind,

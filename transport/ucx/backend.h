@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "topology/files/cluster_file.h"
-#include "transport/bootstrap/control_channel.h"
+#include "transport/channel/control_channel.h"
 #include "transport/ucx/context.h"
 #include "transport/ucx/options.h"
 
@@ -22,14 +22,14 @@ namespace tombolo::transport::ucx {
 /// real RDMA NIC.
 bool worth_loading(const topology::Host& host);
 
-class UcxBackend final : public bootstrap::ControlChannelBackend,
+class UcxBackend final : public channel::ControlChannelBackend,
                          public std::enable_shared_from_this<UcxBackend> {
  public:
   /// Does not load the library yet. `without_tcp`: between RDMA NICs UCX may not use its own tcp, because
   /// this program has its own.
   UcxBackend(const topology::Host& host, UcxOptions options, bool without_tcp, Log log);
   Carrier carrier() const noexcept override { return Carrier::kUcx; }
-  std::unique_ptr<Connecting> set_up(bootstrap::ControlChannel channel) override;
+  std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
   /// Loads UCX now. Returns why it cannot be used; empty where it can.
   std::string why_not();

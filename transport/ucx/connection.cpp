@@ -32,7 +32,7 @@ ucp_request_param_t params_for(const UcxMemory* memory) noexcept {
 
 }  // namespace
 
-UcxConnection::UcxConnection(bootstrap::ControlChannel channel, Agreed agreed)
+UcxConnection::UcxConnection(channel::ControlChannel channel, Agreed agreed)
     : ChannelConnection(std::move(channel), "ucx"),
       agreed_(std::move(agreed)),
       context_(agreed_.worker->context()),
@@ -56,7 +56,7 @@ UcxConnection::~UcxConnection() {
       while (agreed_.worker->progress() && now() < until) {
       }
     }
-    peer_.say(goodbye_for(bootstrap::GoodbyeReason::kClosed));
+    peer_.say(goodbye_for(GoodbyeReason::kClosed));
     if (sound && !mid_air) {
       // Each end learns that the other has ended.
       kernel().shutdown(socket(), SHUT_WR);
@@ -269,7 +269,7 @@ bool UcxConnection::progress() noexcept {
 void UcxConnection::look_at_trouble() noexcept {
   if (trouble_.status == UCS_ERR_MESSAGE_TRUNCATED) {
     const PostedRequest* request = incoming_.find(trouble_.sequence);
-    bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kTooLarge);
+    Goodbye goodbye = goodbye_for(GoodbyeReason::kTooLarge);
     goodbye.size = trouble_.size;
     goodbye.capacity = request != nullptr ? request->size : 0;
     fail_with(Cause::kRemote,
@@ -306,7 +306,7 @@ void UcxConnection::close_when_drained() noexcept {
   if (const auto& goodbye = peer_.goodbye()) {
     const std::uint64_t delivered = std::min(goodbye->received, next_);
     const bool more = received_ < goodbye->sent || outgoing_.oldest() < delivered;
-    if (goodbye->reason == bootstrap::GoodbyeReason::kClosed && more && peer_.patient()) return;
+    if (goodbye->reason == GoodbyeReason::kClosed && more && peer_.patient()) return;
     // Stays open for messages that have arrived and lack a receive, while no other operation waits for the
     // peer.
     if (received_ < goodbye->sent && outgoing_.empty() && incoming_.empty()) return;
@@ -344,18 +344,17 @@ void UcxConnection::end_operations() noexcept {
   agreed_.worker.reset();
 }
 
-bootstrap::Goodbye UcxConnection::goodbye_for(bootstrap::GoodbyeReason reason) const noexcept {
+Goodbye UcxConnection::goodbye_for(GoodbyeReason reason) const noexcept {
   return {reason, sent_, 0, incoming_.oldest(), 0, 0, {}};
 }
 
 void UcxConnection::fail_with(Cause cause, std::string_view what) noexcept {
-  bootstrap::Goodbye goodbye = goodbye_for(bootstrap::GoodbyeReason::kFailed);
+  Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
   goodbye.text = what;
   fail_with(cause, what, goodbye);
 }
 
-void UcxConnection::fail_with(Cause cause, std::string_view what,
-                              const bootstrap::Goodbye& goodbye) noexcept {
+void UcxConnection::fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept {
   if (error_) return;
   set_error(cause, what);
   if (!closing()) peer_.say(goodbye);

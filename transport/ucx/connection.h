@@ -17,8 +17,8 @@
 #include <memory>
 #include <string_view>
 
-#include "transport/bootstrap/channel_connection.h"
-#include "transport/bootstrap/peer_watch.h"
+#include "transport/channel/channel_connection.h"
+#include "transport/channel/peer_watch.h"
 #include "transport/ucx/agreed.h"
 
 namespace tombolo::transport::ucx {
@@ -26,9 +26,9 @@ namespace tombolo::transport::ucx {
 /// A sender is at most kMostAhead messages ahead of what the receiver said that it took.
 inline constexpr std::uint64_t kCreditEvery = 128, kMostAhead = 512;
 
-class UcxConnection final : public bootstrap::ChannelConnection {
+class UcxConnection final : public channel::ChannelConnection {
  public:
-  UcxConnection(bootstrap::ControlChannel channel, Agreed agreed);
+  UcxConnection(channel::ControlChannel channel, Agreed agreed);
   ~UcxConnection() override;
 
   std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override;
@@ -80,14 +80,14 @@ class UcxConnection final : public bootstrap::ChannelConnection {
   void cancel_receives() noexcept;
   bool any_under_way() const noexcept;
   void end_operations() noexcept;
-  bootstrap::Goodbye goodbye_for(bootstrap::GoodbyeReason reason) const noexcept;
+  Goodbye goodbye_for(GoodbyeReason reason) const noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
-  void fail_with(Cause cause, std::string_view what, const bootstrap::Goodbye& goodbye) noexcept;
+  void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
   const UcxFunctions& ucx() const noexcept { return context_->ucx(); }
 
   Agreed agreed_;  ///< its worker is null after a failure
   std::shared_ptr<Context> context_;
-  bootstrap::PeerWatch peer_;
+  channel::PeerWatch peer_;
   std::array<Operation, kRequestsPerDirection> sending_, receiving_;
   std::uint64_t next_ = 0;  // the send that is started next
   std::uint64_t sent_ = 0, received_ = 0;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "transport/bootstrap/secret.h"
+#include "transport/sockets/secret.h"
 #include "transport/ucx/connection.h"
 
 namespace tombolo::transport::ucx {
@@ -25,7 +25,7 @@ std::vector<std::byte> filled_with(std::uint64_t value, std::size_t size) {
 
 }  // namespace
 
-ConnectionSetUp::ConnectionSetUp(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp)
+ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, ContextFor context_for, bool without_tcp)
     : ChannelSetUp(std::move(channel), "ucx", "UCX was"),
       context_for_(std::move(context_for)),
       without_tcp_(without_tcp) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/bootstrap/channel_set_up.h"
+#include "transport/channel/channel_set_up.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/set_up_message.h"
 
@@ -16,9 +16,9 @@ namespace tombolo::transport::ucx {
 using ContextFor = std::function<std::shared_ptr<Context>(const std::vector<std::string>& addresses,
                                                           topology::NicKind kind, bool without_tcp)>;
 
-class ConnectionSetUp final : public bootstrap::ChannelSetUp<SetUpMessage> {
+class ConnectionSetUp final : public channel::ChannelSetUp<SetUpMessage> {
  public:
-  ConnectionSetUp(bootstrap::ControlChannel channel, ContextFor context_for, bool without_tcp);
+  ConnectionSetUp(channel::ControlChannel channel, ContextFor context_for, bool without_tcp);
   ~ConnectionSetUp() override;
 
  private:

@@ -1,0 +1,90 @@
+// What a simulated run does: data, so that a failing run can be repeated, printed and made shorter.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/simulation/pretended/pretended_kernel.h"
+
+namespace tombolo::simulation {
+
+struct Fault {
+  enum class Kind {
+    kReset,        ///< a stream is reset at both ends
+    kHalfReset,    ///< at one end; the other learns it when it sends
+    kSilence,      ///< nothing gets through between the NICs of one number, for `lasts`
+    kSilentHost,   ///< nothing gets through between any of them, for `lasts`
+    kUnreachable,  ///< nobody answers connects to `host`, for `lasts`
+    kSlow,         ///< the path of `nic` has a hundredth of its rate, and takes 20 ms longer, for `lasts`
+    kStop,         ///< the process of `host` makes no calls, for `lasts`
+    kErrno,        ///< the next `times` calls of a kind on `host` fail with `error`
+    kPause,        ///< time jumps by `lasts`
+    // After these the connection cannot go on.
+    kKill,       ///< the process of `host` dies
+    kCutForGood  ///< all paths fall silent for ever
+  };
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCutForGood) + 1;
+  /// What `at` counts from.
+  enum class From {
+    kStart,
+    kFirstClose  ///< when an owner first begins to close its connection
+  };
+  Kind kind = Kind::kReset;
+  From from = From::kStart;
+  Duration at{};
+  unsigned host = 0, nic = 0, stream = 0;
+  Duration lasts{};
+  Call call = Call::kSend;
+  int error = 0, times = 0;
+  bool terminal() const noexcept { return kind >= Kind::kKill; }
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+struct Message {
+  unsigned from = 0;  ///< host
+  std::size_t size = 0;
+  Duration pause{};  ///< that the sender's owner makes before it posts it
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+/// Two processes, host 0 connects to host 1, and what they send each other.
+struct Plan {
+  std::uint64_t seed = 0;  ///< of everything that is decided while it runs
+  unsigned nics = 1;
+  int streams = 1;
+  bool tls = false, checksums = false;
+  std::size_t chunk = 0, replay = 0;
+  unsigned short_one_in = 0;  ///< reads and writes are short once in so many calls
+  Duration delay = std::chrono::microseconds(50);
+  double bytes_per_second = 1e9;
+  unsigned window[2] = {4, 4};  ///< requests that each owner has posted at once, each way
+  bool wait_before_close = true;
+  std::vector<Message> messages;
+  std::vector<Fault> faults;
+
+  bool survivable() const noexcept;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+inline constexpr Duration kIdleTimeout = std::chrono::seconds(3);
+/// All that a plan's faults take away together stays below this, and well below the idle timeout, so that the
+/// connection has to live.
+inline constexpr Duration kMostTaken = kIdleTimeout / 3;
+inline constexpr Duration kConnectDeadline = 4 * kIdleTimeout;
+inline constexpr std::size_t kLongestMessage = 512 * 1024;
+
+/// The plan that belongs to a seed: the same on every machine.
+Plan draw_plan(std::uint64_t seed);
+/// One line per decision, for people.
+std::string describe(const Plan& plan);
+/// One line of JSON, which decode_plan() reads.
+std::string encode(const Plan& plan);
+/// Only the messages and faults have to be there; what else is not is as in Plan{}. Throws kInvalidUsage with
+/// the field that is wrong; `source` names the text in the message.
+Plan decode_plan(std::string_view text, const std::string& source);
+
+}  // namespace tombolo::simulation

@@ -1,0 +1,44 @@
+// What a simulated run beneath the NCCL plugin's contract does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/plans/plan.h"
+
+namespace tombolo::simulation {
+
+/// A connection of NCCL's: one host listens and receives, the other connects and sends.
+struct CommPlan {
+  enum class Ending {
+    kTogether,  ///< each end closes once both have done all
+    kWhenDone,  ///< each end closes once it has done all itself
+    kAbort,     ///< another thread of one end deregisters memory in which a message is under way
+    kGiveUp,    ///< the connecting end asks a few times and then never again
+  };
+  unsigned sender = 0;                 ///< host
+  std::vector<std::size_t> messages;   ///< sizes
+  std::vector<Duration> pauses;        ///< before each message is posted
+  unsigned window[2] = {4, 4};         ///< requests posted at once by the sender and the receiver
+  bool registered = true;              ///< buffers are registered with the connection
+  bool other_handle_first = false;     ///< the handle's memory held another listener's handle before
+  bool listener_closes_early = false;  ///< right after accept
+  Ending ending = Ending::kTogether;
+  bool receiver_aborts = false;  ///< with kAbort: which end
+  std::size_t abort_after = 0;   ///< messages that it has done
+};
+
+struct PluginPlan {
+  Plan network;  ///< with faults and without messages
+  bool devices_per_nic = false;
+  bool shared_context = false;   ///< as up to v10: one context for all connections of a process
+  bool finalized_early = false;  ///< contexts end once the connections are made, and not after them
+  std::vector<CommPlan> comms;
+};
+
+PluginPlan draw_plugin_plan(std::uint64_t seed);
+std::string describe(const PluginPlan& plan);
+
+}  // namespace tombolo::simulation

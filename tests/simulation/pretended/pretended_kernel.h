@@ -1,0 +1,146 @@
+// The transports' kernel on a pretended network. Calls behave as Linux', and fail as the simulation wants.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "tests/simulation/pretended/network.h"
+#include "transport/kernel.h"
+
+namespace tombolo::simulation {
+
+/// Sets errno, and returns what a failed call does.
+inline int failed_with(int error) noexcept {
+  errno = error;
+  return -1;
+}
+
+/// Calls of a kind that can be made to fail.
+enum class Call { kSocket, kAccept, kSend, kReceive, kEpollControl, kConnect };
+inline constexpr std::array kCalls{Call::kSocket,  Call::kAccept,       Call::kSend,
+                                   Call::kReceive, Call::kEpollControl, Call::kConnect};
+
+class PretendedKernel final : public transport::Kernel {
+ public:
+  /// Called where a thread would sleep until then or until one of the handles is ready: returns after letting
+  /// others go on and time pass, possibly earlier.
+  using Sleep = std::function<void(std::span<const pollfd> handles, TimePoint until)>;
+
+  PretendedKernel(FakeClock& clock, Network& network, std::mt19937_64& random, Sleep sleep)
+      : clock_(clock), network_(network), random_(random), sleep_(std::move(sleep)) {}
+
+  /// The host on which the calling code runs.
+  void set_host(unsigned host) noexcept { host_ = host; }
+  /// The next calls of that kind on the host fail with this errno, so many times.
+  void inject(unsigned host, Call call, int error, int times) { injected_[{host, call}] = {error, times}; }
+  /// Reads and writes move a random part of what they could, one in so many times; 0 = never.
+  void set_short_calls(unsigned one_in) noexcept { short_one_in_ = one_in; }
+  /// A defect, to see that it is found: of what is written, a byte is lost now and then.
+  void set_loses_bytes(bool loses) noexcept { loses_bytes_ = loses; }
+  /// Closes all descriptors of a host, as the kernel of a process that dies does. Its calls fail from now on.
+  void kill(unsigned host);
+  bool killed(unsigned host) const noexcept { return host < killed_.size() && killed_[host]; }
+
+  /// Goes up whenever a call of that host's moves bytes, or takes or begins a connection.
+  std::uint64_t moved(unsigned host) const noexcept { return moved_[host]; }
+  std::size_t open_descriptors() const noexcept;
+  std::string describe_open() const;
+  /// Those of the handles that poll(2) would say are ready, with what for.
+  std::string describe_ready(std::span<const pollfd> handles);
+  /// Whether poll(2) would say that some handle is ready.
+  bool ready(std::span<const pollfd> handles);
+  /// The connected streams of a host, for faults.
+  std::vector<std::shared_ptr<Socket>> streams_of(unsigned host) const;
+  /// When a timer ends next.
+  std::optional<TimePoint> next_timer() const;
+
+  int socket(int domain, int type, int protocol) noexcept override;
+  int bind(int socket, const sockaddr* address, socklen_t length) noexcept override;
+  int listen(int socket, int backlog) noexcept override;
+  int accept4(int socket, sockaddr* address, socklen_t* length, int flags) noexcept override;
+  int connect(int socket, const sockaddr* address, socklen_t length) noexcept override;
+  int getsockname(int socket, sockaddr* address, socklen_t* length) noexcept override;
+  int getpeername(int socket, sockaddr* address, socklen_t* length) noexcept override;
+  int setsockopt(int socket, int level, int name, const void* value, socklen_t length) noexcept override;
+  int getsockopt(int socket, int level, int name, void* value, socklen_t* length) noexcept override;
+  ssize_t send(int socket, const void* data, std::size_t size, int flags) noexcept override;
+  ssize_t sendmsg(int socket, const msghdr* message, int flags) noexcept override;
+  ssize_t recv(int socket, void* data, std::size_t size, int flags) noexcept override;
+  ssize_t recvmsg(int socket, msghdr* message, int flags) noexcept override;
+  int shutdown(int socket, int how) noexcept override;
+  int unacknowledged(int socket, int* bytes) noexcept override;
+  int epoll_create1(int flags) noexcept override;
+  int epoll_ctl(int epoll, int operation, int descriptor, epoll_event* event) noexcept override;
+  int epoll_wait(int epoll, epoll_event* events, int most, int timeout_ms) noexcept override;
+  int poll(pollfd* handles, nfds_t count, int timeout_ms) noexcept override;
+  int timerfd_create(int clock, int flags) noexcept override;
+  int timerfd_settime(int timer, int flags, const itimerspec* at, itimerspec* before) noexcept override;
+  int eventfd(unsigned initial, int flags) noexcept override;
+  ssize_t read(int descriptor, void* data, std::size_t size) noexcept override;
+  ssize_t write(int descriptor, const void* data, std::size_t size) noexcept override;
+  int close(int descriptor) noexcept override;
+  ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override;
+
+ private:
+  struct Datagram {
+    Address own;
+  };
+  struct Timer {
+    std::optional<TimePoint> ends;
+  };
+  struct Event {
+    std::uint64_t count = 0;
+  };
+  struct Watched {
+    int descriptor = -1;
+    std::weak_ptr<Socket> socket;
+    std::uint32_t events = 0;
+    std::uint64_t data = 0, in_seen = 0, out_seen = 0;
+  };
+  struct Epoll {
+    std::vector<Watched> watched;
+  };
+  using Body = std::variant<std::monostate, std::shared_ptr<Socket>, Datagram, Timer, Event, Epoll>;
+  struct File {
+    unsigned host = 0;
+    Body body;
+  };
+
+  static const char* kind_of(const Body& body) noexcept;
+  int open(Body body);
+  File* file(int descriptor) noexcept;
+  std::shared_ptr<Socket> stream(int descriptor) noexcept;
+  bool fails(Call call) noexcept;
+  bool fails(Call call, const Socket& socket) noexcept;
+  std::size_t some_of(std::size_t bytes) noexcept;
+  std::uint32_t events_of(const Socket& socket) const noexcept;
+  void give_way() noexcept;
+  short ready_events(int descriptor, short wanted) noexcept;
+  std::size_t collect(Epoll& epoll, epoll_event* events, std::size_t most, bool take) noexcept;
+  ssize_t write_parts(int socket, const iovec* parts, std::size_t count) noexcept;
+  ssize_t read_parts(int socket, const iovec* parts, std::size_t count, bool peek) noexcept;
+
+  FakeClock& clock_;
+  Network& network_;
+  std::mt19937_64& random_;
+  Sleep sleep_;
+  std::vector<File> files_ = std::vector<File>(3);  // 0 to 2 are never given out
+  std::vector<bool> used_ = std::vector<bool>(3, true);
+  std::map<std::pair<unsigned, Call>, std::pair<int, int>> injected_;
+  std::vector<bool> killed_ = std::vector<bool>(16, false);
+  unsigned host_ = 0, short_one_in_ = 0;
+  bool loses_bytes_ = false;
+  std::array<std::uint64_t, 16> moved_{};
+};
+
+}  // namespace tombolo::simulation

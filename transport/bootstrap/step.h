@@ -1,8 +1,0 @@
-#pragma once
-
-namespace tombolo::transport::bootstrap {
-
-/// How far an operation got that must not block.
-enum class Step { kDone, kAgain, kEnded, kError };
-
-}  // namespace tombolo::transport::bootstrap

@@ -1,0 +1,47 @@
+// How one end of a connection tells the other that it closes: the reasons, which all transports share, and
+// the message that goes over the control channel of a connection whose bytes go another way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tombolo::transport {
+
+/// The values are on the wire in TCP's frames and in the records of shared memory.
+enum class GoodbyeReason : std::uint8_t {
+  kClosed = 0,     ///< the connection was destroyed
+  kTooLarge = 1,   ///< a message was larger than its receive
+  kMalformed = 2,  ///< the peer's bytes made no sense
+  kTimeout = 3,    ///< the peer made no progress for too long
+  kFailed = 4,     ///< another failure of the end that says this
+};
+
+/// The text of the other end's error: "the peer closed it: ...". For kTooLarge, `size` is that of the
+/// message and `capacity` that of its receive. For kFailed, `error` is the failure's text, which may be
+/// empty.
+std::string peer_closed(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0,
+                        std::string_view error = {});
+
+/// The last message on a control channel. Its counts tell the other end how many messages are still to come,
+/// and how many of its own have arrived.
+struct Goodbye {
+  static constexpr std::size_t kBytes = 256;
+
+  GoodbyeReason reason = GoodbyeReason::kClosed;  ///< kClosed, kTooLarge or kFailed
+  std::uint64_t sent = 0;      ///< messages that count as sent; over RDMA those that went through slots
+  std::uint64_t written = 0;   ///< over RDMA: messages written into the other end's receives and completed
+  std::uint64_t received = 0;  ///< messages before this one are in the receives of the end that says this
+  std::uint64_t size = 0;      ///< kTooLarge: of the message
+  std::uint64_t capacity = 0;  ///< kTooLarge: of the receive
+  std::string text;            ///< kFailed: the error
+
+  std::vector<std::byte> encode() const;
+  /// The bytes come from the wire: throws kRemote saying what is wrong.
+  static Goodbye decode(std::span<const std::byte> bytes);
+};
+
+}  // namespace tombolo::transport

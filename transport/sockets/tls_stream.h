@@ -1,0 +1,134 @@
+// One TCP stream's TLS session: takes plain bytes and writes records to the socket, and the reverse.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "transport/kernel.h"
+#include "transport/sockets/step.h"
+
+struct ssl_st;
+struct bio_st;
+struct bio_method_st;
+struct ssl_ctx_st;
+
+namespace tombolo::transport::sockets {
+
+class Tls;
+
+/// Belongs to one thread at a time. Does not own the socket, which must outlive it.
+class TlsStream {
+ public:
+  /// The errno of a read that met an altered record, or bytes that are no record.
+  static constexpr int kAltered = 71;  // EPROTO
+
+  TlsStream(std::shared_ptr<const Tls> tls, ssl_ctx_st* context, const bio_method_st* method, int socket,
+            bool connecting, const std::string& server_name);
+  ~TlsStream();
+  TlsStream(const TlsStream&) = delete;
+  TlsStream& operator=(const TlsStream&) = delete;
+
+  /// Moves the handshake as far as it goes without blocking. kEnded: the peer closed first; kError: trouble()
+  /// says what.
+  Step handshake();
+  /// Accepting end, before the handshake: it stops once the peer has said whom it wants, until use() gives
+  /// the keys for that.
+  void wait_for_keys() noexcept { waits_for_keys_ = true; }
+  /// While the handshake waits for keys: the server name that the peer sent, which may be any bytes or none.
+  /// Else nothing.
+  const std::optional<std::string>& server_name() const noexcept { return server_name_; }
+  void use(std::shared_ptr<const Tls> tls);
+  /// Of the key that this connecting end offers (tls_secret.cpp).
+  const std::array<unsigned char, 32>& key_identity() const noexcept { return identity_; }
+
+  /// What went wrong, with what to do; empty for nothing.
+  const std::string& trouble() const noexcept { return trouble_; }
+  /// Whether trying again would not help, because the two ends' keys, certificates or settings differ.
+  bool settings_differ() const noexcept { return settings_differ_; }
+  /// A value that only the two ends of this session know (RFC 9266). Only after the handshake.
+  std::array<std::byte, 32> binding() const;
+  /// The cipher suite, as "TLS_AES_128_GCM_SHA256". Only after the handshake.
+  std::string cipher() const;
+
+  /// Writes as sendmsg(2) does: returns how many bytes were taken, or -1 with errno. Bytes that were taken
+  /// and for which the socket had no room are kept here: see pending().
+  ssize_t write(std::span<const iovec> parts) noexcept;
+  /// Writes what is pending. Returns 0 once nothing is; else -1 with errno, which may be EAGAIN.
+  int flush() noexcept;
+  /// Whether bytes for the socket are left over.
+  bool pending() const noexcept { return out_begin_ != out_end_; }
+  std::span<const std::byte> unwritten() const noexcept {
+    return {out_.get() + out_begin_, out_end_ - out_begin_};
+  }
+  /// Counts of bytes for the socket: made so far, and written.
+  std::uint64_t produced() const noexcept { return written_ + (out_end_ - out_begin_); }
+  std::uint64_t written() const noexcept { return written_; }
+
+  /// Reads as recvmsg(2) does: fills the parts as far as there are bytes. Returns fewer only where the socket
+  /// has no more, or where the session has ended. 0: the peer ended the stream. -1: errno, which may be
+  /// kAltered.
+  ssize_t read(std::span<const iovec> parts) noexcept;
+  /// Whether something can be read without new bytes on the socket: the last read stopped before all was
+  /// read, or met an end or an error that it has not reported yet.
+  bool buffered() const noexcept { return buffered_; }
+
+  /// Sends these last bytes (a frame), and that nothing follows; what the socket does not take at once is
+  /// pending.
+  void close(std::span<const std::byte> last) noexcept;
+
+  /// Sets after how many records of this end fresh keys are made. For tests.
+  void set_records_per_key(std::uint64_t records) noexcept { records_per_key_ = records; }
+  std::uint64_t key_updates() const noexcept { return key_updates_; }
+
+ private:
+  friend class Tls;
+  // Payload bytes per record, as TLS allows at most, and what a record adds to them at most.
+  static constexpr std::size_t kRecord = 16 * 1024, kOverhead = 256;
+  // A call writes as many records as a plain stream's write carries at once.
+  static constexpr std::size_t kOut = 16 * (kRecord + kOverhead), kIn = 256 * 1024;
+  // Room that only close() uses, so that a goodbye follows whatever is pending.
+  static constexpr std::size_t kReserve = 1024;
+  // So much of a peer that has proved nothing yet is read by one call.
+  static constexpr std::size_t kHandshakeIn = 16 * 1024;
+
+  static int put(bio_st* bio, const char* data, int size);
+  static int get(bio_st* bio, char* data, int size);
+  static long control(bio_st* bio, int command, long number, void* pointer);
+  static int hello_seen(ssl_st* ssl, int* alert, void* unused) noexcept;
+
+  bool seal(const std::byte* data, std::size_t size) noexcept;
+  int fail_for_good(const char* doing) noexcept;
+  void explain(unsigned long reason);
+
+  std::shared_ptr<const Tls> tls_;
+  std::shared_ptr<const Tls> began_with_;  // whose BIO it uses, where use() has given the keys of another
+  int socket_;
+  bool connecting_;
+  ssl_st* ssl_ = nullptr;
+  std::unique_ptr<std::byte[]> out_, in_, gathered_;
+  std::size_t out_begin_ = 0, out_end_ = 0, in_begin_ = 0, in_end_ = 0;
+  std::uint64_t written_ = 0;
+  std::size_t out_limit_ = kOut;
+  bool handshaking_ = false;
+  bool may_receive_ = true;  // the socket was not found empty in this call
+  bool ended_ = false;       // the socket's end was read
+  bool buffered_ = true;
+  int socket_error_ = 0;  // errno of the socket
+  int failed_ = 0;        // errno for every call that follows
+  std::uint64_t records_ = 0, records_per_key_, key_updates_ = 0;
+  std::array<unsigned char, 32> identity_{};  // of the key, connecting end
+  bool waits_for_keys_ = false;
+  std::optional<std::string> server_name_;
+  std::string trouble_;
+  bool settings_differ_ = false;
+};
+
+}  // namespace tombolo::transport::sockets
