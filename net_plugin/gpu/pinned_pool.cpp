@@ -17,7 +17,9 @@ constexpr std::size_t kSharedForEach = 8;
 PinnedPool::~PinnedPool() {
   for (Slab& slab : slabs_) {
     if (given_up_) {
-      static_cast<void>(slab.pieces.release());  // the copy's end will be noted there
+      // A copy may still end in its memory, and is then noted in its pieces.
+      static auto* const for_good = new std::vector<Slab>;
+      for_good->push_back(std::move(slab));
     } else if (slab.gpu == nullptr) {
       std::free(slab.memory);
     } else if (slab.gpu->usable()) {

@@ -328,6 +328,28 @@ TEST_F(StagedConnections, APoolOfTheMinimumServesAllThoughSomeWait) {
   }
 }
 
+TEST_F(StagedConnections, ThreadsShareCopierAndPool) {
+  const unsigned seed = test_seed();
+  PretendedCudaOptions options;
+  options.seed = seed;
+  start(options, std::size_t{4} << 20, 3);
+  std::vector<Ends> all;
+  std::vector<std::future<void>> threads;
+  for (int i = 0; i < 4; ++i) all.push_back(connect(tcp()));
+  for (unsigned i = 0; i < all.size(); ++i) {
+    threads.push_back(std::async(std::launch::async, [&ends = all[i], seed, i] {
+      Traffic traffic(*ends.from, *ends.to, 15, seed + i, 1);
+      for (auto deadline = soon(); !traffic.over() && !deadline.passed() && !HasFatalFailure();)
+        traffic.turn();
+      EXPECT_TRUE(traffic.over());
+      cuda().check_thread();
+    }));
+  }
+  for (auto& thread : threads) thread.get();
+  EXPECT_LE(cuda().most_copies_to_host(), 3U);
+  EXPECT_LE(cuda().most_copies_to_device(), 3U);
+}
+
 TEST_F(StagedConnections, ADoneSendNeedsNoFurtherCallToArrive) {
   for (const TestedBackend& backend : {memory(), tcp(), shm(TestedBackend::Shm::kFetch)}) {
     start({});
