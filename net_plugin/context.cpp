@@ -86,11 +86,36 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes) cons
                                               node_->gpu->wants_staging(device(device_index).host.nics),
                                               handle.stages, log_);
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_);
+  // Inside a host no NIC is needed.
+  if (!handle.more_nics ||
+      handle.endpoint.host_id == transport::fabric_hash(node_->devices->at(0).host.name)) {
+    dial(attempt);
+  } else if (auto known = node_->peers->find(attempt.peer)) {
+    attempt.peer = std::move(*known);
+    dial(attempt);
+  } else {
+    attempt.asking = std::make_unique<EndpointQuery>(*attempt.router, attempt.peer, node_->deadline);
+  }
+  return attempt;
+}
+
+void Context::dial(Attempt& attempt) const {
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
   options.label = LaneLabel{attempt.comm, std::nullopt}.encode() | attempt.legs->label();
-  attempt.connecting = attempt.legs->leg(attempt.router->connect(handle.endpoint, options));
-  return attempt;
+  attempt.connecting = attempt.legs->leg(attempt.router->connect(attempt.peer, options));
+}
+
+std::unique_ptr<transport::Connection> Context::progress(Attempt& attempt) const {
+  if (attempt.asking) {
+    auto full = attempt.asking->poll();
+    if (!full) return nullptr;
+    node_->peers->add(attempt.peer, *full);
+    attempt.peer = std::move(*full);
+    attempt.asking.reset();
+    dial(attempt);
+  }
+  return attempt.connecting->poll();
 }
 
 std::unique_ptr<Comm> Context::finish(Attempt& attempt,
@@ -125,10 +150,13 @@ std::unique_ptr<Comm> Context::connect(int device_index,
   }
   drop_abandoned();
   // Another handle in the same memory means that NCCL gave up the old attempt and used the memory again.
-  if (attempt.connecting && attempt.handle != bytes) attempt.connecting.reset();  // before its router
-  if (!attempt.connecting) attempt = start(device_index, bytes);
+  if (attempt.handle != bytes) {  // both before their router
+    attempt.asking.reset();
+    attempt.connecting.reset();
+  }
+  if (!attempt.under_way()) attempt = start(device_index, bytes);
 
-  if (auto connection = attempt.connecting->poll()) return finish(attempt, std::move(connection));
+  if (auto connection = progress(attempt)) return finish(attempt, std::move(connection));
   attempt.asked_for = node_->router.clock->now();
   std::lock_guard guard(attempts_lock_);
   attempts_.insert_or_assign(handle.data(), std::move(attempt));

@@ -45,11 +45,16 @@ class Context {
     std::uint32_t comm = 0;  ///< as in LaneLabel
     std::shared_ptr<transport::Router> router;
     std::shared_ptr<const Legs> legs;
+    std::unique_ptr<EndpointQuery> asking;  ///< first, where the handle does not tell all NICs
     std::unique_ptr<transport::Connecting> connecting;
+
+    bool under_way() const noexcept { return asking || connecting; }
   };
 
   const NetDevice& device(int index) const;
   Attempt start(int device, const HandleBytes& handle) const;
+  void dial(Attempt& attempt) const;
+  std::unique_ptr<transport::Connection> progress(Attempt& attempt) const;
   std::unique_ptr<Comm> finish(Attempt& attempt, std::unique_ptr<transport::Connection> connection) const;
 
   std::shared_ptr<const Node> node_;

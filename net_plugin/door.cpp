@@ -70,6 +70,10 @@ bool Door::sort(Connections& unwanted) {
   bool any = false;
   while (auto connection = listener_->accept()) {
     any = true;
+    if (connection->label() == LaneLabel::kAsksForEndpoint) {
+      answers_.add(std::move(connection), listener_->endpoint());
+      continue;
+    }
     const LaneLabel label = LaneLabel::decode(connection->label());
     const auto found = lanes_.find(label.comm);
     if (label.tag && found != lanes_.end()) {
@@ -85,7 +89,7 @@ bool Door::sort(Connections& unwanted) {
       unwanted.push_back(std::move(connection));
     }
   }
-  return any;
+  return answers_.progress() || any;
 }
 
 }  // namespace tombolo::net_plugin

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "net_plugin/endpoint_query.h"
 #include "net_plugin/lanes.h"
 #include "transport/bootstrap/process_helpers.h"
 #include "transport/routing/router.h"
@@ -54,6 +55,7 @@ class Door final : public transport::bootstrap::Progressable {
   std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers_;
   std::mutex lock_;  // protects all below; connections end without it
   std::unique_ptr<transport::Listener> listener_;
+  EndpointAnswers answers_;
   bool open_ = true;
   bool in_background_ = false;
   std::deque<Arrival> waiting_;                                                        // for accept()

@@ -13,11 +13,11 @@ namespace {
 constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::byte{'B'}, std::byte{'L'}};
 constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kSecretAt = 8;
-constexpr std::byte kStages{1}, kGroups{4};
+constexpr std::byte kStages{1}, kMoreNics{2}, kGroups{4};
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
 
-/// Orders the offers, because the handle has room for three IPv4 ones and encode_compact() drops the last. A
+/// Orders the offers, because the handle has room for five IPv4 ones and encode_compact() drops the last. A
 /// host with eight InfiniBand NICs and one Ethernet must not lose the Ethernet, which may be the only way
 /// from other clusters. So the best offer comes first, then the best on the fabric that all hosts share, the
 /// best of every other fabric, and the rest.
@@ -40,6 +40,14 @@ std::vector<transport::Offer> by_reach(const std::vector<transport::Offer>& offe
   return ordered;
 }
 
+/// Whether the handle lacks a NIC that a peer on another host could use.
+bool lacks_some(const std::vector<transport::Offer>& offers, std::size_t kept) {
+  return std::any_of(offers.begin() + static_cast<std::ptrdiff_t>(std::min(kept, offers.size())),
+                     offers.end(), [](const transport::Offer& offer) {
+                       return !(offer.nic == "lo" || offer.address == "::1" || offer.address == "127.0.0.1");
+                     });
+}
+
 }  // namespace
 
 HandleBytes Handle::encode() const {
@@ -53,6 +61,8 @@ HandleBytes Handle::encode() const {
   bytes[kLengthAt] = static_cast<std::byte>(compact.size());
   if (groups) bytes[kFlagsAt] |= kGroups;
   if (stages) bytes[kFlagsAt] |= kStages;
+  const std::size_t kept = transport::Endpoint::decode(compact).offers.size();
+  if (lacks_some(short_form.offers, kept)) bytes[kFlagsAt] |= kMoreNics;
   std::ranges::copy(secret.bytes(), bytes.begin() + kSecretAt);
   std::ranges::copy(compact, bytes.begin() + kEndpointAt);
   return bytes;
@@ -78,7 +88,8 @@ Handle Handle::decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> b
   }
   return Handle{transport::Secret::from_bytes(bytes.subspan<kSecretAt, transport::Secret::kBytes>()),
                 transport::Endpoint::decode(bytes.subspan(kEndpointAt, length)),
-                (bytes[kFlagsAt] & kGroups) != std::byte{0}, (bytes[kFlagsAt] & kStages) != std::byte{0}};
+                (bytes[kFlagsAt] & kGroups) != std::byte{0}, (bytes[kFlagsAt] & kStages) != std::byte{0},
+                (bytes[kFlagsAt] & kMoreNics) != std::byte{0}};
 }
 
 }  // namespace tombolo::net_plugin

@@ -44,6 +44,29 @@ TEST(Handle, SaysWhetherTheListenerStages) {
   EXPECT_TRUE(Handle::decode(handle.encode()).stages);
 }
 
+TEST(Handle, SaysWhetherItHasRoomForAllNics) {
+  std::vector<transport::Offer> offers;
+  const auto more_nics = [&] {
+    Handle handle{transport::Secret::random(), {}};
+    handle.endpoint.offers = offers;
+    return Handle::decode(handle.encode()).more_nics;
+  };
+  offers.push_back(offer(topology::NicKind::kTcp, "", "10.0.0.1"));
+  offers.push_back(offer(topology::NicKind::kTcp, "loopback", "127.0.0.1"));
+  for (int i = 2; i < 5; ++i) {
+    offers.push_back(offer(topology::NicKind::kTcp, "", "10.0.0." + std::to_string(i)));
+    EXPECT_FALSE(more_nics()) << i << " IPv4 addresses beside loopback";
+  }
+  offers.push_back(offer(topology::NicKind::kTcp, "", "10.0.0.5"));
+  EXPECT_TRUE(more_nics());
+  // Loopback itself is of no use to another host.
+  offers = {offer(topology::NicKind::kTcp, "", "fd00::1"), offer(topology::NicKind::kTcp, "x", "fd00::2"),
+            offer(topology::NicKind::kTcp, "y", "fd00::3")};
+  EXPECT_TRUE(more_nics());
+  offers[2] = offer(topology::NicKind::kTcp, "loopback", "::1");
+  EXPECT_FALSE(more_nics());
+}
+
 TEST(Handle, KeepsTheEthernetThatAllShareWhenThereIsNoRoomForAll) {
   std::vector<transport::Offer> offers;
   for (int i = 0; i < 8; ++i) {

@@ -7,8 +7,9 @@
 namespace tombolo::net_plugin {
 
 /// Layout: bits 63 to 34 the comm, bit 33 whether the connection is a further lane, bit 32 zero, bits 31 to 0
-/// the tag of a further lane.
+/// the tag of a further lane. A connection that only asks for the listener's endpoint has bit 0 alone.
 struct LaneLabel {
+  static constexpr std::uint64_t kAsksForEndpoint = 1;
   static constexpr std::uint32_t kMostComm = (1U << 30) - 1;
 
   std::uint32_t comm = 0;  ///< drawn by the connecting end; at most kMostComm

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net_plugin/devices.h"
+#include "net_plugin/endpoint_query.h"
 #include "net_plugin/gpu/support.h"
 #include "net_plugin/nccl_environment.h"
 #include "net_plugin/stall.h"
@@ -23,6 +24,7 @@ struct Node {
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
   std::shared_ptr<gpu::Support> gpu = std::make_shared<gpu::Support>();  ///< never null
+  std::unique_ptr<EndpointCache> peers = std::make_unique<EndpointCache>();
   std::shared_ptr<StallReports> stalls;  ///< null: nothing is told of comms that wait
   NcclEnvironment environment;
   std::vector<topology::Nic> nics;  ///< all of the host, used or not, each with its reason
