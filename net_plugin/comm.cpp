@@ -24,18 +24,19 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::
       router_(std::move(router)),
       lanes_(std::move(lanes)),
       requests_(*this, direction == Direction::kSend ? kMostRequests * kMostParts : kMostRequests,
-                direction == Direction::kSend ? 1 : kMostParts) {}
+                direction == Direction::kSend ? 1 : kMostParts),
+      flushes_(*this, kMostRequests, kMostParts) {}
 
 // ---- memory
 
 Registration* Comm::register_memory(std::span<std::byte> buffer, int type) {
-  if (type != abi::NCCL_PTR_HOST) {
-    fail(Cause::kUnsupported,
-         "cannot register {} bytes at {} of pointer type {}: this device carries host memory (type {}) only, "
-         "as its ptrSupport says",
-         buffer.size(), static_cast<const void*>(buffer.data()), type, abi::NCCL_PTR_HOST);
+  if (type != abi::NCCL_PTR_HOST && type != abi::NCCL_PTR_CUDA) {
+    fail(Cause::kUnsupported, "cannot register {} bytes at {}: no such pointer type as {}", buffer.size(),
+         static_cast<const void*>(buffer.data()), type);
   }
-  return keep(std::make_unique<Registration>(buffer, connection()));
+  return keep(std::make_unique<Registration>(
+      buffer, connection(),
+      type == abi::NCCL_PTR_HOST ? transport::MemoryKind::kHost : transport::MemoryKind::kCuda));
 }
 
 Registration* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {
@@ -68,7 +69,7 @@ void Comm::deregister_memory(const Registration* memory) {
   }
   removed = std::move(found->second);
   memories_.erase(found);
-  if (!requests_.any_under_way_in(memory)) return;
+  if (!requests_.any_under_way_in(memory) && !flushes_.any_under_way_in(memory)) return;
   if (state_ == State::kOpen) {
     removed.reset();  // registrations must be destroyed before their connection
     abandon(lock);
@@ -199,6 +200,44 @@ bool Comm::attempt(const char* operation, Action&& action) noexcept {
   return false;
 }
 
+/// A NIC's read follows all that this NIC wrote before, so that one on the lane that carried a buffer last is
+/// enough for it.
+abi::ncclResult_t Comm::flush(std::span<const Buffer> buffers, Request*& request) noexcept {
+  request = nullptr;
+  std::lock_guard guard(lock_);
+  if (failed_) return *failed_;
+  if (state_ == State::kAbandoned) return failed("iflush", nullptr);
+  if (state_ == State::kAbandoning) return abi::ncclSuccess;  // what follows fails
+  if (flushes_.empty())
+    return failed("iflush", Cause::kInternal, "more flushes are under way than a comm has receives");
+  Request* taken = flushes_.take(0);
+  for (const Buffer& buffer : buffers) {
+    Lane* lane = buffer.memory->last();
+    if (lane == nullptr || lane->state != Lane::State::kOpen) continue;
+    transport::Request* posted = lane->connection->post_flush(buffer.data, buffer.memory->on(*lane));
+    if (posted == nullptr) {
+      if (lane->connection->error() == nullptr) continue;
+      if (taken->count == 0) flushes_.put(*taken);
+      return failed("iflush", lane);
+    }
+    ++taken->count;
+    Part& part = taken->parts().back();
+    part = {};
+    part.lane = lane;
+    part.posted = posted;
+    part.memory = buffer.memory;
+    part.data = buffer.data;
+    part.state = Part::State::kPosted;
+    ++lane->posted;
+  }
+  if (taken->count == 0) {
+    flushes_.put(*taken);
+  } else {
+    request = taken;
+  }
+  return abi::ncclSuccess;
+}
+
 // ---- testing
 
 abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept {
@@ -225,9 +264,9 @@ abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept 
     if (watch_.due()) look_for_stall(request);
     return failed_.value_or(abi::ncclSuccess);
   }
-  if (sizes != nullptr)  // which kMaxMessageBytes keeps within an int
+  if (sizes != nullptr && request.pool == &requests_)  // which kMaxMessageBytes keeps within an int
     for (const Part& part : request.parts()) *sizes++ = static_cast<int>(part.bytes);
-  requests_.put(request);
+  request.pool->put(request);
   done = true;
   return abi::ncclSuccess;
 }

@@ -38,9 +38,10 @@ class Comm {
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
-  /// Registers host memory; the Comm owns the registration. Throws kUnsupported for any other kind of memory.
+  /// Registers memory of NCCL's pointer type HOST or CUDA; the Comm owns the registration. Throws
+  /// kUnsupported, with the reason, where the connection does not carry that kind.
   Registration* register_memory(std::span<std::byte> buffer, int type);
-  /// Registers GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
+  /// Registers GPU memory exported as DMA-BUF. Throws as register_memory() does.
   Registration* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   /// Throws kInvalidUsage for what this Comm did not register. If a request is under way in that memory, as
   /// when NCCL aborts, the connections are closed first, so that nothing reads or writes the memory once this
@@ -54,6 +55,10 @@ class Comm {
   /// failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only where a
   /// tag, or a memory on a lane, is new.
   abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request) noexcept;
+
+  /// Waits until the GPU sees what receives have put into these buffers. ncclSuccess with a null request
+  /// means that there is nothing to wait for.
+  abi::ncclResult_t flush(std::span<const Buffer> buffers, Request*& request) noexcept;
 
   /// Progresses all connections of the comm. When `done`, the request is free again, and `sizes`, unless it
   /// is null, has the real size of each of its messages.
@@ -97,6 +102,7 @@ class Comm {
   std::unique_ptr<Lanes> lanes_;             // null unless kOpen
   std::optional<Error> abandoned_;           // why it was abandoned; nothing while kOpen
   Requests requests_;
+  Requests flushes_;  // apart: "none is free" would mean to NCCL that nothing need be flushed
   std::shared_ptr<StallReports> stalls_;  // null: nothing is told
   StallWatch watch_;
   std::size_t waiting_ = 0;  // parts whose lane cannot take them yet

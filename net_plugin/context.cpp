@@ -28,15 +28,19 @@ int checked(int traffic_class) {
 class PeerDialer final : public LaneDialer {
  public:
   PeerDialer(std::shared_ptr<transport::Router> router, transport::Endpoint peer, std::uint32_t comm,
-             Duration deadline)
-      : router_(std::move(router)), peer_(std::move(peer)), comm_(comm), deadline_(deadline) {}
+             Duration deadline, std::shared_ptr<const Legs> legs)
+      : router_(std::move(router)),
+        peer_(std::move(peer)),
+        comm_(comm),
+        deadline_(deadline),
+        legs_(std::move(legs)) {}
 
   std::unique_ptr<transport::Connecting> dial(int tag) override {
     transport::ConnectOptions options;
-    options.label = LaneLabel{comm_, tag}.encode();
+    options.label = LaneLabel{comm_, tag}.encode() | legs_->label();
     options.deadline = deadline_;
     options.peer_name = fmt::format("tag {}", tag);
-    return router_->connect(peer_, options);
+    return legs_->leg(router_->connect(peer_, options));
   }
 
  private:
@@ -44,6 +48,7 @@ class PeerDialer final : public LaneDialer {
   transport::Endpoint peer_;
   std::uint32_t comm_;
   Duration deadline_;
+  std::shared_ptr<const Legs> legs_;
 };
 
 }  // namespace
@@ -93,6 +98,9 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
   attempt.handle = bytes;
   attempt.peer = handle.endpoint;
   attempt.comm = random_comm();
+  attempt.legs = std::make_shared<const Legs>(node_->gpu, gpu::Directions::kSend,
+                                              node_->gpu->wants_staging(device(device_index).host.nics),
+                                              handle.stages, log_);
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
   // Inside a host no NIC is needed.
   if (!handle.more_nics ||
@@ -110,8 +118,8 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
 void Context::dial(Attempt& attempt) const {
   transport::ConnectOptions options;
   options.deadline = node_->deadline;
-  options.label = LaneLabel{attempt.comm, std::nullopt}.encode();
-  attempt.connecting = attempt.router->connect(attempt.peer, options);
+  options.label = LaneLabel{attempt.comm, std::nullopt}.encode() | attempt.legs->label();
+  attempt.connecting = attempt.legs->leg(attempt.router->connect(attempt.peer, options));
 }
 
 std::unique_ptr<transport::Connection> Context::progress(Attempt& attempt) const {
@@ -131,8 +139,8 @@ std::unique_ptr<Comm> Context::finish(Attempt& attempt,
   std::unique_ptr<Lanes> lanes;
   if (node_->groups) {
     lanes = std::make_unique<SendLanes>(
-        std::move(connection),
-        std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer), attempt.comm, node_->deadline));
+        std::move(connection), std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer),
+                                                            attempt.comm, node_->deadline, attempt.legs));
   } else {
     lanes = std::make_unique<OneLane>(std::move(connection));
   }

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "net_plugin/comm.h"
 #include "net_plugin/handle.h"
+#include "net_plugin/leg.h"
 #include "net_plugin/listen_comm.h"
 #include "net_plugin/net_attributes.h"
 #include "net_plugin/node.h"
@@ -55,6 +56,7 @@ class Context {
     transport::Endpoint peer;
     std::uint32_t comm = 0;  ///< as in LaneLabel
     std::shared_ptr<transport::Router> router;
+    std::shared_ptr<const Legs> legs;
     std::unique_ptr<EndpointQuery> asking;  ///< first, where the handle does not tell all NICs
     std::unique_ptr<transport::Connecting> connecting;
 

@@ -185,9 +185,22 @@ abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std:
   return post(Comm::Direction::kReceive, receive_comm, std::span(buffers).first(used), request);
 }
 
-abi::ncclResult_t flush(void*, int, void**, int*, void**, void** request) noexcept {
-  *request = nullptr;  // host memory is written by this processor: nothing to wait for
-  return abi::ncclSuccess;
+abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
+                        void** request) noexcept {
+  *request = nullptr;
+  std::array<Buffer, kMaxReceives> buffers;
+  std::size_t used = 0;
+  for (int i = 0; i < count && memories != nullptr && used < buffers.size(); ++i) {
+    if (sizes[i] <= 0 || memories[i] == nullptr) continue;
+    buffers[used++] = {{static_cast<std::byte*>(data[i]), static_cast<std::size_t>(sizes[i])},
+                       0,
+                       static_cast<Registration*>(memories[i])};
+  }
+  if (used == 0) return abi::ncclSuccess;
+  Request* posted = nullptr;
+  const abi::ncclResult_t result = comm_of(receive_comm).flush(std::span(buffers).first(used), posted);
+  *request = posted;
+  return result;
 }
 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {

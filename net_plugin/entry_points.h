@@ -74,7 +74,8 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
   return guarded(plugin.log(), "getProperties", [&] {
     const std::shared_ptr<const Node> node = plugin.node();
     // NCCL reads the texts for as long as the library is loaded; the devices live as long.
-    fill(*properties, node->devices->at(device), node->groups ? kMaxReceives : 1);
+    const NetDevice& found = node->devices->at(device);
+    fill(*properties, found, node->groups ? kMaxReceives : 1, node->gpu->promise(found.host.nics));
   });
 }
 

@@ -43,6 +43,10 @@ std::string carried_by(const Nic& nic, const std::map<std::string, std::string>&
   return "TCP, because RDMA cannot be had: " + found->second;
 }
 
+std::string memory_of(const Explanation& of, std::size_t device) {
+  return device < of.memory.size() ? of.memory[device] : std::string("host memory");
+}
+
 void describe(std::vector<std::string>& lines, std::size_t index, const NetDevice& device,
               const Explanation& of) {
   const Nic& first = device.host.nics.front();
@@ -56,7 +60,7 @@ void describe(std::vector<std::string>& lines, std::size_t index, const NetDevic
   if (device.rail >= 0) line += fmt::format(", rail {}", device.rail);
   if (device.plane >= 0) line += fmt::format(", plane {}", device.plane);
   lines.push_back(std::move(line));
-  lines.push_back(fmt::format("device {} carries host memory over {}{}", index,
+  lines.push_back(fmt::format("device {} carries {} over {}{}", index, memory_of(of, index),
                               carried_by(first, of.rdma_problems),
                               first.reason.empty() ? "" : "; detected as: " + first.reason));
   if (!device.standby.empty())
@@ -68,10 +72,11 @@ void describe(std::vector<std::string>& lines, std::size_t index, const NetDevic
 
 std::vector<std::string> explain(const Explanation& of) {
   std::vector<std::string> lines;
-  lines.push_back(fmt::format(
-      "Tombolo {} as {}, net ABI v{}, host memory, on host {}: {} device{}. Every connection "
-      "chooses its own transport",
-      of.version, of.name, of.abi, of.host, of.devices.size(), of.devices.size() == 1 ? "" : "s"));
+  lines.push_back(
+      fmt::format("Tombolo {} as {}, net ABI v{}, {}, on host {}: {} device{}. Every connection "
+                  "chooses its own transport",
+                  of.version, of.name, of.abi, memory_of(of, 0), of.host, of.devices.size(),
+                  of.devices.size() == 1 ? "" : "s"));
   lines.push_back(
       fmt::format("library {}; NICs are from {}", of.library.empty() ? "?" : of.library, of.source));
   for (std::size_t i = 0; i < of.devices.size(); ++i) describe(lines, i, *of.devices[i], of);

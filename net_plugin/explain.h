@@ -20,6 +20,7 @@ struct Explanation {
   std::string host;
   std::string source;  ///< where the NICs are from: "the cluster file PATH", "detection"
   std::vector<const NetDevice*> devices;
+  std::vector<std::string> memory;  ///< what each device carries: "host memory", "host and GPU memory"
   std::vector<topology::Nic> nics;  ///< all of the host, used or not, each with its reason
   /// Why RDMA cannot be had on a NIC of an RDMA kind, by name; empty where it can.
   std::map<std::string, std::string> rdma_problems;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::byte{'B'}, std::byte{'L'}};
 constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kSecretAt = 8;
-constexpr std::byte kMoreNics{2}, kGroups{4};
+constexpr std::byte kStages{1}, kMoreNics{2}, kGroups{4};
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
 
@@ -60,6 +60,7 @@ HandleBytes Handle::encode() const {
   bytes[kVersionAt] = std::byte{kVersion};
   bytes[kLengthAt] = static_cast<std::byte>(compact.size());
   if (groups) bytes[kFlagsAt] |= kGroups;
+  if (stages) bytes[kFlagsAt] |= kStages;
   const std::size_t kept = transport::Endpoint::decode(compact).offers.size();
   if (more_nics || lacks_some(short_form.offers, kept)) bytes[kFlagsAt] |= kMoreNics;
   std::ranges::copy(secret.bytes(), bytes.begin() + kSecretAt);
@@ -87,7 +88,8 @@ Handle Handle::decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> b
   }
   return Handle{transport::Secret::from_bytes(bytes.subspan<kSecretAt, transport::Secret::kBytes>()),
                 transport::Endpoint::decode(bytes.subspan(kEndpointAt, length)),
-                (bytes[kFlagsAt] & kGroups) != std::byte{0}, (bytes[kFlagsAt] & kMoreNics) != std::byte{0}};
+                (bytes[kFlagsAt] & kGroups) != std::byte{0}, (bytes[kFlagsAt] & kStages) != std::byte{0},
+                (bytes[kFlagsAt] & kMoreNics) != std::byte{0}};
 }
 
 }  // namespace tombolo::net_plugin

@@ -17,13 +17,14 @@ using HandleBytes = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
-  bool groups = true;  ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
+  bool groups = true;   ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
+  bool stages = false;  ///< whether the listener stages GPU memory where the transport does not reach it
   /// The listener has NICs for which there was no room, and can be asked for them (endpoint_query.h);
   /// encode() finds that out.
   bool more_nics = false;
 
-  /// Layout: "TMBL", version, length of the endpoint, flags (bit 1: more NICs, bit 2: groups), a zero byte,
-  /// secret, compact endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages, bit 1: more NICs, bit 2: groups),
+  /// a zero byte, secret, compact endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

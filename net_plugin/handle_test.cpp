@@ -44,6 +44,14 @@ TEST(Handle, SaysWhetherItsListenerTakesGroups) {
   }
 }
 
+TEST(Handle, SaysWhetherTheListenerStages) {
+  Handle handle{transport::Secret::random(), {}};
+  handle.endpoint.offers = {offer(topology::NicKind::kTcp, "", "192.168.7.1")};
+  EXPECT_FALSE(Handle::decode(handle.encode()).stages);
+  handle.stages = true;
+  EXPECT_TRUE(Handle::decode(handle.encode()).stages);
+}
+
 TEST(Handle, SaysWhetherItHasRoomForAllNics) {
   std::vector<transport::Offer> offers;
   const auto more_nics = [&] {

@@ -7,6 +7,7 @@
 #include "net_plugin/comm.h"
 #include "net_plugin/door.h"
 #include "net_plugin/handle.h"
+#include "net_plugin/leg.h"
 #include "net_plugin/node.h"
 #include "transport/routing/router.h"
 
@@ -34,6 +35,8 @@ class ListenComm {
 
  private:
   Log log_;
+  bool stages_;
+  Legs legs_;
   bool groups_;
   std::shared_ptr<StallReports> stalls_;
   const Clock& clock_;

@@ -72,6 +72,7 @@ Node make_node(const Log& log) {
   node.router = transport::RouterOptions::from_environment(sources.file);
   node.environment.apply(node.router.rdma);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
+  node.gpu = gpu::Support::detect(gpu::GpuOptions::from_environment(), host.nics);
   if (const double stall = kNetStallParameter.seconds(); stall > 0)
     node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
   node.groups = kNetGroupsParameter.choice() == "on";

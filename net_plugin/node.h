@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "net_plugin/devices.h"
 #include "net_plugin/endpoint_query.h"
+#include "net_plugin/gpu/support.h"
 #include "net_plugin/nccl_environment.h"
 #include "net_plugin/stall.h"
 #include "topology/files/cluster_file.h"
@@ -22,6 +23,7 @@ struct Node {
   std::unique_ptr<DeviceList> devices;
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
+  std::shared_ptr<gpu::Support> gpu = std::make_shared<gpu::Support>();  ///< never null
   std::unique_ptr<EndpointCache> peers = std::make_unique<EndpointCache>();
   std::shared_ptr<StallReports> stalls;  ///< null: nothing is told of comms that wait
   NcclEnvironment environment;

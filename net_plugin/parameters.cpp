@@ -38,10 +38,28 @@ const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds,
                                    "NCCL's that waits: rank, peer, NICs "
                                    "and message; again after ten times as long. 0 = never."};
 
+const Parameter kNetGpuParameter{
+    "TOMBOLO_NET_GPU", ParameterType::kChoice, "auto",
+    "GPU memory: taken where the NICs of a device reach it themselves, its other connections staging it "
+    "(auto); never (off); staged by every connection that does not reach it (staged); taken without staging, "
+    "or init fails (direct).",
+    "auto|off|staged|direct"};
+
+const Parameter kNetGpuBuffersParameter{
+    "TOMBOLO_NET_GPU_BUFFERS", ParameterType::kSize, "64M",
+    "Page-locked host memory of a process for staging GPU memory; more is taken only where every connection "
+    "could not have its own two pieces of 136 KiB."};
+
+const Parameter kNetGpuCopiesParameter{
+    "TOMBOLO_NET_GPU_COPIES", ParameterType::kInteger, "4",
+    "Copies of up to 136 KiB that staging may have under way for each GPU and direction, 1 to 64: what it "
+    "takes of the copy engines."};
+
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter,    &kNetNicsParameter,
-                                                 &kNetDevicesParameter, &kNetDeadlineParameter,
-                                                 &kNetGroupsParameter,  &kNetStallParameter};
+  static const std::vector<const Parameter*> all{
+      &kNetNameParameter,     &kNetNicsParameter,       &kNetDevicesParameter,
+      &kNetDeadlineParameter, &kNetGroupsParameter,     &kNetStallParameter,
+      &kNetGpuParameter,      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter};
   return all;
 }
 

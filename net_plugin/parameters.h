@@ -21,6 +21,13 @@ extern const Parameter kNetGroupsParameter;
 /// TOMBOLO_NET_STALL: after how long a comm in which nothing moves is told of.
 extern const Parameter kNetStallParameter;
 
+/// TOMBOLO_NET_GPU: auto, off, staged or direct.
+extern const Parameter kNetGpuParameter;
+/// TOMBOLO_NET_GPU_BUFFERS: bytes of pinned memory for staging.
+extern const Parameter kNetGpuBuffersParameter;
+/// TOMBOLO_NET_GPU_COPIES: copies under way for each GPU and direction.
+extern const Parameter kNetGpuCopiesParameter;
+
 const std::vector<const Parameter*>& net_plugin_parameters();
 
 }  // namespace tombolo::net_plugin

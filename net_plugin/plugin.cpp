@@ -42,13 +42,23 @@ void log_node(const Log& log, const Node& node, int abi_version) {
   of.abi = abi_version;
   of.host = node.devices->at(0).host.name;
   of.source = node.source;
-  for (std::size_t i = 0; i < node.devices->size(); ++i)
+  for (std::size_t i = 0; i < node.devices->size(); ++i) {
     of.devices.push_back(&node.devices->at(static_cast<int>(i)));
+    of.memory.push_back(node.gpu->describe(of.devices.back()->host.nics));
+  }
   of.nics = node.nics;
   of.rdma_problems = rdma_problems(node, log);
   of.variables = node.environment.seen;
   of.beside = {
       fmt::format("beside it: {}, {}", setting_of("NCCL_TUNER_PLUGIN"), setting_of("NCCL_PROFILER_PLUGIN"))};
+  for (const auto& [nic, found] : node.gpu->reach()) {
+    of.beside.push_back(fmt::format("GPU memory and {} ({}={}): {}, {}", nic, kNetGpuParameter.name,
+                                    kNetGpuParameter.text(),
+                                    found.reach == gpu::GpuReach::kDirect   ? "reached by the NIC"
+                                    : found.reach == gpu::GpuReach::kStaged ? "staged where it is promised"
+                                                                            : "not at all",
+                                    found.reason));
+  }
   for (const std::string& line : explain(of)) log.info("{}", line);
 }
 

@@ -3,6 +3,7 @@
 
 #include "net_plugin/abi/net.h"
 #include "net_plugin/devices.h"
+#include "net_plugin/gpu/support.h"
 #include "net_plugin/limits.h"
 
 namespace tombolo::net_plugin {
@@ -11,15 +12,17 @@ namespace tombolo::net_plugin {
 /// in one process take two of the files that the process may open, and half of these are left to the job.
 int most_comms();
 
-/// Fills one version's properties; `most_receives` is how many one irecv may group. The texts stay the
-/// device's.
+/// Fills one version's properties; `most_receives` is how many one irecv may group, `gpu` what the device
+/// promises of GPU memory. The texts stay the device's.
 template <typename Properties>
-void fill(Properties& properties, const NetDevice& device, int most_receives) {
+void fill(Properties& properties, const NetDevice& device, int most_receives,
+          const gpu::DevicePromise& gpu = {}) {
   properties = Properties{};
   properties.name = const_cast<char*>(device.name.c_str());
   properties.pciPath = device.pci_path.empty() ? nullptr : const_cast<char*>(device.pci_path.c_str());
   properties.guid = device.guid;
-  properties.ptrSupport = abi::NCCL_PTR_HOST;
+  properties.ptrSupport = abi::NCCL_PTR_HOST | (gpu.by_address ? abi::NCCL_PTR_CUDA : 0) |
+                          (gpu.dma_buf ? abi::NCCL_PTR_DMABUF : 0);
   properties.speed = device.speed_megabits;
   properties.port = device.port;
   properties.latency = device.latency_microseconds;

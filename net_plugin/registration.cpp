@@ -9,13 +9,15 @@
 
 namespace tombolo::net_plugin {
 
-Registration::Registration(std::span<std::byte> buffer, transport::Connection& first) : buffer_(buffer) {
+Registration::Registration(std::span<std::byte> buffer, transport::Connection& first,
+                           transport::MemoryKind kind)
+    : buffer_(buffer), kind_(kind) {
   add(0, first);
 }
 
 Registration::Registration(std::span<std::byte> range, int file, std::uint64_t offset,
                            transport::Connection& first)
-    : buffer_(range) {
+    : buffer_(range), kind_(transport::MemoryKind::kCuda) {
   by_lane_.push_back(first.register_dma_buf(range, file, offset));
   // NCCL closes its own once this is over, and a further lane may register the memory later.
   Descriptor copy(::fcntl(file, F_DUPFD_CLOEXEC, 0));
@@ -26,7 +28,7 @@ Registration::Registration(std::span<std::byte> range, int file, std::uint64_t o
 transport::Memory* Registration::add(std::size_t index, transport::Connection& connection) {
   by_lane_.resize(std::max(by_lane_.size(), index + 1));
   by_lane_[index] = dma_buf_ ? connection.register_dma_buf(buffer_, dma_buf_->file.get(), dma_buf_->offset)
-                             : connection.register_memory(buffer_, transport::MemoryKind::kHost);
+                             : connection.register_memory(buffer_, kind_);
   return by_lane_[index].get();
 }
 

@@ -34,12 +34,16 @@ struct Part {
   bool under_way() const noexcept { return state == State::kWaiting || state == State::kPosted; }
 };
 
-/// A send, or a group of receives, under way. It lives in its Comm's pool and is valid until test() reports
-/// it done; one that failed stays in use, because others of its parts may still be written.
+class Requests;
+
+/// A send, a group of receives, or a flush of such a group, under way. It lives in its Comm's pool and is
+/// valid until test() reports it done; one that failed stays in use, because others of its parts may still be
+/// written.
 struct Request {
   Comm* comm = nullptr;   ///< NCCL's test() gets the request alone
   std::size_t count = 0;  ///< of the parts in use; 0 while it is free
   Part* all_parts = nullptr;
+  Requests* pool = nullptr;
   Request* next_free = nullptr;
 
   std::span<Part> parts() noexcept { return {all_parts, count}; }
@@ -67,6 +71,7 @@ class Requests {
     } else {
       request = std::construct_at(requests_.get() + made_);
       request->comm = &comm_;
+      request->pool = this;
       request->all_parts = parts_.get() + made_ * parts_of_each_;
       std::uninitialized_value_construct_n(request->all_parts, parts_of_each_);
       ++made_;

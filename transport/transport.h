@@ -99,6 +99,13 @@ class Connection {
   /// `buffer` belongs to the request until that is done, and takes messages of up to its size.
   virtual Request* post_receive(std::span<std::byte> buffer, Memory* memory = nullptr) noexcept = 0;
 
+  /// Waits until what a receive has put into GPU memory can be seen by the GPU: call it once the receive is
+  /// done, and test the request. Null where there is nothing to wait for, or where error() has become set.
+  /// `memory` is the receive's; at most kRequestsPerDirection flushes are under way.
+  virtual Request* post_flush(std::span<const std::byte> /*data*/, Memory* /*memory*/) noexcept {
+    return nullptr;
+  }
+
   /// Progresses the connection. On kDone sets `bytes` to the message's real size and returns the request to
   /// the pool. On kFailed the request is returned to the pool too.
   virtual Outcome test(Request* request, std::size_t& bytes) noexcept = 0;

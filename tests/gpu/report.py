@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 
-CASES = ("tombolo", "socket", "torch")  # of NCCL
+# Of NCCL. In the staged ones NCCL's buffers lie in GPU memory, and the plugin copies.
+CASES = ("tombolo", "socket", "torch", "tombolo_staged", "torch_staged")
 KERNELS = ("kernels", "kernels_memcheck", "kernels_racecheck", "kernels_synccheck")  # of the trainer's CUDA back end
 # Whole runs of it: ranks that share the GPU, whose gradients the engine sums or NCCL; and ranks with a GPU each.
 TRAINER = ("trainer_2_ranks", "trainer_4_ranks", "trainer_nccl_2_ranks", "trainer_nccl_4_ranks", "trainer_nccl",
@@ -66,12 +67,13 @@ def table(cases):
         for line in cases[name]["results"]:
             if "median_us" in line:
                 sizes.setdefault((line["test"], line["type"], line["bytes"]), {})[name] = line["median_us"]
-    print(f"\n{'test':18}{'type':10}{'bytes':>10}{'Tombolo us':>14}{'Socket us':>14}{'ratio':>8}")
+    print(f"\n{'test':18}{'type':10}{'bytes':>10}{'Tombolo us':>14}{'Socket us':>14}{'ratio':>8}{'staged us':>14}")
     for (test, kind, size), medians in sizes.items():
         ours, theirs = medians.get("tombolo", medians.get("torch")), medians.get("socket")
+        staged = medians.get("tombolo_staged", medians.get("torch_staged"))
         ratio = f"{ours / theirs:8.2f}" if ours and theirs else f"{'-':>8}"
         show = lambda value: f"{value:14.1f}" if value else f"{'-':>14}"
-        print(f"{test:18}{kind:10}{size:>10}{show(ours)}{show(theirs)}{ratio}")
+        print(f"{test:18}{kind:10}{size:>10}{show(ours)}{show(theirs)}{ratio}{show(staged)}")
 
 
 def main():

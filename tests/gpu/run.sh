@@ -81,7 +81,8 @@ export NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE
 # The ranks share a host, but the test is of the path between hosts. TOMBOLO_TRANSPORTS=shm tests shared memory instead.
 export TOMBOLO_TRANSPORTS="${TOMBOLO_TRANSPORTS:-tcp}"
 
-# test_case NAME NET SECONDS COMMAND...: runs it with one plugin; the verdict goes to $work/NAME.status.
+# test_case NAME NET SECONDS COMMAND...: runs it with one plugin; the verdict goes to $work/NAME.status. A case whose name
+# ends in _staged must have had its buffers in GPU memory.
 test_case() {
   local name=$1 net=$2 seconds=$3 started status verdict
   shift 3
@@ -100,6 +101,8 @@ test_case() {
     verdict="failed (exit status $status)"
   elif ! grep -q "via NET/$net" "$log"; then
     verdict="failed (NCCL's log does not say 'via NET/$net')"
+  elif [ "${name%_staged}" != "$name" ] && ! grep -q "via NET/$net.*/GDRDMA" "$log"; then
+    verdict="failed (NCCL's log does not say 'via NET/$net.../GDRDMA': its buffers lay in host memory)"
   fi
   echo "$verdict" >"$work/$name.status"
   echo "$name: $verdict, $(($(date +%s) - started)) s, $(grep -c "via NET/$net" "$log") channels via NET/$net"
@@ -110,11 +113,18 @@ test_case() {
 
 test_case tombolo Tombolo 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/tombolo.jsonl"
 test_case socket Socket 60 "$program" --ranks "$ranks" --seconds 55 --results "$work/socket.jsonl"
+# The same with NCCL's buffers in GPU memory, which the plugin stages. By itself NCCL would not use them with a device that has
+# no place on the PCI bus, nor for sends before Ampere.
+staged() {
+  TOMBOLO_NET_GPU=staged NCCL_NET_GDR_LEVEL=SYS NCCL_NET_GDR_READ=1 test_case "$@"
+}
+staged tombolo_staged Tombolo 180 "$program" --ranks "$ranks" --seconds 170 --results "$work/tombolo_staged.jsonl"
 if timeout 60 python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   test_case torch Tombolo 90 python3 "$here/torch_two_ranks.py" --results "$work/torch.jsonl"
+  staged torch_staged Tombolo 180 python3 "$here/torch_two_ranks.py" --results "$work/torch_staged.jsonl"
 else
   echo "torch: python3 has no PyTorch that sees the GPU: skipped"
-  echo "skipped" >"$work/torch.status"
+  for name in torch torch_staged; do echo "skipped" >"$work/$name.status"; done
 fi
 
 # kernels_case NAME SECONDS COMMAND...: a run of cuda_kernels_check.

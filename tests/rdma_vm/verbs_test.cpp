@@ -93,6 +93,30 @@ TEST_F(Verbs, MemoryThatWasUnmappedAndMappedAnewIsNeverReachedThroughAnOldRegist
   ::munmap(place, kSize);
 }
 
+// The memory is the host's, which soft-RoCE registers like any other: the test is that queue pairs connected
+// to themselves read.
+TEST_F(Verbs, AFlushReadsBackWithEveryNicThroughAQueuePairOfItsOwn) {
+  for (const std::size_t nics : {1, 2}) {
+    RdmaOptions options;
+    options.eager_bytes = 0;
+    auto pair = connect(nics, options);
+    const auto data = random_data(random_, 300'000);
+    std::vector<std::byte> buffer(data.size());
+    const auto memory = pair.second->register_memory(buffer, MemoryKind::kCuda);
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<Request*> flushes;
+      for (int i = 0; i < 100; ++i)
+        flushes.push_back(pair.second->post_flush(std::span(buffer).first(1000), memory.get()));
+      expect_carried(*pair.first, *pair.second, data, buffer);
+      for (Request* one : flushes) {
+        ASSERT_NE(one, nullptr);
+        std::size_t bytes = 0;
+        ASSERT_EQ(finish(*pair.second, one, bytes), Outcome::kDone) << pair.second->error()->what();
+      }
+    }
+  }
+}
+
 TEST_F(Verbs, WhatCountedAsSentArrivesThoughTheSenderClosedSince) {
   test::expect_sent_messages_outlive_their_sender(connect(), 100'000);
 }

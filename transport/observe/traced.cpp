@@ -27,6 +27,9 @@ class TracedConnection final : public Connection {
     const TimePoint now = Clock::steady().now();
     return note(real_->post_receive(buffer, memory), TraceKind::kReceive, now);
   }
+  Request* post_flush(std::span<const std::byte> data, Memory* memory) noexcept override {
+    return real_->post_flush(data, memory);
+  }
   Outcome test(Request* request, std::size_t& bytes) noexcept override {
     const Outcome outcome = real_->test(request, bytes);
     if (outcome != Outcome::kPending) landed(request, outcome, bytes);

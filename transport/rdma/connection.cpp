@@ -64,32 +64,66 @@ RdmaConnection::~RdmaConnection() {
 }
 
 std::unique_ptr<Memory> RdmaConnection::register_memory(std::span<std::byte> buffer, MemoryKind kind) {
-  if (kind != MemoryKind::kHost) {
-    fail(Cause::kUnsupported,
-         "{}: register {} bytes of GPU memory by address: an rdma connection takes it as DMA-BUF only",
-         description_, buffer.size());
-  }
+  if (kind == MemoryKind::kCuda) prepare_for_gpu_memory(buffer.size());
   std::vector<std::shared_ptr<Device>> devices;
   for (const auto& nic_pair : agreed_.nic_pairs) devices.push_back(nic_pair->port().device);
-  return std::make_unique<RdmaMemory>(std::move(devices), buffer);
+  return std::make_unique<RdmaMemory>(std::move(devices), buffer, kind);
 }
 
 std::unique_ptr<Memory> RdmaConnection::register_dma_buf(std::span<std::byte> range, int file,
                                                          std::uint64_t offset) {
-  if (agreed_.eager_bytes > 0) {
-    fail(Cause::kUnsupported,
-         "{}: register {} bytes of GPU memory: it carries host memory only while messages of up to {} bytes "
-         "are copied by the processor, which "
-         "cannot "
-         "reach it; set TOMBOLO_RDMA_EAGER=0 on one end",
-         description_, range.size(), agreed_.eager_bytes);
-  }
+  prepare_for_gpu_memory(range.size());
   std::vector<std::shared_ptr<Device>> devices;
   for (const auto& nic_pair : agreed_.nic_pairs) devices.push_back(nic_pair->port().device);
   return std::make_unique<RdmaMemory>(std::move(devices), range, file, offset);
 }
 
+void RdmaConnection::prepare_for_gpu_memory(std::size_t bytes) {
+  if (agreed_.eager_bytes > 0) {
+    fail(Cause::kUnsupported,
+         "{}: register {} bytes of GPU memory: it carries host memory only while messages of up to {} bytes "
+         "are copied by the processor, which cannot reach it; set TOMBOLO_RDMA_EAGER=0 on one end",
+         description_, bytes, agreed_.eager_bytes);
+  }
+  const std::lock_guard guard(gpu_memory_lock_);
+  if (flusher_ != nullptr) return;
+  flusher_ = std::make_unique<Flusher>(agreed_.nic_pairs, agreed_.options);
+  flushes_.store(flusher_.get(), std::memory_order_release);
+}
+
+Request* RdmaConnection::post_flush(std::span<const std::byte> data, Memory* memory) noexcept {
+  const auto* registered = static_cast<const RdmaMemory*>(memory);
+  Flusher* flusher = flushes_.load(std::memory_order_acquire);
+  if (registered == nullptr || registered->kind() != MemoryKind::kCuda || data.empty() || error_ ||
+      flusher == nullptr)
+    return nullptr;
+  if (!registered->covers(data.data(), data.size())) {
+    fail_with(Cause::kInvalidUsage, "flush a buffer that is not within the memory registered for it");
+    return nullptr;
+  }
+  Request* flush = flusher->post(data.data() + data.size() - 1, *registered);
+  if (flush == nullptr) {
+    fail_with(Cause::kSystem, flusher->problem().empty() ? std::string_view("too many flushes are under way")
+                                                         : std::string_view(flusher->problem()));
+  }
+  return flush;
+}
+
+bool RdmaConnection::poll_flushes() noexcept {
+  Flusher* flusher = flushes_.load(std::memory_order_acquire);
+  if (flusher == nullptr || flusher->idle()) return false;
+  const bool moved = flusher->poll();
+  if (!flusher->problem().empty()) fail_with(Cause::kSystem, flusher->problem());
+  return moved;
+}
+
 Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
+  if (Flusher* flusher = flushes_.load(std::memory_order_acquire);
+      flusher != nullptr && flusher->owns(base)) {
+    progress();
+    bytes = 0;
+    return flusher->test(base, error_.has_value());
+  }
   auto* request = static_cast<PostedRequest*>(base);
   if (request->state != PostedRequest::State::kDone && !error_) progress();
   return outcome_of(*request, bytes);
@@ -104,6 +138,7 @@ bool RdmaConnection::progress() noexcept {
     if (error_) return true;
   }
   bool moved = poll_all();
+  if (!error_) moved |= poll_flushes();
   if (!error_ && told_ < incoming_.posted()) moved |= tell_receives();
   if (!error_ && next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= report();
@@ -286,6 +321,7 @@ void RdmaConnection::end_payload() noexcept {
     QueuePair& pair = *agreed_.queue_pairs[i];
     agreed_.nic_pairs[pair.nic_pair]->destroy(pair);
   }
+  if (Flusher* flusher = flushes_.load(std::memory_order_acquire)) flusher->stop();
   for (Outgoing& out : sending_) deregister(out.own);
   for (Incoming& in : receiving_) deregister(in.own);
 }
@@ -331,7 +367,8 @@ void RdmaConnection::append_wait_handles(std::vector<pollfd>& handles) const {
       handles.push_back({nic_pair->descriptor(), POLLIN, 0});
       handles.push_back({nic_pair->device().events(), POLLIN, 0});
     }
-    look_again = !early_.empty();
+    const Flusher* flusher = flushes_.load(std::memory_order_acquire);
+    look_again = !early_.empty() || (flusher != nullptr && !flusher->idle());
   }
   handles.push_back(channel_handle(look_again));
 }

@@ -8,13 +8,16 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
 #include "transport/channel/channel_connection.h"
 #include "transport/channel/peer_watch.h"
 #include "transport/rdma/agreed.h"
+#include "transport/rdma/flush.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/records.h"
 
@@ -30,6 +33,7 @@ class RdmaConnection final : public channel::ChannelConnection {
                                            std::uint64_t offset) override;
   Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
   Request* post_receive(std::span<std::byte> buffer, Memory* memory) noexcept override;
+  Request* post_flush(std::span<const std::byte> data, Memory* memory) noexcept override;
   Outcome test(Request* request, std::size_t& bytes) noexcept override;
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
@@ -74,6 +78,8 @@ class RdmaConnection final : public channel::ChannelConnection {
   QueuePair& control() noexcept { return *agreed_.queue_pairs[0]; }
   bool closing() const noexcept { return peer_.closing(); }
   bool poll_all() noexcept;
+  void prepare_for_gpu_memory(std::size_t bytes);
+  bool poll_flushes() noexcept;
   void handle(const ibv_wc& completion) noexcept;
   void broken(const ibv_wc& completion) noexcept;
   void look_at_channel() noexcept;
@@ -140,6 +146,9 @@ class RdmaConnection final : public channel::ChannelConnection {
   std::uint64_t small_sent_ = 0, large_sent_ = 0, small_received_ = 0, large_received_ = 0;
   std::vector<StreamMeter*> streams_;  // by queue pair
   mutable std::vector<ibv_wc> early_;
+  std::mutex gpu_memory_lock_;        // protects the making of the flusher: any thread may register
+  std::unique_ptr<Flusher> flusher_;  // made with the first GPU memory
+  std::atomic<Flusher*> flushes_ = nullptr;
 };
 
 }  // namespace tombolo::transport::rdma

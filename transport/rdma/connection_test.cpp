@@ -96,7 +96,7 @@ TEST_F(Rdma, ABufferOutsideItsRegistrationIsRefusedByName) {
   test::expect_a_buffer_outside_its_registration_is_refused(pair_);
 }
 
-TEST_F(Rdma, GpuMemoryIsTakenAsDmaBufAloneAndNotWhileTheProcessorCopies) {
+TEST_F(Rdma, GpuMemoryIsNotTakenWhileTheProcessorCopies) {
   connect(1);
   std::vector<std::byte> buffer(1000);
   const auto refusal = [&](const auto& action) -> std::string {
@@ -108,10 +108,80 @@ TEST_F(Rdma, GpuMemoryIsTakenAsDmaBufAloneAndNotWhileTheProcessorCopies) {
     }
     return "taken";
   };
-  test::expect_in(refusal([&] { left().register_memory(buffer, MemoryKind::kCuda); }), "as DMA-BUF only");
+  test::expect_in(refusal([&] { left().register_memory(buffer, MemoryKind::kCuda); }),
+                  "TOMBOLO_RDMA_EAGER=0");
   test::expect_in(refusal([&] { left().register_dma_buf(buffer, 7, 0); }), "TOMBOLO_RDMA_EAGER=0");
   connect(1, test::pretended_options(1, 0));
   EXPECT_NE(left().register_dma_buf(buffer, 7, 0), nullptr);
+  EXPECT_NE(left().register_memory(buffer, MemoryKind::kCuda), nullptr);
+}
+
+TEST_F(Rdma, AFlushReadsBackWithEveryNicAndOnlyFromGpuMemory) {
+  for (const std::size_t nics : {1, 2}) {
+    connect(nics, test::pretended_options(nics == 1 ? 1 : 3, 0));
+    std::vector<std::byte> gpu(300'000), host(1000);
+    for (const bool dma_buf : {false, true}) {
+      const auto memory =
+          dma_buf ? right().register_dma_buf(gpu, 7, 0) : right().register_memory(gpu, MemoryKind::kCuda);
+      const auto host_memory = right().register_memory(host, MemoryKind::kHost);
+      const std::size_t before = verbs_.reads();
+      EXPECT_EQ(right().post_flush(host, host_memory.get()), nullptr);
+      EXPECT_EQ(right().post_flush(host, nullptr), nullptr);
+      EXPECT_EQ(right().post_flush(std::span(gpu).first(0), memory.get()), nullptr) << "nothing was written";
+      EXPECT_EQ(verbs_.reads(), before);
+      // As many as there may be, tested in any order, while messages are under way.
+      std::vector<Request*> all;
+      for (std::uint32_t i = 0; i < Flusher::kMost; ++i)
+        all.push_back(right().post_flush(std::span(gpu).subspan(i, 1000), memory.get()));
+      test::expect_carried(left(), right(), host, gpu);
+      std::ranges::shuffle(all, std::mt19937(test_seed()));
+      for (Request* one : all) {
+        ASSERT_NE(one, nullptr);
+        std::size_t bytes = 7;
+        ASSERT_EQ(test::finish(right(), one, bytes), Outcome::kDone);
+        EXPECT_EQ(bytes, 0u);
+      }
+      EXPECT_EQ(verbs_.reads() - before, nics * Flusher::kMost);
+    }
+    pair_ = {};
+  }
+}
+
+TEST_F(Rdma, AFlushThatTheNicDoesNotDoFailsTheConnectionByName) {
+  connect(2, test::pretended_options(1, 0));
+  std::vector<std::byte> gpu(1000);
+  auto memory = right().register_memory(gpu, MemoryKind::kCuda);
+  verbs_.silence();
+  Request* flush = right().post_flush(gpu, memory.get());
+  ASSERT_NE(flush, nullptr);
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(right(), flush, bytes), Outcome::kFailed);
+  test::expect_in(right().error()->what(), "did not read back what it wrote to GPU memory");
+  EXPECT_EQ(right().post_flush(gpu, memory.get()), nullptr);
+  memory.reset();
+  pair_ = {};
+  verbs_.reset(1);
+
+  connect(1, test::pretended_options(1, 0));
+  memory = right().register_memory(gpu, MemoryKind::kCuda);
+  verbs_.refuse("post_send", ENOMEM);
+  EXPECT_EQ(right().post_flush(gpu, memory.get()), nullptr);
+  ASSERT_NE(right().error(), nullptr);
+  test::expect_in(right().error()->what(), "takes no read that would flush");
+  memory.reset();
+}
+
+TEST_F(Rdma, AFlushForWhichTheDeviceHasNoQueuePairIsARegistrationThatFails) {
+  connect(2, test::pretended_options(1, 0));
+  std::vector<std::byte> gpu(1000);
+  for (const auto& [function, after] : {std::pair{"reg_mr", 1}, std::pair{"create_cq", 1},
+                                        std::pair{"create_qp", 0}, std::pair{"modify_qp", 4}}) {
+    const std::size_t before = verbs_.live();
+    verbs_.refuse(function, ENOMEM, after);
+    EXPECT_THROW(right().register_memory(gpu, MemoryKind::kCuda), Error) << function;
+    EXPECT_EQ(verbs_.live(), before) << function;
+  }
+  EXPECT_NE(right().register_memory(gpu, MemoryKind::kCuda), nullptr);
 }
 
 TEST_F(Rdma, WhatCountedAsSentArrivesThoughTheSenderClosedSince) {

@@ -87,15 +87,35 @@ std::vector<topology::Gid> Device::gids(int port) const {
   return all;
 }
 
+namespace {
+
+int flags_of(Access access) {
+  switch (access) {
+    case Access::kNone:
+      return 0;
+    case Access::kByNic:
+      return IBV_ACCESS_LOCAL_WRITE;
+    case Access::kByPeer:
+      return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    case Access::kGpu:
+      return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  }
+  return 0;
+}
+
+}  // namespace
+
 ibv_mr* Device::add(std::span<std::byte> range, Access access) const {
-  const int flags = (access != Access::kNone ? IBV_ACCESS_LOCAL_WRITE : 0) |
-                    (access == Access::kByPeer ? IBV_ACCESS_REMOTE_WRITE : 0);
+  const int flags = flags_of(access);
   ibv_mr* made = verbs_->reg_mr(domain_, range.data(), range.size(), flags);
   if (made != nullptr) return made;
   const int error = errno;
   fail(Cause::kSystem, "register {} at {} with RDMA device {}: {}{}", format_size(range.size()),
        static_cast<const void*>(range.data()), name_, errno_text(error),
-       error == ENOMEM ? "; raise the limit of locked memory (ulimit -l)" : "");
+       error == ENOMEM ? "; raise the limit of locked memory (ulimit -l)"
+       : access == Access::kGpu
+           ? "; GPU memory is taken by its address where the module nvidia_peermem is loaded"
+           : "");
 }
 
 ibv_mr* Device::add_dma_buf(int file, std::uint64_t offset, std::span<std::byte> range) const {
@@ -106,7 +126,7 @@ ibv_mr* Device::add_dma_buf(int file, std::uint64_t offset, std::span<std::byte>
   }
   ibv_mr* made =
       verbs_->reg_dmabuf_mr(domain_, offset, range.size(), reinterpret_cast<std::uint64_t>(range.data()),
-                            file, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+                            file, flags_of(Access::kGpu));
   if (made != nullptr) return made;
   const int error = errno;
   fail(error == EOPNOTSUPP || error == EPROTONOSUPPORT ? Cause::kUnsupported : Cause::kSystem,

@@ -24,8 +24,13 @@ struct QueuePairEvents {
   std::atomic<int> fatal{-1};  ///< ibv_event_type of the event after which it is of no use; -1 = none
 };
 
-/// What may write to registered memory: nothing, this end's NIC for receives, or the other end.
-enum class Access : std::uint8_t { kNone, kByNic, kByPeer };
+/// What may be done to registered memory.
+enum class Access : std::uint8_t {
+  kNone,    ///< this end's NIC reads it, to send it
+  kByNic,   ///< this end's NIC writes to it, for receives
+  kByPeer,  ///< the other end writes to it
+  kGpu,     ///< the other end writes to it, and this end reads it by a queue pair, to flush what was written
+};
 
 class Device {
  public:
@@ -48,6 +53,7 @@ class Device {
   /// Registers memory for one operation or for a connection's own use; the registration is not shared. Throws
   /// kSystem.
   ibv_mr* add(std::span<std::byte> range, Access access) const;
+  /// As Access::kGpu.
   ibv_mr* add_dma_buf(int file, std::uint64_t offset, std::span<std::byte> range) const;
   void remove(ibv_mr* registration) const noexcept;
   /// The shared registrations, which register_memory() uses.

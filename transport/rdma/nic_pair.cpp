@@ -39,8 +39,11 @@ NicPair::NicPair(Port port, Areas& areas, std::size_t pairs, bool control) : por
       fail_errno(errno, fmt::format("create a completion queue of {} entries on RDMA device {}", depth,
                                     device().name()));
     }
-    if (control) make_queue_pair(kControlDepth, kControlDepth);
-    for (std::size_t i = 0; i < pairs; ++i) make_queue_pair(kPayloadSends, kPayloadReceives);
+    const auto add = [this](std::uint32_t sends, std::uint32_t receives) {
+      queue_pairs_.push_back(make_queue_pair(queue_, sends, receives, IBV_ACCESS_REMOTE_WRITE));
+    };
+    if (control) add(kControlDepth, kControlDepth);
+    for (std::size_t i = 0; i < pairs; ++i) add(kPayloadSends, kPayloadReceives);
   } catch (...) {
     release();
     throw;
@@ -65,11 +68,12 @@ void NicPair::release() noexcept {
   if (open_ != nullptr) device().remove(open_);
 }
 
-void NicPair::make_queue_pair(std::uint32_t sends, std::uint32_t receives) {
+std::unique_ptr<QueuePair> NicPair::make_queue_pair(ibv_cq* queue, std::uint32_t sends,
+                                                    std::uint32_t receives, int access) {
   auto made = std::make_unique<QueuePair>();
   ibv_qp_init_attr wanted{};
   wanted.qp_context = &made->events;
-  wanted.send_cq = wanted.recv_cq = queue_;
+  wanted.send_cq = wanted.recv_cq = queue;
   wanted.cap.max_send_wr = sends;
   wanted.cap.max_recv_wr = receives;
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
@@ -80,19 +84,20 @@ void NicPair::make_queue_pair(std::uint32_t sends, std::uint32_t receives) {
                                   receives, device().name()));
   }
   made->send_room = sends;
-  queue_pairs_.push_back(std::move(made));
-  QueuePair& pair = *queue_pairs_.back();
-  random_bytes(std::as_writable_bytes(std::span(&pair.first, 1)));
-  pair.first &= k24Bits;
+  random_bytes(std::as_writable_bytes(std::span(&made->first, 1)));
+  made->first &= k24Bits;
 
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = static_cast<std::uint8_t>(port_.number);
-  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  attributes.qp_access_flags = static_cast<unsigned>(access);
   const int error = device().verbs().modify_qp(
-      pair.pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (error != 0)
+      made->pair, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (error != 0) {
+    destroy(*made);
     fail_errno(error, fmt::format("initialise a queue pair on RDMA device {}", device().name()));
+  }
+  return made;
 }
 
 void NicPair::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,

@@ -78,6 +78,11 @@ class NicPair {
 
   void destroy(QueuePair& pair) noexcept;
 
+  /// A further queue pair of this port whose work completes in `queue`; it allows its other end `access`. It
+  /// must be destroyed before the queue. Throws kSystem.
+  std::unique_ptr<QueuePair> make_queue_pair(ibv_cq* queue, std::uint32_t sends, std::uint32_t receives,
+                                             int access);
+
   /// The descriptor that becomes readable after arm() once something completes.
   int descriptor() const noexcept { return channel_->fd; }
   void arm() noexcept;
@@ -85,7 +90,6 @@ class NicPair {
   void disarm() noexcept;
 
  private:
-  void make_queue_pair(std::uint32_t sends, std::uint32_t receives);
   void release() noexcept;
 
   Port port_;

@@ -159,6 +159,11 @@ class PretendedVerbs {
     const std::lock_guard lock(lock_);
     return memories_.size();
   }
+  /// RDMA READs that were carried out.
+  std::size_t reads() {
+    const std::lock_guard lock(lock_);
+    return reads_;
+  }
   std::uint32_t longest_message = 1U << 30;
 
  private:
@@ -205,6 +210,7 @@ class PretendedVerbs {
     Pair() : ibv_qp{} {}
     ibv_qp_cap room{};
     std::uint32_t peer = 0, used = 0, unsignaled = 0;
+    unsigned access = 0;
     std::deque<Send> sends;
     std::deque<Receive> receives;
   };
@@ -387,6 +393,7 @@ class PretendedVerbs {
     EXPECT_TRUE(mask & IBV_QP_STATE);
     EXPECT_EQ(attributes->qp_state, static_cast<int>(pair->state) + 1) << "one state after the other";
     pair->state = attributes->qp_state;
+    if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair->access = attributes->qp_access_flags;
     if ((mask & IBV_QP_DEST_QPN) != 0) pair->peer = attributes->dest_qp_num;
     return 0;
   }
@@ -490,6 +497,7 @@ class PretendedVerbs {
     if (pair.state == IBV_QPS_ERR) return end(pair, send, IBV_WC_WR_FLUSH_ERR);
     if (silent_ || other == nullptr || (other->state != IBV_QPS_RTR && other->state != IBV_QPS_RTS))
       return end(pair, send, IBV_WC_RETRY_EXC_ERR);
+    if (send.what.opcode == IBV_WR_RDMA_READ) return read(pair, *other, send);
     const auto* from = reinterpret_cast<const std::byte*>(send.piece.addr);
     const std::uint32_t length = send.piece.length;
     if (!covered(send.piece.lkey, send.piece.addr, length, pair.pd, 0))
@@ -518,6 +526,21 @@ class PretendedVerbs {
     if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
       complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS, writes ? IBV_WC_RDMA_WRITE : IBV_WC_SEND,
                length, 0, pair.qp_num, send.entries);
+  }
+  void read(Pair& pair, const Pair& other, const Send& send) {
+    const std::uint64_t from = send.what.wr.rdma.remote_addr;
+    const std::uint32_t length = send.piece.length;
+    if (!covered(send.piece.lkey, send.piece.addr, length, pair.pd, IBV_ACCESS_LOCAL_WRITE))
+      return end(pair, send, IBV_WC_LOC_PROT_ERR);
+    if ((other.access & IBV_ACCESS_REMOTE_READ) == 0 ||
+        !covered(send.what.wr.rdma.rkey, from, length, other.pd, IBV_ACCESS_REMOTE_READ))
+      return end(pair, send, IBV_WC_REM_ACCESS_ERR);
+    std::memcpy(reinterpret_cast<std::byte*>(send.piece.addr), reinterpret_cast<const std::byte*>(from),
+                length);
+    ++reads_;
+    if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
+      complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS, IBV_WC_RDMA_READ, length, 0, pair.qp_num,
+               send.entries);
   }
   bool covered(std::uint32_t key, std::uint64_t address, std::uint64_t length, const ibv_pd* domain,
                int access) {
@@ -570,7 +593,7 @@ class PretendedVerbs {
   std::uint32_t next_key_ = 100, next_pair_ = 10;
   std::map<std::string, Refusal> refusals_;
   bool silent_ = false, port_down_ = false;
-  std::size_t live_ = 0;
+  std::size_t live_ = 0, reads_ = 0;
 };
 
 }  // namespace tombolo::transport::test

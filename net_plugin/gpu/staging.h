@@ -1,0 +1,52 @@
+// What the connections of a process that stage GPU memory share: one copier for each GPU, and the pinned
+// memory.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/clock.h"
+#include "net_plugin/gpu/copier.h"
+#include "net_plugin/gpu/pinned_pool.h"
+
+namespace tombolo::net_plugin::gpu {
+
+/// Threads: any.
+class Staging {
+ public:
+  /// `cuda`: null in a process without a GPU, which then has no memory to stage, but may have a peer that
+  /// does. `buffer_bytes`: of pinned memory; `copies`: under way for each GPU and direction; `copy_time`:
+  /// what closing gives to the copies under way.
+  Staging(std::shared_ptr<const CudaFunctions> cuda, std::size_t buffer_bytes, std::size_t copies,
+          Duration copy_time = std::chrono::seconds(10))
+      : cuda_(std::move(cuda)), copies_(copies), copy_time_(copy_time), pool_(buffer_bytes) {}
+
+  Duration copy_time() const noexcept { return copy_time_; }
+
+  PinnedPool& pool() noexcept { return pool_; }
+
+  /// The copier of the GPU in whose memory the address lies; made at the first call for a GPU. Throws
+  /// kInvalidUsage for an address that is not a GPU's, kSystem where CUDA refuses.
+  Copier& copier_of(const std::byte* address);
+  /// A GPU through which memory can be locked: that of the calling thread, else one that is in use already,
+  /// else the first. Null where there is none. Throws kSystem.
+  std::shared_ptr<const Gpu> some_gpu();
+
+ private:
+  struct One {
+    std::shared_ptr<const Gpu> gpu;
+    std::unique_ptr<Copier> copier;  ///< null until it is needed
+  };
+  One& of(int ordinal);
+
+  std::shared_ptr<const CudaFunctions> cuda_;
+  std::size_t copies_;
+  Duration copy_time_;
+  std::mutex lock_;
+  std::map<int, One> gpus_;
+  PinnedPool pool_;
+};
+
+}  // namespace tombolo::net_plugin::gpu

@@ -1,0 +1,77 @@
+// For tests: a library of the CUDA driver's name and functions. A program that is linked with it finds it in
+// place of the driver's. It has no GPU: its device memory is memory that the processor may not touch, and its
+// copies are carried out at a time that it chooses. It holds its caller to the rules that a program which
+// copies beside somebody else's work must keep, and notes every breach.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tombolo::topology::test {
+
+/// When a copy that was queued is carried out.
+enum class PretendedPace : std::uint8_t {
+  kEarly,   ///< at once
+  kLate,    ///< one command of one stream at each sixteenth question for an event
+  kRandom,  ///< at any question for an event, by the seed
+  kNever,   ///< not before the pace changes
+};
+
+struct PretendedCudaOptions {
+  int gpus = 1;
+  bool starts = true;
+  bool gpu_direct_rdma = false, dma_buf = false;
+  PretendedPace pace = PretendedPace::kRandom;
+  std::uint64_t seed = 1;
+};
+
+/// What the caller holds still.
+struct PretendedCudaHoldings {
+  int contexts = 0, streams = 0, events = 0, host_allocations = 0;
+  std::size_t host_bytes = 0;
+};
+
+/// The driver of the process. Threads: any.
+///
+/// Rules: every call but those that need no context finds the primary context of the right GPU pushed on its
+/// thread, and the thread's capture mode relaxed; both are as before when the thread is asked; copies go on
+/// non-blocking streams of the GPU whose memory it is, between that and pinned memory alone; pinned memory,
+/// streams and events are not made while `forbid_making` is on; nothing is freed that a queued copy touches.
+class PretendedCuda {
+ public:
+  static PretendedCuda& instance();
+
+  /// Forgets everything, breaches included; device memory that is still allocated is gone.
+  void reset(const PretendedCudaOptions& options = {});
+  void set_pace(PretendedPace pace);
+
+  /// Device memory of `gpu`, page-aligned and full of a pattern.
+  std::byte* allocate(std::size_t bytes, int gpu = 0);
+  void release(std::byte* memory);
+  /// Device memory as a kernel reads and writes it; the range lies in one allocation.
+  void write(std::byte* device, std::span<const std::byte> bytes);
+  std::vector<std::byte> read(const std::byte* device, std::size_t bytes);
+
+  /// From now on making pinned memory, streams, or events is a breach, or no longer.
+  void forbid_making(bool forbidden);
+  /// From now on every copy and question for an event fails with this result of CUDA, and what was queued is
+  /// not carried out, as in a context that is lost; 0: no longer.
+  void fail_with(int result);
+  /// Notes a breach unless the calling thread's capture mode and contexts are as they were at its begin.
+  void check_thread();
+
+  std::vector<std::string> breaches() const;
+  PretendedCudaHoldings holdings() const;
+  /// The most copies of one direction that were queued at a time.
+  std::size_t most_copies_to_host() const;
+  std::size_t most_copies_to_device() const;
+  std::uint64_t copies() const;
+
+ private:
+  PretendedCuda() = default;
+};
+
+}  // namespace tombolo::topology::test
