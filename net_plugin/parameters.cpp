@@ -1,5 +1,7 @@
 #include "net_plugin/parameters.h"
 
+#include "net_plugin/tuner/parameters.h"
+
 namespace tombolo::net_plugin {
 
 const Parameter kNetNameParameter{
@@ -20,7 +22,8 @@ const Parameter kNetDeadlineParameter{
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{&kNetNameParameter, &kNetDevicesParameter,
-                                                 &kNetDeadlineParameter};
+                                                 &kNetDeadlineParameter, &kTunerParameter,
+                                                 &kTunerLogParameter};
   return all;
 }
 
