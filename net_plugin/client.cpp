@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <type_traits>
 
 #include "base/error.h"
@@ -121,25 +122,27 @@ class TableClient final : public Client {
     return table_.deregMr(comm, memory);
   }
 
-  abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
-                         void** request) override {
+  abi::ncclResult_t isend(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                          void** request) override {
     auto length = static_cast<Length>(size);
     if constexpr (kVersion >= 10) {
-      return table_.isend(send_comm, data, length, kTag, memory, nullptr, request);
+      return table_.isend(send_comm, data, length, tag, memory, nullptr, request);
     } else {
-      return table_.isend(send_comm, data, length, kTag, memory, request);
+      return table_.isend(send_comm, data, length, tag, memory, request);
     }
   }
 
-  abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                            void** request) override {
-    auto length = static_cast<Length>(size);
-    int tag = kTag;
+  abi::ncclResult_t irecv(void* receive_comm, int count, void** data, const std::size_t* sizes, int* tags,
+                          void** memories, void** request) override {
+    std::array<Length, 8> lengths{};
+    for (std::size_t i = 0; i < lengths.size() && static_cast<int>(i) < count; ++i)
+      lengths[i] = static_cast<Length>(sizes[i]);
     if constexpr (kVersion >= 10) {
-      void* profiler_parent = nullptr;
-      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, &profiler_parent, request);
+      std::array<void*, 8> profiler_parents{};
+      return table_.irecv(receive_comm, count, data, lengths.data(), tags, memories, profiler_parents.data(),
+                          request);
     } else {
-      return table_.irecv(receive_comm, 1, &data, &length, &tag, &memory, request);
+      return table_.irecv(receive_comm, count, data, lengths.data(), tags, memories, request);
     }
   }
 
@@ -149,8 +152,8 @@ class TableClient final : public Client {
     return table_.iflush(receive_comm, 1, &data, &length, &memory, request);
   }
 
-  abi::ncclResult_t test(void* request, int* done, int* size) override {
-    return table_.test(request, done, size);
+  abi::ncclResult_t test(void* request, int* done, int* sizes) override {
+    return table_.test(request, done, sizes);
   }
 
   abi::ncclResult_t close_send(void* comm) override { return table_.closeSend(comm); }
@@ -160,9 +163,6 @@ class TableClient final : public Client {
  private:
   /// The type of isend's and irecv's sizes.
   using Length = std::conditional_t<(kVersion < 9), int, std::size_t>;
-  /// Tags tell apart the messages that one irecv groups, of which there is one here.
-  static constexpr int kTag = 0;
-
   template <typename Properties>
   static Properties* argument(abi::ncclResult_t (*)(int, Properties*));
 

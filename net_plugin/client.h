@@ -52,13 +52,24 @@ class Client {
                                              void** memory) = 0;
   virtual abi::ncclResult_t deregister_memory(void* comm, void* memory) = 0;
 
-  virtual abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory,
-                                 void** request) = 0;
-  virtual abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory,
-                                    void** request) = 0;
+  virtual abi::ncclResult_t isend(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                                  void** request) = 0;
+  /// A group of `count` receives, at most eight.
+  virtual abi::ncclResult_t irecv(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                                  int* tags, void** memories, void** request) = 0;
+  /// With tag 0.
+  abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) {
+    return isend(send_comm, data, size, 0, memory, request);
+  }
+  /// One, with tag 0.
+  abi::ncclResult_t receive(void* receive_comm, void* data, std::size_t size, void* memory, void** request) {
+    int tag = 0;
+    return irecv(receive_comm, 1, &data, &size, &tag, &memory, request);
+  }
   virtual abi::ncclResult_t flush(void* receive_comm, void* data, std::size_t size, void* memory,
                                   void** request) = 0;
-  virtual abi::ncclResult_t test(void* request, int* done, int* size) = 0;
+  /// `sizes`: one for each message of the request; may be null for a send.
+  virtual abi::ncclResult_t test(void* request, int* done, int* sizes) = 0;
 
   virtual abi::ncclResult_t close_send(void* send_comm) = 0;
   virtual abi::ncclResult_t close_receive(void* receive_comm) = 0;

@@ -1,54 +1,63 @@
 #include "net_plugin/comm.h"
 
-#include <algorithm>
-
 #include "net_plugin/result.h"
 
 namespace tombolo::net_plugin {
+namespace {
 
-Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router,
-           std::unique_ptr<transport::Connection> connection, Log log)
-    : direction_(direction),
-      log_(std::move(log)),
-      router_(std::move(router)),
-      connection_(std::move(connection)) {
-  for (Request& request : requests_) {
-    request.comm = this;
-    release(request);
-  }
+constexpr auto kMostRequests = static_cast<std::size_t>(abi::NCCL_NET_MAX_REQUESTS);
+constexpr auto kMostParts = static_cast<std::size_t>(abi::NCCL_NET_MAX_RECVS);
+
+const char* name_of_post(Comm::Direction direction) noexcept {
+  return direction == Comm::Direction::kSend ? "isend" : "irecv";
 }
 
-transport::Memory* Comm::register_memory(std::span<std::byte> buffer, int type) {
+}  // namespace
+
+// The sends that meet all the receives which may be in flight are as many as those have parts.
+Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::unique_ptr<Lanes> lanes,
+           Log log)
+    : direction_(direction),
+      most_receives_(lanes->grouped() ? abi::NCCL_NET_MAX_RECVS : 1),
+      log_(std::move(log)),
+      router_(std::move(router)),
+      lanes_(std::move(lanes)),
+      requests_(*this, direction == Direction::kSend ? kMostRequests * kMostParts : kMostRequests,
+                direction == Direction::kSend ? 1 : kMostParts) {}
+
+// ---- memory
+
+Registration* Comm::register_memory(std::span<std::byte> buffer, int type) {
   if (type != abi::NCCL_PTR_HOST) {
     fail(Cause::kUnsupported,
          "cannot register {} bytes at {} of pointer type {}: this device carries host memory (type {}) only, "
          "as its ptrSupport says",
          buffer.size(), static_cast<const void*>(buffer.data()), type, abi::NCCL_PTR_HOST);
   }
-  return keep(connection().register_memory(buffer, transport::MemoryKind::kHost));
+  return keep(std::make_unique<Registration>(buffer, connection()));
 }
 
-transport::Memory* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {
-  return keep(connection().register_dma_buf(range, file, offset));
+Registration* Comm::register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset) {
+  return keep(std::make_unique<Registration>(range, file, offset, connection()));
 }
 
-/// The connection, taken under the lock. The lock is not held while it is used, because registering takes
-/// long and posts and tests would wait for it.
+/// The first connection, taken under the lock. The lock is not held while it is used, because registering
+/// takes long and posts and tests would wait for it.
 transport::Connection& Comm::connection() {
   std::lock_guard guard(lock_);
   if (abandoned_) throw *abandoned_;
-  return *connection_;
+  return lanes_->first();
 }
 
-transport::Memory* Comm::keep(std::unique_ptr<transport::Memory> memory) {
-  transport::Memory* key = memory.get();
+Registration* Comm::keep(std::unique_ptr<Registration> memory) {
+  Registration* key = memory.get();
   std::lock_guard guard(lock_);
   memories_.emplace(key, std::move(memory));
   return key;
 }
 
-void Comm::deregister_memory(const transport::Memory* memory) {
-  std::unique_ptr<transport::Memory> removed;
+void Comm::deregister_memory(const Registration* memory) {
+  std::unique_ptr<Registration> removed;
   std::unique_lock lock(lock_);
   auto found = memories_.find(memory);
   if (found == memories_.end()) {
@@ -58,10 +67,7 @@ void Comm::deregister_memory(const transport::Memory* memory) {
   }
   removed = std::move(found->second);
   memories_.erase(found);
-  const bool in_use = std::ranges::any_of(requests_, [&](const Request& request) {
-    return request.transport_request != nullptr && request.memory == memory;
-  });
-  if (!in_use) return;
+  if (!requests_.any_under_way_in(memory)) return;
   if (state_ == State::kOpen) {
     removed.reset();  // registrations must be destroyed before their connection
     abandon(lock);
@@ -75,10 +81,10 @@ void Comm::abandon(std::unique_lock<std::mutex>& lock) {
       Cause::kAborted,
       fmt::format("the connection to {} was closed: memory was deregistered while a {} was "
                   "under way in it",
-                  connection_->route().peer_host, direction_ == Direction::kSend ? "send" : "receive"));
+                  lanes_->first().route().peer_host, name()));
   for (auto& [key, memory] : memories_) memory.reset();
   state_ = State::kAbandoning;
-  auto closing = std::move(connection_);
+  auto closing = std::move(lanes_);
   lock.unlock();
   closing.reset();
   lock.lock();
@@ -86,82 +92,175 @@ void Comm::abandon(std::unique_lock<std::mutex>& lock) {
   closed_.notify_all();
 }
 
-abi::ncclResult_t Comm::post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
+// ---- posting
+
+abi::ncclResult_t Comm::post(Direction direction, std::span<const Buffer> buffers,
                              Request*& request) noexcept {
   request = nullptr;
   if (direction != direction_) {
-    report(log_, direction == Direction::kSend ? "isend" : "irecv",
-           "the connection is of the other direction");
+    report(log_, name_of_post(direction), "the connection is of the other direction");
     return abi::ncclInvalidUsage;
   }
   std::lock_guard guard(lock_);
-  const char* name = direction == Direction::kSend ? "isend" : "irecv";
-  if (state_ == State::kAbandoned) return failed(name);
-  if (free_ == nullptr || state_ == State::kAbandoning) return abi::ncclSuccess;
-  transport::Request* posted = direction == Direction::kSend ? connection_->post_send(data, memory)
-                                                             : connection_->post_receive(data, memory);
+  if (failed_) return *failed_;
+  if (state_ == State::kAbandoned) return failed(name_of_post(direction), nullptr);
+  if (state_ == State::kAbandoning || requests_.empty()) return abi::ncclSuccess;
+  if (!move_lanes(name_of_post(direction))) return *failed_;
+  return direction == Direction::kSend ? send(buffers.front(), request) : receive(buffers, request);
+}
+
+abi::ncclResult_t Comm::send(const Buffer& buffer, Request*& request) noexcept {
+  Lane* lane = lanes_->find(buffer.tag);
+  if (lane == nullptr && !attempt("isend", [&] { lane = &lanes_->add(buffer.tag); })) return *failed_;
+  if (lane->state != Lane::State::kOpen) return abi::ncclSuccess;
+  transport::Memory* memory = nullptr;
+  if (buffer.memory != nullptr && !attempt("isend", [&] { memory = buffer.memory->on(*lane); }))
+    return *failed_;
+  transport::Request* posted = lane->connection->post_send(buffer.data, memory);
   if (posted == nullptr) {
     // When the transport's pool is full, NCCL should try again. When the connection is dead it must not,
     // because NCCL would do so for ever.
-    return connection_->error() == nullptr ? abi::ncclSuccess : failed(name);
+    return lane->connection->error() == nullptr ? abi::ncclSuccess : failed("isend", lane);
   }
-  request = free_;
-  free_ = request->next_free;
-  request->transport_request = posted;
-  request->memory = memory;
+  request = requests_.take(1);
+  Part& part = request->parts().front();
+  part.lane = lane;
+  part.posted = posted;
+  part.memory = buffer.memory;
+  part.state = Part::State::kPosted;
+  ++lane->posted;
   return abi::ncclSuccess;
 }
 
-abi::ncclResult_t Comm::test(Request& request, bool& done, std::size_t& bytes) noexcept {
+/// NCCL gets all of a group or nothing, so what a lane cannot take yet waits in its order.
+abi::ncclResult_t Comm::receive(std::span<const Buffer> buffers, Request*& request) noexcept {
+  Request* taken = requests_.take(buffers.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Part& part = taken->parts()[i];
+    part.memory = buffers[i].memory;
+    part.data = buffers[i].data;
+    part.state = Part::State::kDone;  // until a lane has it
+  }
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    Part& part = taken->parts()[i];
+    part.lane = lanes_->find(buffers[i].tag);
+    if (part.lane == nullptr && !attempt("irecv", [&] { part.lane = &lanes_->add(buffers[i].tag); }))
+      return *failed_;
+    part.state = Part::State::kWaiting;
+    part.lane->append(part);
+    ++waiting_;
+    post_waiting(*part.lane);
+    if (part.state == Part::State::kFailed) return failed("irecv", part.lane);
+  }
+  request = taken;
+  return abi::ncclSuccess;
+}
+
+void Comm::post_waiting(Lane& lane) noexcept {
+  while (lane.state == Lane::State::kOpen && lane.first_waiting != nullptr) {
+    Part& part = *lane.first_waiting;
+    transport::Memory* memory = nullptr;
+    bool refused = part.memory != nullptr && !attempt("irecv", [&] { memory = part.memory->on(lane); });
+    if (!refused) {
+      part.posted = lane.connection->post_receive(part.data, memory);
+      refused = part.posted == nullptr && lane.connection->error() != nullptr;
+      if (part.posted == nullptr && !refused) return;  // its pool is full
+    }
+    lane.pop();
+    --waiting_;
+    part.state = refused ? Part::State::kFailed : Part::State::kPosted;
+    lane.posted += refused ? 0 : 1;
+  }
+}
+
+/// False where the comm has failed.
+bool Comm::move_lanes(const char* operation) noexcept {
+  if (lanes_->settled() && waiting_ == 0) return true;
+  if (!lanes_->settled() && !attempt(operation, [&] { lanes_->progress(); })) return false;
+  for (const auto& lane : lanes_->all()) post_waiting(*lane);
+  return true;
+}
+
+/// Runs what may throw; false where the comm has failed by that.
+template <typename Action>
+bool Comm::attempt(const char* operation, Action&& action) noexcept {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    failed(operation, error.cause(), error.what());
+  } catch (const std::bad_alloc&) {
+    failed(operation, Cause::kSystem, "out of memory");
+  } catch (const std::exception& error) {
+    failed(operation, Cause::kInternal, error.what());
+  }
+  return false;
+}
+
+// ---- testing
+
+abi::ncclResult_t Comm::test(Request& request, bool& done, int* sizes) noexcept {
   done = false;
   std::lock_guard guard(lock_);
-  if (request.transport_request == nullptr) {
-    report(log_, "test", "the request is not in flight: it was reported done or failed before");
+  if (request.count == 0) {
+    report(log_, "test", "the request is not in flight: it was reported done before");
     return abi::ncclInvalidUsage;
   }
-  switch (outcome(request, bytes)) {
-    case transport::Outcome::kPending:
-      return abi::ncclSuccess;
-    case transport::Outcome::kDone:
-      release(request);
-      done = true;
-      return abi::ncclSuccess;
-    case transport::Outcome::kFailed:
-      release(request);
-      return failed(direction_ == Direction::kSend ? "send" : "receive");
+  if (state_ == State::kAbandoning) return abi::ncclSuccess;  // its memory may still be read and written
+  if (state_ == State::kAbandoned) return failed(name(), nullptr);
+  if (!failed_ && !move_lanes(name())) return *failed_;
+
+  bool under_way = false;
+  const Lane* failed_lane = nullptr;
+  for (Part& part : request.parts()) {
+    if (part.state == Part::State::kPosted) part.state = test(part);
+    under_way |= part.under_way();
+    if (part.state == Part::State::kFailed) failed_lane = part.lane;
   }
-  return abi::ncclInternalError;
+  if (lanes_->all().size() > 1) progress_others();
+  if (failed_lane != nullptr) return failed(name(), failed_lane);
+  if (under_way) return failed_.value_or(abi::ncclSuccess);
+  if (sizes != nullptr)  // which kMaxMessageBytes keeps within an int
+    for (const Part& part : request.parts()) *sizes++ = static_cast<int>(part.bytes);
+  requests_.put(request);
+  done = true;
+  return abi::ncclSuccess;
 }
 
-transport::Outcome Comm::outcome(Request& request, std::size_t& bytes) noexcept {
-  switch (state_) {
-    case State::kOpen:
-      return connection_->test(request.transport_request, bytes);
-    case State::kAbandoning:
-      return transport::Outcome::kPending;  // its memory may still be read and written
-    case State::kAbandoned:
-      break;
+Part::State Comm::test(Part& part) noexcept {
+  const transport::Outcome outcome = part.lane->connection->test(part.posted, part.bytes);
+  if (outcome == transport::Outcome::kPending) return Part::State::kPosted;
+  --part.lane->posted;
+  return outcome == transport::Outcome::kDone ? Part::State::kDone : Part::State::kFailed;
+}
+
+/// What NCCL does not test progresses too.
+void Comm::progress_others() noexcept {
+  for (const auto& lane : lanes_->all())
+    if (lane->posted > 0) lane->connection->progress();
+}
+
+// ---- failing
+
+/// Every request of a comm fails for the same reason, which is logged once.
+abi::ncclResult_t Comm::failed(const char* operation, const Lane* lane) noexcept {
+  if (failed_) return *failed_;
+  if (abandoned_) return failed(operation, abandoned_->cause(), abandoned_->what());
+  const Error* error = lane->connection ? lane->connection->error() : nullptr;
+  const Cause cause = error != nullptr ? error->cause() : Cause::kInternal;
+  const char* text = error != nullptr ? error->what() : "failed without a stated reason";
+  if (lane->any_tag) return failed(operation, cause, text);
+  char with_tag[48] = {};
+  fmt::format_to_n(with_tag, sizeof with_tag - 1, "{} with tag {}", operation, lane->tag);
+  return failed(with_tag, cause, text);
+}
+
+abi::ncclResult_t Comm::failed(const char* operation, Cause cause, std::string_view text) noexcept {
+  if (!failed_) {
+    report(log_, operation, text);
+    failed_ = result_of(cause);
   }
-  return transport::Outcome::kFailed;
-}
-
-const Error* Comm::error() const noexcept {
-  return abandoned_ ? &*abandoned_ : connection_->error();
-}
-
-abi::ncclResult_t Comm::failed(const char* operation) noexcept {
-  const Error* error = this->error();
-  // Every request of the connection fails for the same reason, which is logged once.
-  if (!reported_)
-    report(log_, operation, error != nullptr ? error->what() : "failed without a stated reason");
-  reported_ = true;
-  return error != nullptr ? result_of(error->cause()) : abi::ncclInternalError;
-}
-
-void Comm::release(Request& request) noexcept {
-  request.transport_request = nullptr;
-  request.next_free = free_;
-  free_ = &request;
+  return *failed_;
 }
 
 }  // namespace tombolo::net_plugin

@@ -1,8 +1,8 @@
-// NCCL's sendComm and recvComm: a connection of one direction, and its requests.
+// NCCL's sendComm and recvComm: the connections of one direction with one peer, and their requests.
 #pragma once
 
-#include <array>
 #include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,20 +11,19 @@
 
 #include "base/log.h"
 #include "net_plugin/abi/types.h"
+#include "net_plugin/lanes.h"
+#include "net_plugin/registration.h"
+#include "net_plugin/request.h"
 #include "transport/routing/router.h"
 #include "transport/transport.h"
 
 namespace tombolo::net_plugin {
 
-class Comm;
-
-/// NCCL's request: a send or receive under way. It lives in its Comm's pool and is valid until its test()
-/// reports done or fails.
-struct Request {
-  Comm* comm = nullptr;  ///< NCCL's test() gets the request alone
-  transport::Request* transport_request = nullptr;
-  const transport::Memory* memory = nullptr;
-  Request* next_free = nullptr;
+/// What one message is sent from, or received into.
+struct Buffer {
+  std::span<std::byte> data;
+  int tag = 0;
+  Registration* memory = nullptr;  ///< null: not registered
 };
 
 /// Used by one thread at a time, except that register_memory and deregister_memory may be called by another
@@ -33,57 +32,69 @@ class Comm {
  public:
   enum class Direction { kSend, kReceive };
 
-  /// `connection` was made by `router`, which this keeps alive for as long.
-  Comm(Direction direction, std::shared_ptr<transport::Router> router,
-       std::unique_ptr<transport::Connection> connection, Log log);
+  /// The connections were made by `router`, which this keeps alive for as long.
+  Comm(Direction direction, std::shared_ptr<transport::Router> router, std::unique_ptr<Lanes> lanes, Log log);
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
   /// Registers host memory; the Comm owns the registration. Throws kUnsupported for any other kind of memory.
-  transport::Memory* register_memory(std::span<std::byte> buffer, int type);
+  Registration* register_memory(std::span<std::byte> buffer, int type);
   /// Registers GPU memory. Throws kUnsupported, with the reason, where the connection cannot carry it.
-  transport::Memory* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
+  Registration* register_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
   /// Throws kInvalidUsage for what this Comm did not register. If a request is under way in that memory, as
-  /// when NCCL aborts, the connection is closed first, so that nothing reads or writes the memory once this
+  /// when NCCL aborts, the connections are closed first, so that nothing reads or writes the memory once this
   /// returns. Closing gives what the peer still needs a bounded time (seconds); meanwhile post() finds no
   /// request free and test() finds nothing done, and then they fail.
-  void deregister_memory(const transport::Memory* memory);
+  void deregister_memory(const Registration* memory);
 
-  /// Posts a message. ncclSuccess with a null request means that none is free, and NCCL tries again. Any
-  /// other result means that the connection has failed, or the direction is wrong. post() and test() neither
-  /// block, throw nor allocate.
-  abi::ncclResult_t post(Direction direction, std::span<std::byte> data, transport::Memory* memory,
-                         Request*& request) noexcept;
+  /// Posts one send, or a group of 1 to NCCL_NET_MAX_RECVS receives. For each tag the n-th message sent with it
+  /// goes into the n-th buffer posted with it. ncclSuccess with a null request means "try again": no request
+  /// is free, or the tag is new and its lane is being opened. Any other result means that the comm has
+  /// failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only where a
+  /// tag, or a memory on a lane, is new.
+  abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request) noexcept;
 
-  /// Progresses the connection. When `done`, `bytes` is the message's real size and the request is free
-  /// again.
-  abi::ncclResult_t test(Request& request, bool& done, std::size_t& bytes) noexcept;
+  /// Progresses all connections of the comm. When `done`, the request is free again, and `sizes`, unless it
+  /// is null, has the real size of each of its messages.
+  abi::ncclResult_t test(Request& request, bool& done, int* sizes) noexcept;
 
+  /// Receives that a post() may group.
+  int most_receives() const noexcept { return most_receives_; }
   const Log& log() const noexcept { return log_; }
 
  private:
   transport::Connection& connection();
-  transport::Memory* keep(std::unique_ptr<transport::Memory> memory);
+  Registration* keep(std::unique_ptr<Registration> memory);
   void abandon(std::unique_lock<std::mutex>& lock);
-  transport::Outcome outcome(Request& request, std::size_t& bytes) noexcept;
-  const Error* error() const noexcept;
-  abi::ncclResult_t failed(const char* operation) noexcept;
-  void release(Request& request) noexcept;
+
+  abi::ncclResult_t send(const Buffer& buffer, Request*& request) noexcept;
+  abi::ncclResult_t receive(std::span<const Buffer> buffers, Request*& request) noexcept;
+  bool move_lanes(const char* operation) noexcept;
+  template <typename Action>
+  bool attempt(const char* operation, Action&& action) noexcept;
+  void post_waiting(Lane& lane) noexcept;
+  Part::State test(Part& part) noexcept;
+  void progress_others() noexcept;
+
+  const char* name() const noexcept { return direction_ == Direction::kSend ? "send" : "receive"; }
+  abi::ncclResult_t failed(const char* operation, const Lane* lane) noexcept;
+  abi::ncclResult_t failed(const char* operation, Cause cause, std::string_view text) noexcept;
 
   Direction direction_;
+  int most_receives_;
   Log log_;
-  bool reported_ = false;
   std::shared_ptr<transport::Router> router_;
-  std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connection
+  std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connections
   enum class State : std::uint8_t { kOpen, kAbandoning, kAbandoned };
   State state_ = State::kOpen;
-  std::condition_variable closed_;                     // state_ has become kAbandoned
-  std::unique_ptr<transport::Connection> connection_;  // null unless kOpen
-  std::optional<Error> abandoned_;                     // why it was abandoned; nothing while kOpen
-  std::array<Request, abi::NCCL_NET_MAX_REQUESTS> requests_;
-  Request* free_ = nullptr;
+  std::condition_variable closed_;           // state_ has become kAbandoned
+  std::optional<abi::ncclResult_t> failed_;  // what was returned and logged when the comm failed
+  std::unique_ptr<Lanes> lanes_;             // null unless kOpen
+  std::optional<Error> abandoned_;           // why it was abandoned; nothing while kOpen
+  Requests requests_;
+  std::size_t waiting_ = 0;  // parts whose lane cannot take them yet
   // The values are null unless kOpen.
-  std::unordered_map<const transport::Memory*, std::unique_ptr<transport::Memory>> memories_;
+  std::unordered_map<const Registration*, std::unique_ptr<Registration>> memories_;
 };
 
 }  // namespace tombolo::net_plugin

@@ -18,12 +18,18 @@
 namespace tombolo::net_plugin {
 namespace {
 
+std::array<Buffer, 1> one(std::span<std::byte> data, Registration* memory = nullptr) {
+  return {Buffer{data, 0, memory}};
+}
+
 class NetComm : public testing::Test {
  protected:
   NetComm() {
     auto [near, far] = transport::memory::make_pair();
-    send_ = std::make_unique<Comm>(Comm::Direction::kSend, nullptr, std::move(near), log());
-    receive_ = std::make_unique<Comm>(Comm::Direction::kReceive, nullptr, std::move(far), log());
+    send_ = std::make_unique<Comm>(Comm::Direction::kSend, nullptr,
+                                   std::make_unique<OneLane>(std::move(near)), log());
+    receive_ = std::make_unique<Comm>(Comm::Direction::kReceive, nullptr,
+                                      std::make_unique<OneLane>(std::move(far)), log());
   }
   Log log() {
     return {LogLevel::kInfo, [this](LogLevel, std::string_view text) {
@@ -31,20 +37,20 @@ class NetComm : public testing::Test {
               log_ += fmt::format("{}\n", text);
             }};
   }
-  Request* post(Comm& comm, std::span<std::byte> data, transport::Memory* memory = nullptr) {
+  Request* post(Comm& comm, std::span<std::byte> data, Registration* memory = nullptr) {
     Request* request = nullptr;
-    EXPECT_EQ(comm.post(&comm == send_.get() ? Comm::Direction::kSend : Comm::Direction::kReceive, data,
-                        memory, request),
+    EXPECT_EQ(comm.post(&comm == send_.get() ? Comm::Direction::kSend : Comm::Direction::kReceive,
+                        one(data, memory), request),
               abi::ncclSuccess);
     return request;
   }
   void expect_done(Comm& comm, Request* request, std::size_t bytes) {
     ASSERT_NE(request, nullptr);
     bool done = false;
-    std::size_t size = 0;
-    EXPECT_EQ(comm.test(*request, done, size), abi::ncclSuccess);
+    int size = 0;
+    EXPECT_EQ(comm.test(*request, done, &size), abi::ncclSuccess);
     EXPECT_TRUE(done);
-    EXPECT_EQ(size, bytes);
+    EXPECT_EQ(static_cast<std::size_t>(size), bytes);
   }
   void expect_in_log(std::string_view part) const {
     EXPECT_NE(log_.find(part), std::string::npos) << log_ << "lacks " << part;
@@ -61,8 +67,8 @@ TEST_F(NetComm, CarriesAMessageAndGivesItsRealSize) {
   Request* receive = post(*receive_, in_);
   ASSERT_NE(receive, nullptr);
   bool done = true;
-  std::size_t size = 0;
-  EXPECT_EQ(receive_->test(*receive, done, size), abi::ncclSuccess);
+  int size = 0;
+  EXPECT_EQ(receive_->test(*receive, done, &size), abi::ncclSuccess);
   EXPECT_FALSE(done);
   Request* send = post(*send_, std::span(out_).first(60));
   EXPECT_EQ(send->comm, send_.get()) << "NCCL's test() gets the request alone";
@@ -76,17 +82,17 @@ TEST_F(NetComm, ARequestIsTestedOnceMoreInVain) {
   expect_done(*send_, post(*send_, out_), out_.size());
   expect_done(*receive_, receive, out_.size());
   bool done = true;
-  std::size_t size = 0;
-  EXPECT_EQ(receive_->test(*receive, done, size), abi::ncclInvalidUsage);
+  int size = 0;
+  EXPECT_EQ(receive_->test(*receive, done, &size), abi::ncclInvalidUsage);
   EXPECT_FALSE(done);
   expect_in_log("test: the request is not in flight");
 }
 
 TEST_F(NetComm, OfTheOtherDirectionTakesNothing) {
   Request* request = nullptr;
-  EXPECT_EQ(send_->post(Comm::Direction::kReceive, in_, nullptr, request), abi::ncclInvalidUsage);
+  EXPECT_EQ(send_->post(Comm::Direction::kReceive, one(in_), request), abi::ncclInvalidUsage);
   EXPECT_EQ(request, nullptr);
-  EXPECT_EQ(receive_->post(Comm::Direction::kSend, out_, nullptr, request), abi::ncclInvalidUsage);
+  EXPECT_EQ(receive_->post(Comm::Direction::kSend, one(out_), request), abi::ncclInvalidUsage);
   EXPECT_EQ(request, nullptr);
   expect_in_log("irecv: the connection is of the other direction");
   expect_in_log("isend: the connection is of the other direction");
@@ -107,9 +113,9 @@ TEST_F(NetComm, ADeadConnectionIsAnErrorAndNotTryAgainAndIsLoggedOnce) {
   Request* second = post(*receive_, in_);
   send_.reset();
   bool done = true;
-  std::size_t size = 0;
-  for (Request* one : {first, second}) {
-    EXPECT_EQ(receive_->test(*one, done, size), abi::ncclRemoteError);
+  int size = 0;
+  for (Request* each : {first, second}) {
+    EXPECT_EQ(receive_->test(*each, done, &size), abi::ncclRemoteError);
     EXPECT_FALSE(done);
   }
   EXPECT_EQ(lines_, 1) << log_;
@@ -117,12 +123,12 @@ TEST_F(NetComm, ADeadConnectionIsAnErrorAndNotTryAgainAndIsLoggedOnce) {
   // Each fails, however many are posted: NCCL would ask for ever.
   for (int i = 0; i < 5000; ++i) {
     Request* request = nullptr;
-    const auto result = receive_->post(Comm::Direction::kReceive, in_, nullptr, request);
+    const auto result = receive_->post(Comm::Direction::kReceive, one(in_), request);
     if (request == nullptr) {
       EXPECT_EQ(result, abi::ncclRemoteError);
       break;
     }
-    ASSERT_EQ(receive_->test(*request, done, size), abi::ncclRemoteError);
+    ASSERT_EQ(receive_->test(*request, done, &size), abi::ncclRemoteError);
   }
   EXPECT_EQ(lines_, 1) << log_;
 }
@@ -139,7 +145,7 @@ std::string error_of(Cause cause, const Action& action) {
 }
 
 TEST_F(NetComm, RegistersHostMemoryAloneAndForgetsItOnce) {
-  transport::Memory* memory = send_->register_memory(out_, abi::NCCL_PTR_HOST);
+  Registration* memory = send_->register_memory(out_, abi::NCCL_PTR_HOST);
   ASSERT_NE(memory, nullptr);
   EXPECT_NE(error_of(Cause::kUnsupported, [&] { send_->register_memory(out_, abi::NCCL_PTR_CUDA); })
                 .find("this device carries host memory"),
@@ -157,8 +163,8 @@ TEST_F(NetComm, RegistersHostMemoryAloneAndForgetsItOnce) {
 }
 
 TEST_F(NetComm, MemoryThatIsNotInUseIsDeregisteredWithoutHarm) {
-  transport::Memory* used = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
-  transport::Memory* idle = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
+  Registration* used = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
+  Registration* idle = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
   Request* receive = post(*receive_, in_, used);
   receive_->deregister_memory(idle);
   expect_done(*send_, post(*send_, out_), out_.size());
@@ -169,19 +175,19 @@ TEST_F(NetComm, MemoryThatIsNotInUseIsDeregisteredWithoutHarm) {
 
 // As NCCL does when it aborts: its buffer is gone once this returns.
 TEST_F(NetComm, MemoryInUseIsDeregisteredWithItsConnection) {
-  transport::Memory* memory = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
-  transport::Memory* other = receive_->register_memory(out_, abi::NCCL_PTR_HOST);
+  Registration* memory = receive_->register_memory(in_, abi::NCCL_PTR_HOST);
+  Registration* other = receive_->register_memory(out_, abi::NCCL_PTR_HOST);
   Request* receive = post(*receive_, in_, memory);
   receive_->deregister_memory(memory);
   Request* send = post(*send_, out_);
   bool done = true;
-  std::size_t size = 0;
-  EXPECT_EQ(send_->test(*send, done, size), abi::ncclRemoteError) << "the peer learns of it";
+  int size = 0;
+  EXPECT_EQ(send_->test(*send, done, &size), abi::ncclRemoteError) << "the peer learns of it";
   EXPECT_EQ(in_, (std::array<std::byte, 100>{}));
-  EXPECT_EQ(receive_->test(*receive, done, size), abi::ncclRemoteError);
+  EXPECT_EQ(receive_->test(*receive, done, &size), abi::ncclRemoteError);
   expect_in_log("memory was deregistered while a receive was under way in it");
   Request* late = nullptr;
-  EXPECT_EQ(receive_->post(Comm::Direction::kReceive, in_, nullptr, late), abi::ncclRemoteError);
+  EXPECT_EQ(receive_->post(Comm::Direction::kReceive, one(in_), late), abi::ncclRemoteError);
   EXPECT_EQ(late, nullptr);
   EXPECT_NE(error_of(Cause::kAborted, [&] { receive_->register_memory(in_, abi::NCCL_PTR_HOST); })
                 .find("was closed"),
@@ -227,51 +233,51 @@ TEST_F(NetComm, PostsAndTestsDoNotWaitForADeregistrationThatCloses) {
   std::unique_ptr<Comm> comm;
   comm = std::make_unique<Comm>(
       Comm::Direction::kReceive, nullptr,
-      std::make_unique<SlowToClose>(
+      std::make_unique<OneLane>(std::make_unique<SlowToClose>(
           std::move(near),
           [&] {
             auto meanwhile = std::async(std::launch::async, [&] {
               bool done = true;
-              std::size_t size = 0;
-              EXPECT_EQ(comm->test(*receive, done, size), abi::ncclSuccess);
+              int size = 0;
+              EXPECT_EQ(comm->test(*receive, done, &size), abi::ncclSuccess);
               EXPECT_FALSE(done) << "its memory may still be written";
               Request* further = receive;
-              EXPECT_EQ(comm->post(Comm::Direction::kReceive, in_, nullptr, further), abi::ncclSuccess);
+              EXPECT_EQ(comm->post(Comm::Direction::kReceive, one(in_), further), abi::ncclSuccess);
               EXPECT_EQ(further, nullptr) << "try again";
             });
             asked = meanwhile.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
             // Without this the destructor of the future would wait for ever.
             if (!asked) std::abort();
-          }),
+          })),
       log());
-  transport::Memory* memory = comm->register_memory(in_, abi::NCCL_PTR_HOST);
+  Registration* memory = comm->register_memory(in_, abi::NCCL_PTR_HOST);
   receive = post(*comm, in_, memory);
   ASSERT_NE(receive, nullptr);
   comm->deregister_memory(memory);
   EXPECT_TRUE(asked);
   bool done = true;
-  std::size_t size = 0;
-  EXPECT_EQ(comm->test(*receive, done, size), abi::ncclRemoteError);
+  int size = 0;
+  EXPECT_EQ(comm->test(*receive, done, &size), abi::ncclRemoteError);
   EXPECT_FALSE(done);
   Request* late = nullptr;
-  EXPECT_EQ(comm->post(Comm::Direction::kReceive, in_, nullptr, late), abi::ncclRemoteError);
+  EXPECT_EQ(comm->post(Comm::Direction::kReceive, one(in_), late), abi::ncclRemoteError);
 }
 
 TEST_F(NetComm, NoDeregistrationOfMemoryInUseReturnsBeforeTheConnectionIsClosed) {
   auto [near, far] = transport::memory::make_pair();
   std::unique_ptr<Comm> comm;
   std::future<void> second;
-  std::array<transport::Memory*, 2> memories{};
+  std::array<Registration*, 2> memories{};
   comm = std::make_unique<Comm>(
       Comm::Direction::kReceive, nullptr,
-      std::make_unique<SlowToClose>(
+      std::make_unique<OneLane>(std::make_unique<SlowToClose>(
           std::move(near),
           [&] {
             second = std::async(std::launch::async, [&] { comm->deregister_memory(memories[1]); });
             EXPECT_EQ(second.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
-          }),
+          })),
       log());
-  for (transport::Memory*& memory : memories) {
+  for (Registration*& memory : memories) {
     memory = comm->register_memory(in_, abi::NCCL_PTR_HOST);
     ASSERT_NE(post(*comm, in_, memory), nullptr);
   }

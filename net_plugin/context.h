@@ -40,12 +40,15 @@ class Context {
   struct Attempt {
     TimePoint asked_for{};  // last
     HandleBytes handle{};
+    transport::Endpoint peer;
+    std::uint32_t comm = 0;  ///< as in LaneLabel
     std::shared_ptr<transport::Router> router;
     std::unique_ptr<transport::Connecting> connecting;
   };
 
   const NetDevice& device(int index) const;
   Attempt start(int device, const HandleBytes& handle) const;
+  std::unique_ptr<Comm> finish(Attempt& attempt, std::unique_ptr<transport::Connection> connection) const;
 
   std::shared_ptr<const Node> node_;
   Log log_;

@@ -63,18 +63,18 @@ class NetContext : public testing::Test {
   static void expect_connected(Comm& from, Comm& to, std::byte value) {
     std::array<std::byte, 8> out{}, in{};
     out.fill(value);
+    const Buffer from_buffer{out}, to_buffer{in};
     Request *send = nullptr, *receive = nullptr;
-    ASSERT_EQ(to.post(Comm::Direction::kReceive, in, nullptr, receive), abi::ncclSuccess);
-    ASSERT_EQ(from.post(Comm::Direction::kSend, out, nullptr, send), abi::ncclSuccess);
+    ASSERT_EQ(to.post(Comm::Direction::kReceive, {&to_buffer, 1}, receive), abi::ncclSuccess);
+    ASSERT_EQ(from.post(Comm::Direction::kSend, {&from_buffer, 1}, send), abi::ncclSuccess);
     bool sent = false, received = false;
-    std::size_t bytes = 0;
     for (const auto deadline = Deadline::after(seconds(60)); !(sent && received);) {
       ASSERT_FALSE(deadline.passed());
       if (!sent) {
-        ASSERT_EQ(from.test(*send, sent, bytes), abi::ncclSuccess);
+        ASSERT_EQ(from.test(*send, sent, nullptr), abi::ncclSuccess);
       }
       if (!received) {
-        ASSERT_EQ(to.test(*receive, received, bytes), abi::ncclSuccess);
+        ASSERT_EQ(to.test(*receive, received, nullptr), abi::ncclSuccess);
       }
     }
     EXPECT_EQ(in, out);

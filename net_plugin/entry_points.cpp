@@ -22,18 +22,22 @@ bool valid(const void* data, std::size_t size) noexcept {
   return size <= kMaxMessageBytes && (data != nullptr || size == 0);
 }
 
-abi::ncclResult_t post(Comm::Direction direction, void* comm, void* data, std::size_t size, void* memory,
+Buffer buffer_of(void* data, std::size_t size, int tag, void* memory) noexcept {
+  return {{static_cast<std::byte*>(data), size}, tag, static_cast<Registration*>(memory)};
+}
+
+abi::ncclResult_t post(Comm::Direction direction, void* comm, std::span<const Buffer> buffers,
                        void** request) noexcept {
   // The request is set in any case, because NCCL may have preset it to NCCL_NET_OPTIONAL_RECV_COMPLETION.
   *request = nullptr;
-  if (!valid(data, size)) {
+  for (const Buffer& one : buffers) {
+    if (valid(one.data.data(), one.data.size())) continue;
     report(comm_of(comm).log(), direction == Comm::Direction::kSend ? "isend" : "irecv",
            "a null buffer, or a size that is negative or above 1 GiB");
     return abi::ncclInvalidArgument;
   }
   Request* posted = nullptr;
-  abi::ncclResult_t result = comm_of(comm).post(direction, {static_cast<std::byte*>(data), size},
-                                                static_cast<transport::Memory*>(memory), posted);
+  abi::ncclResult_t result = comm_of(comm).post(direction, buffers, posted);
   *request = posted;
   return result;
 }
@@ -125,21 +129,30 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
 
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept {
   return guarded(comm_of(comm).log(), "deregMr",
-                 [&] { comm_of(comm).deregister_memory(static_cast<transport::Memory*>(memory)); });
+                 [&] { comm_of(comm).deregister_memory(static_cast<Registration*>(memory)); });
 }
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept {
-  return post(Comm::Direction::kSend, send_comm, data, size, memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept {
+  const Buffer buffer = buffer_of(data, size, tag, memory);
+  return post(Comm::Direction::kSend, send_comm, {&buffer, 1}, request);
 }
 
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept {
-  if (count != 1) {
-    *request = nullptr;
-    report(comm_of(receive_comm).log(), "irecv", "grouped receives are not offered: maxRecvs is 1");
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept {
+  *request = nullptr;
+  if (count < 1 || count > comm_of(receive_comm).most_receives()) {
+    report(comm_of(receive_comm).log(), "irecv",
+           comm_of(receive_comm).most_receives() == 1
+               ? "a group of receives other than one: TOMBOLO_NET_GROUPS=off, so maxRecvs is 1"
+               : "a group of fewer than 1 or more than 8 receives: maxRecvs is 8");
     return abi::ncclInvalidArgument;
   }
-  return post(Comm::Direction::kReceive, receive_comm, data, size, memory, request);
+  std::array<Buffer, abi::NCCL_NET_MAX_RECVS> buffers;
+  const auto used = static_cast<std::size_t>(count);
+  for (std::size_t i = 0; i < used; ++i)
+    buffers[i] = buffer_of(data[i], sizes[i], tags[i], memories != nullptr ? memories[i] : nullptr);
+  return post(Comm::Direction::kReceive, receive_comm, std::span(buffers).first(used), request);
 }
 
 abi::ncclResult_t flush(void*, int, void**, int*, void**, void** request) noexcept {
@@ -148,15 +161,10 @@ abi::ncclResult_t flush(void*, int, void**, int*, void**, void** request) noexce
 }
 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
-  *done = 0;
   auto& tested = *static_cast<Request*>(request);
   bool finished = false;
-  std::size_t bytes = 0;
-  abi::ncclResult_t result = tested.comm->test(tested, finished, bytes);
-  if (result == abi::ncclSuccess && finished) {
-    *done = 1;
-    if (sizes != nullptr) *sizes = static_cast<int>(bytes);  // kMaxMessageBytes keeps it within an int
-  }
+  const abi::ncclResult_t result = tested.comm->test(tested, finished, sizes);
+  *done = finished ? 1 : 0;
   return result;
 }
 

@@ -38,9 +38,11 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
                                    int fd, void** memory) noexcept;
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, void* memory, void** request) noexcept;
-abi::ncclResult_t receive(void* receive_comm, int count, void* data, std::size_t size, void* memory,
-                          void** request) noexcept;
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+                       void** request) noexcept;
+/// `memories` may be null, and so may each of them.
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
+                          const int* tags, void** memories, void** request) noexcept;
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept;
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;
@@ -74,7 +76,7 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
     properties->ptrSupport = abi::NCCL_PTR_HOST;
     properties->speed = found.speed_megabits;
     properties->maxComms = kMaxComms;
-    properties->maxRecvs = 1;
+    properties->maxRecvs = node->groups ? abi::NCCL_NET_MAX_RECVS : 1;
     if constexpr (requires { properties->netDeviceType; }) {
       properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
     }

@@ -11,8 +11,9 @@ namespace tombolo::net_plugin {
 namespace {
 
 constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::byte{'B'}, std::byte{'L'}};
-constexpr std::uint8_t kVersion = 1;
-constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kSecretAt = 8;
+constexpr std::uint8_t kVersion = 2;
+constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kSecretAt = 8;
+constexpr std::byte kGroups{4};
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
 
@@ -50,6 +51,7 @@ HandleBytes Handle::encode() const {
   std::ranges::copy(kMagic, bytes.begin());
   bytes[kVersionAt] = std::byte{kVersion};
   bytes[kLengthAt] = static_cast<std::byte>(compact.size());
+  if (groups) bytes[kFlagsAt] |= kGroups;
   std::ranges::copy(secret.bytes(), bytes.begin() + kSecretAt);
   std::ranges::copy(compact, bytes.begin() + kEndpointAt);
   return bytes;
@@ -74,7 +76,8 @@ Handle Handle::decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> b
          kMostEndpoint);
   }
   return Handle{transport::Secret::from_bytes(bytes.subspan<kSecretAt, transport::Secret::kBytes>()),
-                transport::Endpoint::decode(bytes.subspan(kEndpointAt, length))};
+                transport::Endpoint::decode(bytes.subspan(kEndpointAt, length)),
+                (bytes[kFlagsAt] & kGroups) != std::byte{0}};
 }
 
 }  // namespace tombolo::net_plugin

@@ -17,8 +17,10 @@ using HandleBytes = std::array<std::byte, abi::NCCL_NET_HANDLE_MAXSIZE>;
 struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
+  bool groups = true;  ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
 
-  /// Layout: "TMBL", version, length of the endpoint, two zero bytes, secret, compact endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 2: groups), a zero byte, secret, compact
+  /// endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

@@ -14,18 +14,31 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
 
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log)
     : log_(std::move(log)),
+      groups_(node.groups),
+      clock_(*node.router.clock),
       secret_(transport::Secret::random()),
-      router_(make_router(node, device, secret_, log_)),
-      listener_(router_->listen()) {}
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_))) {}
+
+ListenComm::~ListenComm() {
+  door_->close();
+}
 
 HandleBytes ListenComm::handle() const {
-  return Handle{secret_, listener_->endpoint()}.encode();
+  return Handle{secret_, door_->endpoint(), groups_}.encode();
 }
 
 std::unique_ptr<Comm> ListenComm::accept() {
-  auto connection = listener_->accept();
-  if (!connection) return nullptr;
-  return std::make_unique<Comm>(Comm::Direction::kReceive, router_, std::move(connection), log_);
+  auto arrival = door_->accept();
+  if (!arrival) return nullptr;
+  std::unique_ptr<Lanes> lanes;
+  if (groups_) {
+    lanes = std::make_unique<ReceiveLanes>(std::move(arrival->connection),
+                                           std::make_unique<DoorArrivals>(door_, arrival->comm), clock_);
+  } else {
+    lanes = std::make_unique<OneLane>(std::move(arrival->connection));
+    door_->forget(arrival->comm);
+  }
+  return std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
 }
 
 }  // namespace tombolo::net_plugin

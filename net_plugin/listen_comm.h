@@ -1,10 +1,11 @@
-// NCCL's listenComm: a listener, and the handle that leads to it.
+// NCCL's listenComm: the door at which comms arrive, and the handle that leads to it.
 #pragma once
 
 #include <memory>
 
 #include "base/log.h"
 #include "net_plugin/comm.h"
+#include "net_plugin/door.h"
 #include "net_plugin/handle.h"
 #include "net_plugin/node.h"
 #include "transport/routing/router.h"
@@ -20,6 +21,9 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
 class ListenComm {
  public:
   ListenComm(const Node& node, const NetDevice& device, Log log);
+  ~ListenComm();
+  ListenComm(const ListenComm&) = delete;
+  ListenComm& operator=(const ListenComm&) = delete;
 
   /// The handle that NCCL carries to the connecting ranks.
   HandleBytes handle() const;
@@ -29,9 +33,10 @@ class ListenComm {
 
  private:
   Log log_;
+  bool groups_;
+  const Clock& clock_;
   transport::Secret secret_;
-  std::shared_ptr<transport::Router> router_;
-  std::unique_ptr<transport::Listener> listener_;
+  std::shared_ptr<Door> door_;
 };
 
 }  // namespace tombolo::net_plugin

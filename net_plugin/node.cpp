@@ -98,6 +98,7 @@ Node make_node(const Log& log) {
       host, kNetDevicesParameter.choice() == "merged" ? DeviceMode::kMerged : DeviceMode::kPerNic);
   node.router = transport::RouterOptions::from_environment(file ? &*file : nullptr);
   node.deadline = from_seconds(kNetDeadlineParameter.seconds());
+  node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }
 

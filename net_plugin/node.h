@@ -30,6 +30,7 @@ struct Node {
   std::vector<NetDevice> devices;
   transport::RouterOptions router;  ///< each device's router gets its host, secret and log besides
   Duration deadline{};
+  bool groups = true;  ///< whether irecv takes groups (TOMBOLO_NET_GROUPS)
 };
 
 /// The devices in that mode. Merged: one device "tombolo0" with all NICs, as fast as the best. Per NIC: one

@@ -20,10 +20,16 @@ const Parameter kNetDeadlineParameter{
     "Seconds that a connection of an NCCL communicator may take to be made, counted from its first connect; "
     "long, since ranks start at different times."};
 
+const Parameter kNetGroupsParameter{
+    "TOMBOLO_NET_GROUPS", ParameterType::kChoice, "on",
+    "Whether one irecv of NCCL's may take up to eight messages with tags, by which ranks of one host share "
+    "connections (on, off); alike on all ranks.",
+    "on|off"};
+
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter, &kNetDevicesParameter,
-                                                 &kNetDeadlineParameter, &kTunerParameter,
-                                                 &kTunerLogParameter};
+  static const std::vector<const Parameter*> all{&kNetNameParameter,     &kNetDevicesParameter,
+                                                 &kNetDeadlineParameter, &kNetGroupsParameter,
+                                                 &kTunerParameter,       &kTunerLogParameter};
   return all;
 }
 

@@ -13,6 +13,8 @@ extern const Parameter kNetNameParameter;
 extern const Parameter kNetDevicesParameter;
 /// TOMBOLO_NET_DEADLINE: the time allowed for the set-up of one connection.
 extern const Parameter kNetDeadlineParameter;
+/// TOMBOLO_NET_GROUPS: whether the plugin offers grouped receives.
+extern const Parameter kNetGroupsParameter;
 
 const std::vector<const Parameter*>& net_plugin_parameters();
 

@@ -2,6 +2,8 @@
 // takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7) and
 // virtual devices (v9), whose functions stay null, and ignores the traffic class and the profiler (v10) and
 // the attributes of setNetAttr (v11).
+#include <array>
+
 #include "net_plugin/entry_points.h"
 
 namespace tombolo::net_plugin {
@@ -55,19 +57,21 @@ abi::ncclResult_t register_memory(void* comm, void* data, Size size, int type, v
 }
 
 template <typename Size>
-abi::ncclResult_t send(void* send_comm, void* data, Size size, int, void* memory, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void** request) {
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
 }
 template <typename Size>
-abi::ncclResult_t send(void* send_comm, void* data, Size size, int, void* memory, void*, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void*, void** request) {
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
 }
 
 template <typename Size>
-abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int*, void** memories,
+abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
                           void** request) {
-  return entry::receive(receive_comm, count, data[0], entry::size_of(sizes[0]),
-                        memories != nullptr ? memories[0] : nullptr, request);
+  std::array<std::size_t, abi::NCCL_NET_MAX_RECVS> whole{};
+  for (std::size_t i = 0; i < whole.size() && static_cast<int>(i) < count; ++i)
+    whole[i] = entry::size_of(sizes[i]);
+  return entry::receive(receive_comm, count, data, whole.data(), tags, memories, request);
 }
 template <typename Size>
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,

@@ -322,11 +322,13 @@ class PluginRun {
                                                           abi::NCCL_PTR_HOST, &one.memory);
                                                     }) != abi::ncclSuccess)
         break;
+      void* data = one.buffer.data();
+      const std::size_t bytes = one.buffer.size();
+      const int tag = 0;
       call(end, end.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
         return end.role == Role::kSender
-                   ? entry::send(end.comm, one.buffer.data(), one.buffer.size(), one.memory, &one.request)
-                   : entry::receive(end.comm, 1, one.buffer.data(), one.buffer.size(), one.memory,
-                                    &one.request);
+                   ? entry::send(end.comm, one.buffer.data(), one.buffer.size(), 0, one.memory, &one.request)
+                   : entry::receive(end.comm, 1, &data, &bytes, &tag, &one.memory, &one.request);
       });
       if (one.request == nullptr) {
         if (one.memory != nullptr) deregister(end, one.memory);
