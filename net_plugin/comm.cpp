@@ -25,6 +25,11 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::
       requests_(*this, direction == Direction::kSend ? kMostRequests * kMostParts : kMostRequests,
                 direction == Direction::kSend ? 1 : kMostParts) {}
 
+void Comm::observe(abi::ncclProfilerCallback_t callback) {
+  const transport::Connection& first = lanes_->first();
+  events_ = Events(callback, first.route(), first.statistics().connection, direction_ == Direction::kSend);
+}
+
 // ---- memory
 
 Registration* Comm::register_memory(std::span<std::byte> buffer, int type) {
@@ -77,11 +82,10 @@ void Comm::deregister_memory(const Registration* memory) {
 
 /// Closes without the lock, since that may wait for the peer, and post() and test() must not.
 void Comm::abandon(std::unique_lock<std::mutex>& lock) {
-  abandoned_.emplace(
-      Cause::kAborted,
-      fmt::format("the connection to {} was closed: memory was deregistered while a {} was "
-                  "under way in it",
-                  lanes_->first().route().peer_host, name()));
+  abandoned_.emplace(Cause::kAborted,
+                     fmt::format("the connection to {} was closed: memory was deregistered while a {} was "
+                                 "under way in it",
+                                 lanes_->first().route().peer_host, name()));
   for (auto& [key, memory] : memories_) memory.reset();
   state_ = State::kAbandoning;
   auto closing = std::move(lanes_);

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "net_plugin/abi/types.h"
+#include "net_plugin/events.h"
 #include "net_plugin/lanes.h"
 #include "net_plugin/registration.h"
 #include "net_plugin/request.h"
@@ -47,16 +48,20 @@ class Comm {
   /// request free and test() finds nothing done, and then they fail.
   void deregister_memory(const Registration* memory);
 
-  /// Posts one send, or a group of 1 to NCCL_NET_MAX_RECVS receives. For each tag the n-th message sent with it
-  /// goes into the n-th buffer posted with it. ncclSuccess with a null request means "try again": no request
-  /// is free, or the tag is new and its lane is being opened. Any other result means that the comm has
-  /// failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only where a
-  /// tag, or a memory on a lane, is new.
+  /// Posts one send, or a group of 1 to NCCL_NET_MAX_RECVS receives. For each tag the n-th message sent with
+  /// it goes into the n-th buffer posted with it. ncclSuccess with a null request means "try again": no
+  /// request is free, or the tag is new and its lane is being opened. Any other result means that the comm
+  /// has failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only
+  /// where a tag, or a memory on a lane, is new.
   abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request) noexcept;
 
   /// Progresses all connections of the comm. When `done`, the request is free again, and `sizes`, unless it
   /// is null, has the real size of each of its messages.
   abi::ncclResult_t test(Request& request, bool& done, int* sizes) noexcept;
+
+  /// Tells NCCL's profiler of this comm's messages from now on; null: it is told nothing.
+  void observe(abi::ncclProfilerCallback_t callback);
+  Events& events() noexcept { return events_; }
 
   /// Receives that a post() may group.
   int most_receives() const noexcept { return most_receives_; }
@@ -82,6 +87,7 @@ class Comm {
 
   Direction direction_;
   int most_receives_;
+  Events events_;
   Log log_;
   std::shared_ptr<transport::Router> router_;
   std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connections

@@ -93,8 +93,8 @@ std::unique_ptr<Comm> Context::finish(Attempt& attempt,
   std::unique_ptr<Lanes> lanes;
   if (node_->groups) {
     lanes = std::make_unique<SendLanes>(
-        std::move(connection), std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer),
-                                                            attempt.comm, node_->deadline));
+        std::move(connection),
+        std::make_unique<PeerDialer>(attempt.router, std::move(attempt.peer), attempt.comm, node_->deadline));
   } else {
     lanes = std::make_unique<OneLane>(std::move(connection));
   }

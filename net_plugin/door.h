@@ -17,10 +17,10 @@
 
 namespace tombolo::net_plugin {
 
-/// Shared by the listen comm and the comms that it accepted: their peers reach them through it when the listen
-/// comm has long been closed. May be used by any thread at any time. From the first comm on the transport's
-/// background thread takes arrivals too, so that a peer gets its lane although its comm's own thread makes no
-/// calls.
+/// Shared by the listen comm and the comms that it accepted: their peers reach them through it when the
+/// listen comm has long been closed. May be used by any thread at any time. From the first comm on the
+/// transport's background thread takes arrivals too, so that a peer gets its lane although its comm's own
+/// thread makes no calls.
 class Door final : public transport::bootstrap::Progressable {
  public:
   explicit Door(std::shared_ptr<transport::Router> router);
@@ -56,7 +56,7 @@ class Door final : public transport::bootstrap::Progressable {
   std::unique_ptr<transport::Listener> listener_;
   bool open_ = true;
   bool in_background_ = false;
-  std::deque<Arrival> waiting_;                  // for accept()
+  std::deque<Arrival> waiting_;                                                        // for accept()
   std::map<std::uint32_t, std::deque<std::unique_ptr<transport::Connection>>> lanes_;  // by comm
 };
 

@@ -144,8 +144,10 @@ void ReceiveLanes::learn_first_tag() {
     fail(Cause::kInternal, "the connection to {} took no receive", first_->route().peer_host);
   }
   if (bytes != first_tag_.size()) {
-    fail(Cause::kRemote, "{} began with a message of {} bytes instead of the {} that say its first tag: "
-         "TOMBOLO_NET_GROUPS must be alike on all ranks", first_->route().peer_host, bytes, first_tag_.size());
+    fail(Cause::kRemote,
+         "{} began with a message of {} bytes instead of the {} that say its first tag: "
+         "TOMBOLO_NET_GROUPS must be alike on all ranks",
+         first_->route().peer_host, bytes, first_tag_.size());
   }
   const int tag = tag_of(first_tag_);
   Lane* lane = find(tag);

@@ -6,8 +6,8 @@
 // neither the transport nor the wire knows of groups.
 //
 // The first connection is made by NCCL's connect and accept, before any tag is known. It becomes the lane of
-// the sender's first tag, which its first message says (four bytes, least significant first). The sender opens
-// the lane of another tag when a message has it first; the receiver recognises it by its label
+// the sender's first tag, which its first message says (four bytes, least significant first). The sender
+// opens the lane of another tag when a message has it first; the receiver recognises it by its label
 // (lane_label.h).
 #pragma once
 
@@ -32,7 +32,7 @@ struct Lane {
   int tag = 0;
   bool any_tag = false;  ///< it serves every tag: the comm has no other lane
   State state = State::kOpening;
-  std::size_t index = 0;  ///< of its connection among the comm's, once open; 0: the first
+  std::size_t index = 0;   ///< of its connection among the comm's, once open; 0: the first
   std::size_t posted = 0;  ///< parts that the connection has
   std::unique_ptr<transport::Connecting> connecting;  ///< the sender's, while kOpening
   std::unique_ptr<transport::Connection> connection;  ///< while kOpen
@@ -88,7 +88,7 @@ class Lanes {
 
   using TagBytes = std::array<std::byte, 4>;
   TagBytes first_tag_{};  // the first message on the first connection; declared before the connections
-  transport::Request* announcing_ = nullptr;  // while that is under way
+  transport::Request* announcing_ = nullptr;           // while that is under way
   std::unique_ptr<transport::Connection> unassigned_;  // the first connection until its tag is known
   transport::Connection* first_;
   std::vector<std::unique_ptr<Lane>> lanes_;

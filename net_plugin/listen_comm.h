@@ -31,8 +31,13 @@ class ListenComm {
   std::unique_ptr<Comm> accept();
   const Log& log() const noexcept { return log_; }
 
+  /// As in Context.
+  void set_profiler(abi::ncclProfilerCallback_t callback) noexcept { profiler_ = callback; }
+  abi::ncclProfilerCallback_t profiler() const noexcept { return profiler_; }
+
  private:
   Log log_;
+  abi::ncclProfilerCallback_t profiler_ = nullptr;
   bool groups_;
   const Clock& clock_;
   transport::Secret secret_;

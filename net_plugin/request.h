@@ -28,17 +28,18 @@ struct Part {
   Registration* memory = nullptr;
   std::span<std::byte> data;
   std::size_t bytes = 0;  ///< kDone: the message's real size
+  void* event = nullptr;  ///< of NCCL's profiler, which events.h starts and stops
   Part* next_waiting = nullptr;
   State state = State::kDone;
 
   bool under_way() const noexcept { return state == State::kWaiting || state == State::kPosted; }
 };
 
-/// A send, or a group of receives, under way. It lives in its Comm's pool and is valid until test() reports it
-/// done; one that failed stays in use, because others of its parts may still be written.
+/// A send, or a group of receives, under way. It lives in its Comm's pool and is valid until test() reports
+/// it done; one that failed stays in use, because others of its parts may still be written.
 struct Request {
-  Comm* comm = nullptr;     ///< NCCL's test() gets the request alone
-  std::size_t count = 0;    ///< of the parts in use; 0 while it is free
+  Comm* comm = nullptr;   ///< NCCL's test() gets the request alone
+  std::size_t count = 0;  ///< of the parts in use; 0 while it is free
   Part* all_parts = nullptr;
   Request* next_free = nullptr;
 
@@ -53,7 +54,8 @@ class Requests {
       : comm_(comm),
         parts_of_each_(parts_of_each),
         requests_(std::allocator<Request>().allocate(requests), Free<Request>{requests}),
-        parts_(std::allocator<Part>().allocate(requests * parts_of_each), Free<Part>{requests * parts_of_each}) {}
+        parts_(std::allocator<Part>().allocate(requests * parts_of_each),
+               Free<Part>{requests * parts_of_each}) {}
 
   bool empty() const noexcept { return free_ == nullptr && made_ == requests_.get_deleter().count; }
 

@@ -24,7 +24,8 @@ enum ncclResult_t {
 inline constexpr std::size_t NCCL_NET_HANDLE_MAXSIZE = 128;
 /// Requests that NCCL may have in flight on a comm, for each grouped receive (8 up to v6, 32 since v7).
 inline constexpr int NCCL_NET_MAX_REQUESTS = 32;
-/// Receives of one irecv at most. NCCL's own name for it is NCCL_NET_IB_MAX_RECVS; NCCL itself groups no more.
+/// Receives of one irecv at most. NCCL's own name for it is NCCL_NET_IB_MAX_RECVS; NCCL itself groups no
+/// more.
 inline constexpr int NCCL_NET_MAX_RECVS = 8;
 
 /// Kinds of memory: bits of ptrSupport, and the type that regMr gets.
@@ -83,7 +84,8 @@ enum ncclDebugLogSubSys {
 using ncclDebugLogger_t = void (*)(ncclDebugLogLevel level, unsigned long flags, const char* file, int line,
                                    const char* fmt, ...);
 
-/// Records network events in NCCL's profiler (v10 and later). Tombolo reports none.
+/// Records network events in NCCL's profiler (v10 and later); net_events.h says how they are described.
+/// `phandle` must not be null at a start, and is not read otherwise.
 using ncclProfilerCallback_t = ncclResult_t (*)(void** eHandle, int type, void* phandle,
                                                 std::int64_t pluginId, void* extData);
 
