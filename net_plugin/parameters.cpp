@@ -1,5 +1,6 @@
 #include "net_plugin/parameters.h"
 
+#include "net_plugin/profiler/parameters.h"
 #include "net_plugin/tuner/parameters.h"
 
 namespace tombolo::net_plugin {
@@ -27,9 +28,9 @@ const Parameter kNetGroupsParameter{
     "on|off"};
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
-  static const std::vector<const Parameter*> all{&kNetNameParameter,     &kNetDevicesParameter,
-                                                 &kNetDeadlineParameter, &kNetGroupsParameter,
-                                                 &kTunerParameter,       &kTunerLogParameter};
+  static const std::vector<const Parameter*> all{
+      &kNetNameParameter, &kNetDevicesParameter, &kNetDeadlineParameter, &kNetGroupsParameter,
+      &kTunerParameter,   &kTunerLogParameter,   &kProfilerParameter};
   return all;
 }
 

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -14,6 +13,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "net_plugin/host_name.h"
 #include "net_plugin/nccl_log.h"
 #include "net_plugin/result.h"
 #include "net_plugin/tuner/parameters.h"
@@ -34,12 +34,6 @@ std::string read_bytes(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string host_name() {
-  if (std::string given = topology::kHostParameter.text(); !given.empty()) return given;
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 /// One line, one write, so that lines of several processes do not mix.
 void append(int file, std::string_view text) {
   const std::string line = fmt::format("{}\n", text);
@@ -51,7 +45,8 @@ ChoiceSink choice_sink() {
   if (where.empty()) return nullptr;
   auto file = std::make_shared<Descriptor>();
   if (where != "stderr") {
-    const std::string path = transport::report::expand_pattern(where, host_name(), kTunerLogParameter.name);
+    const std::string path =
+        transport::report::expand_pattern(where, own_host_name(), kTunerLogParameter.name);
     file->reset(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
     if (!*file) fail_errno(errno, fmt::format("{}: cannot write {}", kTunerLogParameter.name, path));
   }

@@ -1,11 +1,8 @@
 // The tuner's tables as NCCL finds them in the network's library.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -16,6 +13,7 @@
 #include "net_plugin/abi/tuner.h"
 #include "net_plugin/testing/cluster_json.h"
 #include "tests/process/in_child.h"
+#include "tests/process/plugin_library.h"
 
 namespace tombolo::tests {
 namespace {
@@ -26,26 +24,6 @@ using net_plugin::testing_support::ClusterJson;
 constexpr int kAlgorithms = 7, kProtocols = 3;
 using Costs = std::array<float, kAlgorithms * kProtocols>;
 
-std::string log_text;
-
-void log_line(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char* format, ...) {
-  std::array<char, 1024> line{};
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line.data(), line.size(), format, arguments);
-  va_end(arguments);
-  log_text += line.data();
-  log_text += '\n';
-}
-
-template <typename Table>
-const Table& table_of(const char* symbol) {
-  static void* const library = ::dlopen(TOMBOLO_NET_PLUGIN_PATH, RTLD_NOW | RTLD_LOCAL);
-  void* found = library != nullptr ? ::dlsym(library, symbol) : nullptr;
-  if (found == nullptr) throw std::runtime_error(std::string(symbol) + " is missing: " + ::dlerror());
-  return *static_cast<Table*>(found);
-}
-
 /// One version's table behind arguments that all have.
 template <typename Table>
 class Tuner {
@@ -53,9 +31,9 @@ class Tuner {
   Tuner(const char* symbol, std::size_t ranks, std::size_t nodes) : table_(table_of<Table>(symbol)) {
     if constexpr (requires { table_.finalize; }) {
       abi::ncclNvlDomainInfo_v5_t domains{};
-      EXPECT_EQ(table_.init(&context_, 77, ranks, nodes, log_line, &domains, &constants), abi::ncclSuccess);
+      EXPECT_EQ(table_.init(&context_, 77, ranks, nodes, keep_line, &domains, &constants), abi::ncclSuccess);
     } else {
-      EXPECT_EQ(table_.init(ranks, nodes, log_line, &context_), abi::ncclSuccess);
+      EXPECT_EQ(table_.init(ranks, nodes, keep_line, &context_), abi::ncclSuccess);
     }
   }
   ~Tuner() {
@@ -134,7 +112,7 @@ void expect_inert(std::size_t ranks, std::size_t nodes) {
   EXPECT_EQ(chunk, 4096U);
   const auto& v2 = table_of<abi::ncclTuner_v2_t>("ncclTunerPlugin_v2");
   void* context = nullptr;
-  EXPECT_EQ(v2.init(ranks, nodes, log_line, &context), abi::ncclSuccess);
+  EXPECT_EQ(v2.init(ranks, nodes, keep_line, &context), abi::ncclSuccess);
   int algorithm = -1, protocol = -1, channels = 0;
   EXPECT_EQ(
       v2.getCollInfo(context, abi::ncclFuncAllReduce, 1 << 20, 1, 1, 1, &algorithm, &protocol, &channels),
@@ -205,7 +183,7 @@ TEST(TunerTables, V2ChoosesUnlessTheUserDid) {
   const auto expect_choice = [](int wanted_algorithm, int wanted_protocol) {
     const auto& v2 = table_of<abi::ncclTuner_v2_t>("ncclTunerPlugin_v2");
     void* context = nullptr;
-    EXPECT_EQ(v2.init(16, 2, log_line, &context), abi::ncclSuccess);
+    EXPECT_EQ(v2.init(16, 2, keep_line, &context), abi::ncclSuccess);
     int algorithm = -1, protocol = -1, channels = 0;
     EXPECT_EQ(v2.getCollInfo(context, abi::ncclFuncAllReduce, std::size_t{1} << 30, 0, 1, 1, &algorithm,
                              &protocol, &channels),
