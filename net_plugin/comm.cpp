@@ -1,12 +1,13 @@
 #include "net_plugin/comm.h"
 
+#include "net_plugin/limits.h"
 #include "net_plugin/result.h"
 
 namespace tombolo::net_plugin {
 namespace {
 
 constexpr auto kMostRequests = static_cast<std::size_t>(abi::NCCL_NET_MAX_REQUESTS);
-constexpr auto kMostParts = static_cast<std::size_t>(abi::NCCL_NET_MAX_RECVS);
+constexpr auto kMostParts = static_cast<std::size_t>(kMaxReceives);
 
 const char* name_of_post(Comm::Direction direction) noexcept {
   return direction == Comm::Direction::kSend ? "isend" : "irecv";
@@ -18,7 +19,7 @@ const char* name_of_post(Comm::Direction direction) noexcept {
 Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::unique_ptr<Lanes> lanes,
            Log log)
     : direction_(direction),
-      most_receives_(lanes->grouped() ? abi::NCCL_NET_MAX_RECVS : 1),
+      most_receives_(lanes->grouped() ? kMaxReceives : 1),
       log_(std::move(log)),
       router_(std::move(router)),
       lanes_(std::move(lanes)),

@@ -48,11 +48,11 @@ class Comm {
   /// request free and test() finds nothing done, and then they fail.
   void deregister_memory(const Registration* memory);
 
-  /// Posts one send, or a group of 1 to NCCL_NET_MAX_RECVS receives. For each tag the n-th message sent with
-  /// it goes into the n-th buffer posted with it. ncclSuccess with a null request means "try again": no
-  /// request is free, or the tag is new and its lane is being opened. Any other result means that the comm
-  /// has failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only
-  /// where a tag, or a memory on a lane, is new.
+  /// Posts one send, or a group of 1 to most_receives() receives. For each tag the n-th message sent with it
+  /// goes into the n-th buffer posted with it. ncclSuccess with a null request means "try again": no request
+  /// is free, or the tag is new and its lane is being opened. Any other result means that the comm has
+  /// failed, or the direction is wrong. post() and test() neither block nor throw, and allocate only where a
+  /// tag, or a memory on a lane, is new.
   abi::ncclResult_t post(Direction direction, std::span<const Buffer> buffers, Request*& request) noexcept;
 
   /// Progresses all connections of the comm. When `done`, the request is free again, and `sizes`, unless it

@@ -163,7 +163,7 @@ abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std:
                : "a group of fewer than 1 or more than 8 receives: maxRecvs is 8");
     return abi::ncclInvalidArgument;
   }
-  std::array<Buffer, abi::NCCL_NET_MAX_RECVS> buffers;
+  std::array<Buffer, kMaxReceives> buffers;
   const auto used = static_cast<std::size_t>(count);
   for (std::size_t i = 0; i < used; ++i)
     buffers[i] = buffer_of(data[i], sizes[i], tags[i], memories != nullptr ? memories[i] : nullptr);

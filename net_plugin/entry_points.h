@@ -80,7 +80,7 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
     properties->ptrSupport = abi::NCCL_PTR_HOST;
     properties->speed = found.speed_megabits;
     properties->maxComms = kMaxComms;
-    properties->maxRecvs = node->groups ? abi::NCCL_NET_MAX_RECVS : 1;
+    properties->maxRecvs = node->groups ? kMaxReceives : 1;
     if constexpr (requires { properties->netDeviceType; }) {
       properties->netDeviceType = abi::NCCL_NET_DEVICE_HOST;
     }

@@ -13,4 +13,8 @@ inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 30;
 /// same.
 inline constexpr int kMaxComms = 65536;
 
+/// Receives that one irecv may group, where TOMBOLO_NET_GROUPS is on. NCCL's own InfiniBand network says the
+/// same.
+inline constexpr int kMaxReceives = 8;
+
 }  // namespace tombolo::net_plugin

@@ -69,7 +69,7 @@ abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* me
 template <typename Size>
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
                           void** parents, void** request) {
-  std::array<std::size_t, abi::NCCL_NET_MAX_RECVS> whole{};
+  std::array<std::size_t, kMaxReceives> whole{};
   for (std::size_t i = 0; i < whole.size() && static_cast<int>(i) < count; ++i)
     whole[i] = entry::size_of(sizes[i]);
   return entry::receive(receive_comm, count, data, whole.data(), tags, memories, parents, request);

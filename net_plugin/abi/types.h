@@ -24,9 +24,6 @@ enum ncclResult_t {
 inline constexpr std::size_t NCCL_NET_HANDLE_MAXSIZE = 128;
 /// Requests that NCCL may have in flight on a comm, for each grouped receive (8 up to v6, 32 since v7).
 inline constexpr int NCCL_NET_MAX_REQUESTS = 32;
-/// Receives of one irecv at most. NCCL's own name for it is NCCL_NET_IB_MAX_RECVS; NCCL itself groups no
-/// more.
-inline constexpr int NCCL_NET_MAX_RECVS = 8;
 
 /// Kinds of memory: bits of ptrSupport, and the type that regMr gets.
 inline constexpr int NCCL_PTR_HOST = 1;

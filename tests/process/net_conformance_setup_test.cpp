@@ -45,7 +45,7 @@ TEST_P(NetSetup, PresentsADeviceWithTheProperties) {
   EXPECT_GT(properties.speed, 0);
   EXPECT_GE(properties.latency, 0);
   EXPECT_GT(properties.maxComms, 1000);
-  EXPECT_EQ(properties.maxRecvs, abi::NCCL_NET_MAX_RECVS);
+  EXPECT_EQ(properties.maxRecvs, kMaxReceives);
   EXPECT_EQ(properties.netDeviceType, abi::NCCL_NET_DEVICE_HOST);
   EXPECT_EQ(properties.regIsGlobal, 0);
   if (GetParam() >= 9) {

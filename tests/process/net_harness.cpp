@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "net_plugin/limits.h"
 
 namespace tombolo::net_plugin::test {
 namespace {
@@ -180,6 +181,55 @@ void* Side::receive(void* comm, std::vector<std::byte>& buffer, void* memory) {
     if (request != nullptr) return request;
     REQUIRE(!deadline.passed());
   }
+}
+
+void* Side::send_with(int tag, void* comm, const std::vector<std::byte>& data) {
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* request = nullptr;;) {
+    auto* bytes = const_cast<std::byte*>(data.data());
+    REQUIRE(plugin_->isend(comm, bytes, data.size(), tag, nullptr, &request) == abi::ncclSuccess);
+    if (request != nullptr) return request;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+void* Side::receive_group(void* comm, std::span<std::vector<std::byte>> buffers, std::span<const int> tags) {
+  std::vector<void*> data, memories(buffers.size());
+  std::vector<std::size_t> sizes;
+  std::vector<int> own_tags(tags.begin(), tags.end());
+  for (auto& buffer : buffers) {
+    data.push_back(buffer.data());
+    sizes.push_back(buffer.size());
+  }
+  Deadline deadline = Deadline::after(kPatience);
+  for (void* request = nullptr;;) {
+    REQUIRE(plugin_->irecv(comm, static_cast<int>(buffers.size()), data.data(), sizes.data(), own_tags.data(),
+                           memories.data(), &request) == abi::ncclSuccess);
+    if (request != nullptr) return request;
+    REQUIRE(!deadline.passed());
+  }
+}
+
+bool Side::poll_group(void* request, std::span<std::size_t> sizes) {
+  int done = -1;
+  std::array<int, kMaxReceives + 1> real{};
+  real.fill(-1);
+  REQUIRE(plugin_->test(request, &done, real.data()) == abi::ncclSuccess);
+  REQUIRE(done == 0 || done == 1);
+  if (done == 0) return false;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    REQUIRE(real[i] >= 0);
+    sizes[i] = static_cast<std::size_t>(real[i]);
+  }
+  REQUIRE(real[sizes.size()] == -1);  // exactly as many as the group has
+  return true;
+}
+
+std::vector<std::size_t> Side::finish_group(void* request, std::size_t count) {
+  Deadline deadline = Deadline::after(kPatience);
+  std::vector<std::size_t> sizes(count);
+  while (!poll_group(request, sizes)) REQUIRE(!deadline.passed());
+  return sizes;
 }
 
 bool Side::poll(void* request, std::size_t& size) {

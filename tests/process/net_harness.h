@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,12 @@ class Side {
   /// Both post again until the plugin accepts the request.
   void* send(void* comm, const std::vector<std::byte>& data, void* memory = nullptr);
   void* receive(void* comm, std::vector<std::byte>& buffer, void* memory = nullptr);
+  /// The same with a tag, and for a group of receives: one buffer and tag for each.
+  void* send_with(int tag, void* comm, const std::vector<std::byte>& data);
+  void* receive_group(void* comm, std::span<std::vector<std::byte>> buffers, std::span<const int> tags);
+  /// One test; true when done, and then `sizes` has one for each receive of the group.
+  bool poll_group(void* request, std::span<std::size_t> sizes);
+  std::vector<std::size_t> finish_group(void* request, std::size_t count);
   /// Tests until done; the size that test() reports.
   std::size_t finish(void* request);
   /// One test; true when done.
