@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -55,25 +56,30 @@ class Pair {
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 
-  void* send(std::size_t bytes, void* parent) {
+  void* send(std::size_t bytes, void* parent, int tag = 0) {
     void* request = nullptr;
     while (request == nullptr)
-      check(net_.isend(send_, out_.data(), bytes, 0, nullptr, parent, &request), "isend");
+      check(net_.isend(send_, out_.data(), bytes, tag, nullptr, parent, &request), "isend");
     return request;
   }
-  void* receive(void* parent) {
+  /// One receive for each parent, with tags from 0 on.
+  void* receive(std::vector<void*> parents) {
     void* request = nullptr;
-    void* data = in_.data();
-    void* memory = nullptr;
-    std::size_t size = in_.size();
-    int tag = 0;
-    while (request == nullptr)
-      check(net_.irecv(receive_, 1, &data, &size, &tag, &memory, &parent, &request), "irecv");
+    std::vector<void*> data(parents.size(), in_.data()), memories(parents.size());
+    std::vector<std::size_t> sizes(parents.size(), in_.size());
+    std::vector<int> tags(parents.size());
+    std::iota(tags.begin(), tags.end(), 0);
+    while (request == nullptr) {
+      check(net_.irecv(receive_, static_cast<int>(parents.size()), data.data(), sizes.data(), tags.data(),
+                       memories.data(), parents.data(), &request),
+            "irecv");
+    }
     return request;
   }
   bool test(void* request) {
-    int done = 0, size = 0;
-    check(net_.test(request, &done, &size), "test");
+    int done = 0;
+    std::array<int, 8> sizes{};
+    check(net_.test(request, &done, sizes.data()), "test");
     return done != 0;
   }
 
@@ -106,7 +112,7 @@ std::size_t exchange(Core& core, Pair& pair, int messages, unsigned seed) {
     if (receives < messages && receives - sends < 8) {
       auto& step = *steps.emplace_back(std::make_unique<Step<Core>>());
       step.event = core.start_step(receiving, 1);
-      step.request = pair.receive(&step.event);
+      step.request = pair.receive({&step.event});
       core.record(step.event, abi::ncclProfilerProxyStepRecvWait);
       ++receives;
     }
@@ -192,6 +198,41 @@ TEST(ProfilerTables, EventsPairUpAndNestAndAreSummedUp) {
     const std::string total = fmt::format("{} messages, {}", kMessages, format_size(bytes));
     EXPECT_NE(log_text.find(total), log_text.rfind(total)) << "both directions of " << total << "\n"
                                                            << log_text;
+  });
+}
+
+TEST(ProfilerTables, AGroupOfReceivesHasAnEventForEachPartWithAParent) {
+  const unsigned seed = test_seed();
+  in_child(environment("meters"), [&] {
+    auto& table = table_of<abi::ncclProfiler_v6_t>("ncclProfiler_v6");
+    using Core = PretendedCore<abi::ncclProfiler_v6_t>;
+    Core core(table, "world", 0x77, 0, keep_line);
+    Pair pair(Core::callback);
+    std::mt19937 random(seed);
+    void* const receiving = core.start_operation(1, 0, 3, false);
+    std::size_t expected = 0;
+    for (int round = 0; round < test_rounds(60); ++round) {
+      std::vector<Core::Step> steps(1 + random() % 8);
+      std::vector<void*> parents;
+      for (Core::Step& step : steps) {
+        step = core.start_step(receiving, 1);
+        const bool told = random() % 4 != 0;
+        parents.push_back(told ? &step : nullptr);
+        expected += told ? 1 : 0;
+      }
+      void* const group = pair.receive(parents);
+      std::vector<void*> sends;
+      for (int tag = static_cast<int>(steps.size()) - 1; tag >= 0; --tag)
+        sends.push_back(pair.send(random() % 100'000, nullptr, tag));
+      bool received = false;
+      while (!received || !sends.empty()) {
+        received = received || pair.test(group);
+        if (!sends.empty() && pair.test(sends.back())) sends.pop_back();
+      }
+      for (const Core::Step& step : steps) core.stop(step.event);
+    }
+    core.stop(receiving);
+    EXPECT_EQ(core.started(abi::ncclProfileNetPlugin), expected);
   });
 }
 
