@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "topology/files/cluster_file.h"
 #include "topology/files/link_table.h"
 
 namespace tombolo::net_plugin {
@@ -111,66 +112,70 @@ void apply_shared_links(const ClusterFile& file, const ClusterLinks& links, Span
   }
 }
 
+/// Takes the slowest links inside clusters and between them; says which rate between clusters is missing.
+std::string find_links(const ClusterFile& file, const ClusterLinks& links, Span& span) {
+  std::optional<HostLink> inside, between;
+  for (std::size_t from = 0; from < span.hosts.size(); ++from) {
+    for (std::size_t to = 0; to < span.hosts.size(); ++to) {
+      const auto link = links.slowest(from, to);
+      if (!link && from != to) {
+        return fmt::format("{} says no rate from cluster '{}' to '{}' (`tombolo probe` measures it)",
+                           file.source, links.names()[from], links.names()[to]);
+      }
+      if (!link) continue;
+      std::optional<HostLink>& kept = from == to ? inside : between;
+      if (kept) {
+        ClusterLinks::take_slower(*kept, *link);
+      } else {
+        kept = link;
+      }
+    }
+  }
+  span.inside = inside.value_or(HostLink{});
+  span.between = between.value_or(HostLink{});
+  return {};
+}
+
 /// Why a communicator of so many nodes is not known to span clusters; empty where it is.
-std::string why_unknown(TunerMode mode, const ClusterFile& file, const std::vector<std::string>& names,
-                        const std::vector<int>& hosts, std::size_t nodes) {
-  if (names.size() < 2) return fmt::format("{} has one cluster", file.source);
+std::string why_unknown(TunerMode mode, const TunerFile& file, std::size_t nodes) {
+  const std::vector<int>& hosts = file.span.hosts;
+  const auto all = static_cast<std::size_t>(std::accumulate(hosts.begin(), hosts.end(), 0));
+  if (hosts.size() < 2) return fmt::format("{} has one cluster", file.path);
   if (nodes < 2) return "the communicator has one node";
-  if (nodes > file.hosts.size())
-    return fmt::format("{} nodes are more than the {} hosts of {}", nodes, file.hosts.size(), file.source);
-  const auto largest = std::ranges::max_element(hosts);
+  if (nodes > all) return fmt::format("{} nodes are more than the {} hosts of {}", nodes, all, file.path);
+  const auto largest = std::max_element(hosts.begin(), hosts.end());
   if (mode == TunerMode::kAuto && nodes <= static_cast<std::size_t>(*largest)) {
     return fmt::format(
-        "{} nodes may all be in cluster '{}', which has {} hosts (TOMBOLO_TUNER=spanning says "
-        "that they are not)",
-        nodes, names[static_cast<std::size_t>(largest - hosts.begin())], *largest);
+        "{} nodes may all be in cluster '{}', which has {} hosts (TOMBOLO_TUNER=spanning says that they are "
+        "not)",
+        nodes, file.clusters[static_cast<std::size_t>(largest - hosts.begin())], *largest);
   }
-  return {};
+  return file.lacking;
 }
 
 }  // namespace
 
 TunerFile TunerFile::parse(std::string path, std::string_view bytes) {
+  ClusterFile cluster = ClusterFile::parse(JsonDocument::parse(bytes, path));
+  cluster.source = path;
+  const ClusterLinks links(cluster);
   TunerFile made;
-  made.cluster = ClusterFile::parse(JsonDocument::parse(bytes, path));
-  made.cluster.source = path;
-  made.path = std::move(path);
   made.content_hash = fnv1a<std::uint64_t>(bytes);
+  made.clusters = links.names();
+  made.span.hosts.resize(made.clusters.size());
+  for (const topology::Host& host : cluster.hosts) ++made.span.hosts[links.cluster_of(host.name)];
+  made.lacking = find_links(cluster, links, made.span);
+  apply_shared_links(cluster, links, made.span);
+  made.path = std::move(path);
   return made;
 }
 
 Knowledge knowledge_of(TunerMode mode, const TunerFile* file, std::size_t nodes) {
   if (mode == TunerMode::kOff) return {{}, "TOMBOLO_TUNER=off"};
   if (file == nullptr) return {{}, "there is no cluster file (TOMBOLO_CLUSTER)"};
-  const ClusterFile& cluster = file->cluster;
-  const ClusterLinks links(cluster);
-  Span span;
-  span.hosts.resize(links.names().size());
-  for (const topology::Host& host : cluster.hosts) ++span.hosts[links.cluster_of(host.name)];
-  if (std::string why = why_unknown(mode, cluster, links.names(), span.hosts, nodes); !why.empty())
-    return {{}, std::move(why)};
-
-  std::optional<HostLink> inside, between;
-  for (std::size_t from = 0; from < span.hosts.size(); ++from) {
-    for (std::size_t to = 0; to < span.hosts.size(); ++to) {
-      const auto link = links.slowest(from, to);
-      if (!link && from != to) {
-        return {{},
-                fmt::format("{} says no rate from cluster '{}' to '{}' (`tombolo probe` measures it)",
-                            cluster.source, links.names()[from], links.names()[to])};
-      }
-      if (!link) continue;
-      std::optional<HostLink>& kept = from == to ? inside : between;
-      if (kept)
-        ClusterLinks::take_slower(*kept, *link);
-      else
-        kept = link;
-    }
-  }
-  span.inside = inside.value_or(HostLink{});
-  span.between = between.value_or(HostLink{});
-  apply_shared_links(cluster, links, span);
-  return {span, fmt::format("{} nodes span the {} clusters of {}", nodes, span.hosts.size(), cluster.source)};
+  if (std::string why = why_unknown(mode, *file, nodes); !why.empty()) return {{}, std::move(why)};
+  return {file->span,
+          fmt::format("{} nodes span the {} clusters of {}", nodes, file->clusters.size(), file->path)};
 }
 
 }  // namespace tombolo::net_plugin

@@ -13,8 +13,6 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/files/cluster_file.h"
-
 namespace tombolo::net_plugin {
 
 /// TOMBOLO_TUNER.
@@ -45,11 +43,13 @@ struct Knowledge {
   std::string reason;        ///< why it spans clusters, or why nothing is known; for the log
 };
 
-/// The cluster file as the tuner got it.
+/// The cluster file as the tuner got it, and what follows from it for every communicator that spans clusters.
 struct TunerFile {
   std::string path;
   std::uint64_t content_hash = 0;  ///< of its bytes; ranks with different files show different ones
-  topology::ClusterFile cluster;
+  std::vector<std::string> clusters;
+  Span span;
+  std::string lacking;  ///< the rate between clusters that the file does not say; empty where it says all
 
   /// Throws as ClusterFile::parse() does.
   static TunerFile parse(std::string path, std::string_view bytes);
