@@ -18,8 +18,9 @@ inline constexpr int ncclProfileProxyOp = 1 << 3;
 inline constexpr int ncclProfileProxyStep = 1 << 4;
 inline constexpr int ncclProfileNetPlugin = 1 << 7;  ///< v3 and later
 
-/// The states that events are told to be in. Those of steps say what the step waits for from then on.
-enum ncclProfilerEventState_t {
+/// The states that events are told to be in, and others that are not read. Those of steps say what the step
+/// waits for from then on.
+enum ncclProfilerEventState_t : int {
   ncclProfilerProxyStepSendGPUWait = 8,
   ncclProfilerProxyStepSendWait = 9,
   ncclProfilerProxyStepRecvWait = 10,

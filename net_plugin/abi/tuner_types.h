@@ -8,8 +8,9 @@
 
 namespace tombolo::net_plugin::abi {
 
-/// NCCL asks the tuner for the first five; the numbers above them differ between releases.
-enum ncclFunc_t {
+/// NCCL asks the tuner for the first five; the numbers above them differ between releases, so that any may
+/// come.
+enum ncclFunc_t : int {
   ncclFuncBroadcast = 0,
   ncclFuncReduce = 1,
   ncclFuncAllGather = 2,

@@ -61,6 +61,13 @@ TEST(Profile, SumsUpMessagesAndWhatStepsWaitedFor) {
       "for the GPU, 21 us for the peer, 300 us for the network");
 }
 
+TEST(Profile, AStateThatIsNoWaitIsNone) {
+  EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepSendGPUWait), StepWait::kGpu);
+  EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepRecvFlushWait), StepWait::kFlush);
+  for (const int state : {0, 7, 13, 21, 30, 1000})
+    EXPECT_EQ(wait_of(static_cast<abi::ncclProfilerEventState_t>(state)), StepWait::kNothing) << state;
+}
+
 TEST(Profile, NullEventsAreIgnored) {
   Profile profile(nullptr);
   const transport::Route route = tcp_route();
