@@ -27,6 +27,11 @@ Comm::Comm(Direction direction, std::shared_ptr<transport::Router> router, std::
                 direction == Direction::kSend ? 1 : kMostParts),
       flushes_(*this, kMostRequests, kMostParts) {}
 
+void Comm::observe(abi::ncclProfilerCallback_t callback) {
+  const transport::Connection& first = lanes_->first();
+  events_ = Events(callback, first.route(), first.statistics().connection, direction_ == Direction::kSend);
+}
+
 // ---- memory
 
 Registration* Comm::register_memory(std::span<std::byte> buffer, int type) {

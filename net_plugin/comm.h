@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "net_plugin/abi/types.h"
+#include "net_plugin/events.h"
 #include "net_plugin/lanes.h"
 #include "net_plugin/registration.h"
 #include "net_plugin/request.h"
@@ -66,6 +67,9 @@ class Comm {
 
   /// From now on a line tells where nothing moves. Called before the first post.
   void tell_of_stalls(std::shared_ptr<StallReports> reports) noexcept { stalls_ = std::move(reports); }
+  /// Tells NCCL's profiler of this comm's messages from now on; null: it is told nothing.
+  void observe(abi::ncclProfilerCallback_t callback);
+  Events& events() noexcept { return events_; }
 
   /// Receives that a post() may group.
   int most_receives() const noexcept { return most_receives_; }
@@ -92,6 +96,7 @@ class Comm {
 
   Direction direction_;
   int most_receives_;
+  Events events_;
   Log log_;
   std::shared_ptr<transport::Router> router_;
   std::mutex lock_;  // protects all members below: a deregistration in another thread may end the connections

@@ -1,6 +1,7 @@
 // NCCL's ctx: what the plugin keeps for one communicator (from v11 on) or for the process (up to v10).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -49,6 +50,10 @@ class Context {
 
   const Log& log() const noexcept { return log_; }
 
+  /// What NCCL's init gave to tell its profiler of messages; null where it gave nothing.
+  void set_profiler(abi::ncclProfilerCallback_t callback) noexcept { profiler_ = callback; }
+  abi::ncclProfilerCallback_t profiler() const noexcept { return profiler_; }
+
  private:
   struct Attempt {
     TimePoint asked_for{};  // last
@@ -73,6 +78,7 @@ class Context {
   Log log_;
   int traffic_class_;
   NetAttributes attributes_;
+  std::atomic<abi::ncclProfilerCallback_t> profiler_{nullptr};
   mutable std::mutex attempts_lock_;
   std::map<const std::byte*, Attempt> attempts_;  ///< by the address of the handle memory
 };

@@ -29,7 +29,7 @@ Buffer buffer_of(void* data, std::size_t size, int tag, void* memory) noexcept {
 }
 
 abi::ncclResult_t post(Comm::Direction direction, void* comm, std::span<const Buffer> buffers,
-                       void** request) noexcept {
+                       void* const* parents, void** request) noexcept {
   // The request is set in any case, because NCCL may have preset it to NCCL_NET_OPTIONAL_RECV_COMPLETION.
   *request = nullptr;
   for (const Buffer& one : buffers) {
@@ -41,6 +41,7 @@ abi::ncclResult_t post(Comm::Direction direction, void* comm, std::span<const Bu
   Request* posted = nullptr;
   abi::ncclResult_t result = comm_of(comm).post(direction, buffers, posted);
   *request = posted;
+  if (posted != nullptr) comm_of(comm).events().start(*posted, parents, buffers);
   return result;
 }
 
@@ -57,16 +58,23 @@ const char* name() noexcept {
   return text.data();
 }
 
-abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) noexcept {
-  return guarded(nccl_log(logger, LogLevel::kWarning), "init",
-                 [&] { Plugin::instance().open_shared(logger, abi_version); });
+abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler,
+                              int abi_version) noexcept {
+  return guarded(nccl_log(logger, LogLevel::kWarning), "init", [&] {
+    Plugin::instance().open_shared(logger, abi_version);
+    Plugin::instance().shared().set_profiler(profiler);
+  });
 }
 
 abi::ncclResult_t init_context(void** context, const abi::ncclNetCommConfig_v10_t* config,
-                               abi::ncclDebugLogger_t logger, int abi_version) noexcept {
+                               abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler,
+                               int abi_version) noexcept {
   const int traffic_class = config != nullptr ? config->trafficClass : abi::NCCL_NET_TRAFFIC_CLASS_UNDEF;
-  return guarded(nccl_log(logger, LogLevel::kWarning), "init",
-                 [&] { *context = Plugin::instance().open(logger, abi_version, traffic_class).release(); });
+  return guarded(nccl_log(logger, LogLevel::kWarning), "init", [&] {
+    auto made = Plugin::instance().open(logger, abi_version, traffic_class);
+    made->set_profiler(profiler);
+    *context = made.release();
+  });
 }
 
 abi::ncclResult_t finalize(void* context) noexcept {
@@ -115,6 +123,7 @@ abi::ncclResult_t listen(void* context, int device, void* handle, void** listen_
   auto* owner = static_cast<Context*>(context);
   return guarded(owner->log(), "listen", [&] {
     auto comm = owner->listen(device);
+    comm->set_profiler(owner->profiler());
     HandleBytes bytes = comm->handle();
     std::memcpy(handle, bytes.data(), bytes.size());
     *listen_comm = comm.release();
@@ -129,16 +138,21 @@ abi::ncclResult_t connect(void* context, int device, const abi::ncclNetCommConfi
   return guarded(owner->log(), "connect", [&] {
     std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes(static_cast<const std::byte*>(handle),
                                                                    abi::NCCL_NET_HANDLE_MAXSIZE);
-    *send_comm = (config == nullptr ? owner->connect(device, bytes)
-                                    : owner->connect(device, bytes, config->trafficClass))
-                     .release();
+    auto comm = config == nullptr ? owner->connect(device, bytes)
+                                  : owner->connect(device, bytes, config->trafficClass);
+    if (comm) comm->observe(owner->profiler());
+    *send_comm = comm.release();
   });
 }
 
 abi::ncclResult_t accept(void* listen_comm, void** receive_comm) noexcept {
   *receive_comm = nullptr;
   auto* listener = static_cast<ListenComm*>(listen_comm);
-  return guarded(listener->log(), "accept", [&] { *receive_comm = listener->accept().release(); });
+  return guarded(listener->log(), "accept", [&] {
+    auto comm = listener->accept();
+    if (comm) comm->observe(listener->profiler());
+    *receive_comm = comm.release();
+  });
 }
 
 abi::ncclResult_t register_memory(void* comm, void* data, std::size_t size, int type,
@@ -162,14 +176,14 @@ abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept {
                  [&] { comm_of(comm).deregister_memory(static_cast<Registration*>(memory)); });
 }
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory, void* parent,
                        void** request) noexcept {
   const Buffer buffer = buffer_of(data, size, tag, memory);
-  return post(Comm::Direction::kSend, send_comm, {&buffer, 1}, request);
+  return post(Comm::Direction::kSend, send_comm, {&buffer, 1}, &parent, request);
 }
 
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
-                          const int* tags, void** memories, void** request) noexcept {
+                          const int* tags, void** memories, void** parents, void** request) noexcept {
   *request = nullptr;
   if (count < 1 || count > comm_of(receive_comm).most_receives()) {
     report(comm_of(receive_comm).log(), "irecv",
@@ -182,7 +196,7 @@ abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std:
   const auto used = static_cast<std::size_t>(count);
   for (std::size_t i = 0; i < used; ++i)
     buffers[i] = buffer_of(data[i], sizes[i], tags[i], memories != nullptr ? memories[i] : nullptr);
-  return post(Comm::Direction::kReceive, receive_comm, std::span(buffers).first(used), request);
+  return post(Comm::Direction::kReceive, receive_comm, std::span(buffers).first(used), parents, request);
 }
 
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
@@ -206,7 +220,9 @@ abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, 
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept {
   auto& tested = *static_cast<Request*>(request);
   bool finished = false;
+  const std::size_t parts = tested.count;  // none are left once it is done
   const abi::ncclResult_t result = tested.comm->test(tested, finished, sizes);
+  tested.comm->events().stop(tested, parts, result != abi::ncclSuccess);
   *done = finished ? 1 : 0;
   return result;
 }

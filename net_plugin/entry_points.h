@@ -19,10 +19,13 @@ namespace tombolo::net_plugin::entry {
 /// TOMBOLO_NET_NAME; read when the library is loaded, since NCCL may compare names before it calls init.
 const char* name() noexcept;
 
-abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+/// `profiler` is null before v10.
+abi::ncclResult_t init_shared(abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler,
+                              int abi_version) noexcept;
 /// `config` may be null.
 abi::ncclResult_t init_context(void** context, const abi::ncclNetCommConfig_v10_t* config,
-                               abi::ncclDebugLogger_t logger, int abi_version) noexcept;
+                               abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler,
+                               int abi_version) noexcept;
 abi::ncclResult_t finalize(void* context) noexcept;
 
 abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) noexcept;
@@ -47,11 +50,12 @@ abi::ncclResult_t register_dma_buf(void* comm, void* data, std::size_t size, int
                                    int fd, void** memory) noexcept;
 abi::ncclResult_t deregister_memory(void* comm, void* memory) noexcept;
 
-abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory,
+/// `parent` is the event of NCCL's profiler to which the message belongs, or null.
+abi::ncclResult_t send(void* send_comm, void* data, std::size_t size, int tag, void* memory, void* parent,
                        void** request) noexcept;
 /// `memories` may be null, and so may each of them.
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, const std::size_t* sizes,
-                          const int* tags, void** memories, void** request) noexcept;
+                          const int* tags, void** memories, void** parents, void** request) noexcept;
 abi::ncclResult_t flush(void* receive_comm, int count, void** data, int* sizes, void** memories,
                         void** request) noexcept;
 abi::ncclResult_t test(void* request, int* done, int* sizes) noexcept;

@@ -33,10 +33,15 @@ class ListenComm {
   std::unique_ptr<Comm> accept();
   const Log& log() const noexcept { return log_; }
 
+  /// As in Context.
+  void set_profiler(abi::ncclProfilerCallback_t callback) noexcept { profiler_ = callback; }
+  abi::ncclProfilerCallback_t profiler() const noexcept { return profiler_; }
+
  private:
   Log log_;
   bool stages_;
   Legs legs_;
+  abi::ncclProfilerCallback_t profiler_ = nullptr;
   bool groups_;
   std::shared_ptr<StallReports> stalls_;
   const Clock& clock_;

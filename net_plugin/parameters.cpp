@@ -1,5 +1,8 @@
 #include "net_plugin/parameters.h"
 
+#include "net_plugin/profiler/parameters.h"
+#include "net_plugin/tuner/parameters.h"
+
 namespace tombolo::net_plugin {
 
 const Parameter kNetNameParameter{
@@ -57,9 +60,9 @@ const Parameter kNetGpuCopiesParameter{
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{
-      &kNetNameParameter,     &kNetNicsParameter,       &kNetDevicesParameter,
-      &kNetDeadlineParameter, &kNetGroupsParameter,     &kNetStallParameter,
-      &kNetGpuParameter,      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter};
+      &kNetNameParameter,      &kNetNicsParameter,  &kNetDevicesParameter, &kNetDeadlineParameter,
+      &kNetGroupsParameter,    &kNetStallParameter, &kNetGpuParameter,     &kNetGpuBuffersParameter,
+      &kNetGpuCopiesParameter, &kTunerParameter,    &kTunerLogParameter,   &kProfilerParameter};
   return all;
 }
 

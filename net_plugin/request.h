@@ -28,6 +28,7 @@ struct Part {
   Registration* memory = nullptr;
   std::span<std::byte> data;
   std::size_t bytes = 0;  ///< kDone: the message's real size
+  void* event = nullptr;  ///< of NCCL's profiler, which events.h starts and stops
   Part* next_waiting = nullptr;
   State state = State::kDone;
 

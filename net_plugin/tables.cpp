@@ -1,6 +1,6 @@
 // The tables that NCCL looks up, one for each version of its interface (abi/net_v6.h to net_v12.h); NCCL
 // takes the newest that it knows. Of what the versions add, Tombolo leaves out device offload (v7), whose
-// functions stay null, and ignores the profiler (v10).
+// functions stay null.
 #include <array>
 
 #include "net_plugin/entry_points.h"
@@ -13,16 +13,16 @@ namespace {
 
 template <int version>
 abi::ncclResult_t init(abi::ncclDebugLogger_t logger) {
-  return entry::init_shared(logger, version);
+  return entry::init_shared(logger, nullptr, version);
 }
 template <int version>
-abi::ncclResult_t init(abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t) {
-  return entry::init_shared(logger, version);
+abi::ncclResult_t init(abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler) {
+  return entry::init_shared(logger, profiler, version);
 }
 template <int version>
 abi::ncclResult_t init(void** context, std::uint64_t, abi::ncclNetCommConfig_v10_t* config,
-                       abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t) {
-  return entry::init_context(context, config, logger, version);
+                       abi::ncclDebugLogger_t logger, abi::ncclProfilerCallback_t profiler) {
+  return entry::init_context(context, config, logger, profiler, version);
 }
 
 template <typename Properties>
@@ -62,25 +62,26 @@ abi::ncclResult_t register_memory(void* comm, void* data, Size size, int type, v
 
 template <typename Size>
 abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, nullptr, request);
 }
 template <typename Size>
-abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void*, void** request) {
-  return entry::send(send_comm, data, entry::size_of(size), tag, memory, request);
+abi::ncclResult_t send(void* send_comm, void* data, Size size, int tag, void* memory, void* parent,
+                       void** request) {
+  return entry::send(send_comm, data, entry::size_of(size), tag, memory, parent, request);
 }
 
 template <typename Size>
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
-                          void** request) {
+                          void** parents, void** request) {
   std::array<std::size_t, kMaxReceives> whole{};
   for (std::size_t i = 0; i < whole.size() && static_cast<int>(i) < count; ++i)
     whole[i] = entry::size_of(sizes[i]);
-  return entry::receive(receive_comm, count, data, whole.data(), tags, memories, request);
+  return entry::receive(receive_comm, count, data, whole.data(), tags, memories, parents, request);
 }
 template <typename Size>
 abi::ncclResult_t receive(void* receive_comm, int count, void** data, Size* sizes, int* tags, void** memories,
-                          void**, void** request) {
-  return receive(receive_comm, count, data, sizes, tags, memories, request);
+                          void** request) {
+  return receive(receive_comm, count, data, sizes, tags, memories, static_cast<void**>(nullptr), request);
 }
 
 template <typename Table, int version>

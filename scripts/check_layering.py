@@ -37,6 +37,7 @@ FOLDERS = {
     "trainer": ["model", "data", "checkpoint", "cpu", "cuda", "pipeline", "report", "run", "testing"],
     "planner": ["model", "plan", "cost", "simulate", "search", "explain", "strategies", "launch", "testing"],
     "probe": ["bootstrap", "measure", "rounds", "analyse", "testing"],
+    "net_plugin": ["abi", "tuner", "profiler", "testing"],
     "tools": ["process", "cli", "emulation", "launch", "reports", "doctor", "demo", "commands"],
     "tests/simulation": ["pretended", "plans", "world", "checks", "runs"],
 }

@@ -81,7 +81,8 @@ enum ncclDebugLogSubSys {
 using ncclDebugLogger_t = void (*)(ncclDebugLogLevel level, unsigned long flags, const char* file, int line,
                                    const char* fmt, ...);
 
-/// Records network events in NCCL's profiler (v10 and later). Tombolo reports none.
+/// Records network events in NCCL's profiler (v10 and later); net_events.h says how they are described.
+/// `phandle` must not be null at a start, and is not read otherwise.
 using ncclProfilerCallback_t = ncclResult_t (*)(void** eHandle, int type, void* phandle,
                                                 std::int64_t pluginId, void* extData);
 

@@ -1,0 +1,189 @@
+#include "net_plugin/profiler/profile.h"
+
+#include <utility>
+
+#include "base/format.h"
+#include "base/units.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+std::string describe(const transport::Route& route) {
+  return fmt::format("{} {} - {}", route.transport, route.local_nic, route.peer_nic);
+}
+
+std::string_view arrow(bool send) {
+  return send ? "->" : "<-";
+}
+
+}  // namespace
+
+StepWait wait_of(abi::ncclProfilerEventState_t state) {
+  switch (state) {
+    case abi::ncclProfilerProxyStepSendGPUWait:
+    case abi::ncclProfilerProxyStepRecvGPUWait:
+      return StepWait::kGpu;
+    case abi::ncclProfilerProxyStepSendPeerWait_v4:
+      return StepWait::kPeer;
+    case abi::ncclProfilerProxyStepSendWait:
+    case abi::ncclProfilerProxyStepRecvWait:
+      return StepWait::kNetwork;
+    case abi::ncclProfilerProxyStepRecvFlushWait:
+      return StepWait::kFlush;
+    case abi::ncclProfilerNetPluginUpdate:
+      break;
+  }
+  return StepWait::kNothing;
+}
+
+std::string describe(const ProfileKey& key, const ProfileRow& row) {
+  const auto waited = [&](StepWait wait) {
+    return format_seconds(to_seconds(row.waited[static_cast<std::size_t>(wait)]));
+  };
+  return fmt::format(
+      "rank {} {} {}, channel {}, {}: {} messages, {}, {} in flight; steps waited {} for the GPU, {} for the "
+      "peer, "
+      "{} for the network",
+      key.rank, arrow(key.send), key.peer, key.channel, row.route.empty() ? "route unknown" : row.route,
+      row.messages, format_size(row.bytes), format_seconds(to_seconds(row.in_flight)), waited(StepWait::kGpu),
+      waited(StepWait::kPeer), waited(StepWait::kNetwork));
+}
+
+Profile::Profile(transport::Tracer* tracer, const Clock& clock) : tracer_(tracer), clock_(clock) {}
+
+std::uint64_t Profile::open(std::string name) {
+  std::lock_guard guard(lock_);
+  communicators_[++last_communicator_].name = std::move(name);
+  return last_communicator_;
+}
+
+Profile::Rows Profile::close(std::uint64_t communicator) {
+  std::lock_guard guard(lock_);
+  const auto found = communicators_.find(communicator);
+  if (found == communicators_.end()) return {};
+  if (tracer_ != nullptr) {
+    for (const auto& [key, lane] : found->second.lanes) tracer_->closed(lane);
+  }
+  Rows rows = std::move(found->second.rows);
+  communicators_.erase(found);
+  return rows;
+}
+
+std::size_t Profile::communicators() const {
+  std::lock_guard guard(lock_);
+  return communicators_.size();
+}
+
+ProfileEvent* Profile::take(ProfileEvent::Kind kind, std::uint64_t communicator, const ProfileKey& key) {
+  ProfileEvent* event = free_;
+  if (event != nullptr)
+    free_ = event->next_free;
+  else
+    event = &events_.emplace_back();
+  *event = ProfileEvent{};
+  event->kind = kind;
+  event->communicator = communicator;
+  event->key = key;
+  return event;
+}
+
+Profile::Communicator* Profile::find(std::uint64_t communicator) {
+  const auto found = communicators_.find(communicator);
+  return found != communicators_.end() ? &found->second : nullptr;
+}
+
+ProfileEvent* Profile::start_operation(std::uint64_t communicator, const ProfileKey& key) {
+  std::lock_guard guard(lock_);
+  return take(ProfileEvent::Kind::kOperation, communicator, key);
+}
+
+ProfileEvent* Profile::start_step(ProfileEvent* operation) {
+  if (operation == nullptr) return nullptr;
+  std::lock_guard guard(lock_);
+  return take(ProfileEvent::Kind::kStep, operation->communicator, operation->key);
+}
+
+ProfileEvent* Profile::start_message(ProfileEvent* step, const NetEvent& described) {
+  if (step == nullptr) return nullptr;
+  std::lock_guard guard(lock_);
+  Communicator* communicator = find(step->communicator);
+  if (communicator == nullptr) return nullptr;
+  ProfileEvent* message = take(ProfileEvent::Kind::kMessage, step->communicator, step->key);
+  message->since = clock_.now();
+  message->connection = described.connection;
+  message->bytes = described.bytes;
+  message->lane = lane_of(*communicator, *message, *described.route);
+  return message;
+}
+
+std::uint64_t Profile::lane_of(Communicator& communicator, const ProfileEvent& event,
+                               const transport::Route& route) {
+  std::uint64_t& lane = communicator.lanes[{event.key, event.connection}];
+  if (lane != 0) return lane;
+  lane = ++last_lane_;
+  std::string& shown = communicator.rows[event.key].route;
+  if (shown.empty()) shown = describe(route);
+  if (tracer_ != nullptr) {
+    tracer_->opened(lane,
+                    fmt::format("{}rank {} {} {}, channel {}, {}", communicator.name, event.key.rank,
+                                arrow(event.key.send), event.key.peer, event.key.channel, describe(route)));
+  }
+  return lane;
+}
+
+void Profile::waits(ProfileEvent* step, StepWait wait) {
+  if (step == nullptr || wait == StepWait::kNothing) return;
+  std::lock_guard guard(lock_);
+  if (step->kind != ProfileEvent::Kind::kStep) return;
+  const TimePoint now = clock_.now();
+  end_wait(*step, now);
+  step->waits = wait;
+  step->since = now;
+}
+
+void Profile::end_wait(ProfileEvent& step, TimePoint now) {
+  if (step.waits == StepWait::kNothing) return;
+  if (Communicator* communicator = find(step.communicator))
+    communicator->rows[step.key].waited[static_cast<std::size_t>(step.waits)] += now - step.since;
+}
+
+void Profile::update(ProfileEvent* message, const NetEvent& described) {
+  if (message == nullptr) return;
+  std::lock_guard guard(lock_);
+  if (message->kind == ProfileEvent::Kind::kMessage) message->bytes = described.bytes;
+}
+
+void Profile::stop(ProfileEvent* event) {
+  if (event == nullptr) return;
+  std::lock_guard guard(lock_);
+  const TimePoint now = clock_.now();
+  switch (event->kind) {
+    case ProfileEvent::Kind::kFree:
+      return;  // it was stopped before
+    case ProfileEvent::Kind::kOperation:
+      break;
+    case ProfileEvent::Kind::kStep:
+      end_wait(*event, now);
+      break;
+    case ProfileEvent::Kind::kMessage:
+      finish(*event, now);
+      break;
+  }
+  event->kind = ProfileEvent::Kind::kFree;
+  event->next_free = free_;
+  free_ = event;
+}
+
+void Profile::finish(const ProfileEvent& message, TimePoint now) {
+  Communicator* communicator = find(message.communicator);
+  if (communicator == nullptr) return;
+  ProfileRow& row = communicator->rows[message.key];
+  ++row.messages;
+  row.bytes += message.bytes;
+  row.in_flight += now - message.since;
+  if (tracer_ == nullptr) return;
+  const auto kind = message.key.send ? transport::TraceKind::kSend : transport::TraceKind::kReceive;
+  tracer_->add({kind, false, 0, message.lane, message.bytes, message.since, now});
+}
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,106 @@
+// What the communicators of a process do on the network, put together from NCCL's events: an operation of the
+// proxy (one channel with one peer) has steps, and a step has the messages that the network tells of.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "net_plugin/abi/profiler_types.h"
+#include "net_plugin/events.h"
+#include "transport/observe/tracer.h"
+
+namespace tombolo::net_plugin {
+
+/// What a step of the proxy waits for.
+enum class StepWait : std::uint8_t { kNothing, kGpu, kPeer, kNetwork, kFlush };
+inline constexpr std::size_t kStepWaits = 5;
+
+/// The messages of one direction between a rank and a peer on one channel.
+struct ProfileKey {
+  int rank = 0, peer = 0, channel = 0;
+  bool send = false;
+  auto operator<=>(const ProfileKey&) const = default;
+};
+
+struct ProfileRow {
+  std::string route;  ///< "tcp eth0 - eth0"; the first, where connections take several
+  std::uint64_t messages = 0, bytes = 0;
+  Duration in_flight{};                       ///< of all messages together, from posted to seen to be done
+  std::array<Duration, kStepWaits> waited{};  ///< of all steps together, by StepWait
+};
+
+/// An event under way: NCCL's handle of it.
+struct ProfileEvent {
+  enum class Kind : std::uint8_t { kFree, kOperation, kStep, kMessage };
+  Kind kind = Kind::kFree;
+  std::uint64_t communicator = 0;
+  ProfileKey key;
+  TimePoint since{};  ///< kMessage: when it was posted; kStep: since when it waits
+  StepWait waits = StepWait::kNothing;
+  std::uint64_t connection = 0, lane = 0, bytes = 0;
+  ProfileEvent* next_free = nullptr;
+};
+
+/// May be used by any thread at any time. Events that are null are ignored: NCCL has them where it asked for
+/// none. A parent is read when its child starts and not later, so events may be stopped in any order.
+class Profile {
+ public:
+  using Rows = std::map<ProfileKey, ProfileRow>;
+
+  /// `tracer` may be null; it and the clock must outlive this.
+  explicit Profile(transport::Tracer* tracer, const Clock& clock = Clock::steady());
+
+  /// Begins a communicator and returns its number. `name` is shown in the trace.
+  std::uint64_t open(std::string name);
+  /// Ends it and returns its sums. What is still under way is not counted any more.
+  Rows close(std::uint64_t communicator);
+  /// Communicators that were begun and not ended.
+  std::size_t communicators() const;
+
+  ProfileEvent* start_operation(std::uint64_t communicator, const ProfileKey& key);
+  /// Null where `operation` is.
+  ProfileEvent* start_step(ProfileEvent* operation);
+  /// Null where `step` is.
+  ProfileEvent* start_message(ProfileEvent* step, const NetEvent& described);
+  void waits(ProfileEvent* step, StepWait wait);
+  void update(ProfileEvent* message, const NetEvent& described);
+  void stop(ProfileEvent* event);
+
+ private:
+  struct Communicator {
+    std::string name;
+    Rows rows;
+    /// In the trace, by connection.
+    std::map<std::pair<ProfileKey, std::uint64_t>, std::uint64_t> lanes;
+  };
+
+  ProfileEvent* take(ProfileEvent::Kind kind, std::uint64_t communicator, const ProfileKey& key);
+  Communicator* find(std::uint64_t communicator);
+  std::uint64_t lane_of(Communicator& communicator, const ProfileEvent& event, const transport::Route& route);
+  void end_wait(ProfileEvent& step, TimePoint now);
+  void finish(const ProfileEvent& message, TimePoint now);
+
+  transport::Tracer* tracer_;
+  const Clock& clock_;
+  mutable std::mutex lock_;
+  std::uint64_t last_communicator_ = 0, last_lane_ = 0;
+  std::map<std::uint64_t, Communicator> communicators_;
+  std::deque<ProfileEvent> events_;  // which stay where they are
+  ProfileEvent* free_ = nullptr;
+};
+
+/// What a step waits for from the state on that NCCL names; kNothing for other states.
+StepWait wait_of(abi::ncclProfilerEventState_t state);
+
+/// One line for a row: peers, channel, route, messages, bytes, and what was waited for.
+std::string describe(const ProfileKey& key, const ProfileRow& row);
+
+}  // namespace tombolo::net_plugin

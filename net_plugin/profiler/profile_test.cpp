@@ -1,0 +1,208 @@
+#include "net_plugin/profiler/profile.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/format.h"
+#include "base/randomized_test.h"
+#include "transport/observe/report/chrome_trace.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+using std::chrono::microseconds;
+
+transport::Route tcp_route() {
+  transport::Route route;
+  route.transport = "tcp";
+  route.local_nic = "eth0";
+  route.peer_nic = "eth1";
+  return route;
+}
+
+constexpr ProfileKey kSend{0, 1, 2, true}, kReceive{0, 1, 2, false};
+
+TEST(Profile, SumsUpMessagesAndWhatStepsWaitedFor) {
+  FakeClock clock;
+  Profile profile(nullptr, clock);
+  const transport::Route route = tcp_route();
+  const std::uint64_t communicator = profile.open("");
+  ProfileEvent* operation = profile.start_operation(communicator, kSend);
+  for (int step = 0; step < 3; ++step) {
+    ProfileEvent* one = profile.start_step(operation);
+    profile.waits(one, StepWait::kGpu);
+    clock.advance(microseconds(5));
+    profile.waits(one, StepWait::kPeer);
+    clock.advance(microseconds(7));
+    profile.waits(one, StepWait::kNetwork);
+    ProfileEvent* message = profile.start_message(one, {&route, 9, true, 4096});
+    clock.advance(microseconds(100));
+    profile.update(message, {nullptr, 9, true, 1000});
+    profile.stop(message);
+    profile.stop(one);
+  }
+  profile.stop(operation);
+  EXPECT_EQ(profile.communicators(), 1U);
+  const Profile::Rows rows = profile.close(communicator);
+  EXPECT_EQ(profile.communicators(), 0U);
+  ASSERT_EQ(rows.size(), 1U);
+  const ProfileRow& row = rows.at(kSend);
+  EXPECT_EQ(row.messages, 3U);
+  EXPECT_EQ(row.bytes, 3000U);
+  EXPECT_EQ(row.in_flight, microseconds(300));
+  EXPECT_EQ(row.waited, (std::array<Duration, kStepWaits>{microseconds(0), microseconds(15), microseconds(21),
+                                                          microseconds(300), microseconds(0)}));
+  EXPECT_EQ(
+      describe(kSend, row),
+      "rank 0 -> 1, channel 2, tcp eth0 - eth1: 3 messages, 2.93 KiB, 300 us in flight; steps waited 15 us "
+      "for the GPU, 21 us for the peer, 300 us for the network");
+}
+
+TEST(Profile, AStateThatIsNoWaitIsNone) {
+  EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepSendGPUWait), StepWait::kGpu);
+  EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepRecvFlushWait), StepWait::kFlush);
+  for (const int state : {0, 7, 13, 21, 30, 1000})
+    EXPECT_EQ(wait_of(static_cast<abi::ncclProfilerEventState_t>(state)), StepWait::kNothing) << state;
+}
+
+TEST(Profile, NullEventsAreIgnored) {
+  Profile profile(nullptr);
+  const transport::Route route = tcp_route();
+  EXPECT_EQ(profile.start_step(nullptr), nullptr);
+  EXPECT_EQ(profile.start_message(nullptr, {&route, 1, true, 8}), nullptr);
+  profile.waits(nullptr, StepWait::kGpu);
+  profile.update(nullptr, {});
+  profile.stop(nullptr);
+  EXPECT_TRUE(profile.close(profile.open("")).empty());
+  EXPECT_TRUE(profile.close(77).empty());
+}
+
+TEST(Profile, AnEventMayBeStoppedAfterItsCommunicator) {
+  FakeClock clock;
+  transport::Tracer tracer(10);
+  Profile profile(&tracer, clock);
+  const transport::Route route = tcp_route();
+  const std::uint64_t first = profile.open("");
+  ProfileEvent* operation = profile.start_operation(first, kSend);
+  ProfileEvent* step = profile.start_step(operation);
+  profile.waits(step, StepWait::kGpu);
+  ProfileEvent* message = profile.start_message(step, {&route, 1, true, 8});
+  EXPECT_EQ(profile.close(first).at(kSend).messages, 0U);
+  for (ProfileEvent* event : {message, step, operation, operation}) profile.stop(event);
+  EXPECT_EQ(
+      profile.start_message(profile.start_step(profile.start_operation(first, kSend)), {&route, 1, true, 8}),
+      nullptr)
+      << "there is nothing to add it to";
+  EXPECT_TRUE(tracer.events().empty());
+}
+
+// Any order of starts and stops that keeps children within parents' starts, over several communicators.
+TEST(Profile, RandomSchedulesAreSummedUpRight) {
+  std::mt19937 random(test_seed());
+  FakeClock clock;
+  Profile profile(nullptr, clock);
+  const transport::Route route = tcp_route();
+  struct UnderWay {
+    ProfileEvent* event;
+    std::size_t owner;
+    ProfileKey key;
+    Duration since;
+    std::size_t bytes;
+  };
+  std::vector<std::uint64_t> communicators;
+  std::vector<Profile::Rows> expected(3);
+  for (std::size_t i = 0; i < expected.size(); ++i) communicators.push_back(profile.open(""));
+  std::vector<UnderWay> messages;
+  Duration now{};
+  for (int i = 0; i < test_rounds(3000); ++i) {
+    const Duration pause{random() % 1000};
+    clock.advance(pause);
+    now += pause;
+    if (messages.size() < 40 && random() % 2 == 0) {
+      const std::size_t owner = random() % communicators.size();
+      const ProfileKey key{static_cast<int>(random() % 2), static_cast<int>(random() % 3),
+                           static_cast<int>(random() % 2), random() % 2 == 0};
+      ProfileEvent* operation = profile.start_operation(communicators[owner], key);
+      ProfileEvent* step = profile.start_step(operation);
+      profile.stop(operation);
+      messages.push_back({profile.start_message(step, {&route, random() % 3, key.send, 0}), owner, key, now,
+                          random() % 100000});
+      profile.stop(step);
+    } else if (!messages.empty()) {
+      const std::size_t which = random() % messages.size();
+      const UnderWay over = messages[which];
+      messages.erase(messages.begin() + static_cast<std::ptrdiff_t>(which));
+      profile.update(over.event, {nullptr, 0, over.key.send, over.bytes});
+      profile.stop(over.event);
+      ProfileRow& row = expected[over.owner][over.key];
+      ++row.messages;
+      row.bytes += over.bytes;
+      row.in_flight += now - over.since;
+    }
+  }
+  for (const UnderWay& left : messages) expected[left.owner].try_emplace(left.key);
+  for (std::size_t i = 0; i < communicators.size(); ++i) {
+    const Profile::Rows rows = profile.close(communicators[i]);
+    ASSERT_EQ(rows.size(), expected[i].size());
+    for (const auto& [key, row] : expected[i]) {
+      EXPECT_EQ(rows.at(key).messages, row.messages);
+      EXPECT_EQ(rows.at(key).bytes, row.bytes);
+      EXPECT_EQ(rows.at(key).in_flight, row.in_flight);
+    }
+  }
+}
+
+/// The events of a trace without the times of day, which differ from run to run, one a line.
+std::string without_times(const std::string& trace) {
+  std::string lines;
+  const auto parsed = nlohmann::json::parse(trace);
+  for (nlohmann::json event : parsed.at("traceEvents")) {
+    event.erase("ts");
+    if (event.value("cat", "") == "connection") event.erase("dur");  // until now
+    lines += event.dump() + "\n";
+  }
+  return lines;
+}
+
+TEST(Profile, TheTraceIsTheGoldenOne) {
+  FakeClock clock;
+  transport::Tracer tracer(10);
+  Profile profile(&tracer, clock);
+  const transport::Route route = tcp_route();
+  const std::uint64_t communicator = profile.open("world ");
+  const auto message = [&](const ProfileKey& key, std::uint64_t connection, std::size_t bytes) {
+    ProfileEvent* step = profile.start_step(profile.start_operation(communicator, key));
+    return profile.start_message(step, {&route, connection, key.send, bytes});
+  };
+  ProfileEvent* first = message(kSend, 7, 65536);
+  clock.advance(microseconds(10));
+  ProfileEvent* overlapping = message(kSend, 7, 65536);
+  ProfileEvent* received = message(kReceive, 8, 4096);
+  clock.advance(microseconds(20));
+  for (ProfileEvent* event : {first, overlapping, received}) profile.stop(event);
+  profile.close(communicator);
+  EXPECT_EQ(without_times(transport::report::to_chrome_trace(tracer, {"a0", 42})),
+            R"({"args":{"name":"a0 process 42"},"name":"process_name","ph":"M","pid":42,"tid":0}
+{"args":{"name":"#1 world rank 0 -> 1, channel 2, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":2048}
+{"args":{"sort_index":2048},"name":"thread_sort_index","ph":"M","pid":42,"tid":2048}
+{"args":{"connection":1},"cat":"connection","name":"world rank 0 -> 1, channel 2, tcp eth0 - eth1","ph":"X","pid":42,"tid":2048}
+{"args":{"name":"#2 world rank 0 <- 1, channel 2, tcp eth0 - eth1"},"name":"thread_name","ph":"M","pid":42,"tid":4096}
+{"args":{"sort_index":4096},"name":"thread_sort_index","ph":"M","pid":42,"tid":4096}
+{"args":{"connection":2},"cat":"connection","name":"world rank 0 <- 1, channel 2, tcp eth0 - eth1","ph":"X","pid":42,"tid":4096}
+{"args":{"bytes":65536,"connection":1,"failed":false},"cat":"message","dur":30.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":2049}
+{"args":{"bytes":65536,"connection":1,"failed":false},"cat":"message","dur":20.0,"name":"send 64 KiB","ph":"X","pid":42,"tid":2050}
+{"args":{"bytes":4096,"connection":2,"failed":false},"cat":"message","dur":20.0,"name":"receive 4 KiB","ph":"X","pid":42,"tid":5120}
+{"args":{"name":"#1 sends"},"name":"thread_name","ph":"M","pid":42,"tid":2049}
+{"args":{"sort_index":2049},"name":"thread_sort_index","ph":"M","pid":42,"tid":2049}
+{"args":{"name":"#1 sends"},"name":"thread_name","ph":"M","pid":42,"tid":2050}
+{"args":{"sort_index":2050},"name":"thread_sort_index","ph":"M","pid":42,"tid":2050}
+{"args":{"name":"#2 receives"},"name":"thread_name","ph":"M","pid":42,"tid":5120}
+{"args":{"sort_index":5120},"name":"thread_sort_index","ph":"M","pid":42,"tid":5120}
+)");
+}
+
+}  // namespace
+}  // namespace tombolo::net_plugin

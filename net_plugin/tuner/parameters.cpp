@@ -1,0 +1,18 @@
+#include "net_plugin/tuner/parameters.h"
+
+namespace tombolo::net_plugin {
+
+const Parameter kTunerParameter{"TOMBOLO_TUNER", ParameterType::kChoice, "auto",
+                                "Which NCCL communicators the plugin chooses algorithm and protocol for, by "
+                                "the cluster file's rates: those "
+                                "with more nodes than any cluster has hosts (auto), none (off), or all of "
+                                "two nodes or more (spanning). Set "
+                                "it alike on all ranks.",
+                                "auto|off|spanning"};
+
+const Parameter kTunerLogParameter{
+    "TOMBOLO_TUNER_LOG", ParameterType::kText, "",
+    "stderr, or a file to which each new choice of the tuner is appended with the costs it was made by. %h "
+    "becomes the host's name, %p the process's number."};
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,13 @@
+// The tuner's environment parameters.
+#pragma once
+
+#include "base/parameter.h"
+
+namespace tombolo::net_plugin {
+
+/// TOMBOLO_TUNER: auto, off or spanning.
+extern const Parameter kTunerParameter;
+/// TOMBOLO_TUNER_LOG: where the tuner's choices are written.
+extern const Parameter kTunerLogParameter;
+
+}  // namespace tombolo::net_plugin

@@ -1,0 +1,124 @@
+#include "net_plugin/tuner/tuner.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <string_view>
+
+#include "base/format.h"
+#include "base/units.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+constexpr std::array<std::string_view, 5> kCollectiveNames{"broadcast", "reduce", "all-gather",
+                                                           "reduce-scatter", "all-reduce"};
+constexpr std::array<std::string_view, 2> kPatternNames{"tree", "ring"};
+constexpr std::array<std::string_view, 3> kProtocolNames{"LL", "LL128", "Simple"};
+
+std::optional<Collective> collective_of(abi::ncclFunc_t function) {
+  const int number = function;
+  if (number < abi::ncclFuncBroadcast || number > abi::ncclFuncAllReduce) return std::nullopt;
+  return static_cast<Collective>(number);
+}
+
+bool available(float cost) {
+  return cost >= 0;
+}
+
+/// Below the largest float, which NCCL takes for no cost at all.
+float microseconds(double seconds) {
+  constexpr double kMost = 1e30;
+  return static_cast<float>(std::min(seconds * 1e6, kMost));
+}
+
+}  // namespace
+
+Choice cheapest(const CostTable& table) {
+  Choice best;
+  float least = std::numeric_limits<float>::max();
+  for (int algorithm = 0; algorithm < table.algorithms; ++algorithm) {
+    for (int protocol = 0; protocol < table.protocols; ++protocol) {
+      const float cost = table.at(algorithm, protocol);
+      if (!available(cost) || cost >= least) continue;
+      least = cost;
+      best = {algorithm, protocol};
+    }
+  }
+  return best;
+}
+
+Tuner::Tuner(const Knowledge& knowledge, std::size_t ranks, std::size_t nodes, ChoiceSink choices)
+    : ranks_(ranks), nodes_(nodes), choices_(std::move(choices)) {
+  if (knowledge.span) model_ = std::make_unique<const CostModel>(*knowledge.span, ranks, nodes);
+}
+
+void Tuner::tune(abi::ncclFunc_t function, std::size_t bytes, int operations, CostTable table) const {
+  const auto collective = collective_of(function);
+  if (!model_ || !collective || table.costs == nullptr) return;
+  // What NCCL can use and the model knows.
+  const auto cost = [&](int algorithm, int protocol) -> std::optional<double> {
+    if (!available(table.at(algorithm, protocol))) return std::nullopt;
+    if (algorithm >= static_cast<int>(kPatterns.size()) || protocol >= static_cast<int>(kProtocols.size()))
+      return std::nullopt;
+    return model_->seconds(*collective, static_cast<Pattern>(algorithm), static_cast<Protocol>(protocol),
+                           bytes, operations);
+  };
+  const auto for_each = [&](const auto& body) {
+    for (int algorithm = 0; algorithm < table.algorithms; ++algorithm) {
+      for (int protocol = 0; protocol < table.protocols; ++protocol) body(algorithm, protocol);
+    }
+  };
+  bool any = false;
+  for_each([&](int algorithm, int protocol) { any |= cost(algorithm, protocol).has_value(); });
+  if (!any) return;
+  for_each([&](int algorithm, int protocol) {
+    const auto seconds = cost(algorithm, protocol);
+    table.at(algorithm, protocol) = seconds ? microseconds(*seconds) : abi::NCCL_ALGO_PROTO_IGNORE;
+  });
+  if (choices_) show(*collective, bytes, operations, table);
+}
+
+Choice Tuner::choose(abi::ncclFunc_t function, std::size_t bytes, int operations) const {
+  if (!model_) return {};
+  constexpr int kAlgorithms = 2, kProtocolCount = 3;
+  std::array<float, kAlgorithms * kProtocolCount> costs{};
+  const CostTable table{costs.data(), kAlgorithms, kProtocolCount};
+  for (int algorithm = 0; algorithm < kAlgorithms; ++algorithm)
+    table.at(algorithm, abi::NCCL_PROTO_LL128) = abi::NCCL_ALGO_PROTO_IGNORE;
+  if (!collective_of(function)) return {};
+  tune(function, bytes, operations, table);
+  return cheapest(table);
+}
+
+std::size_t Tuner::chunk_size(int channels, std::size_t own) const {
+  return model_ ? std::max(own, model_->filling_chunk(channels)) : own;
+}
+
+void Tuner::show(Collective collective, std::size_t bytes, int operations, const CostTable& table) const {
+  const Choice chosen = cheapest(table);
+  {
+    std::lock_guard guard(shown_lock_);
+    if (!shown_.emplace(collective, std::bit_width(bytes), chosen.algorithm, chosen.protocol).second) return;
+  }
+  std::string costs;
+  for (int algorithm = 0; algorithm < static_cast<int>(kPatterns.size()); ++algorithm) {
+    for (int protocol = 0; protocol < static_cast<int>(kProtocols.size()); ++protocol) {
+      if (algorithm >= table.algorithms || protocol >= table.protocols) continue;
+      const float cost = table.at(algorithm, protocol);
+      if (!available(cost)) continue;
+      costs += fmt::format("{}{}/{} {}", costs.empty() ? "" : ", ",
+                           kPatternNames[static_cast<std::size_t>(algorithm)],
+                           kProtocolNames[static_cast<std::size_t>(protocol)],
+                           format_seconds(static_cast<double>(cost) * 1e-6));
+    }
+  }
+  choices_->info("tuner: {} ranks on {} nodes, {} of {}{}: {}/{} of {}", ranks_, nodes_,
+                 kCollectiveNames[static_cast<std::size_t>(collective)], format_size(bytes),
+                 operations > 1 ? fmt::format(" in {} operations", operations) : "",
+                 kPatternNames[static_cast<std::size_t>(chosen.algorithm)],
+                 kProtocolNames[static_cast<std::size_t>(chosen.protocol)], costs);
+}
+
+}  // namespace tombolo::net_plugin
