@@ -63,6 +63,23 @@ def installed():
     return list(dict.fromkeys(os.path.realpath(place) for place in places if place and os.path.exists(place)))
 
 
+def clean_environment(**more):
+    """This one without NCCL's and our variables, and without a home where NCCL would find a file of them."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("NCCL_", "TOMBOLO_", "LD_"))}
+    return dict(kept, HOME="/nonexistent", **more)
+
+
+def libraries_of(releases):
+    """Paths of the released libraries that are asked for; says which cannot be had."""
+    paths = []
+    for release in wheels.asked_for(releases):
+        try:
+            paths.append(str(wheels.fetch(release)))
+        except wheels.Unavailable as why:
+            print(f"skipped: {why}", file=sys.stderr)
+    return paths
+
+
 class Loader:
     """Runs the program nccl_loader with one NCCL."""
 
@@ -72,18 +89,18 @@ class Loader:
         self.nccl = nccl
 
     def run(self, kind, lives=1, by_name=False, keep=None):
-        """Its report; `said` is what NCCL logged, `crashed` why there is no report."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("NCCL_", "TOMBOLO_"))}
-        environment["HOME"] = "/nonexistent"  # no ~/.nccl.conf
-        environment[VARIABLE[kind]] = "tombolo" if by_name else str(self.plugin)
-        environment["LD_LIBRARY_PATH"] = str(self.plugin.parent)
+        """The report of an ordinary environment: the plugin named by path or name, and kept loaded or not."""
+        more = {VARIABLE[kind]: "tombolo" if by_name else str(self.plugin), "LD_LIBRARY_PATH": str(self.plugin.parent)}
         if keep is not None:
-            environment["NCCL_NET_PLUGIN_REF_COUNT"] = "1" if keep else "0"
+            more["NCCL_NET_PLUGIN_REF_COUNT"] = "1" if keep else "0"
+        return self.run_in(clean_environment(**more), kind, lives)
+
+    def run_in(self, environment, kind, lives=1, folder=None):
+        """The report of any environment; `said` is what NCCL logged, `crashed` why there is no report."""
         with tempfile.NamedTemporaryFile() as log:
-            environment |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": log.name}
             command = [self.program, "--nccl", self.nccl, "--plugin", self.plugin, "--kind", kind, "--lives", str(lives)]
-            ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 errors="replace", timeout=120)
+            ran = subprocess.run(command, env=dict(environment, NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=log.name), cwd=folder,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120)
             said = pathlib.Path(log.name).read_text(errors="replace")
         if ran.returncode != 0:
             return {"crashed": f"exit {ran.returncode}: {ran.stderr.strip()}", "said": said}
@@ -183,12 +200,7 @@ def main():
     parser.add_argument("--releases", default=os.environ.get("TOMBOLO_NCCL_RELEASES", ""))
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
-    libraries = [] if arguments.table and arguments.releases else installed()
-    for release in wheels.asked_for(arguments.releases):
-        try:
-            libraries.append(str(wheels.fetch(release)))
-        except wheels.Unavailable as why:
-            print(f"skipped: {why}", file=sys.stderr)
+    libraries = ([] if arguments.table and arguments.releases else installed()) + libraries_of(arguments.releases)
     if not libraries:
         print("skipped: no libnccl.so.2 is installed, and no released one could be had "
               "(TOMBOLO_NCCL_RELEASES=all downloads them)")
