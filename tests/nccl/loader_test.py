@@ -28,7 +28,7 @@ VARIABLE = {"net": "NCCL_NET_PLUGIN", "tuner": "NCCL_TUNER_PLUGIN", "profiler": 
 # The newest table that a release looks for: (first release, version).
 NEWEST = {
     "net": [((2, 18), 6), ((2, 19), 7), ((2, 20), 8), ((2, 24), 9), ((2, 26), 10), ((2, 28), 11), ((2, 30), 12)],
-    "tuner": [((2, 22), 3), ((2, 24), 4), ((2, 28), 5), ((2, 30), 6)],
+    "tuner": [((2, 21), 2), ((2, 22), 3), ((2, 24), 4), ((2, 28), 5), ((2, 30), 6)],
     "profiler": [((2, 23), 1), ((2, 24), 2), ((2, 26), 3), ((2, 27), 4), ((2, 28), 5), ((2, 29), 6), ((2, 31), 7)],
 }
 
@@ -46,6 +46,10 @@ def can_unload(release):
 def forgets(release):
     """Whether unloading wipes the plugin's name, so that a later first communicator does not have it."""
     return (2, 27) <= release < (2, 30)
+
+
+# From which release on a kind is taken from the net plugin's library where nothing names another.
+UNASKED = {"tuner": (2, 21), "profiler": (2, 28)}
 
 
 def newest(kind, release):
@@ -98,7 +102,7 @@ class Loader:
     def run_in(self, environment, kind, lives=1, folder=None):
         """The report of any environment; `said` is what NCCL logged, `crashed` why there is no report."""
         with tempfile.NamedTemporaryFile() as log:
-            command = [self.program, "--nccl", self.nccl, "--plugin", self.plugin, "--kind", kind, "--lives", str(lives)]
+            command = [self.program, "--nccl", self.nccl, "--plugin", self.plugin, "--kinds", kind, "--lives", str(lives)]
             ran = subprocess.run(command, env=dict(environment, NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=log.name), cwd=folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120)
             said = pathlib.Path(log.name).read_text(errors="replace")
@@ -113,6 +117,7 @@ class Verdict:
     def __init__(self, name, kind):
         self.name, self.kind = name, kind
         self.release = self.table = self.skipped = None
+        self.unasked = False  # whether the kind is taken from the net plugin's library where nothing names another
         self.failures = []
         self.cells = {}
 
@@ -147,8 +152,10 @@ def judge(loader, kind):
     version = newest(kind, release)
     if not by_name["exported"]:
         verdict.skipped = f"the plugin has no {kind} table"
-    elif "skipped" in by_name or version is None:
-        verdict.skipped = by_name.get("skipped", f"this release has no {kind} plugins")
+    elif version is None:
+        verdict.skipped = "this release looks for none that the plugin has"
+    elif "skipped" in by_name:
+        verdict.skipped = by_name["skipped"]
     elif kind != "net" and not takes_path(release):  # the library's name is that of a net plugin
         verdict.skipped = "this release takes no path"
     if verdict.skipped:
@@ -157,6 +164,13 @@ def judge(loader, kind):
     verdict.expect(verdict.has(by_name, 0), f"loaded by name it should take {verdict.table}", by_name)
     if kind != "net":
         verdict.expect(by_name["lives"][0]["failed at the end"] is None, "the end fails", by_name)
+        unasked = loader.run_in(clean_environment(NCCL_NET_PLUGIN=str(loader.plugin)), f"net,{kind}")
+        if "crashed" in unasked:
+            verdict.failures.append(unasked["crashed"])
+            return verdict
+        verdict.expect(verdict.has(unasked, 0) == (release >= UNASKED[kind]),
+                       "what is taken from the net plugin's library is not as documented", unasked)
+        verdict.unasked = verdict.has(unasked, 0)
         return verdict
 
     unloading = loader.run(kind, lives=2, by_name=True, keep=False)
@@ -190,7 +204,9 @@ def print_table(verdicts):
     for each in verdicts:
         net = each["net"]
         cells = [net.release, "failed" if net.failures else net.table, *net.cells.values()]
-        cells += ["failed" if each[kind].failures else each[kind].table or each[kind].skipped for kind in others]
+        for kind in others:
+            words = each[kind].table or each[kind].skipped
+            cells.append("failed" if each[kind].failures else f"{words}, unasked" if each[kind].unasked else words)
         print("|".join(["", *(f" {cell} " for cell in cells), ""]))
 
 

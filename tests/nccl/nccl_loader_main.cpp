@@ -55,6 +55,13 @@ const Row kRows[] = {
      {"_Z17ncclNetPluginLoadP8ncclComm", kNetInit},
      {kNetFinalize, "_Z19ncclNetPluginUnloadP8ncclComm"}},
     {"net", "ncclNetPlugin_v", 22700, INT_MAX, {kNetInit}, {kNetFinalize}},
+    // This one writes the table's address where its argument points to.
+    {"tuner",
+     "ncclTunerPlugin_v",
+     22100,
+     22200,
+     {"_Z19ncclTunerPluginLoadPP14ncclTuner_v2_t"},
+     {"_Z21ncclTunerPluginUnloadPP14ncclTuner_v2_t"}},
     {"tuner",
      "ncclTunerPlugin_v",
      22200,
@@ -163,24 +170,38 @@ Json call_all(const LoadedLibrary& nccl, std::initializer_list<std::string_view>
   return nullptr;
 }
 
-Json one_life(const LoadedLibrary& nccl, const Row& row, const std::string& plugin) {
+/// `rows` are set up in their order and taken down in the opposite one; the tables are those of the last.
+Json one_life(const LoadedLibrary& nccl, std::span<const Row* const> rows, const std::string& plugin) {
   Communicator communicator;
   Json life;
-  life["failed"] = call_all(nccl, row.set_up, communicator.get());
-  life["tables"] = tables_held(nccl, communicator, plugin, row.table);
-  life["failed at the end"] = call_all(nccl, row.take_down, communicator.get());
+  life["failed"] = life["failed at the end"] = nullptr;
+  for (const Row* row : rows) {
+    if (life["failed"].is_null()) life["failed"] = call_all(nccl, row->set_up, communicator.get());
+  }
+  life["tables"] = tables_held(nccl, communicator, plugin, rows.back()->table);
+  for (std::size_t i = rows.size(); i-- > 0;) {
+    if (Json failed = call_all(nccl, rows[i]->take_down, communicator.get()); !failed.is_null())
+      life["failed at the end"] = failed;
+  }
   life["still mapped"] = is_mapped(plugin);
   life["threads"] = entries_of("/proc/self/task");
   life["sockets"] = entries_of("/proc/self/fd", "socket:");
   return life;
 }
 
-Json drive(const std::string& nccl_path, const std::string& plugin, const std::string& kind, int lives) {
-  Json report;
-  const Row* row = nullptr;
-  report["exported"] = Json::array();
+const Row* row_of(std::string_view kind, int release) {
   for (const Row& each : kRows) {
-    if (each.kind == kind) report["exported"] = tables_of(plugin, each.table);
+    if (each.kind == kind && release >= each.first && release < each.next) return &each;
+  }
+  return nullptr;
+}
+
+/// `kinds` are set up in this order; the report is of the last.
+Json drive(const std::string& nccl_path, const std::string& plugin, const std::vector<std::string>& kinds,
+           int lives) {
+  Json report;
+  for (const Row& each : kRows) {
+    if (each.kind == kinds.back()) report["exported"] = tables_of(plugin, each.table);
   }
   void* handle = ::dlopen(nccl_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) fail(Cause::kInvalidUsage, "{} cannot be loaded: {}", nccl_path, ::dlerror());
@@ -189,17 +210,17 @@ Json drive(const std::string& nccl_path, const std::string& plugin, const std::s
   if (version_of == nullptr || version_of(&version) != 0)
     fail(Cause::kInvalidUsage, "{} is no NCCL: it does not tell its version", nccl_path);
   report["release"] = fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-  for (const Row& each : kRows) {
-    if (each.kind == kind && version >= each.first && version < each.next) row = &each;
-  }
-  if (row == nullptr) {
-    report["skipped"] = fmt::format("how this release loads a {} is not known", kind);
-    return report;
-  }
   const LoadedLibrary nccl(handle);
-  for (const auto& names : {row->set_up, row->take_down}) {
-    for (std::string_view name : names) {
-      if (function_of(nccl, name) == nullptr) {
+  std::vector<const Row*> rows;
+  for (const std::string& kind : kinds) {
+    rows.push_back(row_of(kind, version));
+    if (rows.back() == nullptr) {
+      report["skipped"] = fmt::format("how this release loads a {} is not known", kind);
+      return report;
+    }
+    for (const auto& names : {rows.back()->set_up, rows.back()->take_down}) {
+      for (std::string_view name : names) {
+        if (function_of(nccl, name) != nullptr) continue;
         report["skipped"] = fmt::format("the library's symbol table does not have {}", name);
         return report;
       }
@@ -208,23 +229,25 @@ Json drive(const std::string& nccl_path, const std::string& plugin, const std::s
   report["threads before"] = entries_of("/proc/self/task");
   report["sockets before"] = entries_of("/proc/self/fd", "socket:");
   report["lives"] = Json::array();
-  for (int i = 0; i < lives; ++i) report["lives"].push_back(one_life(nccl, *row, plugin));
+  for (int i = 0; i < lives; ++i) report["lives"].push_back(one_life(nccl, rows, plugin));
   return report;
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Drives NCCL's own plugin loader without a GPU, and reports what it did as JSON.");
-  std::string nccl, plugin, kind = "net";
+  std::string nccl, plugin;
+  std::vector<std::string> kinds{"net"};
   int lives = 1;
   app.add_option("--nccl", nccl, "path of libnccl.so.2")->required()->check(CLI::ExistingFile);
   app.add_option("--plugin", plugin, "path of the plugin")->required()->check(CLI::ExistingFile);
-  app.add_option("--kind", kind, "net, tuner or profiler")
+  app.add_option("--kinds", kinds, "net, tuner or profiler; of several, in this order, the last is reported")
+      ->delimiter(',')
       ->check(CLI::IsMember({"net", "tuner", "profiler"}));
   app.add_option("--lives", lives, "how many communicators are made, one after the other")
       ->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   plugin = std::filesystem::canonical(plugin).string();
-  std::cout << drive(nccl, plugin, kind, lives).dump() << std::endl;
+  std::cout << drive(nccl, plugin, kinds, lives).dump() << std::endl;
   return 0;
 }
 
