@@ -39,6 +39,15 @@ def environments(plugin, scratch):
     yield "a missing path", {"NCCL_NET_PLUGIN": str(scratch / "missing.so")}
     yield "a folder", {"NCCL_NET_PLUGIN": str(scratch / "folder.so")}
     yield "a file of text", {"NCCL_NET_PLUGIN": str(scratch / "text.so")}
+    for name, text in (("file", f"NCCL_NET_PLUGIN={plugin}\n"), ("other", "NCCL_NET_PLUGIN=none\n"),
+                       ("blanks", f"# words\nNCCL_NET_PLUGIN = {plugin}\n"), ("carriage", f"NCCL_NET_PLUGIN={plugin}\r\n")):
+        (scratch / name).mkdir()
+        (scratch / name / ".nccl.conf").write_text(text)
+        yield f"a file at home: {name}", {"HOME": str(scratch / name)}
+    yield "a file at home, and a variable before it", {"HOME": str(scratch / "other"), "NCCL_NET_PLUGIN": str(plugin)}
+    yield "a named file instead of the one at home", {"HOME": str(scratch / "other"),
+                                                      "NCCL_CONF_FILE": str(scratch / "file" / ".nccl.conf")}
+    yield "a named file that is missing", {"HOME": str(scratch / "file"), "NCCL_CONF_FILE": str(scratch / "missing.conf")}
     yield "a list", {"NCCL_NET_PLUGIN": f"missing,{plugin}"}
     yield "a list of names", {"NCCL_NET_PLUGIN": "missing,tombolo", "LD_LIBRARY_PATH": beside}
 

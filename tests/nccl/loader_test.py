@@ -70,7 +70,7 @@ def installed():
 def clean_environment(**more):
     """This one without NCCL's and our variables, and without a home where NCCL would find a file of them."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("NCCL_", "TOMBOLO_", "LD_"))}
-    return dict(kept, HOME="/nonexistent", **more)
+    return {**kept, "HOME": "/nonexistent", **more}
 
 
 def libraries_of(releases):

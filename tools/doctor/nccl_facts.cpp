@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pwd.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -50,6 +51,15 @@ NcclVariables variables_of_environment() {
   return variables;
 }
 
+std::string home_folder(NcclRelease release) {
+  const char* home = std::getenv("HOME");
+  if (!takes_home_from_environment(release)) {
+    const passwd* user = ::getpwuid(::getuid());
+    home = user != nullptr ? user->pw_dir : nullptr;
+  }
+  return home != nullptr ? home : "";
+}
+
 // In the order in which NCCL reads them, after the environment.
 void read_files(NcclFacts& facts) {
   const std::string named = facts.value("NCCL_CONF_FILE");
@@ -60,12 +70,13 @@ void read_files(NcclFacts& facts) {
       facts.file_problems.push_back(
           fmt::format("NCCL_CONF_FILE={} cannot be read, and NCCL passes over it in silence", named));
     }
-  } else if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
-    paths.push_back(std::string(home) + "/.nccl.conf");
+  } else if (const std::string home = home_folder(facts.release); !home.empty()) {
+    paths.push_back(home + "/.nccl.conf");
   }
   paths.emplace_back("/etc/nccl.conf");
   for (const std::string& path : paths) {
-    if (auto text = text_of(path)) read_nccl_file(path, *text, facts.variables, facts.file_problems);
+    if (auto text = text_of(path))
+      read_nccl_file(path, *text, facts.release, facts.variables, facts.file_problems);
   }
 }
 
@@ -255,12 +266,13 @@ void find_nccl(NcclFacts& facts) {
 
 }  // namespace
 
-void read_nccl_file(const std::string& path, const std::string& text, NcclVariables& variables,
-                    std::vector<std::string>& problems) {
+void read_nccl_file(const std::string& path, const std::string& text, NcclRelease release,
+                    NcclVariables& variables, std::vector<std::string>& problems) {
   std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
+    if (takes_home_from_environment(release) && line.ends_with('\r')) line.pop_back();
     if (line.empty() || line[0] == '#') continue;
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos) {

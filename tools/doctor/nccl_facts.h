@@ -22,10 +22,10 @@ struct NcclVariable {
 /// The job's variables by name: NCCL_* and TOMBOLO_*.
 using NcclVariables = std::map<std::string, NcclVariable>;
 
-/// Adds what a file of that text sets and no earlier source did, as NCCL reads it: NAME=VALUE with all blanks
-/// belonging to either, and no line that begins with '#'.
-void read_nccl_file(const std::string& path, const std::string& text, NcclVariables& variables,
-                    std::vector<std::string>& problems);
+/// Adds what a file of that text sets and no earlier source did, as this release reads it: NAME=VALUE with
+/// all blanks belonging to either, and no line that begins with '#'.
+void read_nccl_file(const std::string& path, const std::string& text, NcclRelease release,
+                    NcclVariables& variables, std::vector<std::string>& problems);
 
 /// The file that the loader opens for a library's name in a process that has no RUNPATH of its own, as NCCL
 /// has none: in a folder of `library_path` (LD_LIBRARY_PATH), in the loader's cache, or in its usual folders.

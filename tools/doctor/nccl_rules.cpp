@@ -49,6 +49,10 @@ bool reads_named_file(NcclRelease release) noexcept {
   return at_least(release, 22300);
 }
 
+bool takes_home_from_environment(NcclRelease release) noexcept {
+  return at_least(release, 23000);
+}
+
 bool forgets_plugin(NcclRelease release, std::string_view reference_count) noexcept {
   if (release < 22700 || release >= 23000) return false;
   // 2.27 counts the process as a user of the plugin; 2.28 and 2.29 do so only where they are told to.

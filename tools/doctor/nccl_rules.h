@@ -27,6 +27,9 @@ bool takes_path(NcclRelease release) noexcept;
 bool takes_list(NcclRelease release) noexcept;
 /// Whether NCCL_CONF_FILE names a file of variables.
 bool reads_named_file(NcclRelease release) noexcept;
+/// Whether ~ in ~/.nccl.conf is HOME, and a carriage return at the end of a line no part of the value;
+/// before, ~ is the folder that the list of users names.
+bool takes_home_from_environment(NcclRelease release) noexcept;
 /// Whether a communicator that is made after a process' last one ended no longer gets the plugin.
 /// `reference_count`: the value of NCCL_NET_PLUGIN_REF_COUNT, empty where it is not set.
 bool forgets_plugin(NcclRelease release, std::string_view reference_count) noexcept;

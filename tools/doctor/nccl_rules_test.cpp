@@ -74,6 +74,13 @@ TEST(NcclRules, ThePluginIsForgottenIn228And229UnlessItIsKept) {
   }
 }
 
+TEST(NcclRules, FilesOfVariablesAreFoundAsTheReleaseFindsThem) {
+  EXPECT_FALSE(reads_named_file(22203));
+  EXPECT_TRUE(reads_named_file(22304));
+  EXPECT_FALSE(takes_home_from_environment(22907));
+  EXPECT_TRUE(takes_home_from_environment(23003));
+}
+
 TEST(NcclRules, AReleaseIsWrittenAsNcclWritesIt) {
   EXPECT_EQ(release_text(22809), "2.28.9");
   EXPECT_EQ(release_text(21801), "2.18.1");
