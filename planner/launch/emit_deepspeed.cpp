@@ -95,7 +95,7 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
   out +=
       "# What the launcher passes on to the nodes.\n"
       "DS_ENV_FILE=$folder/environment; export DS_ENV_FILE\n"
-      "env | grep -E '^(NCCL_NET_PLUGIN|NCCL_NET|NCCL_SOCKET_IFNAME|GLOO_SOCKET_IFNAME|TOMBOLO_[A-Z_]*|"
+      "env | grep -E '^(NCCL_[A-Z0-9_]*|GLOO_SOCKET_IFNAME|TOMBOLO_[A-Z_]*|"
       "LD_LIBRARY_PATH)=' > \"$DS_ENV_FILE\"\n";
   out += fmt::format(
       "deepspeed --hostfile \"$folder/hosts\" --include {} \\\n  --master_addr {} --master_port 29500 \\\n"

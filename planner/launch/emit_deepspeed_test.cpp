@@ -25,6 +25,7 @@ TEST_F(EmitDeepSpeed, DeepSpeedGetsHostsDevicesAndItsConfiguration) {
   EXPECT_MENTIONS(out, "\"train_batch_size\": ");
   EXPECT_MENTIONS(out, "\"stage\": 1");
   EXPECT_MENTIONS(out, "NCCL_NET=Tombolo");
+  EXPECT_MENTIONS(out, "NCCL_NET_PLUGIN_REF_COUNT=1");
   EXPECT_MENTIONS(out, "TOMBOLO_CLUSTER=" + (folder_ / "cluster.json").string());
   const auto at = out.find("folder=");
   ASSERT_NE(at, std::string::npos);

@@ -36,7 +36,7 @@ TEST(EmitMegatron, WritesNodesInTheOrderThatFillsWholeStages) {
   EXPECT_MENTIONS(text, "--pipeline-model-parallel-size 2");
   EXPECT_MENTIONS(text, "--num-layers 8 --hidden-size 64 --num-attention-heads 4");
   EXPECT_MENTIONS(text, "--micro-batch-size 2 --global-batch-size 16");
-  EXPECT_MENTIONS(text, "NCCL_NET_PLUGIN=libnccl-net-tombolo.so");
+  EXPECT_MENTIONS(text, "NCCL_NET_PLUGIN=tombolo");
   EXPECT_MENTIONS(text, "NCCL_NET=Tombolo");
   EXPECT_MENTIONS(text, "NCCL_SOCKET_IFNAME='eth'");
   EXPECT_SILENT_ON(text, "--pipeline-model-parallel-layout");

@@ -20,7 +20,7 @@ TEST_F(EmitTorchrun, TorchrunNumbersTheNodesAsThePlanDoes) {
   EXPECT_MENTIONS(
       out,
       "--nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr b0 --master-port 29500 train.py --lr 1 2");
-  EXPECT_MENTIONS(out, "devices=1,0 host=b0 plugin=libnccl-net-tombolo.so");
+  EXPECT_MENTIONS(out, "devices=1,0 host=b0 plugin=tombolo");
   out = run(script, "NODE_RANK=1", "train.py");
   EXPECT_MENTIONS(out, "--nproc-per-node 1 --node-rank 1");
   EXPECT_MENTIONS(out, "devices= host=a0");

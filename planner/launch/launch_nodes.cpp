@@ -128,7 +128,11 @@ std::string master_address(const std::string& name, const topology::ClusterFile&
 }
 
 std::string common_environment(const Plan& plan, const topology::ClusterFile& cluster) {
-  std::string out = "export NCCL_NET_PLUGIN=libnccl-net-tombolo.so\nexport NCCL_NET=Tombolo\n";
+  // By name, which every release of NCCL takes; and kept loaded, which 2.28 and 2.29 do only where they are
+  // told to.
+  std::string out =
+      "# The folder of libnccl-net-tombolo.so must be on LD_LIBRARY_PATH.\n"
+      "export NCCL_NET_PLUGIN=tombolo\nexport NCCL_NET=Tombolo\nexport NCCL_NET_PLUGIN_REF_COUNT=1\n";
   if (plan.routing == "shared")
     out += "# The plan assumes one NIC kind for all; the plugin routes per peer, which is no slower.\n";
   if (const std::string nic = common_ethernet(plan, cluster); !nic.empty())

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -14,6 +15,7 @@
 #include "probe/bootstrap/connectivity.h"
 #include "tools/cli/command.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/nccl_checks.h"
 #include "tools/doctor/pair.h"
 
 namespace tombolo::tools {
@@ -38,15 +40,23 @@ constexpr const char* kDoctorHelp =
     "Exit "
     "code 1\n"
     "when a check failed; warnings alone leave it 0.\n"
+    "With --nccl it also checks whether a job with this environment would use the NCCL plugin: which "
+    "libnccl\n"
+    "PyTorch loads and what that release makes of NCCL_NET_PLUGIN, NCCL_NET and NCCL's files of variables; "
+    "it\n"
+    "starts the plugin and prints what it says. Run it as the job runs, in its container, under its "
+    "launcher.\n"
     "\n"
     "Examples:\n"
     "  tombolo doctor\n"
+    "  tombolo doctor --nccl\n"
     "  tombolo doctor --peer node17 --cluster cluster.json\n"
     "  tombolo run --emulate holmes --quiet -- tombolo doctor\n"
     "  tombolo doctor --json | jq '.checks[] | select(.status != \"ok\")'";
 
 struct DoctorOptions {
   bool json = false;
+  bool nccl = false;
   std::string cluster;
   std::vector<std::string> peers;
 };
@@ -126,10 +136,22 @@ void print_ranks(const Json& ranks) try {
   fail(Cause::kRemote, "a rank sent a report that this build does not read: {}", error.what());
 }
 
+// Whether the ranks' NCCLs would do alike. A rank that ran without --nccl is left out.
+std::vector<Check> compare_ranks(const Json& ranks) try {
+  std::vector<doctor::RankAgreement> values;
+  for (const Json& rank : ranks) {
+    if (rank.contains("nccl"))
+      values.push_back({rank.at("rank").get<int>(), rank.at("host").get<std::string>(), rank.at("nccl")});
+  }
+  return doctor::check_nccl_agreement(values);
+} catch (const Json::exception& error) {
+  fail(Cause::kRemote, "a rank sent a report that this build does not read: {}", error.what());
+}
+
 // Runs as one of several ranks; rank 0 prints for all. It relies only on the rendezvous, and not on the
 // connections between ranks, which it checks.
 int run_with_peers(const DoctorOptions& options, const std::vector<Check>& checks,
-                   const topology::Machine& machine) {
+                   const topology::Machine& machine, const std::optional<doctor::NcclAgreement>& agreement) {
   auto engine = collectives::Options::from_environment();
   probe::RendezvousGroup group(engine);
   std::vector<Check> routes;
@@ -141,22 +163,30 @@ int run_with_peers(const DoctorOptions& options, const std::vector<Check>& check
             {"checks", to_json(checks)},
             {"routes", to_json(routes)},
             {"ways", to_json(ways)}};
+  if (agreement) mine["nccl"] = *agreement;
   std::vector<std::string> all =
       group.gather("report", mine.dump(-1, ' ', false, Json::error_handler_t::replace), engine.deadline);
+  std::vector<Check> alike;
   if (engine.identity.rank == 0) {
     Json ranks = Json::array();
     for (const std::string& text : all) ranks.push_back(parse_peer_json(text, "a rank's report"));
+    if (agreement) alike = compare_ranks(ranks);
     if (options.json) {
-      fmt::print("{}\n", Json{{"ranks", ranks}}.dump(1));
+      Json report{{"ranks", ranks}};
+      if (agreement) report["nccl"] = to_json(alike);
+      fmt::print("{}\n", report.dump(1));
     } else {
       print(checks);
       print_ranks(ranks);
+      if (agreement) fmt::print("\nall ranks\n");
+      print(alike);
     }
     std::fflush(stdout);
   }
   // A launcher ends all ranks when one ends with a failure, so none may end before everything is printed.
   group.gather("printed", "", engine.deadline);
-  return any_failed(checks) || any_failed(routes) || any_failed(ways) ? kExitFailed : kExitOk;
+  const bool failed = any_failed(checks) || any_failed(routes) || any_failed(ways) || any_failed(alike);
+  return failed ? kExitFailed : kExitOk;
 }
 
 int run_doctor(const DoctorOptions& options) {
@@ -169,6 +199,12 @@ int run_doctor(const DoctorOptions& options) {
   std::string cluster = !options.cluster.empty() ? options.cluster : topology::kClusterParameter.text();
   if (!cluster.empty()) add(doctor::check_cluster_file(cluster, facts, host_name_of_this_process()));
   for (const std::string& peer : options.peers) add(doctor::check_peer(peer, facts));
+  std::optional<doctor::NcclAgreement> agreement;
+  if (options.nccl) {
+    const doctor::NcclFacts nccl = doctor::gather_nccl_facts(facts);
+    add(doctor::check_nccl(nccl));
+    agreement = doctor::nccl_agreement(nccl);
+  }
 
   if (identity.size < 2) {
     if (options.json) {
@@ -179,7 +215,7 @@ int run_doctor(const DoctorOptions& options) {
     return any_failed(checks) ? kExitFailed : kExitOk;
   }
 
-  return run_with_peers(options, checks, facts.machine);
+  return run_with_peers(options, checks, facts.machine, agreement);
 }
 
 }  // namespace
@@ -189,6 +225,8 @@ void add_doctor(CommandLine& tombolo) {
   CLI::App& app = tombolo.add("doctor", "Check this machine, and the way to its peers", kDoctorHelp,
                               [options] { return run_doctor(*options); });
   app.add_flag("--json", options->json, "Print JSON instead of lines");
+  app.add_flag("--nccl", options->nccl,
+               "Also check whether a job with this environment would use the NCCL plugin");
   app.add_option("--cluster", options->cluster,
                  "Check this cluster file against the machine (default: TOMBOLO_CLUSTER)");
   app.add_option("--peer", options->peers, "Also check the way to this machine; may be repeated")

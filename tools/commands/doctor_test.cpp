@@ -70,6 +70,15 @@ TEST_F(DoctorCommand, ChecksEveryPeerThatIsNamed) {
   EXPECT_MENTIONS(out_, "-> check the name, /etc/hosts and DNS\n");
 }
 
+TEST_F(DoctorCommand, ChecksAJobsNcclWhereItIsAskedTo) {
+  for (const Json& check : checks_of({})) EXPECT_NE(check.at("name"), "net plugin");
+  const TemporaryVariable plugin("NCCL_NET_PLUGIN", file("none.so")), net("NCCL_NET", "Socket");
+  const Json checks = checks_of({"--nccl"});
+  EXPECT_EQ(find(checks, "net plugin").at("status"), "failed");
+  EXPECT_MENTIONS(find(checks, "variables").at("seen").get<std::string>(), "NCCL_NET=Socket");
+  EXPECT_EQ(find(checks, "NCCL_NET").at("status"), "failed");
+}
+
 TEST_F(DoctorCommand, RefusesWhatItDoesNotKnow) {
   refuses({"doctor", "--peer"}, {"--peer"});
   refuses({"doctor", "node1"}, {"node1"});

@@ -38,15 +38,6 @@ std::string random_hex() {
   return text;
 }
 
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t put = ::write(fd, text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return;  // a closed standard output must not end the ranks
-    text.remove_prefix(static_cast<std::size_t>(put));
-  }
-}
-
 /// Starts the ranks, and waits until all have ended.
 class Launch {
  public:

@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 #include "base/error.h"
 
@@ -40,6 +42,31 @@ Descriptor as_file(std::string_view input) {
   return file;
 }
 
+// Reads what a child writes until it ends, or kills it at the deadline.
+Finished collect(pid_t child, Pipe& out, Pipe& err, Duration deadline) {
+  out.write.reset();
+  err.write.reset();
+
+  Finished finished;
+  Deadline limit = Deadline::after(deadline);
+  bool out_open = true;
+  bool err_open = true;
+  while ((out_open || err_open) && !limit.passed()) {
+    std::array<pollfd, 2> wait{
+        {{out_open ? out.read.get() : -1, POLLIN, 0}, {err_open ? err.read.get() : -1, POLLIN, 0}}};
+    if (::poll(wait.data(), wait.size(), limit.poll_milliseconds()) < 0 && errno != EINTR) break;
+    if (wait[0].revents != 0) out_open = drain(out.read.get(), finished.output);
+    if (wait[1].revents != 0) err_open = drain(err.read.get(), finished.error);
+  }
+  bool late = out_open || err_open;
+  if (late) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  finished.exit_code = late ? 124 : exit_code_of(status);
+  return finished;
+}
+
 }  // namespace
 
 Pipe make_pipe() {
@@ -66,6 +93,15 @@ std::optional<std::string> find_program(std::string_view name) {
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return std::nullopt;
+}
+
+void write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    ssize_t put = ::write(fd, text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
 }
 
 void die_with_parent(pid_t parent, int signal_number) noexcept {
@@ -103,27 +139,32 @@ Finished run_program(const std::vector<std::string>& arguments, std::string_view
     ::execv(argv[0], argv.data());
     ::_exit(kExecFailed);
   }
-  out.write.reset();
-  err.write.reset();
+  return collect(child, out, err, deadline);
+}
 
-  Finished finished;
-  Deadline limit = Deadline::after(deadline);
-  bool out_open = true;
-  bool err_open = true;
-  while ((out_open || err_open) && !limit.passed()) {
-    std::array<pollfd, 2> wait{
-        {{out_open ? out.read.get() : -1, POLLIN, 0}, {err_open ? err.read.get() : -1, POLLIN, 0}}};
-    if (::poll(wait.data(), wait.size(), limit.poll_milliseconds()) < 0 && errno != EINTR) break;
-    if (wait[0].revents != 0) out_open = drain(out.read.get(), finished.output);
-    if (wait[1].revents != 0) err_open = drain(err.read.get(), finished.error);
+Finished run_forked(const std::function<std::string()>& function, Duration deadline) {
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  std::fflush(nullptr);  // else the child would print again what is buffered here
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) fail_errno(errno, "fork");
+  if (child == 0) {
+    die_with_parent(parent, SIGKILL);
+    ::dup2(err.write.get(), STDOUT_FILENO);
+    ::dup2(err.write.get(), STDERR_FILENO);
+    int code = 0;
+    try {
+      write_all(out.write.get(), function());
+    } catch (const std::exception& error) {
+      std::fflush(nullptr);
+      write_all(STDERR_FILENO, error.what());
+      code = 1;
+    }
+    std::fflush(nullptr);
+    ::_exit(code);  // the parent's objects are not the child's to destroy
   }
-  bool late = out_open || err_open;
-  if (late) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  finished.exit_code = late ? 124 : exit_code_of(status);
-  return finished;
+  return collect(child, out, err, deadline);
 }
 
 }  // namespace tombolo::tools

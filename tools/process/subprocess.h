@@ -28,6 +28,9 @@ bool is_executable(const std::string& path) noexcept;
 /// ordinary users' PATHs lack.
 std::optional<std::string> find_program(std::string_view name);
 
+/// Writes a text to its end, or as far as its reader reads: a closed output is no error.
+void write_all(int fd, std::string_view text) noexcept;
+
 struct Finished {
   int exit_code = 0;  ///< 128 + N for signal N; 124 when the deadline passed and it was killed
   std::string output, error;
@@ -37,6 +40,12 @@ struct Finished {
 /// exec and returns 0 or an errno. Throws kSystem when it cannot be started.
 Finished run_program(const std::vector<std::string>& arguments, std::string_view input, Duration deadline,
                      const std::function<int()>& in_child = {});
+
+/// Runs a function in a forked child, so that what it loads, changes or breaks stays there; `output` is the
+/// text that it returns, and `error` what it printed. A child that throws ends with exit code 1 and the
+/// exception's text at the end of `error`. Only for processes whose other threads, if any, are idle: a lock
+/// that one holds stays held in the child. Throws kSystem when there is no child.
+Finished run_forked(const std::function<std::string()>& function, Duration deadline);
 
 /// To be called in a forked child: asks the kernel to send `signal_number` to it when its parent ends, and
 /// ends the child when `parent` has ended already. A change of user namespace clears this, so it must be

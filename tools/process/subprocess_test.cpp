@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/temporary_folder.h"
@@ -52,6 +54,38 @@ TEST(RunProgram, RunsTheGivenFunctionInTheChildBeforeTheProgram) {
 
 TEST(RunProgram, AProgramThatIsNotThereHasAShellsExitCode) {
   EXPECT_EQ(run_program({"/no/such/program"}, {}, kLong).exit_code, 127);
+}
+
+TEST(RunForked, ReturnsTheTextAndWhatWasPrintedAndLeavesThisProcessAlone) {
+  int touched = 0;
+  const Finished finished = run_forked(
+      [&] {
+        touched = 1;
+        std::puts("printed");
+        return std::string(300'000, 'x');
+      },
+      kLong);
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_EQ(finished.output, std::string(300'000, 'x'));
+  EXPECT_EQ(finished.error, "printed\n");
+  EXPECT_EQ(touched, 0);
+}
+
+TEST(RunForked, TellsAnExceptionACrashAndSilence) {
+  const Finished thrown =
+      run_forked([]() -> std::string { throw std::runtime_error("no such thing"); }, kLong);
+  EXPECT_EQ(thrown.exit_code, 1);
+  EXPECT_EQ(thrown.error, "no such thing");
+  const auto crash = [] {
+    ::raise(SIGKILL);
+    return std::string();
+  };
+  EXPECT_EQ(run_forked(crash, kLong).exit_code, 128 + SIGKILL);
+  const auto silence = [] {
+    ::pause();
+    return std::string();
+  };
+  EXPECT_EQ(run_forked(silence, std::chrono::milliseconds(200)).exit_code, 124);
 }
 
 TEST(FindProgram, LooksInThePathAndTakesAPathAsItIs) {

@@ -1,0 +1,354 @@
+#include "tools/doctor/nccl_facts.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pwd.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/units.h"
+#include "net_plugin/client.h"
+#include "tools/process/subprocess.h"
+
+namespace tombolo::doctor {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(60);  // importing nothing, on a slow shared file system
+
+std::optional<std::string> text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (file.bad() || text.fail()) return std::nullopt;
+  return text.str();
+}
+
+bool concerns_nccl(std::string_view name) {
+  return name.starts_with("NCCL_") || name.starts_with("TOMBOLO_");
+}
+
+NcclVariables variables_of_environment() {
+  NcclVariables variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view entry = *each;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || !concerns_nccl(entry.substr(0, equals))) continue;
+    variables[std::string(entry.substr(0, equals))] = {std::string(entry.substr(equals + 1)),
+                                                       "the environment"};
+  }
+  return variables;
+}
+
+std::string home_folder(NcclRelease release) {
+  const char* home = std::getenv("HOME");
+  if (!takes_home_from_environment(release)) {
+    const passwd* user = ::getpwuid(::getuid());
+    home = user != nullptr ? user->pw_dir : nullptr;
+  }
+  return home != nullptr ? home : "";
+}
+
+// In the order in which NCCL reads them, after the environment.
+void read_files(NcclFacts& facts) {
+  const std::string named = facts.value("NCCL_CONF_FILE");
+  std::vector<std::string> paths;
+  if (!named.empty() && reads_named_file(facts.release)) {
+    paths.push_back(named);
+    if (!text_of(named)) {
+      facts.file_problems.push_back(
+          fmt::format("NCCL_CONF_FILE={} cannot be read, and NCCL passes over it in silence", named));
+    }
+  } else if (const std::string home = home_folder(facts.release); !home.empty()) {
+    paths.push_back(home + "/.nccl.conf");
+  }
+  paths.emplace_back("/etc/nccl.conf");
+  for (const std::string& path : paths) {
+    if (auto text = text_of(path))
+      read_nccl_file(path, *text, facts.release, facts.variables, facts.file_problems);
+  }
+}
+
+/// Runs a function that answers in JSON in a child that has the job's variables.
+template <typename Function>
+Json in_child(const NcclVariables& variables, Function function) {
+  const tools::Finished finished = tools::run_forked(
+      [&] {
+        for (const auto& [name, variable] : variables) ::setenv(name.c_str(), variable.value.c_str(), 1);
+        return function().dump(-1, ' ', false, Json::error_handler_t::replace);
+      },
+      kPatience);
+  if (finished.exit_code != 0) {
+    return {{"error", finished.exit_code == 124
+                          ? fmt::format("it did not answer within {} s", to_seconds(kPatience))
+                          : fmt::format("it ended the process that tried it (exit code {}) {}",
+                                        finished.exit_code, finished.error)}};
+  }
+  return parse_peer_json(finished.output, "a child process' answer");
+}
+
+std::string path_of(void* handle) {
+  link_map* map = nullptr;
+  return ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : "";
+}
+
+/// The loader's words for a library that does not load.
+Json loader_error() {
+  const char* words = ::dlerror();
+  return {{"error", words != nullptr ? words : "dlopen failed"}};
+}
+
+Json load_plugin(const std::string& name) {
+  void* handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return loader_error();
+  Json loaded{{"path", path_of(handle)}, {"tables", Json::array()}, {"name", ""}};
+  constexpr int kMostTables = 32;
+  for (int version = 1; version < kMostTables; ++version) {
+    void* table = ::dlsym(handle, fmt::format("ncclNetPlugin_v{}", version).c_str());
+    if (table == nullptr) continue;
+    loaded["tables"].push_back(version);
+    if (const char* called = *static_cast<const char* const*>(table)) loaded["name"] = called;
+  }
+  return loaded;
+}
+
+LoadedPlugin as_loaded(const Json& answer) {
+  if (answer.contains("error")) return {answer.at("error").get<std::string>(), {}, {}, {}};
+  return {{}, answer.at("path"), answer.at("name"), answer.at("tables")};
+}
+
+/// What the plugin said in this (child) process.
+Json& said_lines() {
+  static Json lines = Json::array();
+  return lines;
+}
+
+void keep_line(net_plugin::abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
+               ...) __attribute__((format(printf, 5, 6)));
+void keep_line(net_plugin::abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
+               ...) {
+  if (level != net_plugin::abi::NCCL_LOG_WARN && level != net_plugin::abi::NCCL_LOG_INFO) return;
+  std::array<char, 8192> text{};
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  said_lines().push_back({{"warning", level == net_plugin::abi::NCCL_LOG_WARN}, {"text", text.data()}});
+}
+
+Json start_plugin(const std::string& path, int table) {
+  auto plugin = net_plugin::Client::load(path, table);
+  Json answer{{"devices", Json::array()}};
+  void* context = nullptr;
+  int count = 0;
+  int result = plugin->init(&context, 1, keep_line);
+  if (result == 0) result = plugin->devices(&count);
+  for (int i = 0; result == 0 && i < count; ++i) {
+    net_plugin::abi::ncclNetProperties_v12_t properties{};
+    result = plugin->get_properties(i, &properties);
+    if (result == 0) {
+      answer["devices"].push_back(
+          fmt::format("{} ({})", properties.name, format_bit_rate(properties.speed * 1e6 / 8)));
+    }
+  }
+  if (result == 0 && count == 0) answer["error"] = "it has no device";
+  if (result != 0) answer["error"] = fmt::format("it returned NCCL's result {}", result);
+  if (context != nullptr) plugin->finalize(context);
+  answer["lines"] = said_lines();
+  return answer;
+}
+
+StartedPlugin as_started(const Json& answer) {
+  StartedPlugin started;
+  started.error = answer.value("error", "");
+  started.devices = answer.value("devices", std::vector<std::string>{});
+  if (!answer.contains("lines")) return started;
+  for (const Json& line : answer.at("lines"))
+    started.lines.push_back({line.at("warning").get<bool>(), line.at("text").get<std::string>()});
+  return started;
+}
+
+PathKind look_at(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status))
+    return error == std::errc::permission_denied ? PathKind::kUnreadable : PathKind::kMissing;
+  if (std::filesystem::is_directory(status)) return PathKind::kFolder;
+  return ::access(path.c_str(), R_OK) == 0 ? PathKind::kFile : PathKind::kUnreadable;
+}
+
+/// Says what PyTorch would load without importing it: "torch VERSION", "cuda" where it is built for GPUs, and
+/// the path of its own NCCL.
+constexpr const char* kAskPython = R"(
+import importlib.util, os, re, sys
+print("python", sys.executable)
+spec = importlib.util.find_spec("torch")
+if spec is not None and spec.origin:
+    folder = os.path.dirname(spec.origin)
+    try:
+        text = open(os.path.join(folder, "version.py")).read()
+        print("torch", re.search(r"__version__ = '([^']+)'", text).group(1))
+    except (OSError, AttributeError):
+        print("torch", "?")
+    if os.path.exists(os.path.join(folder, "lib", "libtorch_cuda.so")):
+        print("cuda", "yes")
+    for place in [os.path.dirname(folder), *sys.path]:
+        path = os.path.join(place, "nvidia", "nccl", "lib", "libnccl.so.2")
+        if os.path.exists(path):
+            print("nccl", path)
+            break
+)";
+
+struct PythonNccl {
+  std::string python, torch, nccl;
+  bool cuda = false;
+};
+
+PythonNccl ask_python() {
+  PythonNccl answer;
+  const auto program = tools::find_program("python3");
+  if (!program) return answer;
+  const tools::Finished finished = tools::run_program({*program, "-c", kAskPython}, {}, kPatience);
+  std::istringstream lines(finished.output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t blank = std::min(line.find(' '), line.size());
+    const std::string key = line.substr(0, blank);
+    const std::string rest = blank < line.size() ? line.substr(blank + 1) : "";
+    if (key == "python") answer.python = rest;
+    if (key == "torch") answer.torch = rest;
+    if (key == "nccl") answer.nccl = rest;
+    if (key == "cuda") answer.cuda = true;
+  }
+  return answer;
+}
+
+/// PyTorch's own NCCL comes before the loader's: its libraries name its folder.
+void find_nccl(NcclFacts& facts) {
+  const PythonNccl python = ask_python();
+  const std::string torch = fmt::format("PyTorch {} of {}", python.torch, python.python);
+  auto ask = [&](const std::string& library) {
+    return in_child({}, [&]() -> Json {
+      void* handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+      if (handle == nullptr) return loader_error();
+      auto* version_of = reinterpret_cast<int (*)(int*)>(::dlsym(handle, "ncclGetVersion"));
+      int version = 0;
+      if (version_of == nullptr || version_of(&version) != 0)
+        return {{"error", "it does not tell its release"}};
+      return {{"path", path_of(handle)}, {"release", version}};
+    });
+  };
+  auto take = [&](const std::string& library, const std::string& by) {
+    const Json answer = ask(library);
+    if (answer.contains("error")) {
+      facts.why_no_nccl += (facts.why_no_nccl.empty() ? "" : "; ") +
+                           fmt::format("{}: {}", by, answer.at("error").get<std::string>());
+      return;
+    }
+    facts.nccl = answer.at("path");
+    facts.release = answer.at("release");
+    facts.found_by = by;
+  };
+  if (!python.nccl.empty() && python.cuda) take(python.nccl, torch);
+  if (!python.torch.empty() && !python.cuda) facts.why_no_nccl = torch + " is built without CUDA";
+  if (facts.nccl.empty()) take("libnccl.so.2", "the loader");
+}
+
+}  // namespace
+
+void read_nccl_file(const std::string& path, const std::string& text, NcclRelease release,
+                    NcclVariables& variables, std::vector<std::string>& problems) {
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (takes_home_from_environment(release) && line.ends_with('\r')) line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t equals = line.find('=');
+    if (equals == std::string::npos) {
+      problems.push_back(fmt::format("{}:{}: \"{}\" sets nothing, it has no '='", path, number, line));
+      continue;
+    }
+    const std::string name = line.substr(0, equals);
+    const std::string value = line.substr(equals + 1);
+    auto blank_at = [](const std::string& part) {
+      return !part.empty() && (std::isspace(static_cast<unsigned char>(part.front())) != 0 ||
+                               std::isspace(static_cast<unsigned char>(part.back())) != 0);
+    };
+    if (blank_at(name) || blank_at(value)) {
+      problems.push_back(fmt::format("{}:{}: \"{}\" has blanks that NCCL takes as part of the name or value",
+                                     path, number, line));
+    }
+    if (concerns_nccl(name)) variables.try_emplace(name, NcclVariable{value, path});
+  }
+}
+
+std::string find_library(const std::string& name, const std::string& library_path) {
+  if (name.find('/') != std::string::npos) return name;
+  auto is_here = [](const std::string& path) { return look_at(path) == PathKind::kFile; };
+  for (std::size_t begin = 0; !library_path.empty() && begin <= library_path.size();) {
+    const std::size_t end = std::min(library_path.find_first_of(":;", begin), library_path.size());
+    std::string folder = library_path.substr(begin, end - begin);
+    if (folder.empty()) folder = ".";  // as the loader reads it
+    if (is_here(folder + "/" + name)) return folder + "/" + name;
+    begin = end + 1;
+  }
+  if (const auto program = tools::find_program("ldconfig")) {
+    std::istringstream cache(tools::run_program({*program, "-p"}, {}, kPatience).output);
+    for (std::string line; std::getline(cache, line);) {
+      // "	libc.so.6 (libc6,x86-64) => /lib/x86_64-linux-gnu/libc.so.6"
+      const std::size_t arrow = line.find(" => ");
+      if (line.find("\t" + name + " (") == 0 && line.find("x86-64") < arrow && arrow != std::string::npos)
+        return line.substr(arrow + 4);
+    }
+  }
+  for (const char* folder :
+       {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"}) {
+    if (is_here(fmt::format("{}/{}", folder, name))) return fmt::format("{}/{}", folder, name);
+  }
+  return {};
+}
+
+std::string NcclFacts::value(const std::string& name) const {
+  const auto found = variables.find(name);
+  return found != variables.end() ? found->second.value : std::string();
+}
+
+NcclFacts gather_nccl_facts(const Facts& machine) {
+  NcclFacts facts;
+  facts.variables = variables_of_environment();
+  find_nccl(facts);
+  read_files(facts);
+  facts.plugin = machine.plugin;
+  facts.gpus = machine.machine.gpus.size();
+  facts.why_no_driver = machine.load("libcuda.so.1");
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) == 0)
+    facts.shared_bytes = std::uint64_t{shared.f_blocks} * shared.f_frsize;
+  if (const std::string cluster = facts.value("TOMBOLO_CLUSTER"); !cluster.empty())
+    facts.cluster = text_of(cluster);
+  facts.load = [variables = facts.variables](const std::string& name) {
+    const char* library_path = std::getenv("LD_LIBRARY_PATH");  // a file's comes too late for the loader
+    const std::string file = find_library(name, library_path != nullptr ? library_path : "");
+    if (file.empty())
+      return LoadedPlugin{name + " is in no folder that the loader looks in (LD_LIBRARY_PATH)", {}, {}, {}};
+    return as_loaded(in_child(variables, [&] { return load_plugin(file); }));
+  };
+  facts.start = [variables = facts.variables](const std::string& path, int table) {
+    return as_started(in_child(variables, [&] { return start_plugin(path, table); }));
+  };
+  facts.look = look_at;
+  return facts;
+}
+
+}  // namespace tombolo::doctor
