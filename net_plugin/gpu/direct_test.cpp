@@ -36,7 +36,7 @@ class GpuDirect : public ::testing::Test {
     void* data = buffer.data();
     const std::size_t size = buffer.size();
     const int tag = 0;
-    return entry::receive(receive_.get(), 1, &data, &size, &tag, &memory, request);
+    return entry::receive(receive_.get(), 1, &data, &size, &tag, &memory, nullptr, request);
   }
   void finish(void* request) const {
     ASSERT_NE(request, nullptr);
@@ -70,7 +70,7 @@ TEST_F(GpuDirect, SmallAndLargeMessagesFromHostMemoryArriveAndAreFlushed) {
     std::ranges::fill(gpu, std::byte{0});
     void *send = nullptr, *receive = nullptr;
     ASSERT_EQ(receive_into(gpu, to, &receive), abi::ncclSuccess);
-    ASSERT_EQ(entry::send(send_.get(), host.data(), size, 0, from, &send), abi::ncclSuccess);
+    ASSERT_EQ(entry::send(send_.get(), host.data(), size, 0, from, nullptr, &send), abi::ncclSuccess);
     int sent = 0, received = 0, bytes = 0;
     for (auto deadline = transport::test::soon(); sent == 0 || received == 0;) {
       if (sent == 0) {

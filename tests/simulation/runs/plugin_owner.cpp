@@ -159,8 +159,8 @@ bool PluginOwner::make_request(PluginRequest& one, std::size_t size) {
   const int tag = 0;
   call(end_.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
     return end_.role == Role::kSender
-               ? entry::send(end_.comm, data, bytes, tag, one.memory, &one.request)
-               : entry::receive(end_.comm, 1, &data, &bytes, &tag, &one.memory, &one.request);
+               ? entry::send(end_.comm, data, bytes, tag, one.memory, nullptr, &one.request)
+               : entry::receive(end_.comm, 1, &data, &bytes, &tag, &one.memory, nullptr, &one.request);
   });
   if (one.request == nullptr && one.memory != nullptr) deregister(one.memory);
   return one.request != nullptr;
