@@ -60,7 +60,8 @@ std::shared_ptr<net_plugin::Node> loopback_node() {
   host.name = "here";
   host.nics = {nic};
   auto node = std::make_shared<net_plugin::Node>();
-  node->devices = net_plugin::make_devices(host, net_plugin::DeviceMode::kMerged);
+  node->devices = std::make_unique<net_plugin::DeviceList>(
+      net_plugin::make_devices(host, net_plugin::DeviceMode::kMerged));
   node->router.policy.transports = {"tcp"};
   node->deadline = std::chrono::seconds(60);
   return node;

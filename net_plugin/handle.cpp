@@ -61,7 +61,7 @@ HandleBytes Handle::encode() const {
   bytes[kLengthAt] = static_cast<std::byte>(compact.size());
   if (groups) bytes[kFlagsAt] |= kGroups;
   const std::size_t kept = transport::Endpoint::decode(compact).offers.size();
-  if (lacks_some(short_form.offers, kept)) bytes[kFlagsAt] |= kMoreNics;
+  if (more_nics || lacks_some(short_form.offers, kept)) bytes[kFlagsAt] |= kMoreNics;
   std::ranges::copy(secret.bytes(), bytes.begin() + kSecretAt);
   std::ranges::copy(compact, bytes.begin() + kEndpointAt);
   return bytes;

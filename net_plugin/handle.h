@@ -18,8 +18,8 @@ struct Handle {
   transport::Secret secret;
   transport::Endpoint endpoint;
   bool groups = true;  ///< whether the listener takes grouped receives (TOMBOLO_NET_GROUPS)
-  /// decode(): the listener has NICs for which there was no room; it can be asked for them
-  /// (endpoint_query.h).
+  /// The listener has NICs for which there was no room, and can be asked for them (endpoint_query.h);
+  /// encode() finds that out.
   bool more_nics = false;
 
   /// Layout: "TMBL", version, length of the endpoint, flags (bit 1: more NICs, bit 2: groups), a zero byte,

@@ -35,7 +35,7 @@ class PluginProcess {
                                      const std::function<net_plugin::abi::ncclResult_t()>& make);
 
   bool dead() const { return world_.kernel().killed(host_); }
-  std::size_t devices() const noexcept { return node_->devices.size(); }
+  std::size_t devices() const noexcept { return node_->devices->size(); }
   /// After a run that did not end: leaves what the stacks of actors refer to that will never go on.
   void abandon();
 
