@@ -28,9 +28,10 @@ RdmaOptions rdma(int queue_pairs, std::size_t eager = 4096) {
 
 std::vector<TestedBackend> rdma_backends() {
   if (test::rdma_hosts().empty()) return {};
+  TestedBackend nothing_eager{"RdmaNothingEager", false, {}, TestedBackend::Shm::kNo, 1, rdma(1, 0)};
+  nothing_eager.gpu_memory = true;
   return {TestedBackend{"Rdma", false, {}, TestedBackend::Shm::kNo, 1, rdma(1)},
-          TestedBackend{"Rdma4Pairs", false, {}, TestedBackend::Shm::kNo, 1, rdma(4)},
-          TestedBackend{"RdmaNothingEager", false, {}, TestedBackend::Shm::kNo, 1, rdma(1, 0)},
+          TestedBackend{"Rdma4Pairs", false, {}, TestedBackend::Shm::kNo, 1, rdma(4)}, nothing_eager,
           TestedBackend{"RdmaTwoNics", false, {}, TestedBackend::Shm::kNo, 2, rdma(2, 100)}};
 }
 
@@ -39,6 +40,7 @@ template <std::size_t kNics, int kQueuePairs, std::size_t kEager>
 TestedBackend pretended(const std::string& name) {
   TestedBackend backend{name, false, {}};
   backend.options = pretended_rdma_options<kNics, kQueuePairs, kEager>;
+  backend.gpu_memory = kEager == 0;
   return backend;
 }
 

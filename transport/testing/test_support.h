@@ -115,6 +115,7 @@ struct TestedBackend {
   bool traced = false;
   /// The options of the router of either host, for a backend that the other fields do not describe.
   RouterOptions (*options)(const std::string& host) = nullptr;
+  bool gpu_memory = false;  ///< takes GPU memory by its address
 };
 
 /// Why this machine has no UCX; empty where it has.
