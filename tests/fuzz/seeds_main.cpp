@@ -178,7 +178,7 @@ int main(int argc, char** argv) {
   transport::shm::SetUpMessage segment;
   segment.kind = transport::shm::SetUpMessage::Kind::kOffer;
   segment.process = 4711;
-  segment.token.fill(std::byte{1});
+  segment.nonce.fill(std::byte{1});
   put("shm_set_up_message", "offer", segment.encode());
   put("shm_set_up_message", "refusal", transport::shm::SetUpMessage::refusal("not of this host").encode());
 
