@@ -27,7 +27,8 @@ inline constexpr std::size_t kStepWaits = 5;
 struct ProfileKey {
   int rank = 0, peer = 0, channel = 0;
   bool send = false;
-  auto operator<=>(const ProfileKey&) const = default;
+  // clang-tidy takes the 0 with which the compiler compares for one written here.
+  auto operator<=>(const ProfileKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 struct ProfileRow {
