@@ -217,8 +217,11 @@ abi::ncclResult_t Comm::flush(std::span<const Buffer> buffers, Request*& request
     return failed("iflush", Cause::kInternal, "more flushes are under way than a comm has receives");
   Request* taken = flushes_.take(0);
   for (const Buffer& buffer : buffers) {
+    // What this processor wrote needs none, also where the connection has ended since.
+    if (!buffer.memory->of_gpu()) continue;
     Lane* lane = buffer.memory->last();
-    if (lane == nullptr || lane->state != Lane::State::kOpen) continue;
+    if (lane == nullptr || lane->state != Lane::State::kOpen || lane->connection->route().transport != "rdma")
+      continue;
     transport::Request* posted = lane->connection->post_flush(buffer.data, buffer.memory->on(*lane));
     if (posted == nullptr) {
       if (lane->connection->error() == nullptr) continue;

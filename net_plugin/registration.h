@@ -34,6 +34,7 @@ class Registration {
   }
   /// The lane that carried it last; null where none did.
   Lane* last() const noexcept { return last_; }
+  bool of_gpu() const noexcept { return kind_ == transport::MemoryKind::kCuda; }
   /// Ends all of it.
   void drop() noexcept { by_lane_.clear(); }
 

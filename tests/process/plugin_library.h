@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdarg>
 #include <cstdio>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -13,10 +14,10 @@
 
 namespace tombolo::tests {
 
-/// What keep_line() was given, one line each.
+/// What keep_line() was given, one line each. Read while no comm lives, because the background thread logs too.
 inline std::string log_text;
 
-/// A logger of NCCL's, for one thread.
+/// A logger of NCCL's, for any thread.
 inline void keep_line(net_plugin::abi::ncclDebugLogLevel, unsigned long, const char*, int, const char* format,
                       ...) {
   std::array<char, 1024> line{};
@@ -24,6 +25,8 @@ inline void keep_line(net_plugin::abi::ncclDebugLogLevel, unsigned long, const c
   va_start(arguments, format);
   std::vsnprintf(line.data(), line.size(), format, arguments);
   va_end(arguments);
+  static std::mutex lock;
+  const std::lock_guard guard(lock);
   log_text += line.data();
   log_text += '\n';
 }
