@@ -14,7 +14,8 @@
 
 namespace tombolo::tests {
 
-/// What keep_line() was given, one line each. Read while no comm lives, because the background thread logs too.
+/// What keep_line() was given, one line each. Read while no comm lives, because the background thread logs
+/// too.
 inline std::string log_text;
 
 /// A logger of NCCL's, for any thread.
