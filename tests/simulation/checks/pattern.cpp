@@ -27,4 +27,9 @@ std::span<const std::byte> message_bytes(unsigned from, std::size_t index, std::
   return std::span(bytes).subspan((index * 7919 + from * 104729) % (bytes.size() - kLongestMessage), size);
 }
 
+bool holds_only(std::byte filling, std::span<const std::byte> buffer) {
+  if (buffer.empty()) return true;
+  return buffer.front() == filling && std::memcmp(buffer.data(), buffer.data() + 1, buffer.size() - 1) == 0;
+}
+
 }  // namespace tombolo::simulation

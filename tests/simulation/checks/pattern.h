@@ -15,4 +15,8 @@ inline constexpr std::byte kUntouched{0xee};
 /// What an owner writes into a buffer whose request is over.
 inline constexpr std::byte kOver{0x5a};
 
+/// Whether nothing but `filling` is in `buffer`. Compares a buffer with itself, one byte further on: a loop
+/// over bytes took a sixth of a schedule's time.
+bool holds_only(std::byte filling, std::span<const std::byte> buffer);
+
 }  // namespace tombolo::simulation

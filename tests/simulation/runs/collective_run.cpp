@@ -275,7 +275,7 @@ class CollectiveRun {
   void check_end() {
     for (const RankProcess& rank : ranks_) {
       for (const auto& buffer : rank.over)
-        if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOver; }))
+        if (!holds_only(kOver, buffer))
           note(fmt::format("rank {}: memory was written after its operation was over", rank.rank));
       if (dead(rank)) continue;
       if (const auto terminal = world_.terminal_fault();

@@ -38,7 +38,7 @@ bool errno_at_set_up(const PluginEnd& sender, const PluginEnd& receiver, const P
 
 std::string check_buffers(const PluginEnd& end) {
   for (const auto& buffer : end.over)
-    if (!std::ranges::all_of(buffer, [](std::byte b) { return b == kOver; }))
+    if (!holds_only(kOver, buffer))
       return fmt::format("{}: memory was written after its request was over", end.name());
   return {};
 }
