@@ -4,7 +4,7 @@
 
     transport_results.py [--build build] [--only SECTION...] [--repeats 25] [--brief] [--out FILE]
 
-Sections: plugin, shm, tls, paths. --brief measures shortly, to see that it runs. Every ratio is a median of ratios, or a ratio of
+Sections: plugin, shared (both ends on one processor), shm, tls, paths. --brief measures shortly, to see that it runs. Every ratio is a median of ratios, or a ratio of
 medians, of measurements in turns in one run.
 """
 import argparse
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bench" / "report"))
 import machine  # noqa: E402
 
-SECTIONS = ["plugin", "shm", "tls", "paths"]
+SECTIONS = ["plugin", "shared", "shm", "tls", "paths"]
 
 
 def size_text(size):
@@ -52,8 +52,10 @@ class Programs:
         self.bin = (ROOT / arguments.build / "bin").resolve()
         self.brief, self.repeats = arguments.brief, 1 if arguments.brief else arguments.repeats
 
-    def measure(self, program, *options, inside=()):
+    def measure(self, program, *options, inside=(), on_one_processor=False):
         """Runs a program and returns its JSON. `inside`: the command that runs it, up to its own options."""
+        one = {min(os.sched_getaffinity(0))}
+        pin = (lambda: os.sched_setaffinity(0, one)) if on_one_processor else None
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "figures.json"
             command = [str(self.bin / program), *inside, *options, "--json", str(file)]
@@ -61,7 +63,7 @@ class Programs:
                 raise SystemExit(f"transport_results: {command[0]} is not there: build it (scripts/build.sh release), or name "
                                  "another build with --build")
             print("+ " + " ".join(command), file=sys.stderr, flush=True)
-            done = subprocess.run(command, stdout=sys.stderr, timeout=3600, check=False)
+            done = subprocess.run(command, stdout=sys.stderr, timeout=3600, check=False, preexec_fn=pin)
             if done.returncode != 0:
                 raise SystemExit(f"transport_results: {' '.join(command)} ended with {done.returncode}")
             return json.loads(file.read_text(encoding="utf-8"))
@@ -108,6 +110,24 @@ def plugin(programs, page):
         ratio = row["tombolo_over"]["plain-each"]
         figures.append((f"{row['text']}: rate over plain TCP's, each", ">= 1", f"{ratio:.2f}", ratio >= 1))
     page.wanted(figures)
+
+
+def shared(programs, page):
+    options = ["--sizes", "8K,64K,1M", "--trips", "8,64K", "--repeats", str(programs.repeats)]
+    if programs.brief:
+        options += ["--bytes", "4e6"]
+    found = programs.measure("plugin_perf", *options, on_one_processor=True)
+    page.section("Both ends on one processor")
+    page.lines += ["As above, but both processes have one processor between them, as ranks have where there are more than cores. "
+                   "All callers yield in every 256th pass in which nothing moved, and no earlier.", ""]
+    keys = [key for key in ("tombolo", "nccl-socket", "plain-each", "plain") if key in found["candidates"]]
+    names = {"tombolo": "ours", "nccl-socket": "NCCL", "plain-each": "plain, each", "plain": "plain"}
+    page.table(["half round trip, us", *[names[key] for key in keys]],
+               [[size_text(row["bytes"]), *[f"{row['half_round_trip_seconds'][key] * 1e6:.1f}" for key in keys]]
+                for row in found["latency"]])
+    page.table(["rate, GB/s", *[names[key] for key in keys]],
+               [[f"{row['comms']} comm{'' if row['comms'] == 1 else 's'}, {size_text(row['bytes'])}",
+                 *[f"{row['bytes_per_second'][key] / 1e9:.2f}" for key in keys]] for row in found["throughput"]])
 
 
 def bytes_option(programs):
@@ -192,7 +212,7 @@ def main():
     page, programs = Page(), Programs(arguments)
     conditions(page)
     for section in arguments.only:
-        {"plugin": plugin, "shm": shm, "tls": tls, "paths": paths}[section](programs, page)
+        {"plugin": plugin, "shared": shared, "shm": shm, "tls": tls, "paths": paths}[section](programs, page)
     text = "\n".join(page.lines).replace("\n\n\n", "\n\n").rstrip() + "\n"
     if arguments.out:
         pathlib.Path(arguments.out).write_text(text, encoding="utf-8")

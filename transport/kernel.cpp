@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -136,6 +137,7 @@ class Linux final : public Kernel {
     return ::close(descriptor);
   }
 
+  int sched_yield() noexcept override { return ::sched_yield(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return ::getrandom(data, size, flags);
   }

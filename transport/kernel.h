@@ -51,6 +51,7 @@ class Kernel {
   virtual ssize_t write(int descriptor, const void* data, std::size_t size) noexcept = 0;
   virtual int close(int descriptor) noexcept = 0;
 
+  virtual int sched_yield() noexcept = 0;
   virtual ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "transport/backend.h"
 #include "transport/kernel.h"
+#include "transport/polling.h"
 #include "transport/sockets/socket.h"
 
 namespace tombolo::transport::tcp {
@@ -147,13 +148,19 @@ Request* TcpConnection::post_receive(std::span<std::byte> buffer, Memory*) noexc
 }
 
 Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
+  bool moved = true;
+  const Outcome outcome = test_in_turn(*static_cast<PostedRequest*>(base), bytes, moved);
+  Polling::of_thread().note(moved);  // after the turn: a yield may last for a time slice
+  return outcome;
+}
+
+Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, bool& moved) noexcept {
   const Turns::Turn turn(turns_);
-  auto* request = static_cast<PostedRequest*>(base);
-  auto done = [&] { return request->state == PostedRequest::State::kDone; };
+  auto done = [&] { return request.state == PostedRequest::State::kDone; };
   guarded([&] {
     if (!done() && !failed()) {
-      bool moved = false;
-      if (request->is_send) {
+      moved = false;
+      if (request.is_send) {
         moved = send_all();
         if (!done() && !failed()) {
           // Without posted receives only acknowledgements and the peer's end could come.
@@ -174,7 +181,7 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
     // A receive may have been completed when it was posted, and its sender may wait for the acknowledgement.
     if (!failed() && ack_due()) send_all();
   });
-  return hand_back(*request, failed(), sends_, receives_, bytes);
+  return hand_back(request, failed(), sends_, receives_, bytes);
 }
 
 bool TcpConnection::progress() noexcept {

@@ -71,6 +71,7 @@ class ForwardingKernel : public Kernel {
     return to_.write(descriptor, data, size);
   }
   int close(int descriptor) noexcept override { return to_.close(descriptor); }
+  int sched_yield() noexcept override { return to_.sched_yield(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return to_.getrandom(data, size, flags);
   }

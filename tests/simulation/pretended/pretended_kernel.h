@@ -90,6 +90,7 @@ class PretendedKernel final : public transport::Kernel {
   ssize_t read(int descriptor, void* data, std::size_t size) noexcept override;
   ssize_t write(int descriptor, const void* data, std::size_t size) noexcept override;
   int close(int descriptor) noexcept override;
+  int sched_yield() noexcept override { return 0; }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override;
 
  private:
