@@ -111,7 +111,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool ack_due() const noexcept;
   bool nothing_else_comes(const Stream& stream) const noexcept;
   bool read_rest(Stream& stream);
-  bool all_was_said(Stream& stream);
+  bool all_was_said(Stream& stream, int write_error);
   void look_for_events() noexcept;
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 

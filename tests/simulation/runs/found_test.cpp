@@ -82,5 +82,29 @@ TEST(Found, WhatAPeerSaidBeforeItsGoodbyeIsDeliveredThoughAcknowledgementsAreOpe
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// A write failed because the stream was reset, and a read found its end then, as behind every reset. So it
+// took the stream for one that its peer had closed after saying all, delivered what it held of it, and closed
+// without telling its peer on the other streams how much of this one had arrived.
+TEST(Found, AResetIsNoEndInOrderThoughAReadFindsAnEndBehindIt) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":4096,"delay_ns":50000,
+"faults":[{"at_ns":1467199,"host":1,"kind":"reset","stream":1}],
+"messages":[{"from":0,"size":223644},{"from":0,"size":1}],
+"nics":1,"replay":0,"seed":1057632,"short_one_in":0,"streams":3,"tls":false,"wait_before_close":false,"windows":[8,1]})",
+      "the shrunk plan of seed 1057558");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// The same with a single stream, and at the end that opens it again: it did not.
+TEST(Found, AStreamThatWasResetIsOpenedAgainThoughAChunkOnItWaits) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":50000,
+"faults":[{"at_ns":326607765,"host":1,"kind":"reset","nic":1,"stream":2},{"at_ns":85541987,"kind":"stop","lasts_ns":302005547,"stream":4}],
+"messages":[{"from":1,"pause_ns":58814099,"size":1},{"from":1,"size":35410},{"from":1,"pause_ns":30542311,"size":1}],
+"nics":1,"replay":0,"seed":1527902,"short_one_in":0,"streams":1,"tls":false,"wait_before_close":false,"windows":[2,3]})",
+      "the shrunk plan of seed 1527902");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
