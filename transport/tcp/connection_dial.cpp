@@ -32,8 +32,8 @@ void TcpConnection::poll_dials(TimePoint now) {
         const bool gives_up = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(i, now, error.what());
         if (gives_up) {
-          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
-                    {});
+          shutdown_.peer_is_gone(fmt::format("{}; then: {}", trouble_, last_dial_));
+          return await_answers(now);
         }
       }
       dialing_ |= stream.dial != nullptr;
@@ -48,14 +48,14 @@ void TcpConnection::poll_dials(TimePoint now) {
 }
 
 /// Whether the peer may have accepted a stream without this end knowing. Then it may have sent something on
-/// that stream before it said goodbye on others.
+/// that stream before it left.
 bool TcpConnection::answer_due() const noexcept {
   return std::ranges::any_of(streams_, [](const Stream& stream) {
     return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
   });
 }
 
-/// After the peer's goodbye no stream is opened any more, but those that it has accepted are taken over.
+/// Once the peer has left no stream is opened any more, but those that it has accepted are taken over.
 void TcpConnection::await_answers(TimePoint now) {
   dialing_ = false;
   for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {

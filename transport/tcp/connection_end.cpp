@@ -63,6 +63,8 @@ void TcpConnection::check_timeouts(TimePoint now) {
 }
 
 void TcpConnection::fail_closed() {
+  if (const std::string& how = shutdown_.how_peer_left(); !how.empty())
+    return fail_with(Cause::kRemote, how, GoodbyeReason::kFailed, {});
   fail_with(Cause::kRemote, peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
 }
 

@@ -106,5 +106,17 @@ TEST(Found, AStreamThatWasResetIsOpenedAgainThoughAChunkOnItWaits) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// Its peer had accepted one stream, sent all on that, and closed. Then it answered an attempt to open another
+// that it does not know the connection any more, and that answer came to be looked at first.
+TEST(Found, WhatAPeerSentOnAStreamThatStillComesIsReceivedThoughThePeerIsGone) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":10000000.0,"checksums":false,"chunk":0,"delay_ns":5000,
+"faults":[{"at_ns":559205,"call":"socket","errno":105,"kind":"errno","stream":2,"times":1},{"at_ns":134281,"kind":"reset"}],
+"messages":[{"from":1,"pause_ns":24718558,"size":1}],
+"nics":2,"replay":0,"seed":831245,"short_one_in":0,"streams":1,"tls":false,"wait_before_close":false,"windows":[3,8]})",
+      "the shrunk plan of seed 831245");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
