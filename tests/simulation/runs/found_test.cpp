@@ -118,5 +118,18 @@ TEST(Found, WhatAPeerSentOnAStreamThatStillComesIsReceivedThoughThePeerIsGone) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// A chunk waited for its receive while the connection had one stream, whose TLS session held what followed.
+// Then a second stream came, and epoll, which was asked from then on, knew nothing of those bytes: they were
+// never read, while the owner, who was told that there is something to read, turned round and round.
+TEST(Found, WhatTlsHoldsOfTheOnlyStreamIsReadThoughASecondStreamComes) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":50000,"faults":[],
+"messages":[{"from":1,"pause_ns":97282608,"size":1},{"from":0,"size":127610},{"from":1,"pause_ns":61954781,"size":1},
+{"from":0,"size":1},{"from":0,"pause_ns":94270410,"size":1}],
+"nics":2,"replay":0,"seed":547123,"short_one_in":0,"streams":1,"tls":true,"wait_before_close":true,"windows":[1,2]})",
+      "the shrunk plan of seed 547073");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
