@@ -14,6 +14,11 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 constexpr Duration kAskSoon = std::chrono::milliseconds(20);
 constexpr Duration kAskPatience = std::chrono::milliseconds(350);
 
+/// Whether the peer may have accepted an attempt to open the stream.
+bool answer_due_on(const Stream& stream) noexcept {
+  return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
+}
+
 }  // namespace
 
 void TcpConnection::poll_dials(TimePoint now) {
@@ -50,9 +55,13 @@ void TcpConnection::poll_dials(TimePoint now) {
 /// Whether the peer may have accepted a stream without this end knowing. Then it may have sent something on
 /// that stream before it left.
 bool TcpConnection::answer_due() const noexcept {
-  return std::ranges::any_of(streams_, [](const Stream& stream) {
-    return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
-  });
+  return std::ranges::any_of(streams_, [](const Stream& stream) { return answer_due_on(stream); });
+}
+
+/// Whether the peer may drop a live stream although it works, with what is under way on it: because it has
+/// accepted another socket for it.
+bool TcpConnection::may_be_dropped(const Stream& stream) const noexcept {
+  return stream.live() && answer_due_on(stream);
 }
 
 /// Once the peer has left no stream is opened any more, but those that it has accepted are taken over.

@@ -131,5 +131,21 @@ TEST(Found, WhatTlsHoldsOfTheOnlyStreamIsReadThoughASecondStreamComes) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It closed while an attempt was under way to bring a stream back to its own NICs. The peer had accepted
+// that, dropped the stream over the other NICs, and with it the last message, which this end sent to nobody
+// again.
+TEST(Found, AnEndThatClosesWhileAStreamReturnsToItsNicsSendsAgainWhatIsLostWithIt) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":20000000,
+"faults":[{"at_ns":224408613,"host":1,"kind":"silence","lasts_ns":580306129,"stream":4},
+{"at_ns":197956092,"call":"receive","errno":12,"host":1,"kind":"errno","nic":1,"stream":2,"times":2},
+{"at_ns":159333941,"kind":"reset"}],
+"messages":[{"from":0,"size":1},{"from":0,"size":44826},{"from":0,"size":124256},{"from":0,"size":112489},
+{"from":0,"pause_ns":68563196,"size":1}],
+"nics":2,"replay":0,"seed":625320,"short_one_in":10,"streams":2,"tls":false,"wait_before_close":false,"windows":[6,1]})",
+      "the shrunk plan of seed 625219");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
