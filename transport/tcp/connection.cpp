@@ -280,7 +280,7 @@ bool TcpConnection::send_all() {
     }
     if (result.blocked) stream.ready.out = false;
     if (result.error != 0) {
-      if (all_was_said(stream) && nothing_else_comes(stream)) {
+      if (all_was_said(stream, result.error) && nothing_else_comes(stream)) {
         stream.apply(StreamEvent::kPeerClosed);
         continue;
       }
@@ -303,11 +303,14 @@ bool TcpConnection::nothing_else_comes(const Stream& stream) const noexcept {
 
 /// Called after a write failed: whether everything that the peer sent before it closed has come, including
 /// its goodbye. A peer that closed takes no acknowledgements any more, while what it sent may still wait for
-/// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame.
-bool TcpConnection::all_was_said(Stream& stream) {
+/// receives. It could send no goodbye on a stream on which its kernel had taken only part of a frame. Without
+/// one, EPIPE alone shows that its end had come: behind a reset the kernel tells of no end, and still a read
+/// finds one. The peer of a stream that was reset may live, and wait for the count of what arrived.
+bool TcpConnection::all_was_said(Stream& stream, int write_error) {
+  const bool ended = write_error == EPIPE || stream.receive.ends_behind_a_chunk();
   if (!read_rest(stream)) return false;
   const bool all = receiver_.rest_reaches_the_end(stream);
-  return take_acks(stream) && all;
+  return take_acks(stream) && all && (ended || stream.receive.said_goodbye());
 }
 
 /// Reads what has come on a stream that breaks. False where that makes the connection fail.

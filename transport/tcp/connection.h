@@ -113,7 +113,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool ack_due() const noexcept;
   bool nothing_else_comes(const Stream& stream) const noexcept;
   bool read_rest(Stream& stream);
-  bool all_was_said(Stream& stream);
+  bool all_was_said(Stream& stream, int write_error);
   void look_for_events() noexcept;
   std::size_t home_of(const std::shared_ptr<const bootstrap::Target>& target);
 
@@ -153,6 +153,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   void dial(std::size_t index, TimePoint now);
   void ask(TimePoint now);
   bool answer_due() const noexcept;
+  bool may_be_dropped(const Stream& stream) const noexcept;
   void await_answers(TimePoint now);
   void attempt_failed(std::size_t index, TimePoint now, std::string why);
   void drop_dial(std::size_t index) noexcept;
@@ -173,7 +174,8 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   bool waits() const noexcept { return receiver_.pending() || sends(); }
   /// Whether something that was posted has not reached the peer, as far as this end knows.
   bool sends() const noexcept { return sender_.waiting() || sender_.unwritten() || sender_.unresolved(); }
-  /// Whether a message that was reported as sent has to be sent again, or may have to be.
+  /// Whether a message that was reported as sent has to be sent again, or may have to be, or whether the peer
+  /// may still need to be told what has come.
   bool owes() const noexcept;
 
   // connection_end.cpp

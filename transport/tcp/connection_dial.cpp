@@ -14,6 +14,11 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 constexpr Duration kAskSoon = std::chrono::milliseconds(20);
 constexpr Duration kAskPatience = std::chrono::milliseconds(350);
 
+/// Whether the peer may have accepted an attempt to open the stream.
+bool answer_due_on(const Stream& stream) noexcept {
+  return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
+}
+
 }  // namespace
 
 void TcpConnection::poll_dials(TimePoint now) {
@@ -32,8 +37,8 @@ void TcpConnection::poll_dials(TimePoint now) {
         const bool gives_up = error.cause() == Cause::kRemote && live_ == 0;
         attempt_failed(i, now, error.what());
         if (gives_up) {
-          fail_with(Cause::kRemote, fmt::format("{}; then: {}", trouble_, last_dial_), GoodbyeReason::kFailed,
-                    {});
+          shutdown_.peer_is_gone(fmt::format("{}; then: {}", trouble_, last_dial_));
+          return await_answers(now);
         }
       }
       dialing_ |= stream.dial != nullptr;
@@ -48,14 +53,18 @@ void TcpConnection::poll_dials(TimePoint now) {
 }
 
 /// Whether the peer may have accepted a stream without this end knowing. Then it may have sent something on
-/// that stream before it said goodbye on others.
+/// that stream before it left.
 bool TcpConnection::answer_due() const noexcept {
-  return std::ranges::any_of(streams_, [](const Stream& stream) {
-    return stream.dial && stream.dial->state() >= bootstrap::Dial::State::kReply;
-  });
+  return std::ranges::any_of(streams_, [](const Stream& stream) { return answer_due_on(stream); });
 }
 
-/// After the peer's goodbye no stream is opened any more, but those that it has accepted are taken over.
+/// Whether the peer may drop a live stream although it works, with what is under way on it: because it has
+/// accepted another socket for it.
+bool TcpConnection::may_be_dropped(const Stream& stream) const noexcept {
+  return stream.live() && answer_due_on(stream);
+}
+
+/// Once the peer has left no stream is opened any more, but those that it has accepted are taken over.
 void TcpConnection::await_answers(TimePoint now) {
   dialing_ = false;
   for (std::size_t i = 0; i < streams_.size() && !failed(); ++i) {

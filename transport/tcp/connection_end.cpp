@@ -63,6 +63,8 @@ void TcpConnection::check_timeouts(TimePoint now) {
 }
 
 void TcpConnection::fail_closed() {
+  if (const std::string& how = shutdown_.how_peer_left(); !how.empty())
+    return fail_with(Cause::kRemote, how, GoodbyeReason::kFailed, {});
   fail_with(Cause::kRemote, peer_closed(GoodbyeReason::kClosed), GoodbyeReason::kClosed, {});
 }
 
@@ -107,7 +109,14 @@ void TcpConnection::say_goodbye(const FrameHeader& header) noexcept {
 }
 
 bool TcpConnection::owes() const noexcept {
-  return std::ranges::any_of(streams_, [&](const Stream& stream) { return sender_.owes(stream); });
+  bool summaries = false, told = false;
+  for (const Stream& stream : streams_) {
+    const bool in_doubt = may_be_dropped(stream);
+    if (sender_.owes(stream, in_doubt) || (in_doubt && stream.receive.count() != 0)) return true;
+    summaries |= !stream.epoch_summaries().empty();
+    told |= stream.live() && !in_doubt;
+  }
+  return summaries && !told && live_ != 0;
 }
 
 /// Waits until what was reported as sent has been sent again, where streams have broken.

@@ -46,7 +46,11 @@ void TcpConnection::grow(std::size_t streams) {
       settings_->limit_buffers(streams_[i].socket(), streams);
       if (first) watch(first, i);
     }
-    if (first) epoll_ = std::move(first);
+    if (first) {
+      epoll_ = std::move(first);
+      // What was noted of the only stream was never kept up, and epoll does not tell of what TLS holds of it.
+      for (Stream& stream : streams_) stream.ready = {};
+    }
     sender_.set_pieces(settings_->chunk_of(streams), settings_->backlog_of(streams));
   }
   resize(streams);

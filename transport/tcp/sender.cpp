@@ -95,7 +95,7 @@ bool Sender::resolve_epoch(Stream& stream, std::uint32_t first_epoch, std::uint3
   return true;
 }
 
-bool Sender::owes(const Stream& stream) const noexcept {
+bool Sender::owes(const Stream& stream, bool in_doubt) const noexcept {
   const SendSide& side = stream.send;
   auto done = [&](const FrameHeader& chunk) {
     return messages_[chunk.sequence % kMessages].request == nullptr;
@@ -104,7 +104,7 @@ bool Sender::owes(const Stream& stream) const noexcept {
   if (side.lost_ && std::ranges::any_of(side.lost_->chunks, done)) return true;
   if (std::ranges::any_of(side.again_, done)) return true;
   // What is sent again counts as unwritten until the kernel has it.
-  for (std::size_t i = side.written_; stream.live() && i != side.end_; ++i) {
+  for (std::size_t i = in_doubt ? side.begin_ : side.written_; stream.live() && i != side.end_; ++i) {
     const SendSide::Segment& segment = side.at(i);
     if (segment.chunk && messages_[segment.sequence % kMessages].request == nullptr) return true;
   }

@@ -83,7 +83,9 @@ class Sender {
   bool sends_again() const noexcept { return again_ != 0; }
 
   /// Whether a message whose request is done has to be sent again on the stream, or may have to be.
-  bool owes(const Stream& stream) const noexcept;
+  /// `in_doubt`: the peer may drop the stream's present epoch, so that this holds for all that it has not
+  /// acknowledged.
+  bool owes(const Stream& stream, bool in_doubt) const noexcept;
 
   /// Messages of any size are copied, up to so many bytes in all. For long paths, where a request that waits
   /// for its acknowledgement costs a round trip. Only before the first message is posted.

@@ -197,5 +197,16 @@ TEST_F(CopiedMessage, IsNotDoneWhileWhatABrokenStreamHadMayHaveToGoOnceMore) {
   EXPECT_TRUE(done());
 }
 
+TEST_F(CopiedMessage, MayHaveToGoOnceMoreUntilItIsAcknowledgedWhereThePeerMayDropItsStream) {
+  run(0);
+  run(1);
+  ASSERT_TRUE(done());
+  const Stream& stream = streams_[0];
+  EXPECT_FALSE(sender_.owes(stream, false));
+  EXPECT_TRUE(sender_.owes(stream, true));
+  ASSERT_TRUE(sender_.acknowledge(streams_[0], static_cast<std::uint32_t>(stream.send.chunks())));
+  EXPECT_FALSE(sender_.owes(stream, true));
+}
+
 }  // namespace
 }  // namespace tombolo::transport::tcp

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ class Shutdown {
  public:
   enum class State : std::uint8_t {
     kOpen,      ///< lost streams are opened again
-    kPeerLeft,  ///< the peer said goodbye on some stream: none is opened again, those under way still come
+    kPeerLeft,  ///< the peer has closed the connection: no stream is opened again, those under way still come
     kFailed,    ///< nothing is carried any more
   };
   State state() const noexcept { return state_; }
@@ -28,10 +29,21 @@ class Shutdown {
   bool failed() const noexcept { return state_ == State::kFailed; }
 
   void peer_said_goodbye() noexcept {
-    if (open()) state_ = State::kPeerLeft;
+    if (failed()) return;
+    state_ = State::kPeerLeft;
+    how_peer_left_.clear();
   }
-  /// Whether the peer's goodbye is the end: no stream is live, and none may still come (`answer_due`: the
-  /// peer may have accepted an attempt, on which it said something before it said goodbye on others).
+  /// The peer does not know the connection any more. `how` says from what this end learnt that, unless a
+  /// goodbye still comes.
+  void peer_is_gone(std::string how) {
+    if (!open()) return;
+    state_ = State::kPeerLeft;
+    how_peer_left_ = std::move(how);
+  }
+  /// Empty where the peer said goodbye.
+  const std::string& how_peer_left() const noexcept { return how_peer_left_; }
+  /// Whether the peer's leaving is the end: no stream is live, and none may still come (`answer_due`: the
+  /// peer may have accepted an attempt, on which it said something before it left).
   bool complete(std::size_t live, bool answer_due) const noexcept {
     return peer_left() && live == 0 && !answer_due;
   }
@@ -57,6 +69,7 @@ class Shutdown {
 
  private:
   State state_ = State::kOpen;
+  std::string how_peer_left_;
   std::optional<Error> error_;
   TimePoint flush_until_{};
   Duration longest_quiet_{};

@@ -23,6 +23,18 @@ TEST(ShutdownOfAConnection, AfterThePeersGoodbyeWaitsForStreamsThatMayStillCome)
   EXPECT_TRUE(shutdown.complete(0, false));
 }
 
+TEST(ShutdownOfAConnection, APeerThatIsGoneMayStillHaveSaidSomethingOnStreamsThatCome) {
+  Shutdown shutdown;
+  shutdown.peer_is_gone("it does not know the connection");
+  EXPECT_TRUE(shutdown.peer_left());
+  EXPECT_FALSE(shutdown.complete(0, true));
+  EXPECT_TRUE(shutdown.complete(0, false));
+  EXPECT_EQ(shutdown.how_peer_left(), "it does not know the connection");
+  shutdown.peer_said_goodbye();
+  EXPECT_EQ(shutdown.how_peer_left(), "") << "it closed in order";
+  EXPECT_TRUE(shutdown.peer_left());
+}
+
 TEST(ShutdownOfAConnection, KeepsTheFirstFailure) {
   Shutdown shutdown;
   EXPECT_EQ(shutdown.error(), nullptr);

@@ -140,7 +140,9 @@ void Network::try_connect(const std::shared_ptr<Socket>& socket, TimePoint now) 
 void Network::die(Socket& socket, int error) {
   if (socket.state == Socket::State::kDead) return;
   socket.state = Socket::State::kDead;
-  socket.error = error;
+  // A reset behind the peer's end has an error of its own.
+  const bool ended = socket.in && socket.in->ended && !socket.write_ended;
+  socket.error = error == ECONNRESET && ended ? EPIPE : error;
   socket.in_edges += 1;
   socket.out_edges += 1;
 }
@@ -192,9 +194,11 @@ std::ptrdiff_t Network::read(Socket& socket, std::span<std::byte> into, bool pee
     changed_ = true;
     return static_cast<std::ptrdiff_t>(taken);
   }
+  // An end that has come is read again and again, whatever came after it.
+  if (socket.in && socket.in->ended) return 0;
   if (socket.error != 0) return -take_error(socket);
   if (socket.state == Socket::State::kFresh || socket.state == Socket::State::kListening) return -ENOTCONN;
-  if (socket.state == Socket::State::kDead || socket.in->ended || socket.read_ended) return 0;
+  if (socket.state == Socket::State::kDead || socket.read_ended) return 0;
   return -EAGAIN;
 }
 

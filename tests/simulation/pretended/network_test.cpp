@@ -190,6 +190,29 @@ TEST_F(NetworkTest, ASocketThatIsClosedWithUnreadBytesResetsThePeer) {
   EXPECT_EQ(last_, -ECONNRESET);
 }
 
+TEST_F(NetworkTest, AResetBehindThePeersEndIsToldApart) {
+  connect();
+  write(*there_, "last");
+  network_.shut_write(*there_);
+  pass(milliseconds(20));
+  network_.reset(*here_, true, false);
+  EXPECT_EQ(write(*here_, "x"), -EPIPE);
+  EXPECT_EQ(read(*here_), "last");
+  EXPECT_EQ(read(*here_), "");
+  EXPECT_EQ(last_, 0);
+}
+
+TEST_F(NetworkTest, BehindAResetThatWasToldAReadFindsAnEnd) {
+  connect();
+  write(*there_, "last");
+  pass(milliseconds(20));
+  network_.reset(*here_, true, true);
+  EXPECT_EQ(write(*here_, "x"), -ECONNRESET);
+  EXPECT_EQ(read(*here_), "last");
+  EXPECT_EQ(read(*here_), "");
+  EXPECT_EQ(last_, 0);
+}
+
 TEST_F(NetworkTest, WhoClosesAStreamWithoutHavingHeardThatItWasCutCutsItThen) {
   connect();
   network_.reset(*there_, true, false);

@@ -82,5 +82,70 @@ TEST(Found, WhatAPeerSaidBeforeItsGoodbyeIsDeliveredThoughAcknowledgementsAreOpe
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// A write failed because the stream was reset, and a read found its end then, as behind every reset. So it
+// took the stream for one that its peer had closed after saying all, delivered what it held of it, and closed
+// without telling its peer on the other streams how much of this one had arrived.
+TEST(Found, AResetIsNoEndInOrderThoughAReadFindsAnEndBehindIt) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":4096,"delay_ns":50000,
+"faults":[{"at_ns":1467199,"host":1,"kind":"reset","stream":1}],
+"messages":[{"from":0,"size":223644},{"from":0,"size":1}],
+"nics":1,"replay":0,"seed":1057632,"short_one_in":0,"streams":3,"tls":false,"wait_before_close":false,"windows":[8,1]})",
+      "the shrunk plan of seed 1057558");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// The same with a single stream, and at the end that opens it again: it did not.
+TEST(Found, AStreamThatWasResetIsOpenedAgainThoughAChunkOnItWaits) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":50000,
+"faults":[{"at_ns":326607765,"host":1,"kind":"reset","nic":1,"stream":2},{"at_ns":85541987,"kind":"stop","lasts_ns":302005547,"stream":4}],
+"messages":[{"from":1,"pause_ns":58814099,"size":1},{"from":1,"size":35410},{"from":1,"pause_ns":30542311,"size":1}],
+"nics":1,"replay":0,"seed":1527902,"short_one_in":0,"streams":1,"tls":false,"wait_before_close":false,"windows":[2,3]})",
+      "the shrunk plan of seed 1527902");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// Its peer had accepted one stream, sent all on that, and closed. Then it answered an attempt to open another
+// that it does not know the connection any more, and that answer came to be looked at first.
+TEST(Found, WhatAPeerSentOnAStreamThatStillComesIsReceivedThoughThePeerIsGone) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":10000000.0,"checksums":false,"chunk":0,"delay_ns":5000,
+"faults":[{"at_ns":559205,"call":"socket","errno":105,"kind":"errno","stream":2,"times":1},{"at_ns":134281,"kind":"reset"}],
+"messages":[{"from":1,"pause_ns":24718558,"size":1}],
+"nics":2,"replay":0,"seed":831245,"short_one_in":0,"streams":1,"tls":false,"wait_before_close":false,"windows":[3,8]})",
+      "the shrunk plan of seed 831245");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// A chunk waited for its receive while the connection had one stream, whose TLS session held what followed.
+// Then a second stream came, and epoll, which was asked from then on, knew nothing of those bytes: they were
+// never read, while the owner, who was told that there is something to read, turned round and round.
+TEST(Found, WhatTlsHoldsOfTheOnlyStreamIsReadThoughASecondStreamComes) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":50000,"faults":[],
+"messages":[{"from":1,"pause_ns":97282608,"size":1},{"from":0,"size":127610},{"from":1,"pause_ns":61954781,"size":1},
+{"from":0,"size":1},{"from":0,"pause_ns":94270410,"size":1}],
+"nics":2,"replay":0,"seed":547123,"short_one_in":0,"streams":1,"tls":true,"wait_before_close":true,"windows":[1,2]})",
+      "the shrunk plan of seed 547073");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// It closed while an attempt was under way to bring a stream back to its own NICs. The peer had accepted
+// that, dropped the stream over the other NICs, and with it the last message, which this end sent to nobody
+// again.
+TEST(Found, AnEndThatClosesWhileAStreamReturnsToItsNicsSendsAgainWhatIsLostWithIt) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":20000000,
+"faults":[{"at_ns":224408613,"host":1,"kind":"silence","lasts_ns":580306129,"stream":4},
+{"at_ns":197956092,"call":"receive","errno":12,"host":1,"kind":"errno","nic":1,"stream":2,"times":2},
+{"at_ns":159333941,"kind":"reset"}],
+"messages":[{"from":0,"size":1},{"from":0,"size":44826},{"from":0,"size":124256},{"from":0,"size":112489},
+{"from":0,"pause_ns":68563196,"size":1}],
+"nics":2,"replay":0,"seed":625320,"short_one_in":10,"streams":2,"tls":false,"wait_before_close":false,"windows":[6,1]})",
+      "the shrunk plan of seed 625219");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
