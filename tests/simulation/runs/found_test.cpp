@@ -147,5 +147,18 @@ TEST(Found, AnEndThatClosesWhileAStreamReturnsToItsNicsSendsAgainWhatIsLostWithI
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It sent its last message on a stream that had just come back, and closed. The peer had given up the attempt
+// by which that stream came, because its handshake took too long, and never read it.
+TEST(Found, AnEndThatClosesWaitsUntilThePeerHasAStreamThatCameBack) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":20000000,
+"faults":[{"at_ns":281936858,"kind":"silence","lasts_ns":611496952},
+{"at_ns":127057957,"call":"send","errno":12,"host":1,"kind":"errno","stream":2,"times":1}],
+"messages":[{"from":1,"pause_ns":90734280,"size":1}],
+"nics":1,"replay":0,"seed":1327237,"short_one_in":0,"streams":3,"tls":false,"wait_before_close":false,"windows":[4,5]})",
+      "the shrunk plan of seed 1327208");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
