@@ -306,8 +306,8 @@ bool TlsStream::seal(const std::byte* data, std::size_t size) noexcept {
 }
 
 ssize_t TlsStream::write(std::span<const iovec> parts) noexcept {
-  if (failed_ != 0) {
-    errno = failed_;
+  if (const int failed = failed_ != 0 ? failed_ : write_failed_; failed != 0) {
+    errno = failed;
     return -1;
   }
   if (pending() && flush() != 0) return -1;
@@ -346,7 +346,7 @@ ssize_t TlsStream::write(std::span<const iovec> parts) noexcept {
     taken += size;
   }
   if (flush() != 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-    failed_ = errno;
+    write_failed_ = errno;
     return -1;
   }
   return static_cast<ssize_t>(taken);
@@ -393,7 +393,7 @@ ssize_t TlsStream::read(std::span<const iovec> parts) noexcept {
 }
 
 void TlsStream::close(std::span<const std::byte> last) noexcept {
-  if (failed_ != 0) return;
+  if (failed_ != 0 || write_failed_ != 0) return;
   ERR_clear_error();
   out_limit_ = kOut + kReserve;
   if (seal(last.data(), last.size())) SSL_shutdown(ssl_);

@@ -59,7 +59,8 @@ class TlsStream {
   std::string cipher() const;
 
   /// Writes as sendmsg(2) does: returns how many bytes were taken, or -1 with errno. Bytes that were taken
-  /// and for which the socket had no room are kept here: see pending().
+  /// and for which the socket had no room are kept here: see pending(). Where the socket fails, no write
+  /// succeeds any more, while what the peer sent before can be read.
   ssize_t write(std::span<const iovec> parts) noexcept;
   /// Writes what is pending. Returns 0 once nothing is; else -1 with errno, which may be EAGAIN.
   int flush() noexcept;
@@ -125,6 +126,7 @@ class TlsStream {
   bool buffered_ = true;
   int socket_error_ = 0;  // errno of the socket
   int failed_ = 0;        // errno for every call that follows
+  int write_failed_ = 0;  // errno for every write that follows; what the peer has sent can still be read
   std::uint64_t records_ = 0, records_per_key_, key_updates_ = 0;
   std::array<unsigned char, 32> identity_{};  // of the key, connecting end
   bool waits_for_keys_ = false;
