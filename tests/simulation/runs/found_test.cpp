@@ -160,5 +160,18 @@ TEST(Found, AnEndThatClosesWaitsUntilThePeerHasAStreamThatCameBack) {
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// The check did not know that an end learns only after a silence that its peer has given up a stream in it.
+// By then it had closed.
+TEST(Found, AnEndMayCloseBeforeItLearnsThatItsPeerGaveUpAStreamInASilence) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":4096,"delay_ns":20000000,
+"faults":[{"at_ns":331039607,"host":1,"kind":"silent-host","lasts_ns":505940322,"stream":5}],
+"messages":[{"from":0,"pause_ns":36904541,"size":1},{"from":1,"size":170808},{"from":1,"size":272489},{"from":1,"size":1},
+{"from":1,"size":0},{"from":1,"pause_ns":36972410,"size":604},{"from":1,"size":31470},{"from":1,"size":33865}],
+"nics":1,"replay":0,"seed":804211,"short_one_in":10,"streams":0,"tls":false,"wait_before_close":false,"windows":[1,3]})",
+      "the shrunk plan of seed 803933");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
