@@ -338,6 +338,7 @@ bool TcpConnection::receive_all() {
     auto result = ahead ? receiver_.read_ahead(stream, allowance) : receiver_.read(stream, allowance);
     if (stream.path.limit && result.read != 0) stream.path.limit->ingress.consume(result.read, now);
     if (result.read != 0) {
+      stream.unconfirmed = false;
       if (result.read != result.idle) {
         moved = true;
         liveness_.moved();

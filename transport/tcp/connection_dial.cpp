@@ -59,9 +59,9 @@ bool TcpConnection::answer_due() const noexcept {
 }
 
 /// Whether the peer may drop a live stream although it works, with what is under way on it: because it has
-/// accepted another socket for it.
+/// accepted another socket for it, or has given up the attempt by which this one came.
 bool TcpConnection::may_be_dropped(const Stream& stream) const noexcept {
-  return stream.live() && answer_due_on(stream);
+  return stream.live() && (stream.unconfirmed || answer_due_on(stream));
 }
 
 /// Once the peer has left no stream is opened any more, but those that it has accepted are taken over.

@@ -70,6 +70,11 @@ void TcpConnection::take_over(std::size_t index, Descriptor socket, std::unique_
   liveness_.joined(index, now);
   reconnector_.joined(index, at, epoch, now);
   stream.dial.reset();
+  // The accepting end cannot know that the other has the stream before something comes on it.
+  stream.unconfirmed = !connecting_;
+  FrameHeader confirmation;
+  confirmation.type = FrameType::kAck;
+  if (connecting_) stream.send.say(confirmation);
   set_live(live_ + 1);
   if (stream.meter->breaks.get() != 0) {
     stream.meter->rejoined();

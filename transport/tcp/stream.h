@@ -96,6 +96,9 @@ class Stream {
   Readiness ready;
   StreamPath path;
   StreamMeter* meter = nullptr;
+  /// Accepting end: the peer may have given up the attempt by which the present socket came, and then drops
+  /// what is written to it. That is over with the first bytes that come.
+  bool unconfirmed = false;
   std::string trouble;       ///< why it broke last
   unsigned small_reads = 0;  ///< so far, of this socket and those before
 

@@ -227,7 +227,7 @@ void Network::close(const std::shared_ptr<Socket>& socket) {
   changed_ = true;
   socket->open = false;
   // Whoever closes a stream that was cut without having heard of it sends nothing again.
-  if (socket->cut_there || (socket->state == Socket::State::kDead && socket->error != 0))
+  if (socket->cut_there || (socket->state == Socket::State::kDead && socket->error != 0 && socket->cut_here))
     last_cut_ = clock_.now();
   const bool was_listening = socket->state == Socket::State::kListening;
   if (was_listening) {
@@ -242,6 +242,8 @@ void Network::close(const std::shared_ptr<Socket>& socket) {
     auto other = socket->other.lock();
     if (socket->reset_on_close || socket->in->arrived != 0) {
       // Unread bytes, or SO_LINGER of no time: the connection is reset, and what was under way is dropped.
+      // Where nothing gets through, the stream is given up for that, and the peer cannot hear of it now.
+      if (socket->reset_on_close && path_of(*socket).silent) note_cut(*socket);
       socket->out->under_way.clear();
       socket->out->bytes.resize(socket->out->head + socket->out->arrived);
       if (other) send_reset(*other, path_of(*socket));
@@ -359,6 +361,7 @@ void Network::settle(Socket& socket) {
     if (idle >= socket.keepalive_idle + socket.keepalive_probes * socket.keepalive_interval &&
         now - path.silent_since >= socket.keepalive_probes * socket.keepalive_interval) {
       last_cut_ = now;
+      socket.cut_here = true;
       die(socket, ETIMEDOUT);
     }
   }

@@ -89,7 +89,7 @@ struct Socket {
   Duration keepalive_idle{}, keepalive_interval{};
   int keepalive_probes = 0;
   bool open = true;        ///< a descriptor refers to it
-  bool cut_there = false;  ///< a fault has reset the peer's socket, of which this one has not heard yet
+  bool cut_there = false;  ///< a fault has ended the peer's socket, of which this one has not heard yet
   bool cut_here = false;   ///< a fault has reset this socket, or the peer's and this one has heard of it
   // What epoll's edges are counted by.
   std::uint64_t in_edges = 0, out_edges = 0;
@@ -125,7 +125,8 @@ class Network {
   void close(const std::shared_ptr<Socket>& socket);
   /// A reset reaches each of the two ends where wanted, at once.
   void reset(Socket& socket, bool this_end, bool other_end);
-  /// A call on that socket was made to fail, which the transport takes for the stream's end.
+  /// A call on that socket was made to fail, which the transport takes for the stream's end, or the transport
+  /// has given the stream up because of a fault.
   void note_cut(const Socket& socket) noexcept;
   /// When a fault last cut a stream, or a process learnt of such a cut.
   TimePoint last_cut() const noexcept { return last_cut_; }

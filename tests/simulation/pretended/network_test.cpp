@@ -222,5 +222,29 @@ TEST_F(NetworkTest, WhoClosesAStreamWithoutHavingHeardThatItWasCutCutsItThen) {
   EXPECT_EQ(network_.last_cut(), cut + milliseconds(5));
 }
 
+TEST_F(NetworkTest, AStreamThatAnEndGivesUpInASilenceIsCutForTheOtherOnceThatLearnsOfIt) {
+  connect();
+  network_.set_silent(0, true);
+  here_->reset_on_close = true;
+  network_.close(here_);
+  const TimePoint cut = clock_.now();
+  EXPECT_EQ(network_.last_cut(), cut);
+  pass(milliseconds(5));
+  network_.set_silent(0, false);
+  pass(milliseconds(50));
+  network_.close(there_);
+  EXPECT_EQ(network_.last_cut(), cut + milliseconds(55));
+}
+
+TEST_F(NetworkTest, AStreamThatAnEndResetsThoughItsPathWorksIsCutByNoFault) {
+  connect();
+  here_->reset_on_close = true;
+  network_.close(here_);
+  pass(milliseconds(50));
+  EXPECT_EQ(there_->error, ECONNRESET);
+  network_.close(there_);
+  EXPECT_EQ(network_.last_cut(), TimePoint{});
+}
+
 }  // namespace
 }  // namespace tombolo::simulation

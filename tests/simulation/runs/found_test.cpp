@@ -147,5 +147,31 @@ TEST(Found, AnEndThatClosesWhileAStreamReturnsToItsNicsSendsAgainWhatIsLostWithI
   EXPECT_EQ(run_connection(plan).wrong, "");
 }
 
+// It sent its last message on a stream that had just come back, and closed. The peer had given up the attempt
+// by which that stream came, because its handshake took too long, and never read it.
+TEST(Found, AnEndThatClosesWaitsUntilThePeerHasAStreamThatCameBack) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":0,"delay_ns":20000000,
+"faults":[{"at_ns":281936858,"kind":"silence","lasts_ns":611496952},
+{"at_ns":127057957,"call":"send","errno":12,"host":1,"kind":"errno","stream":2,"times":1}],
+"messages":[{"from":1,"pause_ns":90734280,"size":1}],
+"nics":1,"replay":0,"seed":1327237,"short_one_in":0,"streams":3,"tls":false,"wait_before_close":false,"windows":[4,5]})",
+      "the shrunk plan of seed 1327208");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
+// The check did not know that an end learns only after a silence that its peer has given up a stream in it.
+// By then it had closed.
+TEST(Found, AnEndMayCloseBeforeItLearnsThatItsPeerGaveUpAStreamInASilence) {
+  const Plan plan = decode_plan(
+      R"({"bytes_per_second":1000000000.0,"checksums":false,"chunk":4096,"delay_ns":20000000,
+"faults":[{"at_ns":331039607,"host":1,"kind":"silent-host","lasts_ns":505940322,"stream":5}],
+"messages":[{"from":0,"pause_ns":36904541,"size":1},{"from":1,"size":170808},{"from":1,"size":272489},{"from":1,"size":1},
+{"from":1,"size":0},{"from":1,"pause_ns":36972410,"size":604},{"from":1,"size":31470},{"from":1,"size":33865}],
+"nics":1,"replay":0,"seed":804211,"short_one_in":10,"streams":0,"tls":false,"wait_before_close":false,"windows":[1,3]})",
+      "the shrunk plan of seed 803933");
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 }  // namespace
 }  // namespace tombolo::simulation
