@@ -15,6 +15,9 @@ ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, PortAt port_at
       agreed_{make_areas(), {}, {}, {}, 0, 0, options},
       port_at_(std::move(port_at)) {
   random_bytes(std::as_writable_bytes(std::span(&token_, 1)));
+  // A connecting end does not know before the handshake, which is over, whether both ends want it.
+  if (channel_.route.resumable && options.resumable_timeout != 0)
+    agreed_.options.timeout = options.resumable_timeout;
   if (channel_.connecting) offer();
 }
 
