@@ -13,7 +13,7 @@ namespace {
 
 // A dead path is given up within this time, or within the idle timeout where that is shorter.
 constexpr Duration kLongestSilence = std::chrono::seconds(40);
-// Where another way is there, a dead one is left after half a second (eight tries of 67 ms) on NICs that keep
+// Where another way is there, a dead one is left after half a second (seven tries of 67 ms) on NICs that keep
 // to the time, and after two on those that take the four times as long that the specification allows.
 constexpr int kResumableTimeout = 14;
 

@@ -128,6 +128,7 @@ class FailoverConnection final : public Connection {
   std::string moved_because_;
   std::vector<std::string> failed_nics_;
   bool peer_knows_ = false;  // that the leg has failed
+  TimePoint since_{};        // when the last leg failed
   Deadline patience_;        // kMoving, kAgreeing
   TimePoint try_again_{};
 

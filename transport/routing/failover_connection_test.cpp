@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <iostream>
+#include <set>
 
 #include "transport/testing/pretended_rdma.h"
 #include "transport/testing/test_messages.h"
@@ -324,14 +326,10 @@ TEST_F(Failover, EitherEndTurnsItOff) {
   }
 }
 
-TEST_F(Failover, NoOtherWayMeansNoLayer) {
-  for (const auto& host : {"left", "right"}) {
-    RouterOptions only = options(host);
-    only.extra_backends.clear();
-    EXPECT_TRUE(only.failover);
-  }
+TEST_F(Failover, TcpGainsNoLayer) {
   pair_ = test::connect_routers(test::router_options("left"), test::router_options("right"));
-  EXPECT_EQ(dynamic_cast<FailoverConnection*>(&left()), nullptr) << "tcp mends its own streams";
+  EXPECT_EQ(dynamic_cast<FailoverConnection*>(&left()), nullptr);
+  EXPECT_EQ(dynamic_cast<FailoverConnection*>(&right()), nullptr);
 }
 
 TEST_F(Failover, GpuMemoryStaysWithItsLeg) {
@@ -350,6 +348,34 @@ TEST_F(Failover, GpuMemoryStaysWithItsLeg) {
   EXPECT_EQ(left().test(send, bytes), Outcome::kFailed);
   EXPECT_EQ(test::finish(right(), receive, bytes), Outcome::kFailed);
   memory.reset();
+}
+
+TEST(FailoverStates, AnEventHasOneOutcomeInAStateAndFailureIsTheEnd) {
+  std::set<std::pair<FailoverState, FailoverEvent>> seen;
+  for (const FailoverTransition& one : kFailoverTransitions) {
+    EXPECT_TRUE(seen.insert({one.from, one.event}).second) << to_text(one.from) << ", " << to_text(one.event);
+    EXPECT_NE(one.from, one.to);
+    EXPECT_NE(one.from, FailoverState::kFailed);
+  }
+}
+
+TEST(FailoverStates, AreAsDocumented) {
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/transports.md");
+  std::vector<std::string> found, wanted;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "| what happens | from | to |") {
+      in_table = true;
+      std::getline(file, line);  // the rule
+    } else if (in_table && line.starts_with("|")) {
+      found.push_back(line);
+    } else {
+      in_table = false;
+    }
+  }
+  for (const FailoverTransition& one : kFailoverTransitions)
+    wanted.push_back(fmt::format("| {} | {} | {} |", to_text(one.event), to_text(one.from), to_text(one.to)));
+  EXPECT_EQ(found, wanted);
 }
 
 TEST(FailoverRecordTest, IsReadAsItWasWritten) {

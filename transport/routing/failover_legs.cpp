@@ -12,6 +12,8 @@ namespace {
 // An attempt to connect may take so long, of which RDMA takes up to half for its test writes.
 constexpr Duration kLongestAttempt = std::chrono::seconds(10);
 constexpr Duration kPause = std::chrono::milliseconds(100);
+// After this many idle timeouts a peer whose owner makes no calls is given up, as in all transports.
+constexpr int kOwnersFactor = 10;
 // The accepting end asks so often whether the other one is still at it.
 constexpr Duration kAskAgain = std::chrono::seconds(1);
 
@@ -27,6 +29,7 @@ void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg) {
   record_received_ = leg_->post_receive(record_in_);
   receives_on_leg_ = 1;
   record_sent_ = leg_->post_send(record_out_);
+  patience_ = Deadline::after(local().idle_timeout * kOwnersFactor, *local().clock);
   TOMBOLO_CHECK(record_received_ != nullptr && record_sent_ != nullptr, "a fresh {} connection is full",
                 route_.transport);
 }
@@ -100,7 +103,7 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
   local().log.warning(
       "{}: goes on over {}{}, {} -> {}, {} later; messages to send again: {}. It moved because {}",
       description_, route_.transport, as_kind(route_), route_.local_nic, route_.peer_nic,
-      format_seconds(to_seconds(patience_.allowed() - patience_.remaining())), again, moved_because_);
+      format_seconds(to_seconds(local().clock->now() - since_)), again, moved_because_);
 }
 
 // ---- a leg ends
@@ -132,7 +135,10 @@ void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   local().log.warning("{}: {}; it goes on over another way", description_, why);
   if (fresh) {
     moved_because_ = why;
-    patience_ = Deadline::after(local().idle_timeout, *local().clock);
+    since_ = local().clock->now();
+    // The connecting end finds out by itself whether the peer's host is there. The other waits for what that
+    // end's owner does, who may compute for long.
+    patience_ = Deadline::after(local().idle_timeout * (connecting() ? 1 : kOwnersFactor), *local().clock);
   }
   become(FailoverEvent::kLegLost);
   drop_leg();
