@@ -8,8 +8,12 @@ std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice
   transport::RouterOptions options = node.router;
   options.host = device.host;
   options.standby = device.standby;
-  // The processor cannot copy a small message from or to the GPU's memory.
-  if (node.gpu->promise(device.host.nics).direct) options.rdma.eager_bytes = 0;
+  // The processor cannot copy a small message from or to the GPU's memory, and no other way than the NIC's
+  // own reaches that memory.
+  if (node.gpu->promise(device.host.nics).direct) {
+    options.rdma.eager_bytes = 0;
+    options.failover = false;
+  }
   options.secret = secret;
   options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
   options.log = log;

@@ -34,6 +34,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual Carrier carrier() const noexcept = 0;
+  /// Whether its connections offer Resumable.
+  virtual bool resumable() const noexcept { return false; }
   /// Called with a connected socket before its handshake ends, to set options beyond those that every stream
   /// has. `nic` is this end's; `streams` is the number of streams with which the connection begins.
   virtual void prepare_stream(int /*socket*/, const std::string& /*nic*/, std::size_t /*streams*/) const {}

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kGoodbyeTextWidth = 200;
 // On a control channel the reasons are numbered from 1 in this order.
-constexpr std::array kOnChannel{GoodbyeReason::kClosed, GoodbyeReason::kTooLarge, GoodbyeReason::kFailed};
+constexpr std::array kOnChannel{GoodbyeReason::kClosed, GoodbyeReason::kTooLarge, GoodbyeReason::kFailed,
+                                GoodbyeReason::kPathFailed};
 
 }  // namespace
 
@@ -27,6 +28,8 @@ std::string peer_closed(GoodbyeReason reason, std::uint64_t size, std::uint64_t 
       return "the peer closed it: it could not make sense of the bytes it received";
     case GoodbyeReason::kTimeout:
       return "the peer closed it: no progress for too long";
+    case GoodbyeReason::kPathFailed:
+      return fmt::format("the peer says that the way has failed{}{}", error.empty() ? "" : ": ", error);
     case GoodbyeReason::kFailed:
       break;
   }

@@ -18,11 +18,14 @@ enum class GoodbyeReason : std::uint8_t {
   kMalformed = 2,  ///< the peer's bytes made no sense
   kTimeout = 3,    ///< the peer made no progress for too long
   kFailed = 4,     ///< another failure of the end that says this
+  /// The way has failed, and not the end that says this: the messages are to go on over another one. Said
+  /// only where both ends have agreed on that (Route::resumable).
+  kPathFailed = 5,
 };
 
 /// The text of the other end's error: "the peer closed it: ...". For kTooLarge, `size` is that of the
-/// message and `capacity` that of its receive. For kFailed, `error` is the failure's text, which may be
-/// empty.
+/// message and `capacity` that of its receive. For kFailed and kPathFailed, `error` is the failure's text,
+/// which may be empty.
 std::string peer_closed(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0,
                         std::string_view error = {});
 
@@ -31,13 +34,13 @@ std::string peer_closed(GoodbyeReason reason, std::uint64_t size = 0, std::uint6
 struct Goodbye {
   static constexpr std::size_t kBytes = 256;
 
-  GoodbyeReason reason = GoodbyeReason::kClosed;  ///< kClosed, kTooLarge or kFailed
+  GoodbyeReason reason = GoodbyeReason::kClosed;  ///< any but kMalformed and kTimeout
   std::uint64_t sent = 0;      ///< messages that count as sent; over RDMA those that went through slots
   std::uint64_t written = 0;   ///< over RDMA: messages written into the other end's receives and completed
   std::uint64_t received = 0;  ///< messages before this one are in the receives of the end that says this
   std::uint64_t size = 0;      ///< kTooLarge: of the message
   std::uint64_t capacity = 0;  ///< kTooLarge: of the receive
-  std::string text;            ///< kFailed: the error
+  std::string text;            ///< kFailed, kPathFailed: the error
 
   std::vector<std::byte> encode() const;
   /// The bytes come from the wire: throws kRemote saying what is wrong.

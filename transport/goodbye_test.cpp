@@ -27,7 +27,7 @@ TEST(Goodbye, ComesBackAsItWasSaid) {
 }
 
 TEST(Goodbye, HostileBytesAreNamed) {
-  for (int why : {0, 4, 255}) {
+  for (int why : {0, 5, 255}) {
     auto bytes = Goodbye{}.encode();
     bytes[0] = static_cast<std::byte>(why);
     try {

@@ -40,6 +40,8 @@ namespace tombolo::transport {
 
 enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
 
+class Resumable;
+
 enum class MemoryKind : std::uint8_t { kHost, kCuda };
 
 /// A registration of a buffer with a connection; backends derive from it. Its destructor deregisters, and
@@ -65,6 +67,8 @@ struct Route {
   std::string peer_address;
   bool emulated = false;  ///< the NIC kind is only declared by a cluster file; the bytes go over TCP
   std::string reason;     ///< why this, and why not the better ones
+  /// Both ends take its messages on over another way once this one fails (resumable.h).
+  bool resumable = false;
 };
 
 struct Statistics {
@@ -125,6 +129,9 @@ class Connection {
   virtual const Route& route() const noexcept = 0;
   /// A copy of its counters.
   virtual Statistics statistics() const noexcept = 0;
+
+  /// What lets its messages go on over another connection; null where that cannot be had.
+  virtual Resumable* resumable() noexcept { return nullptr; }
 };
 
 /// A connection that needs no registration of host memory, and carries no other.

@@ -12,6 +12,7 @@
 #include "transport/bootstrap/half_open_streams.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/bootstrap/registrations.h"
+#include "transport/routing/failover_record.h"
 #include "transport/tcp/wire.h"
 
 namespace tombolo::transport {
@@ -81,15 +82,33 @@ TEST(WireProtocol, OffsetsOfTheHandshakeAreAsDocumented) {
        [](Hello& hello) { hello.purpose = bootstrap::Purpose::kAsk; },
        [](Hello& hello) { hello.listener = UINT32_MAX; }, [](Hello& hello) { hello.epoch = UINT32_MAX; },
        [](Hello& hello) { hello.cluster = UINT32_MAX; }, [](Hello& hello) { hello.reply_port = UINT16_MAX; },
-       [&](Hello& hello) { hello.host = host; }, [&](Hello& hello) { hello.nic = nic; }});
+       [&](Hello& hello) { hello.host = host; }, [&](Hello& hello) { hello.nic = nic; },
+       [](Hello& hello) { hello.resumable = true; }});
   expect_rows<Challenge>("Challenge:", 1,
                          {[](Challenge& one) { one.status = bootstrap::HandshakeStatus::kRefused; },
                           [](Challenge& one) { one.nonce.fill(kAll); }});
   expect_rows<Proof>("Proof:", 0, {[](Proof& proof) { proof.mac.fill(kAll); }});
-  expect_rows<Reply>("Reply:", 1,
-                     {[](Reply& reply) { reply.status = bootstrap::HandshakeStatus::kGone; },
-                      [&](Reply& reply) { reply.host = host; }, [&](Reply& reply) { reply.nic = nic; },
-                      [](Reply& reply) { reply.mac.fill(kAll); }});
+  expect_rows<Reply>(
+      "Reply:", 1,
+      {[](Reply& reply) { reply.status = bootstrap::HandshakeStatus::kGone; },
+       [&](Reply& reply) { reply.host = host; }, [&](Reply& reply) { reply.nic = nic; },
+       [](Reply& reply) { reply.resumable = true; }, [](Reply& reply) { reply.mac.fill(kAll); }});
+}
+
+TEST(WireProtocol, OffsetsOfAFailoverRecordAreAsDocumented) {
+  const auto rows = table_after("## Failover");
+  ASSERT_EQ(rows.size(), 6u);
+  FailoverRecord prefix, bits, at;
+  prefix.prefix = UINT64_MAX;
+  bits.beyond.set();
+  at.endpoint.process = UINT64_MAX;
+  const auto plain = FailoverRecord{}.encode();
+  EXPECT_TRUE(rows[2].starts_with(place_of(plain, prefix.encode()))) << rows[2];
+  EXPECT_TRUE(rows[3].starts_with(place_of(plain, bits.encode()))) << rows[3];
+  const std::vector<std::byte> bytes = at.encode();
+  const std::size_t endpoint = std::stoul(rows[5].substr(2));
+  EXPECT_EQ(Endpoint::decode(std::span(bytes).subspan(endpoint)).process, UINT64_MAX);
+  EXPECT_NE(document().find(fmt::format("it has {} bytes", FailoverRecord::kBytes)), std::string::npos);
 }
 
 TEST(WireProtocol, OffsetsOfAFrameAreAsDocumented) {

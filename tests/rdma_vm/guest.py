@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 
 BUILD, RESULTS = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -60,7 +61,8 @@ def googletest(group, program, filters, environment=None):
             elif ended:
                 seen += 1
                 passed = ended.group(1) == "OK"
-                record(group, ended.group(2), passed, time.monotonic() - now, "" if passed else text)
+                told = "".join(re.findall(r"the longest time .*\n", text))
+                record(group, ended.group(2), passed, time.monotonic() - now, told if passed else text)
     if process.returncode != 0 or seen == 0:
         record(group, f"{program} as a whole", False, time.monotonic() - begin,
                f"exit code {process.returncode} after {seen} tests\n{text}")
@@ -132,6 +134,32 @@ def all_reduce():
          lambda: exact("float", "all", "1M", "64", {"TOMBOLO_RDMA_QPS": "4", "TOMBOLO_RDMA_EAGER": "0"}))
 
 
+def failover():
+    googletest("failover", "test_rdma_vm", "*GoesOn*")
+
+    def all_reduce_goes_on():
+        cluster = cluster_file("failover")
+        down = threading.Thread(target=take_down_when_connected)
+        down.start()
+        codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "200", "-w", "1"], cluster)
+        down.join()
+        run(["bash", "-c", '. "$TOMBOLO_TEST_NETWORK" && ip link set a0 up && rail_again 0'])
+        expect(codes == [0, 0], codes, *outputs)
+        expect("Out of bounds values : 0 OK" in outputs[0], outputs[0])
+        expect("goes on over tcp" in outputs[0] + outputs[1], "nothing moved", *outputs)
+
+    def take_down_when_connected():
+        log = WORK / "rank0.log"
+        for _ in range(1000):
+            if log.exists() and "queue pair(s) for payload" in log.read_text(errors="replace"):
+                break
+            time.sleep(0.05)
+        time.sleep(0.5)
+        run(["ip", "link", "set", "a0", "down"])
+
+    case("failover", "an all-reduce goes on over Ethernet when a NIC goes down", all_reduce_goes_on)
+
+
 def trainer():
     text = WORK / "text"
     text.write_text("".join(f"In the beginning was line {line * 7919 % 1000}.\n" for line in range(800)))
@@ -198,7 +226,8 @@ PLUGIN_TESTS = ("Abi/*/v12:"
 GROUPS = {
     # Tracing stands above the transport, so that one kind with it is enough.
     "conformance": lambda: googletest("conformance", "test_transport", "Verbs/*:-*/RdmaTraced:*PairsTraced:*EagerTraced"),
-    "verbs": lambda: googletest("verbs", "test_rdma_vm", "*"),
+    "verbs": lambda: googletest("verbs", "test_rdma_vm", "-*GoesOn*"),
+    "failover": failover,
     "plugin": plugin,
     "all_reduce": all_reduce,
     "trainer": trainer,

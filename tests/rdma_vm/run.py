@@ -93,6 +93,8 @@ def report(build, group):
         cases = []
     for one in cases:
         print(f"{'ok    ' if one['ok'] else 'FAILED'} {one['seconds']:6.1f} s  {one['name']}")
+        if one["ok"] and one["text"]:
+            print(one["text"].strip())
     for one in cases:
         if not one["ok"]:
             print(f"\n---- {one['name']}\n{one['text']}")

@@ -8,8 +8,11 @@
 
 #include <csignal>
 #include <fstream>
+#include <iostream>
+#include <thread>
 
 #include "base/randomized_test.h"
+#include "base/units.h"
 #include "transport/testing/test_messages.h"
 
 namespace tombolo::transport {
@@ -356,6 +359,105 @@ TEST_F(Verbs, ALinkThatGoesDownWhileDataFlowsIsNamedInBoundedTime) {
   EXPECT_EQ(finish(*pair.second, receive, bytes), sent == Outcome::kDone ? Outcome::kDone : Outcome::kFailed);
   pair.first.reset();
   pair.second.reset();
+  run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
+}
+
+/// Messages both ways, each compared, between two ends that may move; calls `fault` once in another thread.
+/// Prints the longest time in which none arrived.
+void exchange_through(const test::Pair& pair, std::mt19937_64& random, int messages,
+                      const std::function<void()>& fault) {
+  Connection* ends[2] = {pair.first.get(), pair.second.get()};
+  std::jthread at_fault;
+  TimePoint last = Clock::steady().now();
+  Duration longest{};
+  for (int i = 0; i < messages; ++i) {
+    std::vector<std::byte> sent[2], got[2];
+    Request *sends[2], *receives[2];
+    for (int e = 0; e < 2; ++e) {
+      sent[e] = random_data(random, random() % (random() % 4 == 0 ? 200'000 : 6'000));
+      got[1 - e].resize(sent[e].size());
+    }
+    for (int e = 0; e < 2; ++e) {
+      receives[e] = ends[e]->post_receive(got[e]);
+      sends[e] = ends[e]->post_send(sent[e]);
+    }
+    if (i == messages / 4) at_fault = std::jthread(fault);
+    for (int e = 0; e < 2; ++e) {
+      std::size_t bytes = 0;
+      ASSERT_EQ(finish(*ends[e], receives[e], bytes, ends[1 - e]), Outcome::kDone)
+          << test::why_failed(*ends[e]);
+      longest = std::max(longest, Clock::steady().now() - last);
+      last = Clock::steady().now();
+      ASSERT_EQ(bytes, sent[1 - e].size());
+      ASSERT_TRUE(sent[1 - e] == got[e]) << "message " << i;
+    }
+    for (int e = 0; e < 2; ++e) {
+      std::size_t bytes = 0;
+      ASSERT_EQ(finish(*ends[e], sends[e], bytes, ends[1 - e]), Outcome::kDone) << test::why_failed(*ends[e]);
+    }
+  }
+  at_fault = {};
+  std::cout << "the longest time in which nothing arrived: " << format_seconds(to_seconds(longest))
+            << std::endl;
+}
+
+TEST_F(Verbs, GoesOnOverEthernetWhenALinkOfEitherEndGoesDown) {
+  for (const int side : {0, 1}) {
+    const std::string nic = rdma_hosts()[side].nics[0].name;
+    auto both = with_ethernet();
+    for (RouterOptions& one : both) one.rdma = RdmaOptions();
+    {
+      auto pair = test::connect_routers(both[0], both[1]);
+      ASSERT_TRUE(pair.first && pair.second);
+      ASSERT_EQ(pair.first->route().transport, "rdma");
+      exchange_through(pair, random_, 300, [&] { run("ip link set " + nic + " down"); });
+      // Where all was over before the link went down, there was nothing to move for.
+      exchange_through(pair, random_, 20, [] {});
+      EXPECT_EQ(pair.first->route().transport, "tcp");
+      EXPECT_EQ(pair.second->route().transport, "tcp");
+    }
+    run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
+  }
+}
+
+TEST_F(Verbs, GoesOnOverEthernetWhenTheNetworkSwallowsRoceAlone) {
+  const std::string nic = rdma_hosts()[0].nics[0].name;
+  auto both = with_ethernet();
+  for (RouterOptions& one : both) one.rdma = RdmaOptions();
+  {
+    auto pair = test::connect_routers(both[0], both[1]);
+    ASSERT_TRUE(pair.first && pair.second);
+    ASSERT_EQ(pair.first->route().transport, "rdma");
+    const auto swallow = [&] {
+      run("tc qdisc add dev " + nic + " root handle 1: prio && tc filter add dev " + nic +
+          " parent 1: protocol ip u32 match ip dport 4791 0xffff action drop");
+    };
+    exchange_through(pair, random_, 300, swallow);
+    exchange_through(pair, random_, 20, [] {});
+    EXPECT_EQ(pair.first->route().transport, "tcp");
+    EXPECT_EQ(pair.second->route().transport, "tcp");
+  }
+  run("tc qdisc del dev " + nic + " root");
+}
+
+TEST_F(Verbs, GoesOnOverTheOtherRdmaNic) {
+  const std::string nic = rdma_hosts()[0].nics[0].name;
+  std::vector<RouterOptions> both = with_ethernet();
+  for (int side = 0; side < 2; ++side) {
+    both[side].rdma = RdmaOptions();
+    // A slower rail, which does not carry it together with the first.
+    both[side].host.nics.push_back(rdma_hosts()[side].nics.at(1));
+    both[side].host.nics.back().rate_bits_per_second /= 2;
+  }
+  {
+    auto pair = test::connect_routers(both[0], both[1]);
+    ASSERT_TRUE(pair.first && pair.second);
+    ASSERT_EQ(pair.first->route().local_nic, nic);
+    exchange_through(pair, random_, 300, [&] { run("ip link set " + nic + " down"); });
+    exchange_through(pair, random_, 20, [] {});
+    EXPECT_EQ(pair.first->route().transport, "rdma");
+    EXPECT_EQ(pair.first->route().local_nic, rdma_hosts()[0].nics.at(1).name);
+  }
   run("ip link set " + nic + " up && bash -c '. \"$TOMBOLO_TEST_NETWORK\" && rail_again 0'");
 }
 

@@ -29,6 +29,7 @@ Route route_of(const Acceptor& acceptor, const AuthenticatedStream& stream) {
   route.peer_host = hello.host;
   route.peer_address = sockets::peer_text(stream.socket.get());
   route.reason = "chosen by the connecting end";
+  route.resumable = hello.resumable;
   if (stream.tls) {
     route.transport += "+tls";
     route.reason += fmt::format("; {}, {}", acceptor.local()->tls->description(), stream.tls->cipher());

@@ -383,6 +383,7 @@ bool HalfOpenStreams::give_reply(HalfOpen& half, HandshakeStatus status) {
   reply.status = status;
   reply.host = half.end->endpoint.host;
   reply.nic = half.nic;
+  reply.resumable = half.hello.resumable;
   reply.mac =
       reply_mac(half.local().secret, half.hello_bytes, half.challenge_bytes, reply.encode(), half.binding());
   half.writer.set(reply.encode());
@@ -404,11 +405,11 @@ void HalfOpenStreams::trust(HalfOpen& half) {
     give_reply(half, HandshakeStatus::kOk);
     return;
   }
+  const Backend& backend = *half.local().backend_of(half.hello.carrier);
+  half.hello.resumable = half.hello.resumable && half.local().failover && backend.resumable();
   sockets::set_stream_options(half.socket.get(), half.local().idle_timeout);
   sockets::set_traffic_class(half.socket.get(), half.local().traffic_class);
-  half.local()
-      .backend_of(half.hello.carrier)
-      ->prepare_stream(half.socket.get(), half.nic, half.hello.streams);
+  backend.prepare_stream(half.socket.get(), half.nic, half.hello.streams);
   if (give_reply(half, HandshakeStatus::kOk)) {
     found.inbox->put({std::move(half.socket), std::move(half.hello), half.offer, std::move(half.peer),
                       std::move(half.tls)});

@@ -89,6 +89,7 @@ std::vector<std::byte> Hello::encode() const {
   writer.number(reply_port);
   writer.padded_text(host, kHostWidth);
   writer.padded_text(nic, kNicWidth);
+  writer.number(static_cast<std::uint8_t>(resumable));
   return padded(writer, kBytes);
 }
 
@@ -114,6 +115,7 @@ Hello Hello::decode(std::span<const std::byte> bytes) {
   hello.reply_port = reader.number<std::uint16_t>();
   hello.host = reader.padded_text(kHostWidth);
   hello.nic = reader.padded_text(kNicWidth);
+  hello.resumable = reader.number<std::uint8_t>() != 0;
   if (hello.streams == 0 || hello.streams > Hello::kMostStreams || hello.stream >= hello.streams) {
     fail(Cause::kRemote, "hello claims stream {} of {} (at most {} are allowed)", hello.stream, hello.streams,
          Hello::kMostStreams);
@@ -165,6 +167,7 @@ std::vector<std::byte> Reply::encode() const {
   writer.number(static_cast<std::uint8_t>(status));
   writer.padded_text(host, kHostWidth);
   writer.padded_text(nic, kNicWidth);
+  writer.number(static_cast<std::uint8_t>(resumable));
   auto bytes = padded(writer, kBytes);
   std::ranges::copy(mac, bytes.end() - static_cast<std::ptrdiff_t>(mac.size()));
   return bytes;
@@ -177,6 +180,7 @@ Reply Reply::decode(std::span<const std::byte> bytes) {
   reply.status = static_cast<HandshakeStatus>(reader.number<std::uint8_t>());
   reply.host = reader.padded_text(kHostWidth);
   reply.nic = reader.padded_text(kNicWidth);
+  reply.resumable = reader.number<std::uint8_t>() != 0;
   reply.mac = read_mac(bytes);
   return reply;
 }

@@ -89,6 +89,7 @@ struct Hello {
   std::uint32_t cluster = 0;     ///< Endpoint::cluster_id of the connecting end
   std::uint16_t reply_port = 0;  ///< where the connecting end's process accepts streams itself; 0 = nowhere
   std::string host, nic;         ///< cut at 64 and 32 bytes
+  bool resumable = false;        ///< Route::resumable is wanted
 
   std::vector<std::byte> encode() const;
   /// Throws kRemote saying what is wrong.
@@ -117,7 +118,8 @@ struct Proof {
 struct Reply {
   static constexpr std::size_t kBytes = 160;
   HandshakeStatus status = HandshakeStatus::kOk;
-  std::string host, nic;  ///< of the accepting end
+  std::string host, nic;   ///< of the accepting end
+  bool resumable = false;  ///< both ends want it; a build that does not know of it answers no
   /// All zero with kOtherSecret: who does not hold the secret learns nothing that depends on it.
   Mac mac{};
 

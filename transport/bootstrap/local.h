@@ -24,6 +24,7 @@ struct Local {
   Duration idle_timeout{};                  ///< as in TcpOptions; not zero
   int traffic_class = -1;                   ///< as in RouterOptions
   std::shared_ptr<const sockets::Tls> tls;  ///< null where TOMBOLO_TLS is off
+  bool failover = false;                    ///< as in RouterOptions
   std::shared_ptr<Meters> meters;
   Log log;
   const Clock* clock = nullptr;

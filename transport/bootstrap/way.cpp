@@ -38,6 +38,7 @@ Hello hello_of(const Way& way, std::uint64_t sender) {
   hello.listener = way.listener;
   hello.process = way.process;
   hello.sender = sender;
+  hello.resumable = way.route.resumable;
   return hello;
 }
 
@@ -87,6 +88,7 @@ void Dialing::complete(Route& route) const {
   const Reply& reply = streams_[0].reply();
   if (route.peer_host.empty()) route.peer_host = reply.host;
   if (route.peer_nic.empty()) route.peer_nic = reply.nic;
+  route.resumable = route.resumable && reply.resumable;
   route.peer_address = sockets::to_text(target_->peer);
 }
 

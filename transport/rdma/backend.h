@@ -24,6 +24,7 @@ class RdmaBackend final : public channel::ControlChannelBackend,
   /// `idle_timeout` as in TcpOptions.
   RdmaBackend(const topology::Host& host, const RdmaOptions& options, Duration idle_timeout, Log log);
   Carrier carrier() const noexcept override { return Carrier::kRdma; }
+  bool resumable() const noexcept override { return true; }
   std::unique_ptr<Connecting> set_up(channel::ControlChannel channel) override;
 
   /// Why RDMA cannot go over the NIC; empty where it can.

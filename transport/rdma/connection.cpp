@@ -31,6 +31,7 @@ RdmaConnection::RdmaConnection(channel::ControlChannel channel, Agreed agreed)
   }
   meter_->decided_streams.set(streams_.size());
   meter_->live_streams.set(streams_.size());
+  slot_messages_.fill(kNoMessage);
   free_slots_.reserve(kSlots);
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) free_slots_.push_back(slot);
   constexpr std::uint64_t kMost = 1U << 30;
@@ -126,6 +127,9 @@ Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
   }
   auto* request = static_cast<PostedRequest*>(base);
   if (request->state != PostedRequest::State::kDone && !error_) progress();
+  // A NIC may have carried out what nobody has looked at yet.
+  const bool open = path_failed_ && fence_ != Fence::kFenced;
+  if (open && request->state != PostedRequest::State::kDone) return Outcome::kPending;
   return outcome_of(*request, bytes);
 }
 
@@ -156,20 +160,26 @@ bool RdmaConnection::progress() noexcept {
 
 bool RdmaConnection::poll_all() noexcept {
   bool moved = !early_.empty();
-  for (const ibv_wc& one : early_) {
-    if (!error_) handle(one);
-  }
-  early_.clear();
+  // What is left when the connection fails is for fence().
+  std::size_t looked_at = 0;
+  while (looked_at < early_.size() && !error_) handle(early_[looked_at++]);
+  early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(looked_at));
   for (std::size_t i = 0; i < agreed_.nic_pairs.size() && !error_; ++i) {
     std::array<ibv_wc, kBatch> completions;
     const int count = ibv_poll_cq(agreed_.nic_pairs[i]->queue(), kBatch, completions.data());
     if (count < 0) {
-      fail_with(Cause::kSystem, fmt::format("RDMA device {} refuses to tell its completions",
+      fail_path(Cause::kSystem, fmt::format("RDMA device {} refuses to tell its completions",
                                             agreed_.nic_pairs[i]->device().name()));
       return true;
     }
     moved |= count > 0;
-    for (int at = 0; at < count && !error_; ++at) handle(completions[static_cast<std::size_t>(at)]);
+    for (int at = 0; at < count; ++at) {
+      const ibv_wc& one = completions[static_cast<std::size_t>(at)];
+      if (!error_)
+        handle(one);
+      else if (path_failed_)
+        early_.push_back(one);
+    }
   }
   return moved;
 }
@@ -180,8 +190,7 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
   if (completion.status != IBV_WC_SUCCESS) return broken(completion);
   switch (work.kind) {
     case WorkId::Kind::kSlotSend:
-      ++control().send_room;
-      free_slots_.push_back(work.slot);
+      slot_sent(work.slot);
       break;
     case WorkId::Kind::kPiece:
       agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
@@ -217,7 +226,7 @@ void RdmaConnection::broken(const ibv_wc& completion) noexcept {
     return;
   }
   if (completion.status == IBV_WC_RETRY_EXC_ERR) {
-    fail_with(
+    fail_path(
         Cause::kTimeout,
         fmt::format("{}: the peer's NIC ({}) acknowledged nothing, {} tries of at least {} each{}", where,
                     agreed_.peer_nic_pairs[agreed_.queue_pairs[work.queue_pair]->nic_pair].port.nic,
@@ -228,26 +237,42 @@ void RdmaConnection::broken(const ibv_wc& completion) noexcept {
   const bool remote = completion.status == IBV_WC_REM_ACCESS_ERR || completion.status == IBV_WC_REM_OP_ERR ||
                       completion.status == IBV_WC_REM_INV_REQ_ERR ||
                       completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
-  fail_with(remote ? Cause::kRemote : Cause::kSystem,
-            fmt::format("{}: {} (vendor's code {}){}", where,
-                        nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err,
-                        trouble));
+  const std::string what =
+      fmt::format("{}: {} (vendor's code {}){}", where,
+                  nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err, trouble);
+  // The others say that this program is at fault, which another way would not mend.
+  const bool path = completion.status == IBV_WC_WR_FLUSH_ERR || completion.status == IBV_WC_FATAL_ERR ||
+                    completion.status == IBV_WC_RESP_TIMEOUT_ERR;
+  if (path)
+    fail_path(Cause::kSystem, what);
+  else
+    fail_with(remote ? Cause::kRemote : Cause::kSystem, what);
 }
 
 void RdmaConnection::look_at_devices() noexcept {
   for (auto& nic_pair : agreed_.nic_pairs) {
     nic_pair->device().look();
     if (nic_pair->device().lost()) {
-      fail_with(Cause::kSystem,
+      fail_path(Cause::kSystem,
                 fmt::format("RDMA device {} reported a fatal error", nic_pair->device().name()));
+      return;
+    }
+    // Without another way it is better to wait whether the port comes back before the NIC gives up.
+    if (route().resumable && nic_pair->device().down(nic_pair->port().number)) {
+      fail_path(Cause::kSystem, fmt::format("port {} of RDMA device {} went down", nic_pair->port().number,
+                                            nic_pair->device().name()));
       return;
     }
     for (const auto& pair : nic_pair->queue_pairs()) {
       const int fatal = pair->events.fatal.load(std::memory_order_relaxed);
       if (fatal < 0) continue;
-      fail_with(Cause::kSystem,
-                fmt::format("RDMA device {}: {}", nic_pair->device().name(),
-                            nic_pair->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal))));
+      const std::string what =
+          fmt::format("RDMA device {}: {}", nic_pair->device().name(),
+                      nic_pair->device().verbs().event_type_str(static_cast<ibv_event_type>(fatal)));
+      if (fatal == IBV_EVENT_QP_FATAL)
+        fail_path(Cause::kSystem, what);
+      else
+        fail_with(Cause::kSystem, what);
       return;
     }
   }
@@ -260,6 +285,8 @@ void RdmaConnection::look_at_channel() noexcept {
 /// Closes once everything that the peer sent before its end has been delivered.
 void RdmaConnection::close_when_drained() noexcept {
   const auto& goodbye = peer_.goodbye();
+  if (goodbye && goodbye->reason == GoodbyeReason::kPathFailed)
+    return fail_path(Cause::kRemote, peer_.ending());
   if (!goodbye) {
     // A process that died sends no counts, so nothing can come but what is in the completion queues.
     while (!error_ && poll_all()) {
@@ -298,6 +325,17 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
             goodbye_for(GoodbyeReason::kTooLarge, size, capacity));
 }
 
+/// The way has failed. Where both ends have agreed on that, the messages go on over another one: then all
+/// that the NICs have is still wanted, and the queue pairs stay until fence(). What is in GPU memory cannot
+/// go over any other.
+void RdmaConnection::fail_path(Cause cause, std::string_view what) noexcept {
+  if (error_) return;
+  path_failed_ = route().resumable && flushes_.load(std::memory_order_acquire) == nullptr;
+  Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
+  goodbye.text = what;
+  fail_with(cause, what, goodbye);
+}
+
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
   Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
   goodbye.text = what;
@@ -309,7 +347,8 @@ void RdmaConnection::fail_with(Cause cause, std::string_view what, const Goodbye
   set_error(cause, what);
   meter_->live_streams.set(0);
   // This comes before any request is reported as failed, because after that its owner may reuse the buffer.
-  end_payload();
+  // Whoever carries the messages on calls fence() before that.
+  if (!path_failed_) end_payload();
   if (!closing()) peer_.say(goodbye);
   peer_.shut();
 }

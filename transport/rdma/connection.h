@@ -20,10 +20,11 @@
 #include "transport/rdma/flush.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/records.h"
+#include "transport/resumable.h"
 
 namespace tombolo::transport::rdma {
 
-class RdmaConnection final : public channel::ChannelConnection {
+class RdmaConnection final : public channel::ChannelConnection, public Resumable {
  public:
   RdmaConnection(channel::ControlChannel channel, Agreed agreed);
   ~RdmaConnection() override;
@@ -37,6 +38,10 @@ class RdmaConnection final : public channel::ChannelConnection {
   Outcome test(Request* request, std::size_t& bytes) noexcept override;
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
+  Resumable* resumable() noexcept override { return route().resumable ? this : nullptr; }
+  bool path_failed() const noexcept override { return path_failed_; }
+  std::vector<std::string> nics() const override;
+  void fence(const Early& early) noexcept override;
 
  private:
   static constexpr std::size_t kWindow = kRequestsPerDirection;
@@ -90,6 +95,7 @@ class RdmaConnection final : public channel::ChannelConnection {
                       std::uint64_t capacity = 0) const noexcept;
   void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
+  void fail_path(Cause cause, std::string_view what) noexcept;
   void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
   void end_payload() noexcept;
   bool register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory, Access access,
@@ -98,6 +104,10 @@ class RdmaConnection final : public channel::ChannelConnection {
   const Registrations& registrations_of(const RdmaMemory* memory, const Registrations& own) const noexcept {
     return memory != nullptr ? memory->registrations() : own;
   }
+
+  // fence.cpp
+  void drain() noexcept;
+  bool note_drained(const ibv_wc& completion) noexcept;
 
   // sender.cpp
   bool send_all() noexcept;
@@ -111,6 +121,7 @@ class RdmaConnection final : public channel::ChannelConnection {
   }
   bool report() noexcept;
   void piece_done(std::uint32_t at) noexcept;
+  void slot_sent(std::uint32_t slot) noexcept;
 
   // receiver.cpp
   bool tell_receives() noexcept;
@@ -135,6 +146,12 @@ class RdmaConnection final : public channel::ChannelConnection {
   std::uint64_t longest_ = 0;  // bytes of one work request
   Credits small_{kEagerSlots}, words_{kControlSlots};
   std::vector<std::uint32_t> free_slots_;  // to send from
+  // By slot: the small message in it, where that counts as sent only when the peer's NIC has it.
+  static constexpr std::uint64_t kNoMessage = UINT64_MAX;
+  std::array<std::uint64_t, kSlots> slot_messages_;
+  enum class Fence : std::uint8_t { kOpen, kDraining, kFenced };
+  Fence fence_ = Fence::kOpen;
+  bool path_failed_ = false;  // what error_ is about
   struct Held {
     std::uint64_t sequence = UINT64_MAX;
     std::uint32_t slot = 0;

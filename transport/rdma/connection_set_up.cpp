@@ -10,11 +10,23 @@
 #include "transport/sockets/secret.h"
 
 namespace tombolo::transport::rdma {
+namespace {
+
+// Soft-RoCE takes 7, the most, to mean "for ever".
+constexpr int kResumableRetries = 6;
+
+}  // namespace
+
 ConnectionSetUp::ConnectionSetUp(channel::ControlChannel channel, PortAt port_at, const RdmaOptions& options)
     : ChannelSetUp(std::move(channel), "rdma", "queue pairs were"),
       agreed_{make_areas(), {}, {}, {}, 0, 0, options},
       port_at_(std::move(port_at)) {
   random_bytes(std::as_writable_bytes(std::span(&token_, 1)));
+  // A connecting end does not know before the handshake, which is over, whether both ends want it.
+  if (channel_.route.resumable && options.resumable_timeout != 0) {
+    agreed_.options.timeout = options.resumable_timeout;
+    agreed_.options.retries = std::min(options.retries, kResumableRetries);
+  }
   if (channel_.connecting) offer();
 }
 

@@ -189,6 +189,11 @@ void Device::look() noexcept {
   }
 }
 
+bool Device::down(int port) const {
+  std::lock_guard guard(lock_);
+  return trouble_.contains(port);
+}
+
 std::string Device::trouble(int port) const {
   std::lock_guard guard(lock_);
   std::string text;

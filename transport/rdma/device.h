@@ -65,6 +65,8 @@ class Device {
   void look() noexcept;
   /// The last bad event of this port or of the whole device, as "; ..." for messages; empty for none.
   std::string trouble(int port) const;
+  /// Whether the device has said that the port went down, and not that it came back.
+  bool down(int port) const;
   /// Whether the whole device is lost.
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 

@@ -145,6 +145,13 @@ void NicPair::connect(QueuePair& pair, const PortFacts& peer, const QueuePairFac
     fail_errno(error, fmt::format("make a queue pair of RDMA device {} ready", device().name()));
 }
 
+bool NicPair::stop(QueuePair& pair) noexcept {
+  if (pair.pair == nullptr) return false;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  return device().verbs().modify_qp(pair.pair, &attributes, IBV_QP_STATE) == 0;
+}
+
 void NicPair::destroy(QueuePair& pair) noexcept {
   if (pair.pair == nullptr) return;
   device().verbs().destroy_qp(pair.pair);

@@ -76,6 +76,10 @@ class NicPair {
   void connect(QueuePair& pair, const PortFacts& peer, const QueuePairFacts& other,
                const RdmaOptions& options);
 
+  /// Brings the queue pair into its error state: its work requests complete as flushed, after those that the
+  /// NIC had carried out. False where the device refuses.
+  bool stop(QueuePair& pair) noexcept;
+
   void destroy(QueuePair& pair) noexcept;
 
   /// A further queue pair of this port whose work completes in `queue`; it allows its other end `access`. It

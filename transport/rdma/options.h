@@ -14,6 +14,8 @@ struct RdmaOptions {
   int timeout =
       0;  ///< exponent of the acknowledgement timeout, 4.096 us * 2^timeout; 0 = by the idle timeout
   int retries = 7;
+  /// As `timeout`, of connections whose messages can go on over another way; 0 = `timeout`.
+  int resumable_timeout = 0;
   /// The options that these variables set: TOMBOLO_RDMA_QPS, _EAGER, _GID_INDEX, _SL, _TC, _TIMEOUT and
   /// _RETRIES.
   static RdmaOptions from_environment();

@@ -160,8 +160,10 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
       (in.seen > 0 && in.parts != mark.parts)) {
     return malformed(fmt::format("part of a message where none was due (mark 0x{:08x})", bits));
   }
-  if (const int error = post_empty_receive(agreed_, queue_pair); error != 0)
-    return fail_with(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
+  if (fence_ == Fence::kOpen) {
+    if (const int error = post_empty_receive(agreed_, queue_pair); error != 0)
+      fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
+  }
   in.parts = mark.parts;
   if (++in.seen < in.parts) return;
   // The NIC has written the size before the immediate data on the same queue pair.
@@ -175,8 +177,9 @@ void RdmaConnection::part_arrived(std::size_t queue_pair, std::uint32_t bits, st
 }
 
 void RdmaConnection::repost(std::uint32_t slot) noexcept {
+  if (fence_ != Fence::kOpen) return;
   if (const int error = post_slot_receive(agreed_, slot); error != 0 && !closing())
-    fail_with(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
+    fail_path(Cause::kSystem, fmt::format("post a receive: {}", errno_text(error)));
 }
 
 void RdmaConnection::malformed(std::string_view what) noexcept {

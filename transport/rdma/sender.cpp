@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "transport/rdma/connection.h"
@@ -52,10 +53,15 @@ bool RdmaConnection::send_small(std::uint64_t sequence, PostedRequest& request) 
   header.type = Header::Type::kEager;
   header.sequence = sequence;
   header.size = request.size;
+  const std::uint32_t slot = free_slots_.back();
   if (!post_slot(header, {request.data, request.size})) return false;
   ++small_.sent;
   ++small_sent_;
-  finish_send(sequence, request);  // copied
+  // It is copied. Where it may have to go again over another way its buffer is still needed.
+  if (route().resumable)
+    slot_messages_[slot] = sequence;
+  else
+    finish_send(sequence, request);
   return true;
 }
 
@@ -141,7 +147,7 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
 
     ibv_send_wr* refused = nullptr;
     if (const int error = ibv_post_send(pair.pair, tells_total ? &telling : &piece, &refused); error != 0) {
-      fail_with(Cause::kSystem, fmt::format("post a write of {} bytes to RDMA device {}: {}", length,
+      fail_path(Cause::kSystem, fmt::format("post a write of {} bytes to RDMA device {}: {}", length,
                                             nic_pair.device().name(), errno_text(error)));
       return false;
     }
@@ -168,6 +174,14 @@ void RdmaConnection::piece_done(std::uint32_t at) noexcept {
   finish_send(sequence, *outgoing_.find(sequence));
 }
 
+void RdmaConnection::slot_sent(std::uint32_t slot) noexcept {
+  ++control().send_room;
+  free_slots_.push_back(slot);
+  const std::uint64_t sequence = std::exchange(slot_messages_[slot], kNoMessage);
+  if (sequence == kNoMessage) return;
+  if (PostedRequest* request = outgoing_.find(sequence)) finish_send(sequence, *request);
+}
+
 /// Sends one slot of the control pair. The caller has checked that one is free, and that the other end has
 /// room.
 bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload) noexcept {
@@ -189,7 +203,7 @@ bool RdmaConnection::post_slot(Header header, std::span<const std::byte> payload
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(control().pair, &request, &refused); error != 0) {
-    fail_with(Cause::kSystem, fmt::format("post a send to RDMA device {}: {}",
+    fail_path(Cause::kSystem, fmt::format("post a send to RDMA device {}: {}",
                                           agreed_.nic_pairs[0]->device().name(), errno_text(error)));
     return false;
   }

@@ -110,6 +110,13 @@ const Parameter kRdmaTimeout{"TOMBOLO_RDMA_TIMEOUT", ParameterType::kInteger, "0
                              "times that."};
 const Parameter kRdmaRetries{"TOMBOLO_RDMA_RETRIES", ParameterType::kInteger, "7",
                              "How often an RDMA NIC tries again (0 to 7) until the connection fails."};
+const Parameter kFailover{
+    "TOMBOLO_FAILOVER", ParameterType::kChoice, "on",
+    "on: where the NICs of an RDMA connection fail, its messages go on over other NICs or over TCP, and none "
+    "is lost. For that both ends must say on, and another way must be there and allowed. A NIC that gets no "
+    "acknowledgement is then given up after half a second (TOMBOLO_RDMA_TIMEOUT changes it). off: the "
+    "connection fails.",
+    "on|off"};
 const Parameter kNicLimits{
     "TOMBOLO_NIC_LIMITS", ParameterType::kText, "",
     "Limits on what this process moves through a NIC, each direction on its own, in bit/s: "
@@ -235,6 +242,7 @@ RouterOptions RouterOptions::from_environment(const topology::ClusterFile* clust
                       : kShmFetch.choice() == "always" ? shm::Fetch::kAlways
                                                        : shm::Fetch::kWhereCheaper;
   options.rdma = RdmaOptions::from_environment();
+  options.failover = kFailover.choice() == "on";
   for (auto& [nic, rate] : rates_by_nic(kNicLimits)) options.limits.push_back({std::move(nic), rate});
   return options;
 }
@@ -245,7 +253,7 @@ const std::vector<const Parameter*>& transport_parameters() {
         &kRequire,          &kTransports,  &kStreams,     &kChunk,     &kIdleTimeout,    &kReplay,
         &kChecksums,        &kCongestion,  &kPacing,      &kTls,       &kTlsCertificate, &kTlsKey,
         &kTlsAuthority,     &kShmFetch,    &kRdmaPairs,   &kRdmaEager, &kRdmaGid,        &kRdmaServiceLevel,
-        &kRdmaTrafficClass, &kRdmaTimeout, &kRdmaRetries, &kNicLimits};
+        &kRdmaTrafficClass, &kRdmaTimeout, &kRdmaRetries, &kFailover,  &kNicLimits};
     list.insert(list.end(), report::parameters().begin(), report::parameters().end());
     return list;
   }();

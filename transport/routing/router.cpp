@@ -12,10 +12,11 @@
 #include "transport/bootstrap/acceptor.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/bootstrap/local.h"
-#include "transport/bootstrap/way.h"
 #include "transport/observe/report/reporting.h"
 #include "transport/observe/traced.h"
 #include "transport/routing/backends.h"
+#include "transport/routing/failover_connection.h"
+#include "transport/routing/ways.h"
 
 namespace tombolo::transport {
 namespace {
@@ -87,76 +88,13 @@ void warn_where_no_cluster_has_a_name(const RouterOptions& options) {
       options.host.name);
 }
 
-/// Whether the kernel would send to the peer's address by this NIC; false where there is no route.
-bool leaves_by(const Offer& local, const Offer& peer) {
-  const auto source = sockets::source_towards(sockets::SocketAddress::parse(peer.address, peer.port));
-  return source && sockets::same_address(*source, sockets::SocketAddress::parse(local.address, 0));
-}
-
-/// Tries one way after the other, best first, and says why it left one for the next.
-class BestConnecting final : public Connecting {
- public:
-  BestConnecting(std::shared_ptr<bootstrap::Acceptor> acceptor, std::vector<bootstrap::Way> ways)
-      : acceptor_(std::move(acceptor)), ways_(std::move(ways)) {
-    start();
-  }
-
-  std::unique_ptr<Connection> poll() override {
-    for (;;) {
-      try {
-        return connecting_->poll();
-      } catch (const Error& error) {
-        turn_to_next(error);
-      }
-    }
-  }
-  void append_wait_handles(std::vector<pollfd>& handles) const override {
-    connecting_->append_wait_handles(handles);
-  }
-
- private:
-  void start() {
-    const bootstrap::Local& local = *acceptor_->local();
-    for (;;) {
-      const bootstrap::Way& way = ways_[at_];
-      const Route& route = way.route;
-      const std::string& peer = way.options.peer_name;
-      local.log.info("to {}{}{}: {}{}, {} ({}) -> {} ({}): {}", peer, peer.empty() ? "" : " on ",
-                     route.peer_host.empty() ? "a peer" : route.peer_host, route.transport, as_kind(route),
-                     route.local_nic, way.from.address, route.peer_nic.empty() ? "?" : route.peer_nic,
-                     way.to.address, route.reason);
-      try {
-        connecting_ = local.backend_of(way.carrier)->connect(acceptor_, way);
-        return;
-      } catch (const Error& error) {
-        turn_to_next(error, false);
-      }
-    }
-  }
-
-  void turn_to_next(const Error& error, bool start_it = true) {
-    // Where the deadline has passed there is no time for another attempt.
-    if (at_ + 1 == ways_.size() || error.cause() == Cause::kTimeout)
-      throw Error(error.cause(), error.what() + tried_);
-    bootstrap::Way& next = ways_[++at_];
-    tried_ += fmt::format("; {} was tried first: {}", ways_[at_ - 1].route.transport, error.what());
-    next.route.reason += tried_;
-    if (start_it) start();
-  }
-
-  std::shared_ptr<bootstrap::Acceptor> acceptor_;
-  std::vector<bootstrap::Way> ways_;
-  std::size_t at_ = 0;
-  std::string tried_;  // all that failed
-  std::unique_ptr<Connecting> connecting_;
-};
-
 }  // namespace
 
 struct Router::State {
   RouterOptions options;
   std::shared_ptr<const bootstrap::Local> local;
-  Endpoint self;                                  // without ports and process
+  Endpoint self;  // without ports and process
+  std::shared_ptr<const Ways> ways;
   std::shared_ptr<bootstrap::Acceptor> acceptor;  // from the first need on
 
   const std::shared_ptr<bootstrap::Acceptor>& listening() {
@@ -193,6 +131,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   local->backends = std::move(backends.usable);
   local->meters = given.meters ? given.meters : Meters::of_process();
   if (!given.meters) report::start(given.host.name, given.log);
+  local->failover = given.failover;
   local->log = given.log;
   local->clock = given.clock;
   state_->local = std::move(local);
@@ -209,6 +148,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
   for (const auto& backend : state_->local->backends)
     self.carriers |= static_cast<std::uint8_t>(1U << static_cast<int>(backend->carrier()));
   self.set_ids();
+  state_->ways = std::make_shared<Ways>(state_->local, self, given.policy);
 }
 
 Router::~Router() = default;
@@ -226,59 +166,17 @@ std::unique_ptr<Listener> Router::listen() {
     fail(Cause::kUnsupported, "listen on host {}: none of its {} NICs is usable and has an address",
          state_->self.host, state_->options.host.nics.size());
   }
-  return traced(std::make_unique<bootstrap::AuthenticatingListener>(state_->listening()),
+  return traced(failing_over(std::make_unique<bootstrap::AuthenticatingListener>(state_->listening()),
+                             {state_->listening(), state_->ways}),
                 state_->local->meters->tracer());
 }
 
 std::unique_ptr<Connecting> Router::connect(const Endpoint& peer, const ConnectOptions& options) {
-  const RouterOptions& given = state_->options;
-  const bootstrap::Local& local = *state_->local;
-  const std::uint32_t cluster = peer.cluster_id != 0 ? peer.cluster_id : fabric_hash(peer.cluster);
-  std::vector<bootstrap::Way> ways;
-  std::string not_used;
-  for (Choice& choice : choose(state_->self, peer, given.policy, leaves_by)) {
-    if (!local.may_carry(choice.carrier, cluster)) {
-      not_used += fmt::format(
-          "; {} is not used: TOMBOLO_TLS={} has what leaves the cluster encrypted, which only "
-          "tcp is",
-          carrier_name(choice.carrier), name_of(given.tls.use));
-      continue;
-    }
-    const auto& mine = state_->self.offers;
-    bootstrap::Way way{mine[choice.channel_local],
-                       peer.offers[choice.channel_peer],
-                       {},
-                       options,
-                       peer.listener,
-                       local.wants_tls(choice.carrier, cluster),
-                       choice.carrier,
-                       {},
-                       peer.process};
-    if (choice.carrier != Carrier::kShm) {
-      way.nic_pairs.emplace_back(mine[choice.local], peer.offers[choice.peer]);
-      for (const auto& [here, there] : choice.more)
-        way.nic_pairs.emplace_back(mine[here], peer.offers[there]);
-    }
-    way.route.transport = carrier_name(choice.carrier);
-    way.route.kind = choice.kind;
-    way.route.local_nic = mine[choice.local].nic;
-    way.route.peer_nic = peer.offers[choice.peer].nic;
-    way.route.peer_host = peer.host;
-    way.route.peer_address = peer.offers[choice.peer].address;
-    way.route.emulated = way.from.emulated && way.to.emulated;
-    way.route.reason = std::move(choice.reason) + not_used;
-    if (way.tls) {
-      way.route.transport += "+tls";
-      way.route.reason +=
-          fmt::format("; {} (TOMBOLO_TLS={})", local.tls->description(), name_of(given.tls.use));
-    }
-    ways.push_back(std::move(way));
-  }
-  if (ways.empty()) {
-    fail(Cause::kUnsupported, "no way to {}: {}", peer.host.empty() ? "the peer" : "host " + peer.host,
-         std::string_view(not_used).substr(2));
-  }
-  return traced(std::make_unique<BestConnecting>(state_->listening(), std::move(ways)),
+  std::vector<bootstrap::Way> ways = state_->ways->to(peer, options);
+  // Where there is no other way there is nothing to take the messages on.
+  if (ways.size() == 1) ways.front().route.resumable = false;
+  auto best = std::make_unique<BestConnecting>(state_->listening(), std::move(ways));
+  return traced(failing_over(std::move(best), {state_->listening(), state_->ways}, peer, options),
                 state_->local->meters->tracer());
 }
 

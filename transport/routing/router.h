@@ -93,6 +93,9 @@ struct RouterOptions {
   TlsOptions tls = {};
   shm::Fetch shm_fetch = shm::Fetch::kWhereCheaper;
   RdmaOptions rdma;
+  /// A connection over RDMA is taken on over another way when its NICs fail, where both ends want that.
+  /// (TOMBOLO_FAILOVER=on|off)
+  bool failover = true;
   /// Of all packets that connections of this router send (IP_TOS, IPV6_TCLASS, and instead of
   /// `rdma.traffic_class`); -1: the kernel's, and that of `rdma`.
   int traffic_class = -1;

@@ -108,6 +108,9 @@ class PretendedVerbs {
     refusals_.clear();
     silent_ = false;
     port_down_ = false;
+    cut_in_ = 0;
+    cut_up_to_ = 0;
+    late_.clear();
     longest_message = 1U << 30;
   }
   /// The call of that function after so many others fails with this errno. "post_send", "poll_cq", ... too.
@@ -124,6 +127,28 @@ class PretendedVerbs {
   void silence() {
     const std::lock_guard lock(lock_);
     silent_ = true;
+  }
+  /// After so many further pieces of work, at least one, the network is cut for all queue pairs that there
+  /// are then, and `for_good` for those of the future too. Of what is under way it may have lost all, or a
+  /// part, or nothing but the acknowledgement; and some of it is only delayed, and arrives when its sender
+  /// has given up, as long as the receiving queue pair takes it.
+  void cut_after(std::size_t pieces, bool for_good = false) {
+    const std::lock_guard lock(lock_);
+    cut_in_ = pieces;
+    cut_for_good_ = for_good;
+  }
+  /// Whether that has come to pass.
+  bool is_cut() {
+    const std::lock_guard lock(lock_);
+    return cut_in_ == 0;
+  }
+  /// All devices forget what they have completed and nobody has looked at, as one does that dies.
+  void lose_completions() {
+    const std::lock_guard lock(lock_);
+    for (const auto& [number, pair] : pairs_) {
+      static_cast<Completions*>(pair->send_cq)->all.clear();
+      static_cast<Completions*>(pair->recv_cq)->all.clear();
+    }
   }
   void take_port_down(bool down) {
     const std::lock_guard lock(lock_);
@@ -213,6 +238,12 @@ class PretendedVerbs {
     unsigned access = 0;
     std::deque<Send> sends;
     std::deque<Receive> receives;
+  };
+  /// A piece that the network has delayed.
+  struct Late {
+    Send send;
+    std::uint32_t pair = 0;  // that it is for
+    std::vector<std::byte> bytes;
   };
   struct Refusal {
     int error;
@@ -391,6 +422,13 @@ class PretendedVerbs {
     if (const int error = instance().error_for("modify_qp"); error != 0) return error;
     auto* pair = static_cast<Pair*>(plain);
     EXPECT_TRUE(mask & IBV_QP_STATE);
+    if (attributes->qp_state == IBV_QPS_ERR) {
+      pair->state = IBV_QPS_ERR;
+      instance().flush(*pair);
+      instance().posted_ = true;
+      instance().changed_.notify_all();
+      return 0;
+    }
     EXPECT_EQ(attributes->qp_state, static_cast<int>(pair->state) + 1) << "one state after the other";
     pair->state = attributes->qp_state;
     if ((mask & IBV_QP_ACCESS_FLAGS) != 0) pair->access = attributes->qp_access_flags;
@@ -480,6 +518,7 @@ class PretendedVerbs {
   bool work(std::size_t most) {
     bool worked = false;
     for (std::size_t i = 0; i < most; ++i) {
+      if (!late_.empty() && random_() % 4 == 0) arrive_late();
       std::vector<Pair*> busy;
       for (const auto& [number, pair] : pairs_)
         if (!pair->sends.empty()) busy.push_back(pair);
@@ -497,24 +536,71 @@ class PretendedVerbs {
     if (pair.state == IBV_QPS_ERR) return end(pair, send, IBV_WC_WR_FLUSH_ERR);
     if (silent_ || other == nullptr || (other->state != IBV_QPS_RTR && other->state != IBV_QPS_RTS))
       return end(pair, send, IBV_WC_RETRY_EXC_ERR);
-    if (send.what.opcode == IBV_WR_RDMA_READ) return read(pair, *other, send);
+    if (cut_in_ > 0 && --cut_in_ == 0) cut_up_to_ = cut_for_good_ ? UINT32_MAX : next_pair_;
+    const bool cut = pair.qp_num <= cut_up_to_;
+    if (send.what.opcode == IBV_WR_RDMA_READ) {
+      if (cut) return end(pair, send, IBV_WC_RETRY_EXC_ERR);
+      return read(pair, *other, send);
+    }
     const auto* from = reinterpret_cast<const std::byte*>(send.piece.addr);
-    const std::uint32_t length = send.piece.length;
-    if (!covered(send.piece.lkey, send.piece.addr, length, pair.pd, 0))
+    if (!covered(send.piece.lkey, send.piece.addr, send.piece.length, pair.pd, 0))
       return end(pair, send, IBV_WC_LOC_PROT_ERR);
+    if (cut) {
+      lose(send, *other, from);
+      return end(pair, send, IBV_WC_RETRY_EXC_ERR);
+    }
+    if (const ibv_wc_status status = arrive(*other, send, from); status != IBV_WC_SUCCESS)
+      return end(pair, send, status);
+    if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
+      complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS,
+               send.what.opcode != IBV_WR_SEND ? IBV_WC_RDMA_WRITE : IBV_WC_SEND, send.piece.length, 0,
+               pair.qp_num, send.entries);
+  }
+  /// What a network that is cut makes of a piece.
+  void lose(const Send& send, Pair& other, const std::byte* from) {
+    const std::uint32_t length = send.piece.length;
+    switch (random_() % 4) {
+      case 0:
+        return;
+      case 1:
+        arrive(other, send, from);
+        return;
+      case 2: {
+        Send half = send;
+        half.piece.length = length / 2;
+        half.what.opcode = IBV_WR_RDMA_WRITE;
+        if (send.what.opcode != IBV_WR_SEND) arrive(other, half, from);
+        return;
+      }
+      default:
+        late_.push_back({send, other.qp_num, std::vector<std::byte>(from, from + length)});
+    }
+  }
+  void arrive_late() {
+    const Late late = std::move(late_.front());
+    late_.pop_front();
+    const auto found = pairs_.find(late.pair);
+    if (found == pairs_.end()) return;
+    Pair& other = *found->second;
+    if (other.state == IBV_QPS_RTR || other.state == IBV_QPS_RTS) arrive(other, late.send, late.bytes.data());
+  }
+  /// Does at the receiving end what the piece asks for.
+  ibv_wc_status arrive(Pair& pair, const Send& send, const std::byte* from) {
+    Pair* const other = &pair;
+    const std::uint32_t length = send.piece.length;
     const bool writes = send.what.opcode != IBV_WR_SEND;
     const bool announces = send.what.opcode != IBV_WR_RDMA_WRITE;
-    if (announces && other->receives.empty()) return end(pair, send, IBV_WC_RNR_RETRY_EXC_ERR);
+    if (announces && other->receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
     std::uint64_t to = send.what.wr.rdma.remote_addr;
     if (writes) {
       if (!covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
-        return end(pair, send, IBV_WC_REM_ACCESS_ERR);
+        return IBV_WC_REM_ACCESS_ERR;
     } else {
       const Receive& into = other->receives.front();
       to = into.piece.addr;
       if (!into.has_piece || into.piece.length < length ||
           !covered(into.piece.lkey, to, length, other->pd, IBV_ACCESS_LOCAL_WRITE))
-        return end(pair, send, IBV_WC_REM_INV_REQ_ERR);
+        return IBV_WC_REM_INV_REQ_ERR;
     }
     if (length != 0) std::memcpy(reinterpret_cast<std::byte*>(to), from, length);
     if (announces) {
@@ -523,9 +609,7 @@ class PretendedVerbs {
                other->qp_num, 0);
       other->receives.pop_front();
     }
-    if ((send.what.send_flags & IBV_SEND_SIGNALED) != 0)
-      complete(pair.send_cq, send.what.wr_id, IBV_WC_SUCCESS, writes ? IBV_WC_RDMA_WRITE : IBV_WC_SEND,
-               length, 0, pair.qp_num, send.entries);
+    return IBV_WC_SUCCESS;
   }
   void read(Pair& pair, const Pair& other, const Send& send) {
     const std::uint64_t from = send.what.wr.rdma.remote_addr;
@@ -556,6 +640,9 @@ class PretendedVerbs {
     complete(pair.send_cq, send.what.wr_id, status, {}, 0, 0, pair.qp_num, send.entries);
     if (pair.state == IBV_QPS_ERR) return;
     pair.state = IBV_QPS_ERR;
+    flush(pair);
+  }
+  void flush(Pair& pair) {
     for (const Receive& one : pair.receives)
       complete(pair.recv_cq, one.id, IBV_WC_WR_FLUSH_ERR, {}, 0, 0, pair.qp_num, 0);
     pair.receives.clear();
@@ -593,6 +680,10 @@ class PretendedVerbs {
   std::uint32_t next_key_ = 100, next_pair_ = 10;
   std::map<std::string, Refusal> refusals_;
   bool silent_ = false, port_down_ = false;
+  std::size_t cut_in_ = 0;  // pieces of work; 0: no cut is to come
+  bool cut_for_good_ = false;
+  std::uint32_t cut_up_to_ = 0;  // number of the last queue pair that is cut off
+  std::deque<Late> late_;
   std::size_t live_ = 0, reads_ = 0;
 };
 

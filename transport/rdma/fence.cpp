@@ -1,0 +1,80 @@
+// The end of a connection whose messages go on over another one: nothing that its NICs received is lost, and
+// nothing is written to a receive afterwards.
+#include <array>
+#include <chrono>
+
+#include "base/error.h"
+#include "transport/rdma/connection.h"
+
+namespace tombolo::transport::rdma {
+namespace {
+
+constexpr int kDrainBatch = 32;
+// A device that is gone flushes nothing.
+constexpr auto kDrainTime = std::chrono::seconds(1);
+
+}  // namespace
+
+std::vector<std::string> RdmaConnection::nics() const {
+  std::vector<std::string> names;
+  for (const auto& nic_pair : agreed_.nic_pairs) names.push_back(nic_pair->port().facts.nic);
+  return names;
+}
+
+void RdmaConnection::fence(const Early& early) noexcept {
+  if (fence_ != Fence::kOpen) return;
+  fail_path(Cause::kAborted, "its messages go on over another way");
+  fence_ = Fence::kDraining;
+  drain();
+  fence_ = Fence::kFenced;
+  end_payload();
+  agreed_.nic_pairs[0]->destroy(control());
+  // In order: the slots of those without a receive follow one another.
+  for (std::uint64_t sequence = incoming_.posted(); sequence < incoming_.posted() + kEagerSlots; ++sequence) {
+    const Held& held = held_[sequence % kEagerSlots];
+    if (held.sequence != sequence) continue;
+    const Slot& slot = agreed_.areas->closed.received[held.slot];
+    early(sequence, std::span(slot).subspan(kHeaderBytes, static_cast<std::size_t>(held.size)));
+  }
+}
+
+/// Stops the queue pairs, and takes all completions up to the first flushed receive of each: those before it
+/// are all that its NIC has received. Time is the machine's own here, since the NIC goes by no other.
+void RdmaConnection::drain() noexcept {
+  std::array<bool, kMostQueuePairs> flushed{};
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < agreed_.queue_pairs.size(); ++i) {
+    QueuePair& pair = *agreed_.queue_pairs[i];
+    flushed[i] = !agreed_.nic_pairs[pair.nic_pair]->stop(pair);
+    left += flushed[i] ? 0 : 1;
+  }
+  const auto take = [&](const ibv_wc& completion) {
+    const std::size_t pair = WorkId::unpack(completion.wr_id).queue_pair;
+    if (!note_drained(completion) || flushed[pair]) return;
+    flushed[pair] = true;
+    --left;
+  };
+  for (const ibv_wc& one : early_) take(one);
+  early_.clear();
+  const auto until = std::chrono::steady_clock::now() + kDrainTime;
+  while (left > 0 && std::chrono::steady_clock::now() < until) {
+    for (const auto& nic_pair : agreed_.nic_pairs) {
+      std::array<ibv_wc, kDrainBatch> completions;
+      const int count = ibv_poll_cq(nic_pair->queue(), kDrainBatch, completions.data());
+      for (int i = 0; i < count; ++i) take(completions[static_cast<std::size_t>(i)]);
+      if (count < 0) return;
+    }
+  }
+}
+
+/// Handles what was carried out. True for a receive that was flushed.
+bool RdmaConnection::note_drained(const ibv_wc& completion) noexcept {
+  const WorkId work = WorkId::unpack(completion.wr_id);
+  if (agreed_.queue_pairs[work.queue_pair]->pair == nullptr) return false;
+  const bool receive = work.kind == WorkId::Kind::kSlotReceive || work.kind == WorkId::Kind::kEmptyReceive;
+  if (completion.status != IBV_WC_SUCCESS) return receive;
+  handle(completion);
+  return false;
+}
+
+}  // namespace tombolo::transport::rdma

@@ -1,0 +1,239 @@
+#include "transport/routing/failover_connection.h"
+
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/bootstrap/acceptor.h"
+#include "transport/kernel.h"
+
+namespace tombolo::transport {
+namespace {
+
+// Turns without progress after which the connection looks for streams of its peer, which takes system calls.
+constexpr unsigned kTurnsToLook = 1024;
+constexpr Duration kTick = std::chrono::milliseconds(20);
+
+}  // namespace
+
+FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side,
+                                       Endpoint peer, ConnectOptions options)
+    : maker_(std::move(maker)),
+      side_(side),
+      peer_(std::move(peer)),
+      options_(std::move(options)),
+      label_(first->label()),
+      route_(first->route()),
+      description_(describe("failover", route_, options_.peer_name)),
+      patience_(Deadline::after(Duration::zero(), *maker_.acceptor->local()->clock)),
+      listener_(std::make_unique<bootstrap::AuthenticatingListener>(maker_.acceptor)),
+      record_in_(FailoverRecord::kBytes),
+      timer_(kernel().timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+  if (!timer_) fail_errno(errno, "timerfd_create");
+  counts_.connection = first->statistics().connection;
+  begin_leg(std::move(first));
+}
+
+FailoverConnection::~FailoverConnection() {
+  memories_.use(nullptr);
+}
+
+/// Throws kInternal where the event is impossible.
+void FailoverConnection::become(FailoverEvent event) {
+  const auto next = next_state(state_, event);
+  TOMBOLO_CHECK(next, "state={} event={}", to_text(state_), to_text(event));
+  state_ = *next;
+}
+
+// ---- posting
+
+Request* FailoverConnection::post_send(std::span<const std::byte> data, Memory* memory) noexcept {
+  Message* message =
+      sends_.post(const_cast<std::byte*>(data.data()), data.size(), static_cast<FailoverMemory*>(memory));
+  if (message != nullptr && state_ == FailoverState::kUp && sends_.fed() + 1 == sends_.posted()) feed_sends();
+  return message;
+}
+
+Request* FailoverConnection::post_receive(std::span<std::byte> buffer, Memory* memory) noexcept {
+  Message* message = receives_.post(buffer.data(), buffer.size(), static_cast<FailoverMemory*>(memory));
+  if (message == nullptr) return nullptr;
+  if (!early_.empty()) deliver_early(*message);
+  if (state_ == FailoverState::kUp && receives_.fed() + 1 == receives_.posted()) feed_receives();
+  return message;
+}
+
+Request* FailoverConnection::post_flush(std::span<const std::byte> data, Memory* memory) noexcept {
+  if (leg_ == nullptr || memory == nullptr) return nullptr;
+  Request* flush = nullptr;
+  guarded([&] { flush = leg_->post_flush(data, static_cast<FailoverMemory*>(memory)->on(*leg_)); });
+  return flush;
+}
+
+Memory* FailoverConnection::memory_on_leg(const Message& message) {
+  return message.memory == nullptr ? nullptr : message.memory->on(*leg_);
+}
+
+/// Gives the leg what it takes of the sends that wait, in order.
+bool FailoverConnection::feed_sends() noexcept {
+  bool fed = false;
+  while (sends_.fed() < sends_.posted() && leg_->error() == nullptr) {
+    Message* message = sends_.find(sends_.fed());
+    if (message != nullptr && message->state == Message::State::kWaiting) {
+      Memory* memory = nullptr;
+      guarded([&] { memory = memory_on_leg(*message); });
+      if (error_) return fed;
+      message->on_leg = leg_->post_send({message->data, message->size}, memory);
+      if (message->on_leg == nullptr) break;
+      message->state = Message::State::kOnLeg;
+    }
+    sends_.feed_on();
+    fed = true;
+  }
+  return fed;
+}
+
+bool FailoverConnection::feed_receives() noexcept {
+  bool fed = false;
+  while (receives_.fed() < receives_.posted() && leg_->error() == nullptr) {
+    Message* message = receives_.find(receives_.fed());
+    if (message != nullptr && message->state == Message::State::kWaiting) {
+      Memory* memory = nullptr;
+      guarded([&] { memory = memory_on_leg(*message); });
+      if (error_) return fed;
+      message->on_leg = leg_->post_receive({message->data, message->size}, memory);
+      if (message->on_leg == nullptr) break;
+      message->state = Message::State::kOnLeg;
+      ++receives_on_leg_;
+    }
+    receives_.feed_on();
+    fed = true;
+  }
+  return fed;
+}
+
+void FailoverConnection::finish_send(Message& message) noexcept {
+  message.state = Message::State::kDone;
+  message.bytes = message.size;
+  counts_.bytes_sent += message.size;
+  ++counts_.messages_sent;
+}
+
+void FailoverConnection::finish_receive(Message& message, std::size_t bytes) noexcept {
+  message.state = Message::State::kDone;
+  message.bytes = bytes;
+  counts_.bytes_received += bytes;
+  ++counts_.messages_received;
+}
+
+void FailoverConnection::deliver_early(Message& message) noexcept {
+  const auto found = early_.find(message.sequence);
+  if (found == early_.end()) return;
+  const std::vector<std::byte>& bytes = found->second;
+  if (bytes.size() > message.size) {
+    give_up(Cause::kRemote,
+            fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
+                        message.sequence, bytes.size(), message.size));
+    return;
+  }
+  if (!bytes.empty()) std::memcpy(message.data, bytes.data(), bytes.size());
+  finish_receive(message, bytes.size());
+  early_.erase(found);
+}
+
+// ---- testing
+
+Outcome FailoverConnection::test(Request* request, std::size_t& bytes) noexcept {
+  const bool is_send = sends_.owns(request);
+  if (!is_send && !receives_.owns(request))  // a flush
+    return leg_ != nullptr ? leg_->test(request, bytes) : Outcome::kFailed;
+  auto& message = *static_cast<Message*>(request);
+  if (message.state != Message::State::kDone) {
+    take_from_leg(message, is_send);
+    // What else moves the leg may have completed this message: nothing would wake its owner.
+    const bool again = message.state == Message::State::kWaiting || record_received_ != nullptr;
+    if (message.state != Message::State::kDone && (turn(false) || again)) take_from_leg(message, is_send);
+  }
+  const bool done = message.state == Message::State::kDone;
+  if (!done && !error_) return Outcome::kPending;
+  bytes = done ? message.bytes : 0;
+  (is_send ? sends_ : receives_).hand_back(message);
+  return done ? Outcome::kDone : Outcome::kFailed;
+}
+
+/// Takes the message if the leg has done it, and moves the leg otherwise.
+void FailoverConnection::take_from_leg(Message& message, bool is_send) noexcept {
+  if (message.state != Message::State::kOnLeg || state_ != FailoverState::kUp) return;
+  std::size_t bytes = 0;
+  switch (leg_->test(message.on_leg, bytes)) {
+    case Outcome::kPending:
+      return;
+    case Outcome::kDone:
+      is_send ? finish_send(message) : finish_receive(message, bytes);
+      return;
+    case Outcome::kFailed:
+      message.state = Message::State::kWaiting;
+  }
+}
+
+bool FailoverConnection::progress() noexcept {
+  if (error_) return false;
+  return turn(leg_ != nullptr && leg_->progress());
+}
+
+/// What is to be done besides moving the leg.
+bool FailoverConnection::turn(bool moved) noexcept {
+  if (error_) return moved;
+  guarded([&] {
+    const bool looks = slept_ || state_ == FailoverState::kMoving || ++idle_turns_ >= kTurnsToLook;
+    if (moved || looks) idle_turns_ = 0;
+    slept_ = false;
+    if (looks) look_for_arrivals();
+    if (error_) return;
+    if (state_ == FailoverState::kMoving) {
+      moved |= make_next_leg();
+      return;
+    }
+    if (record_received_ != nullptr || record_sent_ != nullptr) moved |= hear_record();
+    if (state_ == FailoverState::kUp) {
+      moved |= feed_sends();
+      moved |= feed_receives();
+    }
+    if (!error_ && leg_ != nullptr && leg_->error() != nullptr) leg_failed();
+    if (!error_ && state_ == FailoverState::kAgreeing && patience_.passed())
+      give_up(Cause::kTimeout, "the peer did not say over the new way what it has received");
+  });
+  return moved;
+}
+
+void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const {
+  slept_ = true;
+  if (leg_ != nullptr) leg_->append_wait_handles(handles);
+  if (attempt_ != nullptr) attempt_->append_wait_handles(handles);
+  if (!error_) listener_->append_wait_handles(handles);
+  if (state_ == FailoverState::kUp) return;
+  itimerspec at{};
+  at.it_value.tv_nsec = error_ ? 1 : std::chrono::nanoseconds(kTick).count();
+  kernel().timerfd_settime(timer_.get(), 0, &at, nullptr);
+  handles.push_back({timer_.get(), POLLIN, 0});
+}
+
+Statistics FailoverConnection::statistics() const noexcept {
+  Statistics all = leg_ != nullptr ? leg_->statistics() : Statistics{};
+  all.connection = counts_.connection;
+  all.bytes_sent = counts_.bytes_sent;
+  all.bytes_received = counts_.bytes_received;
+  all.messages_sent = counts_.messages_sent;
+  all.messages_received = counts_.messages_received;
+  all.send_stalls += counts_.send_stalls;
+  all.receive_stalls += counts_.receive_stalls;
+  all.send_stalled += counts_.send_stalled;
+  all.receive_stalled += counts_.receive_stalled;
+  all.replayed += counts_.replayed;
+  all.breaks += counts_.breaks;
+  all.rejoins += counts_.rejoins;
+  return all;
+}
+
+}  // namespace tombolo::transport

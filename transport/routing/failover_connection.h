@@ -1,0 +1,168 @@
+// A connection that goes on over another way when the NICs of the one it uses fail: over other NICs, or over
+// TCP. Nothing is lost: a send whose message may not have arrived still owns its buffer, and goes again.
+//
+// The router makes one around each connection whose route says `resumable`; others gain no layer. How the two
+// ends go on:
+//  * Either end notices the failure, tells the other (over the control channel, and by a stream to its
+//    listener), and fences its leg (resumable.h). From then on it knows what it has received.
+//  * The connecting end makes the next leg, to a listener that the accepting end keeps for this connection.
+//    The legs are ordinary connections, made and authenticated like all others. Their labels number them, so
+//    that a late one is recognized.
+//  * Over the new leg each end first sends its record (failover_record.h). Then both know which messages are
+//    still to come, and number them alike: the n-th on the leg is the n-th that the record lacks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "transport/bootstrap/listener.h"
+#include "transport/descriptor.h"
+#include "transport/routing/failover_memory.h"
+#include "transport/routing/failover_record.h"
+#include "transport/routing/failover_state.h"
+#include "transport/routing/failover_window.h"
+#include "transport/routing/ways.h"
+#include "transport/transport.h"
+
+namespace tombolo::transport {
+
+/// What a connection needs to make further legs.
+struct LegMaker {
+  std::shared_ptr<bootstrap::Acceptor> acceptor;
+  std::shared_ptr<const Ways> ways;
+};
+
+/// As any Connection; register_memory() alone may be called by another thread. GPU memory stays with its leg:
+/// once some was registered, the failure of the leg is that of the connection.
+class FailoverConnection final : public Connection {
+ public:
+  enum class Side : std::uint8_t { kConnecting, kAccepting };
+
+  /// `first` is the first leg, which offers Resumable. Of the peer and the options the connecting end needs
+  /// those with which it connected.
+  FailoverConnection(std::unique_ptr<Connection> first, LegMaker maker, Side side, Endpoint peer,
+                     ConnectOptions options);
+  ~FailoverConnection() override;
+  FailoverConnection(const FailoverConnection&) = delete;
+  FailoverConnection& operator=(const FailoverConnection&) = delete;
+
+  std::unique_ptr<Memory> register_memory(std::span<std::byte> buffer, MemoryKind kind) override {
+    return memories_.add(buffer, kind);
+  }
+  std::unique_ptr<Memory> register_dma_buf(std::span<std::byte> range, int file,
+                                           std::uint64_t offset) override {
+    return memories_.add_dma_buf(range, file, offset);
+  }
+  Request* post_send(std::span<const std::byte> data, Memory* memory) noexcept override;
+  Request* post_receive(std::span<std::byte> buffer, Memory* memory) noexcept override;
+  Request* post_flush(std::span<const std::byte> data, Memory* memory) noexcept override;
+  Outcome test(Request* request, std::size_t& bytes) noexcept override;
+  bool progress() noexcept override;
+  void append_wait_handles(std::vector<pollfd>& handles) const override;
+  const Error* error() const noexcept override { return error_ ? &*error_ : nullptr; }
+  std::uint64_t label() const noexcept override { return label_; }
+  /// That of the present leg: it changes where the connection moves.
+  const Route& route() const noexcept override { return route_; }
+  Statistics statistics() const noexcept override;
+
+  FailoverState state() const noexcept { return state_; }
+  /// How often the connection has gone over to another leg.
+  std::uint64_t moves() const noexcept { return moves_; }
+
+ private:
+  using Message = FailoverMessage;
+  const bootstrap::Local& local() const noexcept { return *maker_.acceptor->local(); }
+  bool connecting() const noexcept { return side_ == Side::kConnecting; }
+  void become(FailoverEvent event);
+
+  // failover_connection.cpp
+  bool feed_sends() noexcept;
+  bool feed_receives() noexcept;
+  Memory* memory_on_leg(const Message& message);
+  void finish_send(Message& message) noexcept;
+  void finish_receive(Message& message, std::size_t bytes) noexcept;
+  void deliver_early(Message& message) noexcept;
+  void take_from_leg(Message& message, bool is_send) noexcept;
+  bool turn(bool moved) noexcept;
+
+  // failover_legs.cpp
+  /// A failure of the action is the connection's.
+  template <typename Action>
+  void guarded(Action&& action) noexcept;
+  void begin_leg(std::unique_ptr<Connection> leg);
+  bool hear_record();
+  void agree(const FailoverRecord& record);
+  FailoverRecord record();
+  void leg_failed();
+  std::string why_it_stays();
+  void lose_leg(Cause cause, const std::string& why);
+  void drop_leg() noexcept;
+  void collect(FailoverWindow& window) noexcept;
+  void keep_early(std::uint64_t place, std::span<const std::byte> bytes);
+  void look_for_arrivals();
+  bool make_next_leg();
+  void tell_peer();
+  void give_up(Cause cause, const std::string& why) noexcept;
+
+  LegMaker maker_;
+  Side side_;
+  Endpoint peer_;  // the listener for further legs, once the peer's record has come
+  bool peer_known_ = false;
+  ConnectOptions options_;
+  std::uint64_t label_;
+  Route route_;
+  std::string description_;
+
+  FailoverState state_ = FailoverState::kUp;
+  std::optional<Error> error_;
+  std::string history_;            // the legs that failed, and why
+  std::uint64_t leg_number_ = 0;   // of the present leg, or of the last
+  std::uint64_t most_number_ = 0;  // connecting end: given to an attempt
+  std::uint64_t moves_ = 0;
+  std::string moved_because_;
+  std::vector<std::string> failed_nics_;
+  bool peer_knows_ = false;  // that the leg has failed
+  TimePoint since_{};        // when the last leg failed
+  Deadline patience_;        // kMoving, kAgreeing
+  TimePoint try_again_{};
+
+  std::unique_ptr<bootstrap::AuthenticatingListener> listener_;
+  std::unique_ptr<Connecting>
+      attempt_;  // the next leg, or at the accepting end the stream that tells the peer
+  FailoverWindow sends_, receives_;
+  std::map<std::uint64_t, std::vector<std::byte>> early_;  // messages that came before their receive
+  std::vector<std::byte> record_out_, record_in_;
+  Request* record_sent_ = nullptr;
+  Request* record_received_ = nullptr;
+  std::uint64_t receives_on_leg_ = 0;  // posted on it, the record's among them
+  FailoverMemories memories_;
+  std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
+  Statistics counts_;                // of payload; what the legs count beside it is added from there
+  unsigned idle_turns_ = 0;
+  mutable bool slept_ = false;
+  Descriptor timer_;  // ends a sleep while the connection moves
+};
+
+template <typename Action>
+void FailoverConnection::guarded(Action&& action) noexcept {
+  try {
+    action();
+  } catch (const Error& error) {
+    give_up(error.cause(), error.what());
+  } catch (const std::exception& error) {
+    give_up(Cause::kInternal, error.what());
+  }
+}
+
+/// Each connection that can go on over another way does so; others are returned as they are.
+std::unique_ptr<Connecting> failing_over(std::unique_ptr<Connecting> connecting, LegMaker maker,
+                                         const Endpoint& peer, const ConnectOptions& options);
+std::unique_ptr<Listener> failing_over(std::unique_ptr<Listener> listener, LegMaker maker);
+
+}  // namespace tombolo::transport

@@ -1,0 +1,428 @@
+// Connections that move to another way, over a library of verbs without hardware whose network is cut at any
+// point: of what is under way it loses all, a part, or the acknowledgement alone, and it delivers some late.
+#include "transport/routing/failover_connection.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <set>
+
+#include "transport/testing/pretended_rdma.h"
+#include "transport/testing/test_messages.h"
+
+namespace tombolo::transport {
+namespace {
+
+class Failover : public testing::Test {
+ protected:
+  void SetUp() override { verbs_.reset(test_seed()); }
+  void TearDown() override {
+    if (HasFailure()) {
+      for (Connection* one : {pair_.first.get(), pair_.second.get()})
+        if (auto* end = dynamic_cast<FailoverConnection*>(one))
+          std::cerr << fmt::format("{}, moves: {}, over {}\n", to_text(end->state()), end->moves(),
+                                   end->route().transport);
+      std::cerr << book_.text();
+    }
+    pair_ = {};
+    EXPECT_EQ(verbs_.registered(), 0u);
+    verbs_.reset(1);
+  }
+
+  RouterOptions options(const std::string& host, std::size_t nics = 1, int queue_pairs = 1,
+                        std::size_t eager = 4096) {
+    RouterOptions made = test::router_options(host);
+    made.log = book_.of(host);
+    made.extra_backends = {[=](const RouterOptions& given) {
+      return std::make_shared<test::PretendedRdmaBackend>(given.host.name, nics,
+                                                          test::pretended_options(queue_pairs, eager));
+    }};
+    return made;
+  }
+  void connect(std::size_t nics = 1, int queue_pairs = 1, std::size_t eager = 4096) {
+    connect(options("left", nics, queue_pairs, eager), options("right", nics, queue_pairs, eager));
+  }
+  void connect(RouterOptions from, RouterOptions to) {
+    pair_ = test::connect_routers(std::move(from), std::move(to), 77);
+    ASSERT_TRUE(pair_.first && pair_.second);
+    // Each end has told the other then where further legs go.
+    std::byte byte{}, buffer{};
+    test::expect_carried(left(), right(), {&byte, 1}, {&buffer, 1});
+    test::expect_carried(right(), left(), {&byte, 1}, {&buffer, 1});
+    for (int turn = 0; turn < 100; ++turn) {
+      left().progress();
+      right().progress();
+    }
+  }
+  Connection& left() { return *pair_.first; }
+  Connection& right() { return *pair_.second; }
+  static FailoverConnection& moving(Connection& one) { return dynamic_cast<FailoverConnection&>(one); }
+  std::string failure_of(Connection& one) {
+    for (const auto deadline = test::soon(); one.error() == nullptr && !deadline.passed();) {
+      left().progress();
+      if (pair_.second) right().progress();
+    }
+    return test::why_failed(one);
+  }
+  void move_until(const std::function<bool()>& done) {
+    for (const auto deadline = test::soon(); !done();) {
+      left().progress();
+      right().progress();
+      ASSERT_FALSE(deadline.passed());
+    }
+  }
+
+  test::PretendedVerbs& verbs_ = test::PretendedVerbs::instance();
+  test::LogBook book_;
+  test::Pair pair_;
+};
+
+/// Messages both ways by a random schedule; calls `between` before each step with the number of messages that
+/// are done.
+void exchange(
+    Connection& left, Connection& right, std::mt19937_64& random, std::size_t messages,
+    const std::function<void(std::size_t done)>& between = [](std::size_t) {}) {
+  struct Side {
+    Connection* connection;
+    std::vector<std::vector<std::byte>> sent{}, wanted{}, buffers{};  // wanted: what its messages hold
+    std::vector<std::unique_ptr<Memory>> memories{};
+    std::vector<Request*> sends{}, receives{};
+  };
+  Side sides[2] = {{&left}, {&right}};
+  const auto pick_size = [&]() -> std::size_t {
+    switch (random() % 5) {
+      case 0:
+        return 0;
+      case 1:
+        return random() % 64;
+      case 2:
+        return random() % 5000;
+      case 3:
+        return random() % 70'000;
+      default:
+        return random() % 400'000;
+    }
+  };
+  for (Side& side : sides)
+    for (std::size_t i = 0; i < messages; ++i) side.sent.push_back(test::random_data(random, pick_size()));
+  for (Side& side : sides) side.wanted = side.sent;
+  for (int s = 0; s < 2; ++s)
+    for (const auto& message : sides[1 - s].sent)
+      sides[s].buffers.emplace_back(message.size() + random() % 2 * 1000, std::byte{0x5a});
+  const auto memory_for = [&](Side& side, std::span<std::byte> range) -> Memory* {
+    if (random() % 2 == 0 || range.empty()) return nullptr;
+    side.memories.push_back(side.connection->register_memory(range, MemoryKind::kHost));
+    return side.memories.back().get();
+  };
+  // Some runs post few receives ahead, so that messages come before theirs.
+  const std::size_t ahead = random() % 2 == 0 ? messages : 1 + random() % 3;
+  std::size_t received[2] = {0, 0};
+  const auto deadline = test::soon();
+  for (std::size_t open = 4 * messages; open > 0;) {
+    between(4 * messages - open);
+    ASSERT_FALSE(deadline.passed()) << open << " are left: " << test::why_failed(left) << ", "
+                                    << test::why_failed(right);
+    const std::size_t s = random() % 2;
+    Side& side = sides[s];
+    side.connection->progress();
+    switch (random() % 5) {
+      case 0:
+        if (side.sends.size() < messages) {
+          auto& data = side.sent[side.sends.size()];
+          Request* send = side.connection->post_send(data, memory_for(side, data));
+          ASSERT_NE(send, nullptr);
+          side.sends.push_back(send);
+        }
+        break;
+      case 1:
+        if (side.receives.size() < messages && side.receives.size() - received[s] < ahead) {
+          auto& buffer = side.buffers[side.receives.size()];
+          Request* receive = side.connection->post_receive(buffer, memory_for(side, buffer));
+          ASSERT_NE(receive, nullptr);
+          side.receives.push_back(receive);
+        }
+        break;
+      default: {
+        const bool is_send = random() % 2 == 0;
+        auto& requests = is_send ? side.sends : side.receives;
+        if (requests.empty()) break;
+        const std::size_t i = random() % requests.size();
+        if (requests[i] == nullptr) break;
+        std::size_t bytes = 0;
+        const Outcome outcome = side.connection->test(requests[i], bytes);
+        ASSERT_NE(outcome, Outcome::kFailed) << side.connection->error()->what();
+        if (outcome == Outcome::kPending) break;
+        requests[i] = nullptr;
+        --open;
+        const auto& wanted = is_send ? side.wanted[i] : sides[1 - s].wanted[i];
+        ASSERT_EQ(bytes, wanted.size());
+        // Each buffer is its owner's again: nothing is sent from it any more, nor written to it.
+        auto& buffer = is_send ? side.sent[i] : side.buffers[i];
+        if (!is_send) {
+          ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), buffer.begin())) << "message " << i;
+          ASSERT_EQ(
+              std::count(buffer.begin() + static_cast<std::ptrdiff_t>(bytes), buffer.end(), std::byte{0x5a}),
+              static_cast<std::ptrdiff_t>(buffer.size() - bytes));
+          ++received[s];
+        }
+        std::ranges::fill(buffer, std::byte{0xee});
+      }
+    }
+  }
+  for (const Side& side : sides)
+    for (const auto& buffer : side.buffers)
+      ASSERT_EQ(std::ranges::count(buffer, std::byte{0xee}), static_cast<std::ptrdiff_t>(buffer.size()));
+}
+
+TEST_F(Failover, ACutAfterAnyPieceOfWorkLosesNothing) {
+  std::mt19937_64 random(test_seed());
+  const auto rounds = static_cast<std::size_t>(test_rounds(50));
+  std::size_t moved = 0;
+  for (std::size_t piece = 1; piece <= rounds; ++piece) {
+    SCOPED_TRACE(fmt::format("cut after {} pieces of work", piece));
+    const std::size_t nics = 1 + random() % 2;
+    connect(nics, 1 + static_cast<int>(random() % 3), random() % 3 == 0 ? 100 : 4096);
+    verbs_.cut_after(piece, random() % 2 == 0);
+    exchange(left(), right(), random, 12);
+    if (HasFatalFailure()) return;
+    moved += moving(left()).moves();
+    EXPECT_EQ(left().statistics().messages_received, 13u);
+    EXPECT_EQ(right().statistics().messages_sent, 13u);
+    pair_ = {};
+    verbs_.reset(static_cast<unsigned>(random()));
+  }
+  EXPECT_GT(moved, rounds / 2) << "most cuts are within the traffic";
+}
+
+TEST_F(Failover, SeveralFailuresInOneConnectionLoseNothing) {
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < test_rounds(6); ++round) {
+    connect(2, 2);
+    int cuts = 0;
+    exchange(left(), right(), random, 60, [&](std::size_t done) {
+      if (cuts >= 4 || done < 40 * static_cast<std::size_t>(cuts) || !verbs_.is_cut()) return;
+      ++cuts;
+      verbs_.cut_after(1 + random() % 40, cuts == 4);
+    });
+    if (HasFatalFailure()) return;
+    EXPECT_GE(moving(left()).moves(), 2u);
+    pair_ = {};
+    verbs_.reset(static_cast<unsigned>(random()));
+  }
+}
+
+TEST_F(Failover, ThreadsThatSleepGoOnOverTcp) {
+  connect();
+  EXPECT_EQ(left().route().transport, "carrier 6");
+  verbs_.cut_after(300, true);
+  test::expect_random_messages_both_ways(pair_, test_rounds(200), 5'000, 600'000);
+  EXPECT_EQ(left().route().transport, "tcp");
+  EXPECT_EQ(right().route().transport, "tcp");
+  EXPECT_EQ(left().label(), 77u);
+  EXPECT_EQ(right().label(), 77u);
+  // The log says whither, and why.
+  test::expect_in(book_.text(), "goes on over tcp");
+  test::expect_in(book_.text(), "It moved because");
+  test::expect_in(book_.text(), "acknowledged nothing, 8 tries");
+}
+
+TEST_F(Failover, MessagesThatCameBeforeTheirReceivesAreKept) {
+  connect();
+  std::mt19937_64 random(test_seed());
+  std::vector<std::vector<std::byte>> messages;
+  std::vector<Request*> sends;
+  for (int i = 0; i < 20; ++i) messages.push_back(test::random_data(random, random() % 4000));
+  for (const auto& message : messages) sends.push_back(left().post_send(message));
+  std::size_t bytes = 0;
+  for (Request* send : sends) ASSERT_EQ(test::finish(left(), send, bytes, &right()), Outcome::kDone);
+  verbs_.cut_after(1, true);
+  std::byte one{};
+  Request* last = left().post_send({&one, 1});
+  move_until([&] { return moving(left()).moves() == 1 && moving(right()).moves() == 1; });
+  for (const auto& message : messages) {
+    std::vector<std::byte> buffer(5000);
+    Request* receive = right().post_receive(buffer);
+    ASSERT_EQ(test::finish(right(), receive, bytes, &left()), Outcome::kDone);
+    ASSERT_EQ(bytes, message.size());
+    ASSERT_TRUE(std::equal(message.begin(), message.end(), buffer.begin()));
+  }
+  Request* receive = right().post_receive({&one, 1});
+  EXPECT_EQ(test::finish(right(), receive, bytes, &left()), Outcome::kDone);
+  EXPECT_EQ(test::finish(left(), last, bytes, &right()), Outcome::kDone);
+}
+
+TEST_F(Failover, AnEndThatOnlyAcceptedTellsTheOtherThatItsPortIsDown) {
+  connect();
+  verbs_.raise("pretended2", IBV_EVENT_PORT_ERR);
+  verbs_.cut_after(1, true);
+  std::byte byte{};
+  Request* receive = left().post_receive({&byte, 1});
+  std::vector<std::byte> message(1, std::byte{9});
+  Request* send = right().post_send(message);
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(left(), receive, bytes, &right()), Outcome::kDone);
+  EXPECT_EQ(test::finish(right(), send, bytes, &left()), Outcome::kDone);
+  EXPECT_EQ(byte, std::byte{9});
+  EXPECT_EQ(left().route().transport, "tcp");
+}
+
+TEST_F(Failover, AnAcknowledgedMessageThatADeadNicKeepsIsAnErrorAndNotAGap) {
+  connect();
+  std::vector<std::byte> message(10);
+  Request* send = left().post_send(message);
+  std::size_t bytes = 0;
+  ASSERT_EQ(test::finish(left(), send, bytes), Outcome::kDone) << "the NIC has it, and nobody looked there";
+  verbs_.lose_completions();
+  verbs_.raise("pretended2", IBV_EVENT_DEVICE_FATAL);
+  test::expect_in(failure_of(left()), "message 1 is lost: the peer's NIC acknowledged it");
+}
+
+TEST_F(Failover, WhereNothingIsLeftTheErrorNamesEachLegAndItsCause) {
+  RouterOptions from = options("left"), to = options("right");
+  from.tcp.idle_timeout = to.tcp.idle_timeout = std::chrono::seconds(1);
+  connect(std::move(from), std::move(to));
+  verbs_.cut_after(1, true);
+  std::byte byte{};
+  left().post_send({&byte, 1});
+  while (moving(left()).state() == FailoverState::kUp) left().progress();
+  pair_.second.reset();
+  const std::string text = failure_of(left());
+  test::expect_in(text, "not connected within");
+  test::expect_in(text, "before that; leg 0 over carrier 6");
+  test::expect_in(text, "acknowledged nothing, 8 tries");
+}
+
+TEST_F(Failover, APeerThatClosesEndsTheConnectionAndMovesNothing) {
+  connect();
+  pair_.second.reset();
+  test::expect_in(failure_of(left()), "the peer closed the connection");
+  EXPECT_EQ(moving(left()).moves(), 0u);
+}
+
+TEST_F(Failover, AMessageThatIsTooLargeFailsBothEnds) {
+  connect();
+  std::vector<std::byte> data(100), buffer(10);
+  right().post_receive(buffer);
+  left().post_send(data);
+  test::expect_in(failure_of(right()), "has 100 bytes, but the receive posted for it takes 10 bytes");
+  test::expect_in(failure_of(left()), "a message of 100 bytes, but the receive posted for it takes 10");
+}
+
+TEST_F(Failover, EitherEndTurnsItOff) {
+  for (const bool near : {true, false}) {
+    RouterOptions from = options("left"), to = options("right");
+    (near ? from : to).failover = false;
+    connect(std::move(from), std::move(to));
+    EXPECT_EQ(dynamic_cast<FailoverConnection*>(&left()), nullptr);
+    EXPECT_EQ(dynamic_cast<FailoverConnection*>(&right()), nullptr);
+    verbs_.silence();
+    std::byte byte{};
+    left().post_send({&byte, 1});
+    test::expect_in(failure_of(left()), "acknowledged nothing, 8 tries");
+    test::expect_in(failure_of(right()), "the peer closed it after a failure of its own");
+    pair_ = {};
+    verbs_.reset(1);
+  }
+}
+
+TEST_F(Failover, TcpGainsNoLayer) {
+  pair_ = test::connect_routers(test::router_options("left"), test::router_options("right"));
+  EXPECT_EQ(dynamic_cast<FailoverConnection*>(&left()), nullptr);
+  EXPECT_EQ(dynamic_cast<FailoverConnection*>(&right()), nullptr);
+}
+
+TEST_F(Failover, GpuMemoryStaysWithItsLeg) {
+  RouterOptions from = options("left", 1, 1, 0), to = options("right", 1, 1, 0);
+  from.tcp.idle_timeout = to.tcp.idle_timeout = std::chrono::seconds(1);
+  connect(std::move(from), std::move(to));
+  std::vector<std::byte> gpu(1000);
+  auto memory = left().register_memory(gpu, MemoryKind::kCuda);
+  Request* flush = left().post_flush(gpu, memory.get());
+  std::size_t bytes = 0;
+  EXPECT_EQ(test::finish(left(), flush, bytes), Outcome::kDone);
+  verbs_.cut_after(1, true);
+  Request* receive = right().post_receive(gpu);
+  Request* send = left().post_send(gpu, memory.get());
+  test::expect_in(failure_of(left()), "GPU memory is registered with it");
+  EXPECT_EQ(left().test(send, bytes), Outcome::kFailed);
+  EXPECT_EQ(test::finish(right(), receive, bytes), Outcome::kFailed);
+  memory.reset();
+}
+
+TEST(FailoverStates, AnEventHasOneOutcomeInAStateAndFailureIsTheEnd) {
+  std::set<std::pair<FailoverState, FailoverEvent>> seen;
+  for (const FailoverTransition& one : kFailoverTransitions) {
+    EXPECT_TRUE(seen.insert({one.from, one.event}).second) << to_text(one.from) << ", " << to_text(one.event);
+    EXPECT_NE(one.from, one.to);
+    EXPECT_NE(one.from, FailoverState::kFailed);
+  }
+}
+
+TEST(FailoverStates, AreAsDocumented) {
+  std::ifstream file(TOMBOLO_SOURCE_DIR "/docs/transports.md");
+  std::vector<std::string> found, wanted;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "| what happens | from | to |") {
+      in_table = true;
+      std::getline(file, line);  // the rule
+    } else if (in_table && line.starts_with("|")) {
+      found.push_back(line);
+    } else {
+      in_table = false;
+    }
+  }
+  for (const FailoverTransition& one : kFailoverTransitions)
+    wanted.push_back(fmt::format("| {} | {} | {} |", to_text(one.event), to_text(one.from), to_text(one.to)));
+  EXPECT_EQ(found, wanted);
+}
+
+TEST(FailoverRecordTest, IsReadAsItWasWritten) {
+  std::mt19937_64 random(test_seed());
+  FailoverRecord record;
+  record.prefix = random();
+  for (std::size_t i = 0; i < FailoverRecord::kBits; ++i) record.beyond[i] = random() % 2 == 0;
+  record.endpoint.process = random();
+  record.endpoint.listener = 12;
+  record.endpoint.offers = {Offer{"eth0", topology::NicKind::kTcp, 0, "10.0.0.1", 4711}};
+  const auto bytes = record.encode();
+  ASSERT_EQ(bytes.size(), FailoverRecord::kBytes);
+  const FailoverRecord read = FailoverRecord::decode(bytes);
+  EXPECT_EQ(read.prefix, record.prefix);
+  EXPECT_EQ(read.beyond, record.beyond);
+  EXPECT_EQ(read.endpoint.process, record.endpoint.process);
+  EXPECT_EQ(read.endpoint.listener, 12u);
+  ASSERT_EQ(read.endpoint.offers.size(), 1u);
+  EXPECT_EQ(read.endpoint.offers[0].address, "10.0.0.1");
+}
+
+TEST(FailoverRecordTest, WhateverAPeerSendsIsReadOrRefused) {
+  std::mt19937_64 random(test_seed());
+  const auto whole = FailoverRecord{}.encode();
+  for (int round = 0; round < test_rounds(2000); ++round) {
+    auto bytes = whole;
+    for (std::uint64_t changes = 1 + random() % 8; changes > 0; --changes)
+      bytes[random() % (random() % 2 == 0 ? 120 : bytes.size())] = static_cast<std::byte>(random());
+    bytes.resize(random() % 4 == 0 ? random() % bytes.size() : bytes.size());
+    try {
+      FailoverRecord::decode(bytes);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.cause(), Cause::kRemote) << error.what();
+    }
+  }
+}
+
+TEST(FailoverRecordTest, AnotherVersionIsNamed) {
+  auto bytes = FailoverRecord{}.encode();
+  bytes[4] = std::byte{9};
+  try {
+    FailoverRecord::decode(bytes);
+    ADD_FAILURE() << "read";
+  } catch (const Error& error) {
+    test::expect_in(error.what(), "version 9, this build speaks 1");
+  }
+}
+
+}  // namespace
+}  // namespace tombolo::transport

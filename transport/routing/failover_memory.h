@@ -1,0 +1,64 @@
+// Memory registered with a connection that outlives its legs: each leg needs a registration of its own.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "transport/transport.h"
+
+namespace tombolo::transport {
+
+class FailoverMemory;
+
+/// The leg that registers, and the memory that was registered. One thread uses the leg; any thread may
+/// register and deregister.
+class FailoverMemories {
+ public:
+  /// As Connection::register_memory().
+  std::unique_ptr<Memory> add(std::span<std::byte> buffer, MemoryKind kind);
+  std::unique_ptr<Memory> add_dma_buf(std::span<std::byte> range, int file, std::uint64_t offset);
+  void remove(FailoverMemory& memory) noexcept;
+  /// Whether GPU memory was ever registered. Another leg may not reach it, so that its connection does not
+  /// move.
+  bool any_gpu_memory();
+
+  /// Registers with that leg from now on; null: with none. What was registered with the one before is
+  /// deregistered; with a new one it is registered when it is first used. Waits for a registration that is
+  /// under way.
+  void use(Connection* leg) noexcept;
+
+ private:
+  std::unique_ptr<Memory> keep(std::unique_ptr<FailoverMemory> memory);
+
+  std::mutex lock_;
+  Connection* leg_ = nullptr;
+  std::set<FailoverMemory*> all_;
+  bool gpu_ = false;
+};
+
+/// A range of memory. Belongs to the connection's thread once it is made, as long as leg and memory live.
+class FailoverMemory final : public Memory {
+ public:
+  FailoverMemory(FailoverMemories& memories, std::span<std::byte> range, std::unique_ptr<Memory> on_leg)
+      : memories_(memories), range_(range), on_leg_(std::move(on_leg)) {}
+  ~FailoverMemory() override { memories_.remove(*this); }
+  FailoverMemory(const FailoverMemory&) = delete;
+  FailoverMemory& operator=(const FailoverMemory&) = delete;
+
+  /// The registration with the leg, made if it is missing. Throws as Connection::register_memory().
+  Memory* on(Connection& leg) {
+    if (!on_leg_) on_leg_ = leg.register_memory(range_, MemoryKind::kHost);
+    return on_leg_.get();
+  }
+  void leave_leg() noexcept { on_leg_.reset(); }
+
+ private:
+  FailoverMemories& memories_;
+  std::span<std::byte> range_;
+  std::unique_ptr<Memory> on_leg_;
+};
+
+}  // namespace tombolo::transport

@@ -1,0 +1,55 @@
+// The ways to a peer, best first, and the attempt to connect by one after the other.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/bootstrap/acceptor.h"
+#include "transport/bootstrap/way.h"
+#include "transport/routing/router.h"
+
+namespace tombolo::transport {
+
+/// What a router knows of its own end. Immutable, and shared with connections that may outlive the router.
+class Ways {
+ public:
+  /// `self`: this end's offers; its ports do not matter.
+  Ways(std::shared_ptr<const bootstrap::Local> local, Endpoint self, Policy policy)
+      : local_(std::move(local)), self_(std::move(self)), policy_(std::move(policy)) {}
+
+  /// The ways to the peer. NICs of this end that `without` names are left out where another way remains
+  /// without them. A connection by a way whose route says `resumable` can be taken on over another of them.
+  /// Throws as choose() does.
+  std::vector<bootstrap::Way> to(const Endpoint& peer, const ConnectOptions& options,
+                                 const std::vector<std::string>& without = {}) const;
+
+ private:
+  std::vector<bootstrap::Way> among(const Endpoint& self, const Endpoint& peer,
+                                    const ConnectOptions& options) const;
+
+  std::shared_ptr<const bootstrap::Local> local_;
+  Endpoint self_;
+  Policy policy_;
+};
+
+/// Tries one way after the other, best first, and says why it left one for the next.
+class BestConnecting final : public Connecting {
+ public:
+  /// `ways` is not empty.
+  BestConnecting(std::shared_ptr<bootstrap::Acceptor> acceptor, std::vector<bootstrap::Way> ways);
+  std::unique_ptr<Connection> poll() override;
+  void append_wait_handles(std::vector<pollfd>& handles) const override;
+
+ private:
+  void start();
+  void turn_to_next(const Error& error, bool start_it = true);
+
+  std::shared_ptr<bootstrap::Acceptor> acceptor_;
+  std::vector<bootstrap::Way> ways_;
+  std::size_t at_ = 0;
+  std::string tried_;  // all that failed
+  std::unique_ptr<Connecting> connecting_;
+};
+
+}  // namespace tombolo::transport
