@@ -56,7 +56,8 @@ class StagedConnection final : public transport::Connection {
 
   /// Set-up: may lock memory. Throws kSystem where it cannot.
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
-                   std::shared_ptr<Staging> staging, Log log);
+                   std::shared_ptr<Staging> staging, Log log,
+                   transport::Overlong overlong = transport::Overlong::kError);
   /// Begins no copy any more, and gives those under way Staging::copy_time(); memory that one still uses
   /// then is left to it, and a warning says so.
   ~StagedConnection() override;
@@ -147,6 +148,7 @@ class StagedConnection final : public transport::Connection {
   std::unique_ptr<transport::Connection> beneath_;
   std::shared_ptr<Staging> staging_;
   Log log_;
+  transport::Overlong overlong_;
   transport::Route route_;
   std::optional<Error> error_;
   Stream sends_, receives_;

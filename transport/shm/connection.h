@@ -51,9 +51,9 @@ class ShmConnection final : public channel::ChannelConnection {
   bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
-  bool fetch(PostedRequest& request, const Record& record) noexcept;
+  bool fetch(PostedRequest& request, const Record& record, std::size_t length) noexcept;
   void finish_receive(PostedRequest& request) noexcept {
-    ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
+    ChannelConnection::finish_receive(incoming_.oldest(), request, std::min(request.moved, request.size));
   }
   void tell_costs() noexcept;
   void wake_peer() noexcept;

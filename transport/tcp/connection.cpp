@@ -50,6 +50,7 @@ TcpConnection::TcpConnection(SetUpResult from)
       clock_(local_->clock),
       liveness_(idle_timeout_),
       sender_(sender_options(*settings_, from.streams.size())),
+      receiver_(local_->overlong),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
   std::optional<Error> trouble;
   const auto attempt = [&](const auto& step) {
