@@ -125,6 +125,9 @@ class Connection {
 
   /// Why the connection has failed; null while it has not. Owned by the connection.
   virtual const Error* error() const noexcept = 0;
+  /// Whether the peer has ended the connection, as far as is known: nothing comes any more but messages that
+  /// have come and wait for their receives. error() becomes set only behind those.
+  virtual bool peer_ended() const noexcept { return error() != nullptr; }
 
   /// What the connecting side passed in ConnectOptions::label (on both sides).
   virtual std::uint64_t label() const noexcept = 0;

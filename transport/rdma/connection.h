@@ -38,6 +38,8 @@ class RdmaConnection final : public channel::ChannelConnection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
+  bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
+
  private:
   static constexpr std::size_t kWindow = kRequestsPerDirection;
 

@@ -178,6 +178,18 @@ Outcome TcpConnection::test(Request* base, std::size_t& bytes) noexcept {
   return hand_back(*request, failed(), sends_, receives_, bytes);
 }
 
+bool TcpConnection::peer_ended() const noexcept {
+  const Turns::Turn turn(turns_, Turns::Of::kLook);
+  if (failed()) return true;
+  bool any = false;
+  for (const Stream& stream : streams_) {
+    const bool ended = stream.receive.ends_behind_a_chunk();
+    if (stream.live() && !ended) return false;
+    any |= ended;
+  }
+  return any;
+}
+
 bool TcpConnection::progress() noexcept {
   const Turns::Turn turn(turns_);
   return advance();
