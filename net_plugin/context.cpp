@@ -100,7 +100,7 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
   attempt.comm = random_comm();
   attempt.legs = std::make_shared<const Legs>(node_->gpu, gpu::Directions::kSend,
                                               node_->gpu->wants_staging(device(device_index).host.nics),
-                                              handle.stages, log_);
+                                              handle.stages, node_->router.overlong, log_);
   attempt.router = make_router(*node_, device(device_index), handle.secret, log_, checked(traffic_class));
   // Inside a host no NIC is needed.
   if (!handle.more_nics ||

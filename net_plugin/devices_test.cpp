@@ -390,6 +390,19 @@ TEST(Properties, AreTheDevices) {
   EXPECT_EQ(properties.vProps.devs[0], 0);
   EXPECT_GE(properties.maxComms, 1);
   EXPECT_LE(properties.maxComms, kMaxComms);
+  EXPECT_EQ(properties.regIsGlobal, 0);
+}
+
+TEST(Properties, SayThatMemoryIsGlobalWhereNothingIsRegisteredAndLongMessagesAreCut) {
+  using transport::Overlong;
+  const auto told = [](NicKind kind, Overlong overlong) {
+    abi::ncclNetProperties_v8_t properties;
+    fill(properties, on_the_bus({nic("n0", kind, 100)}).front(), 8, {}, overlong);
+    return properties.regIsGlobal;
+  };
+  EXPECT_EQ(told(NicKind::kTcp, Overlong::kTruncate), 1);
+  EXPECT_EQ(told(NicKind::kTcp, Overlong::kError), 0);
+  EXPECT_EQ(told(NicKind::kRoce, Overlong::kTruncate), 0) << "RDMA registers, and cuts nothing";
 }
 
 }  // namespace

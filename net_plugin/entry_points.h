@@ -79,7 +79,8 @@ abi::ncclResult_t get_properties(int device, Properties* properties) noexcept {
     const std::shared_ptr<const Node> node = plugin.node();
     // NCCL reads the texts for as long as the library is loaded; the devices live as long.
     const NetDevice& found = node->devices->at(device);
-    fill(*properties, found, node->groups ? kMaxReceives : 1, node->gpu->promise(found.host.nics));
+    fill(*properties, found, node->groups ? kMaxReceives : 1, node->gpu->promise(found.host.nics),
+         node->router.overlong);
   });
 }
 

@@ -166,10 +166,14 @@ void ReceiveLanes::progress() {
   settled_ = !unassigned_ && awaited == nullptr;
   if (awaited == nullptr || unassigned_) return;
   first_->progress();
-  const Error* error = first_->error();
-  if (error == nullptr) return;
+  // What came on the first connection may still wait for receives, and its error with it.
+  if (!first_->peer_ended()) return;
   if (!grace_) grace_ = Deadline::after(kGrace, clock_);
-  if (grace_->passed()) give_up(*awaited, *error);
+  if (!grace_->passed()) return;
+  const Error* error = first_->error();
+  give_up(*awaited, error != nullptr
+                        ? *error
+                        : Error(Cause::kRemote, "the peer has ended the communicator, or has died"));
 }
 
 }  // namespace tombolo::net_plugin

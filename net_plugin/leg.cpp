@@ -26,7 +26,7 @@ std::unique_ptr<transport::Connection> Legs::leg(std::unique_ptr<transport::Conn
   log_.info("the {} connection to {} stages GPU memory through host memory, by pieces of {} bytes",
             connection->route().transport, connection->route().peer_host, gpu::kPieceBytes);
   return std::make_unique<gpu::StagedConnection>(std::move(connection), directions_, support_->staging(),
-                                                 log_);
+                                                 log_, overlong_);
 }
 
 std::unique_ptr<transport::Connecting> Legs::leg(std::unique_ptr<transport::Connecting> connecting) const {

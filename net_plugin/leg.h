@@ -23,13 +23,14 @@ class Legs {
   static constexpr std::uint64_t kLabelStages = std::uint64_t{1} << 32;
 
   /// `wants`: whether this end wants to stage; `peer_wants`: what the handle says of the listener, at the
-  /// connecting end.
+  /// connecting end; `overlong`: what becomes of messages that are larger than their receives.
   Legs(std::shared_ptr<gpu::Support> support, gpu::Directions directions, bool wants, bool peer_wants,
-       Log log)
+       transport::Overlong overlong, Log log)
       : support_(std::move(support)),
         directions_(directions),
         wants_(wants),
         peer_wants_(peer_wants),
+        overlong_(overlong),
         log_(std::move(log)) {}
 
   /// What a connecting end adds to its label.
@@ -44,6 +45,7 @@ class Legs {
   std::shared_ptr<gpu::Support> support_;
   gpu::Directions directions_;
   bool wants_, peer_wants_;
+  transport::Overlong overlong_;
   Log log_;
 };
 

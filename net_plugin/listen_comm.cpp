@@ -40,7 +40,7 @@ class LegArrivals final : public LaneArrivals {
 ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
     : log_(std::move(log)),
       stages_(node.gpu->wants_staging(device.host.nics)),
-      legs_(node.gpu, gpu::Directions::kReceive, stages_, false, log_),
+      legs_(node.gpu, gpu::Directions::kReceive, stages_, false, node.router.overlong, log_),
       groups_(node.groups),
       stalls_(node.stalls),
       clock_(*node.router.clock),

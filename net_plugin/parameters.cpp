@@ -36,6 +36,15 @@ const Parameter kNetGroupsParameter{
     "connections (on, off); alike on all ranks.",
     "on|off"};
 
+const Parameter kNetOverlongParameter{
+    "TOMBOLO_NET_OVERLONG", ParameterType::kChoice, "error",
+    "What becomes of a message that is larger than its receive: the connection fails, naming both sizes "
+    "(error); "
+    "or, over TCP and shared memory, the receive takes what fits and the rest is discarded (truncate), as "
+    "NCCL's "
+    "own InfiniBand network does without a word. NCCL itself sends none; alike on all ranks.",
+    "error|truncate"};
+
 const Parameter kNetStallParameter{"TOMBOLO_NET_STALL", ParameterType::kSeconds, "30",
                                    "Seconds without a byte after which a WARN line names a connection of "
                                    "NCCL's that waits: rank, peer, NICs "
@@ -60,9 +69,10 @@ const Parameter kNetGpuCopiesParameter{
 
 const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{
-      &kNetNameParameter,      &kNetNicsParameter,  &kNetDevicesParameter, &kNetDeadlineParameter,
-      &kNetGroupsParameter,    &kNetStallParameter, &kNetGpuParameter,     &kNetGpuBuffersParameter,
-      &kNetGpuCopiesParameter, &kTunerParameter,    &kTunerLogParameter,   &kProfilerParameter};
+      &kNetNameParameter,       &kNetNicsParameter,      &kNetDevicesParameter, &kNetDeadlineParameter,
+      &kNetGroupsParameter,     &kNetOverlongParameter,  &kNetStallParameter,   &kNetGpuParameter,
+      &kNetGpuBuffersParameter, &kNetGpuCopiesParameter, &kTunerParameter,      &kTunerLogParameter,
+      &kProfilerParameter};
   return all;
 }
 

@@ -17,6 +17,8 @@ extern const Parameter kNetDevicesParameter;
 extern const Parameter kNetDeadlineParameter;
 /// TOMBOLO_NET_GROUPS: whether the plugin offers grouped receives.
 extern const Parameter kNetGroupsParameter;
+/// TOMBOLO_NET_OVERLONG: whether a receive takes what fits of a larger message.
+extern const Parameter kNetOverlongParameter;
 
 /// TOMBOLO_NET_STALL: after how long a comm in which nothing moves is told of.
 extern const Parameter kNetStallParameter;

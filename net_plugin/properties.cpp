@@ -12,4 +12,10 @@ int most_comms() {
   return static_cast<int>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, kMaxComms));
 }
 
+bool registers_nothing(const NetDevice& device) {
+  return std::ranges::none_of(device.host.nics, [](const topology::Nic& nic) {
+    return topology::is_rdma(nic.kind) && !nic.emulated;
+  });
+}
+
 }  // namespace tombolo::net_plugin

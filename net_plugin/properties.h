@@ -5,6 +5,7 @@
 #include "net_plugin/devices.h"
 #include "net_plugin/gpu/support.h"
 #include "net_plugin/limits.h"
+#include "transport/transport.h"
 
 namespace tombolo::net_plugin {
 
@@ -12,11 +13,16 @@ namespace tombolo::net_plugin {
 /// in one process take two of the files that the process may open, and half of these are left to the job.
 int most_comms();
 
+/// Whether every connection of the device carries host memory without registering it, so that a memory handle
+/// of one comm serves all: the device has no RDMA NIC.
+bool registers_nothing(const NetDevice& device);
+
 /// Fills one version's properties; `most_receives` is how many one irecv may group, `gpu` what the device
-/// promises of GPU memory. The texts stay the device's.
+/// promises of GPU memory, `overlong` what becomes of a message that is larger than its receive. The texts
+/// stay the device's.
 template <typename Properties>
 void fill(Properties& properties, const NetDevice& device, int most_receives,
-          const gpu::DevicePromise& gpu = {}) {
+          const gpu::DevicePromise& gpu = {}, transport::Overlong overlong = transport::Overlong::kError) {
   properties = Properties{};
   properties.name = const_cast<char*>(device.name.c_str());
   properties.pciPath = device.pci_path.empty() ? nullptr : const_cast<char*>(device.pci_path.c_str());
@@ -30,6 +36,10 @@ void fill(Properties& properties, const NetDevice& device, int most_receives,
   properties.maxRecvs = most_receives;
   if constexpr (requires { properties.netDeviceType; }) {
     properties.netDeviceType = abi::NCCL_NET_DEVICE_HOST;
+  }
+  if constexpr (requires { properties.regIsGlobal; }) {
+    // NCCL does not read it; tests of plugins take it to say also that what does not fit is cut off.
+    properties.regIsGlobal = overlong == transport::Overlong::kTruncate && registers_nothing(device) ? 1 : 0;
   }
   if constexpr (requires { properties.vProps; }) {
     properties.vProps.ndevs = static_cast<int>(device.parts.size());

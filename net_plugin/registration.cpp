@@ -4,15 +4,26 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 
 #include "base/error.h"
 
 namespace tombolo::net_plugin {
+namespace {
+
+/// Whether a transport's connections need no registration of host memory.
+bool carries_unregistered(std::string_view transport) noexcept {
+  return transport == "shm" || transport.starts_with("tcp");
+}
+
+}  // namespace
 
 Registration::Registration(std::span<std::byte> buffer, transport::Connection& first,
                            transport::MemoryKind kind)
-    : buffer_(buffer), kind_(kind) {
-  add(0, first);
+    : buffer_(buffer),
+      kind_(kind),
+      everywhere_(kind == transport::MemoryKind::kHost && carries_unregistered(first.route().transport)) {
+  if (!everywhere_) add(0, first);
 }
 
 Registration::Registration(std::span<std::byte> range, int file, std::uint64_t offset,

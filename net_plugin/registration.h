@@ -14,7 +14,8 @@
 
 namespace tombolo::net_plugin {
 
-/// Used by one thread at a time. Must end, or drop(), before the lanes.
+/// Used by one thread at a time, but by any number where it is of host memory and the carrier needs no
+/// registration: then it serves every comm of the device. Must end, or drop(), before the lanes.
 class Registration {
  public:
   /// Registers memory with the comm's first connection; with the other lanes when they carry it first. Throws
@@ -26,8 +27,9 @@ class Registration {
   Registration(std::span<std::byte> range, int file, std::uint64_t offset, transport::Connection& first);
 
   /// The registration with that lane, which must be open. Throws as Connection::register_memory() does where
-  /// it has to be made.
+  /// it has to be made. Null for memory that needs none.
   transport::Memory* on(Lane& lane) {
+    if (everywhere_) return nullptr;
     last_ = &lane;
     if (lane.index < by_lane_.size() && by_lane_[lane.index]) return by_lane_[lane.index].get();
     return add(lane.index, *lane.connection);
@@ -47,6 +49,7 @@ class Registration {
 
   std::span<std::byte> buffer_;
   transport::MemoryKind kind_;
+  bool everywhere_ = false;  ///< any comm may carry it
   std::optional<DmaBuf> dma_buf_;
   std::vector<std::unique_ptr<transport::Memory>> by_lane_;
   Lane* last_ = nullptr;

@@ -7,7 +7,8 @@
 //    again". Set-up fails by throwing tombolo::Error within ConnectOptions::deadline, naming peer, NICs,
 //    address and cause.
 //  * A Connection is full duplex. Messages of one direction match receives in posting order. A receive may
-//    be larger than the message (its size is a capacity); a larger message is an error of the connection.
+//    be larger than the message (its size is a capacity); a larger message is an error of the connection, or
+//    where RouterOptions::overlong says so and the transport can, the receive takes what fits.
 //    Zero-byte messages count.
 //  * Posting never blocks and never throws. A full request pool gives null: "try again".
 //  * Any request may be tested first; testing any one progresses all of its connection.
@@ -43,6 +44,12 @@ enum class Outcome : std::uint8_t { kPending, kDone, kFailed };
 class Resumable;
 
 enum class MemoryKind : std::uint8_t { kHost, kCuda };
+
+/// What becomes of a message that is larger than its receive.
+enum class Overlong : std::uint8_t {
+  kError,     ///< the connection fails, naming both sizes
+  kTruncate,  ///< over TCP and shared memory the rest is discarded; the receive's size is then its capacity
+};
 
 /// A registration of a buffer with a connection; backends derive from it. Its destructor deregisters, and
 /// must run before the connection's.
@@ -122,6 +129,9 @@ class Connection {
 
   /// Why the connection has failed; null while it has not. Owned by the connection.
   virtual const Error* error() const noexcept = 0;
+  /// Whether the peer has ended the connection, as far as is known: nothing comes any more but messages that
+  /// have come and wait for their receives. error() becomes set only behind those.
+  virtual bool peer_ended() const noexcept { return error() != nullptr; }
 
   /// What the connecting side passed in ConnectOptions::label (on both sides).
   virtual std::uint64_t label() const noexcept = 0;

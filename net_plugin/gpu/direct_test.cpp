@@ -57,7 +57,7 @@ class GpuDirect : public ::testing::Test {
     return request;
   }
 
-  Legs legs_{std::make_shared<Support>(), Directions::kBoth, true, true, Log()};
+  Legs legs_{std::make_shared<Support>(), Directions::kBoth, true, true, transport::Overlong::kError, Log()};
   transport::test::PretendedFabric fabric_{2};
   std::unique_ptr<Comm> send_, receive_;
 };

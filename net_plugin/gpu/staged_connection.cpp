@@ -25,10 +25,11 @@ void StagedConnection::Queue::push(Message* message) noexcept {
 }
 
 StagedConnection::StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
-                                   std::shared_ptr<Staging> staging, Log log)
+                                   std::shared_ptr<Staging> staging, Log log, transport::Overlong overlong)
     : beneath_(std::move(beneath)),
       staging_(std::move(staging)),
       log_(std::move(log)),
+      overlong_(overlong),
       route_(beneath_->route()) {
   route_.reason += fmt::format("{}GPU memory staged by pieces of {} bytes", route_.reason.empty() ? "" : "; ",
                                kPieceBytes);

@@ -56,7 +56,8 @@ class StagedConnection final : public transport::Connection {
 
   /// Set-up: may lock memory. Throws kSystem where it cannot.
   StagedConnection(std::unique_ptr<transport::Connection> beneath, Directions directions,
-                   std::shared_ptr<Staging> staging, Log log);
+                   std::shared_ptr<Staging> staging, Log log,
+                   transport::Overlong overlong = transport::Overlong::kError);
   /// Begins no copy any more, and gives those under way Staging::copy_time(); memory that one still uses
   /// then is left to it, and a warning says so.
   ~StagedConnection() override;
@@ -74,6 +75,7 @@ class StagedConnection final : public transport::Connection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   const Error* error() const noexcept override;
+  bool peer_ended() const noexcept override { return failed() || beneath_->peer_ended(); }
   std::uint64_t label() const noexcept override { return beneath_->label(); }
   const transport::Route& route() const noexcept override { return route_; }
   transport::Statistics statistics() const noexcept override;
@@ -147,6 +149,7 @@ class StagedConnection final : public transport::Connection {
   std::unique_ptr<transport::Connection> beneath_;
   std::shared_ptr<Staging> staging_;
   Log log_;
+  transport::Overlong overlong_;
   transport::Route route_;
   std::optional<Error> error_;
   Stream sends_, receives_;

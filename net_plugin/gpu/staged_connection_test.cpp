@@ -106,10 +106,11 @@ class StagedConnections : public ::testing::Test {
     std::unique_ptr<StagedConnection> from, to;
   };
   Ends connect(const TestedBackend& backend = gpu::memory(), Directions from = Directions::kSend,
-               Directions to = Directions::kReceive) {
+               Directions to = Directions::kReceive,
+               transport::Overlong overlong = transport::Overlong::kError) {
     auto [near, far] = transport::test::make_connected(backend);
-    return {std::make_unique<StagedConnection>(std::move(near), from, staging_, log()),
-            std::make_unique<StagedConnection>(std::move(far), to, staging_, log())};
+    return {std::make_unique<StagedConnection>(std::move(near), from, staging_, log(), overlong),
+            std::make_unique<StagedConnection>(std::move(far), to, staging_, log(), overlong)};
   }
   Log log() {
     return {LogLevel::kWarning, [this](LogLevel, std::string_view text) { logged_ += text; }};
@@ -418,6 +419,35 @@ TEST_F(StagedConnections, AMessageLargerThanItsReceiveIsAnErrorThatNamesBothSize
       << ends.to->error()->what();
   EXPECT_EQ(to.read(), std::vector<std::byte>(1999, std::byte{0xa5}));
   EXPECT_EQ(ends.to->post_receive(to.span(), to.memory()), nullptr);
+}
+
+// The pieces behind the end of a receive are taken, and thrown away.
+TEST_F(StagedConnections, AMessageLargerThanItsReceiveIsCutWhereThatIsAsked) {
+  start({});
+  auto ends = connect(tcp(), Directions::kSend, Directions::kReceive, transport::Overlong::kTruncate);
+  for (const bool on_gpu : {true, false}) {
+    for (const auto& [sent, room] : {std::pair<std::size_t, std::size_t>{2000, 1999},
+                                     {3 * kPieceBytes, kPieceBytes},
+                                     {5 * kPieceBytes + 7, kPieceBytes + 9},
+                                     {2 * kPieceBytes, 0},
+                                     {10, 20}}) {
+      Buffer from(*ends.from, sent, true), to(*ends.to, room, on_gpu), next(*ends.to, 30, on_gpu);
+      from.write(data(sent));
+      auto* first = ends.from->post_send(from.span(), from.memory());
+      auto* second = ends.from->post_send(from.span().first(10), from.memory());
+      auto* receive = ends.to->post_receive(to.span(), to.memory());
+      auto* after = ends.to->post_receive(next.span(), next.memory());
+      finish(*ends.to, receive, std::min(sent, room), ends.from.get());
+      finish(*ends.to, after, 10, ends.from.get());
+      finish(*ends.from, first, sent, ends.to.get());
+      finish(*ends.from, second, 10, ends.to.get());
+      auto wanted = data(sent);
+      auto got = to.read();
+      wanted.resize(std::min(sent, room));
+      got.resize(wanted.size());
+      EXPECT_EQ(got, wanted) << sent << " into " << room;
+    }
+  }
 }
 
 TEST_F(StagedConnections, ACopyThatCudaRefusesFailsTheConnectionAndNamesTheGpu) {

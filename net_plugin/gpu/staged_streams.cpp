@@ -150,7 +150,8 @@ bool StagedConnection::take_arrivals() noexcept {
 /// Begins the copy of a piece into the oldest posted message. False where that must wait, or has failed.
 bool StagedConnection::place(Slot& slot) noexcept {
   Message& message = *receives_.queue.first;
-  if (slot.bytes > message.size - message.moved) {
+  const std::size_t kept = std::min(slot.bytes, message.size - message.moved);
+  if (kept < slot.bytes && overlong_ == transport::Overlong::kError) {
     fail_with(
         Cause::kRemote,
         fmt::format("the peer sent a message of at least {} bytes, but the receive posted for it takes {} "
@@ -162,9 +163,9 @@ bool StagedConnection::place(Slot& slot) noexcept {
   slot.message = &message;
   slot.copier = message.memory != nullptr ? message.memory->copier() : nullptr;
   slot.state = PieceState::kFree;
-  if (slot.bytes > 0 && slot.copier == nullptr) std::memcpy(to, slot.piece->data, slot.bytes);
-  if (slot.bytes > 0 && slot.copier != nullptr) {
-    if (!slot.copier->start(Copier::Way::kToDevice, slot.piece->data, to, slot.bytes, slot.piece->copy)) {
+  if (kept > 0 && slot.copier == nullptr) std::memcpy(to, slot.piece->data, kept);
+  if (kept > 0 && slot.copier != nullptr) {
+    if (!slot.copier->start(Copier::Way::kToDevice, slot.piece->data, to, kept, slot.piece->copy)) {
       slot.state = PieceState::kArrived;
       return false;
     }
@@ -172,7 +173,7 @@ bool StagedConnection::place(Slot& slot) noexcept {
     ++message.copies;
     ++message.pieces;
   }
-  message.moved += slot.bytes;
+  message.moved += kept;
   if (slot.bytes < kPieceBytes) {
     message.whole = true;
     receives_.queue.pop();

@@ -67,6 +67,68 @@ TEST_P(NetMessages, ASendLargerThanItsReceiveIsAnError) {
       });
 }
 
+TEST_P(NetMessages, ASendLargerThanItsReceiveIsCutWhereTheEnvironmentAsksForIt) {
+  ::setenv("TOMBOLO_NET_OVERLONG", "truncate", 1);
+  constexpr std::array<std::size_t, 5> kSent{1001, 8, 3'000'000, 500, 2'000'000};
+  constexpr std::array<std::size_t, 5> kRoom{1000, 8, 70'000, 0, 2'500'000};
+  Pair::run(
+      GetParam(),
+      [&](Side& side, void* comm, Channel& channel) {
+        std::vector<std::vector<std::byte>> data;
+        std::vector<void*> requests;
+        for (std::size_t i = 0; i < kSent.size(); ++i)
+          data.push_back(pattern(kSent[i], static_cast<unsigned>(i)));
+        for (const auto& one : data) requests.push_back(side.send(comm, one));
+        for (std::size_t i = 0; i < kSent.size(); ++i) REQUIRE(side.finish(requests[i]) == kSent[i]);
+        channel.wait();
+      },
+      [&](Side& side, void* comm, Channel& channel) {
+        abi::ncclNetProperties_v12_t properties{};
+        EXPECT_EQ(side.plugin().get_properties(0, &properties), abi::ncclSuccess);
+        EXPECT_EQ(properties.regIsGlobal, GetParam() >= 8 ? 1 : 0);
+        for (std::size_t i = 0; i < kSent.size(); ++i) {
+          std::vector<std::byte> buffer(kRoom[i]);
+          const std::size_t fits = std::min(kSent[i], kRoom[i]);
+          ASSERT_EQ(side.finish(side.receive(comm, buffer)), fits);
+          const auto expected = pattern(kSent[i], static_cast<unsigned>(i));
+          EXPECT_TRUE(std::equal(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(fits),
+                                 expected.begin()));
+        }
+        channel.signal();
+      });
+  ::unsetenv("TOMBOLO_NET_OVERLONG");
+}
+
+// What regIsGlobal promises; it is so whether it is told or not.
+TEST_P(NetMessages, MemoryThatOneCommRegisteredServesAnother) {
+  Pair::run(
+      GetParam(),
+      [](Side& side, void* comm, Channel& channel) {
+        auto data = pattern(100'000, 1);
+        REQUIRE(side.finish(side.send(comm, data)) == data.size());
+        channel.wait();
+      },
+      [](Side& side, void* comm, Channel& channel) {
+        HandleMemory handle{};
+        void *listen_comm = side.listen(handle), *send = nullptr, *other = nullptr;
+        for (const auto deadline = Deadline::after(kPatience); send == nullptr || other == nullptr;) {
+          REQUIRE(!deadline.passed());
+          if (send == nullptr)
+            REQUIRE(side.plugin().connect(side.context(), 0, handle.data(), &send) == abi::ncclSuccess);
+          if (other == nullptr) REQUIRE(side.plugin().accept(listen_comm, &other) == abi::ncclSuccess);
+        }
+        side.plugin().close_listen(listen_comm);
+        std::vector<std::byte> buffer(100'000);
+        void* memory = side.register_memory(other, buffer);
+        EXPECT_EQ(side.finish(side.receive(comm, buffer, memory)), buffer.size());
+        EXPECT_EQ(buffer, pattern(100'000, 1));
+        EXPECT_EQ(side.plugin().deregister_memory(other, memory), abi::ncclSuccess);
+        side.plugin().close_send(send);
+        side.plugin().close_receive(other);
+        channel.signal();
+      });
+}
+
 TEST_P(NetMessages, ZeroByteMessagesArriveInTheirPlace) {
   Pair::run(
       GetParam(),

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +48,17 @@ void* meet(Side& side, HandleMemory& handle, void* listen_comm, void** receive) 
     if (*receive == nullptr) REQUIRE(side.plugin().accept(listen_comm, receive) == abi::ncclSuccess);
   }
   return send;
+}
+
+/// Threads of this process whose names begin so.
+int threads_named(const std::string& beginning) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    count += name.starts_with(beginning) ? 1 : 0;
+  }
+  return count;
 }
 
 class NetScale : public testing::TestWithParam<int> {};
@@ -159,6 +172,35 @@ TEST(NetLoading, TheLibraryIsLoadedAndUnloadedAHundredTimes) {
       REQUIRE(buffers[0] == first && buffers[1] == second);
       REQUIRE(side.plugin().close_send(send) == abi::ncclSuccess);
       REQUIRE(side.plugin().close_receive(receive) == abi::ncclSuccess);
+      channel.signal();
+    }
+  });
+  for (int round = 0; round < rounds; ++round) ASSERT_NO_THROW(peer.channel().wait()) << "in round " << round;
+  EXPECT_NO_THROW(peer.join());
+}
+
+// What a program does that ends a communicator by an exception: nothing is closed, and messages are under
+// way.
+TEST(NetLoading, NothingOfItRunsAfterItWasUnloadedWithCommsAlive) {
+  const int rounds = test_rounds(100);
+  Peer peer([&](Channel& channel) {
+    for (int round = 0; round < rounds; ++round) {
+      // Outlives the library, as what NCCL allocated would.
+      auto* buffers = new std::vector<Bytes>(2, Bytes(100'000));
+      {
+        Side side(round % 2 == 0 ? kNewestAbi : kOldestAbi);
+        HandleMemory handle{}, unanswered{};
+        void *listen_comm = side.listen(handle), *receive = nullptr,
+             *send = meet(side, handle, listen_comm, &receive);
+        side.receive_group(receive, *buffers, std::vector<int>{4, 9});
+        side.send_with(9, send, (*buffers)[0]);
+        void* attempt = nullptr;
+        side.listen(unanswered);
+        REQUIRE(side.plugin().connect(side.context(), 0, unanswered.data(), &attempt) == abi::ncclSuccess);
+      }
+      // A thread that was joined may still be listed for a moment.
+      for (const auto until = Deadline::after(kPatience); threads_named("tombolo") > 0;)
+        REQUIRE(!until.passed());
       channel.signal();
     }
   });

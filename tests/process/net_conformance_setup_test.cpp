@@ -304,6 +304,50 @@ TEST_P(NetSetup, TwoConnectsToOneListenGiveTwoConnections) {
   side.plugin().close_listen(listen_comm);
 }
 
+/// Calls connect until it fails; the result, and the time that it took.
+abi::ncclResult_t connect_badly(Side& side, HandleMemory& handle, Duration& took) {
+  const auto begin = Clock::steady().now();
+  for (const auto deadline = Deadline::after(kPatience); !deadline.passed();) {
+    void* comm = nullptr;
+    const abi::ncclResult_t result = side.plugin().connect(side.context(), 0, handle.data(), &comm);
+    took = Clock::steady().now() - begin;
+    REQUIRE(comm == nullptr);
+    if (result != abi::ncclSuccess) return result;
+  }
+  REQUIRE(!"connect failed in time");
+  return abi::ncclSuccess;
+}
+
+// Long before TOMBOLO_NET_DEADLINE, whether the peer has other listeners or none at all.
+TEST(NetClosedListen, MakesAConnectToItFailSoonAndSaysSo) {
+  for (const bool another : {true, false}) {
+    SCOPED_TRACE(another ? "another listener is there" : "no listener is there");
+    Peer peer([&](Channel& channel) {
+      Side side(kNewestAbi);
+      HandleMemory handle{}, other{};
+      void* listen_comm = side.listen(handle);
+      void* other_listen = another ? side.listen(other) : nullptr;
+      side.plugin().close_listen(listen_comm);
+      channel.send(handle.data(), handle.size());
+      channel.wait();
+      if (another) side.plugin().close_listen(other_listen);
+    });
+    Side side(kNewestAbi);
+    HandleMemory handle{};
+    peer.channel().receive(handle.data(), handle.size());
+    Duration took{};
+    take_log();
+    EXPECT_EQ(connect_badly(side, handle, took), abi::ncclRemoteError);
+    const auto lines = take_log();
+    ASSERT_FALSE(lines.empty());
+    EXPECT_NE(lines.back().find(another ? "listener is gone" : "nothing listens there any more"),
+              std::string::npos)
+        << lines.back();
+    peer.channel().signal();
+    EXPECT_NO_THROW(peer.join());
+  }
+}
+
 TEST_P(NetSetup, AForeignHandleIsRefusedWithAReason) {
   Side side(GetParam());
   HandleMemory handle{};

@@ -69,6 +69,12 @@ std::uint32_t Acceptor::open_listener(const std::shared_ptr<Inbox>& inbox) {
   return helpers_->registrations().open_listener(end_, inbox);
 }
 
+void Acceptor::close_listener(std::uint32_t number) noexcept {
+  if (is_copy()) return;
+  const TimePoint until = helpers_->clock().now() + local()->idle_timeout;
+  if (helpers_->registrations().close_listener(number, until)) background_progress().wake();
+}
+
 void Acceptor::open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox) {
   helpers_->registrations().open_connection(connection, side, end_, inbox);
 }

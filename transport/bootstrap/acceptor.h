@@ -47,6 +47,9 @@ class Acceptor {
 
   // As in Registrations.
   std::uint32_t open_listener(const std::shared_ptr<Inbox>& inbox);
+  /// For the idle timeout after this call the background thread answers peers that ask for the listener, if
+  /// others keep the sockets open.
+  void close_listener(std::uint32_t number) noexcept;
   void open_connection(const Nonce& connection, Side side, const std::shared_ptr<Inbox>& inbox);
   /// For the idle timeout after this call the background thread answers peers that ask for the connection, or
   /// that join it late.

@@ -10,6 +10,10 @@
 namespace tombolo::transport::bootstrap {
 
 BackgroundProgress::~BackgroundProgress() {
+  end();
+}
+
+void BackgroundProgress::end() noexcept {
   if (generation_ != fork_generation()) {
     if (thread_.joinable()) thread_.detach();
     return;
@@ -30,7 +34,7 @@ void BackgroundProgress::add(Progressable* one) {
 }
 
 void BackgroundProgress::start() {
-  if (drive_ == Drive::kOwner || thread_.joinable()) return;
+  if (drive_ == Drive::kOwner || stop_ || thread_.joinable()) return;
   // The thread takes no signals: they are meant for the program's own threads.
   sigset_t all, before;
   sigfillset(&all);

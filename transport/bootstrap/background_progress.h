@@ -54,6 +54,9 @@ class BackgroundProgress {
   /// Removes the object. When this returns it is called no more; it waits for a call of this object that is
   /// under way, but not for calls of others.
   void remove(Progressable* one);
+  /// Ends the thread for good: when this returns, nothing is called any more. What is added later moves
+  /// inside its owner's calls alone.
+  void end() noexcept;
   /// One round. Returns when the next is due; TimePoint::max() where there is nothing to do until add() or
   /// wake().
   TimePoint round();

@@ -199,5 +199,21 @@ TEST(BackgroundProgress, LeavesTheProgramsSignalsToItsOwnThreads) {
   background.remove(&one);
 }
 
+TEST(BackgroundProgress, OnceEndedHasNoThreadAndGetsNone) {
+  BackgroundProgress background([] { return false; });
+  Counting one, later;
+  background.add(&one);
+  ASSERT_TRUE(comes([&] { return one.calls > 0; }));
+  background.end();
+  // A thread that was joined may still be listed for a moment.
+  EXPECT_TRUE(comes([] { return blocked_by("tombolo-bg").empty(); }));
+  background.add(&later);
+  background.wake();
+  EXPECT_TRUE(blocked_by("tombolo-bg").empty());
+  background.remove(&one);
+  background.remove(&later);
+  EXPECT_EQ(later.calls, 0);
+}
+
 }  // namespace
 }  // namespace tombolo::transport::bootstrap

@@ -181,6 +181,10 @@ Duration Dial::patience() const noexcept {
   return kAnswerWithin * (1U << std::min(unanswered_, 5U));
 }
 
+Duration Dial::refused_for() const noexcept {
+  return refused_ ? local_->clock->now() - refused_since_ : Duration::zero();
+}
+
 void Dial::begin_attempt() {
   if (local_->clock->now() < again_) return;
   socket_ = sockets::start_connect(target_->nic, target_->local_address, target_->peer);
@@ -200,6 +204,7 @@ void Dial::end_connecting() {
     return;
   }
   const int error = sockets::pending_error(socket);
+  if (error == ECONNREFUSED && !refused_) refused_since_ = local_->clock->now();
   refused_ = error == ECONNREFUSED;
   if (error != 0) {
     retry(fmt::format("{} (errno {})", errno_text(error), error));

@@ -62,6 +62,8 @@ class Dial {
   std::uint32_t epoch() const noexcept { return greeting_.epoch; }
   /// Whether the peer's kernel refused the last attempt, because no socket listens there.
   bool refused() const noexcept { return refused_; }
+  /// For how long every attempt was refused so; zero where the last one was not.
+  Duration refused_for() const noexcept;
   /// Whether the other side ended the last attempt on purpose: it refused it, or accepted and then closed it.
   bool turned_away() const noexcept { return turned_away_; }
   /// Why the last attempt failed; empty for none yet.
@@ -108,6 +110,7 @@ class Dial {
   TimePoint greeted_{};      // when this attempt's handshake began
   unsigned unanswered_ = 0;  // attempts whose handshake the peer left unanswered
   bool refused_ = false, turned_away_ = false;
+  TimePoint refused_since_{};  // refused_: the first of the attempts in a row that were
   Hello greeting_;
   std::size_t streams_ = 0;  // 0: not greeted yet
   std::vector<std::byte> hello_, challenge_;

@@ -15,6 +15,10 @@ AuthenticatingListener::AuthenticatingListener(std::shared_ptr<Acceptor> accepto
   endpoint_.listener = acceptor_->open_listener(inbox_);
 }
 
+AuthenticatingListener::~AuthenticatingListener() {
+  acceptor_->close_listener(endpoint_.listener);
+}
+
 void AuthenticatingListener::append_wait_handles(std::vector<pollfd>& handles) const {
   handles.push_back({acceptor_->wait_handle(), POLLIN, 0});
   // A descriptor of its own is needed, because another thread's listener may have moved this one's

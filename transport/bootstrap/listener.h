@@ -15,6 +15,7 @@ namespace tombolo::transport::bootstrap {
 class AuthenticatingListener final : public Listener {
  public:
   explicit AuthenticatingListener(std::shared_ptr<Acceptor> acceptor);
+  ~AuthenticatingListener() override;
 
   const Endpoint& endpoint() const noexcept override { return endpoint_; }
   std::unique_ptr<Connection> accept() override;

@@ -11,6 +11,7 @@
 #include "transport/observe/meters.h"
 #include "transport/sockets/secret.h"
 #include "transport/sockets/tls.h"
+#include "transport/transport.h"
 
 namespace tombolo::transport::bootstrap {
 
@@ -23,6 +24,7 @@ struct Local {
   std::vector<std::shared_ptr<Backend>> backends;
   Duration idle_timeout{};                  ///< as in TcpOptions; not zero
   int traffic_class = -1;                   ///< as in RouterOptions
+  Overlong overlong = Overlong::kError;     ///< as in RouterOptions
   std::shared_ptr<const sockets::Tls> tls;  ///< null where TOMBOLO_TLS is off
   bool failover = false;                    ///< as in RouterOptions
   std::shared_ptr<Meters> meters;

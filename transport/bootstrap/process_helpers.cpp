@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <span>
 
@@ -19,6 +20,21 @@ std::uint64_t random_number() {
   random_bytes(std::as_writable_bytes(std::span(&number, 1)));
   return number;
 }
+
+/// The one of the process. Static objects end in the reverse order of their making, so that the thread ends
+/// before whatever it may use that was made before it.
+struct OfProcess {
+  std::mutex mutex;
+  std::weak_ptr<ProcessHelpers> current;
+  std::atomic<pid_t> owner{0};
+
+  ~OfProcess() {
+    if (owner != ::getpid())
+      return;  // a forked child has no such thread, and its copy of the lock may be held
+    const std::lock_guard lock(mutex);
+    if (const auto helpers = current.lock()) helpers->background_progress().end();
+  }
+};
 
 }  // namespace
 
@@ -38,16 +54,14 @@ ProcessHelpers::ProcessHelpers(const Clock& clock, const Clock& clock_of_closing
       background_progress_([this] { return progress_in_background(); }, clock_of_closing, drive) {}
 
 std::shared_ptr<ProcessHelpers> ProcessHelpers::of_process() {
-  static std::mutex mutex;
-  static std::weak_ptr<ProcessHelpers> current;
-  static pid_t owner = 0;
-  const std::lock_guard lock(mutex);
+  static OfProcess of;
+  const std::lock_guard lock(of.mutex);
   // A forked process has neither the thread nor the peers of its parent, whose objects it may hold all the
   // same.
-  auto helpers = owner == ::getpid() ? current.lock() : nullptr;
+  auto helpers = of.owner == ::getpid() ? of.current.lock() : nullptr;
   if (!helpers) {
-    current = helpers = std::make_shared<ProcessHelpers>();
-    owner = ::getpid();
+    of.current = helpers = std::make_shared<ProcessHelpers>();
+    of.owner = ::getpid();
   }
   return helpers;
 }

@@ -31,7 +31,8 @@ class ProcessHelpers {
   ProcessHelpers& operator=(const ProcessHelpers&) = delete;
 
   /// The one of this process; made at the first call, and again where the last one has ended. A process that
-  /// was forked gets its own.
+  /// was forked gets its own. Where the library is unloaded, or the process ends, its background thread ends
+  /// first, whoever still holds it: what was never closed would have it run code that is gone.
   static std::shared_ptr<ProcessHelpers> of_process();
 
   /// Random; tells processes apart (Endpoint::process).

@@ -12,6 +12,15 @@ std::uint32_t Registrations::open_listener(std::shared_ptr<const LocalEnd> end,
   return next_listener_++;
 }
 
+bool Registrations::close_listener(std::uint32_t number, TimePoint until) {
+  const std::lock_guard lock(mutex_);
+  listeners_.erase(number);
+  const bool others =
+      std::ranges::any_of(listeners_, [](const auto& entry) { return !entry.second.inbox.expired(); });
+  if (others) asked_until_ = std::max(asked_until_, until);
+  return others;
+}
+
 void Registrations::open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
                                     const std::shared_ptr<Inbox>& inbox) {
   const std::lock_guard lock(mutex_);

@@ -34,6 +34,9 @@ class Registrations {
   /// Streams of new connections for the returned listener number go to `inbox`, as long as another owner
   /// holds it. No two listeners of a process have the same number.
   std::uint32_t open_listener(std::shared_ptr<const LocalEnd> end, const std::shared_ptr<Inbox>& inbox);
+  /// Forgets the listener. For so long peers may still ask for it, which have its endpoint. True where other
+  /// listeners are left, whose sockets such a peer reaches.
+  bool close_listener(std::uint32_t number, TimePoint until);
   /// Streams that join or rejoin the connection, and questions for it, go to that end of it from now on,
   /// until close_connection() or until no other owner holds the inbox.
   void open_connection(const Nonce& connection, Side side, std::shared_ptr<const LocalEnd> end,
@@ -48,7 +51,7 @@ class Registrations {
 
   /// Its `end` is null where nothing of that name is known.
   Registration find(const Destination& to);
-  /// Whether peers of closed connections may still ask for them.
+  /// Whether peers of closed listeners and connections may still ask for them.
   bool may_be_asked(TimePoint now);
 
  private:

@@ -78,6 +78,19 @@ TEST_F(Registered, AClosedConnectionIsRememberedForItsTime) {
   EXPECT_EQ(find(Purpose::kRejoin, 0, nonce(1)).end, nullptr);
 }
 
+TEST_F(Registered, AClosedListenerMayBeAskedForWhereOthersKeepTheSocketsOpen) {
+  const TimePoint now{seconds(100)};
+  const std::uint32_t first = registrations_.open_listener(one_, inbox_);
+  const std::uint32_t second = registrations_.open_listener(other_, inbox_);
+  EXPECT_TRUE(registrations_.close_listener(first, now + seconds(60)));
+  EXPECT_EQ(find(Purpose::kJoin, first, nonce(1)).end, nullptr);
+  EXPECT_EQ(find(Purpose::kJoin, second, nonce(1)).end, other_);
+  EXPECT_TRUE(registrations_.may_be_asked(now + seconds(59)));
+  EXPECT_FALSE(registrations_.may_be_asked(now + seconds(60)));
+  EXPECT_FALSE(registrations_.close_listener(second, now + seconds(200))) << "the sockets go with it";
+  EXPECT_FALSE(registrations_.may_be_asked(now + seconds(60)));
+}
+
 TEST_F(Registered, OnlySoManyClosedOnesAreRemembered) {
   const TimePoint now{seconds(100)};
   constexpr auto kMost = static_cast<std::uint32_t>(Registrations::kMostClosed);

@@ -61,7 +61,16 @@ Dialing::Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared
 bool Dialing::poll() {
   bool ready = true;
   for (Dial& stream : streams_) ready &= stream.poll() == Dial::State::kReady;
-  if (ready || !deadline_.passed()) return ready;
+  if (ready) return true;
+  for (const Dial& stream : streams_) {
+    if (stream.refused_for() < kGoneAfter) continue;
+    fail(Cause::kRemote,
+         "{}: nothing listens there any more (refused for {}): the peer has closed its listener, or its "
+         "process "
+         "has ended; its log says why",
+         target_->description, format_seconds(to_seconds(stream.refused_for())));
+  }
+  if (!deadline_.passed()) return false;
   std::string trouble = "no answer";
   for (const Dial& stream : streams_)
     if (!stream.last_trouble().empty()) trouble = stream.last_trouble();

@@ -40,8 +40,12 @@ class Dialing {
   Dialing(std::shared_ptr<const Local> local, const Way& way, std::shared_ptr<const Target> target,
           const Hello& hello, std::size_t streams);
 
-  /// True once all streams are authenticated. Throws as Dial::poll() does, and kTimeout once the way's
-  /// deadline has passed.
+  /// The peer listened before it told its endpoint, so that refusals for so long mean that it is gone. A
+  /// single one may come from something on the way that is just being set up.
+  static constexpr Duration kGoneAfter = std::chrono::seconds(1);
+
+  /// True once all streams are authenticated. Throws as Dial::poll() does; kRemote once the peer's kernel has
+  /// refused a stream for kGoneAfter, and kTimeout once the way's deadline has passed.
   bool poll();
   void append_wait_handles(std::vector<pollfd>& handles) const;
 

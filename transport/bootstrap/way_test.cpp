@@ -1,6 +1,7 @@
 #include "transport/bootstrap/way.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
 #include "transport/bootstrap/acceptor.h"
@@ -132,13 +133,13 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
     // A port at which nobody listens.
     const Descriptor free = sockets::listen_on("lo", "127.0.0.1", way.to.port);
   }
-  way.options.deadline = std::chrono::seconds(5);
+  way.options.deadline = milliseconds(900);
   Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
   for (const auto deadline = test::soon(); dialing.streams()[0].last_trouble().empty();) {
     ASSERT_FALSE(deadline.passed());
     ASSERT_FALSE(dialing.poll());
   }
-  clock.advance(milliseconds(4999));
+  clock.advance(milliseconds(899));
   EXPECT_FALSE(dialing.poll());
   clock.advance(milliseconds(1));
   try {
@@ -147,10 +148,54 @@ TEST_F(DialingTest, GivesUpAtItsDeadlineWithTheLastTroubleAndWhatToDo) {
   } catch (const Error& error) {
     EXPECT_EQ(error.cause(), Cause::kTimeout);
     test::expect_in(error.what(), "connect to rank 3 on host b0 (NIC eth0");
-    test::expect_in(error.what(), "not connected within 5 s; last: ");
+    test::expect_in(error.what(), "not connected within 900 ms; last: ");
     test::expect_in(error.what(), "refused");
     test::expect_in(error.what(), "docs/cluster-file.md");
   }
+}
+
+TEST_F(DialingTest, GivesUpSoonWhereNothingListensAnyMore) {
+  FakeClock clock;
+  const auto local = make_local(clock);
+  Way way = way_to(offer("eth1", "127.0.0.1", 0));
+  { const Descriptor free = sockets::listen_on("lo", "127.0.0.1", way.to.port); }
+  way.options.deadline = std::chrono::minutes(5);
+  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
+  try {
+    for (const auto deadline = test::soon(); !deadline.passed();) {
+      dialing.poll();
+      clock.advance(milliseconds(10));
+      ::poll(nullptr, 0, 1);  // the kernel's answer goes by real time
+    }
+    ADD_FAILURE() << "it did not give up";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kRemote);
+    test::expect_in(error.what(), "connect to rank 3 on host b0 (NIC eth0");
+    test::expect_in(error.what(), "nothing listens there any more");
+  }
+}
+
+TEST_F(DialingTest, OneRefusalIsNotTheEnd) {
+  const auto local = make_local(Clock::steady());
+  std::uint16_t port = 0;
+  { const Descriptor free = sockets::listen_on("lo", "127.0.0.1", port); }
+  Way way = way_to(offer("eth1", "127.0.0.1", 0));
+  way.to.port = port;
+  Dialing dialing(local, way, target_of(way, way.from, way.to), hello_of(way, 6), 1);
+  const auto deadline = test::soon();
+  while (!dialing.streams()[0].refused()) {
+    ASSERT_FALSE(deadline.passed());
+    ASSERT_FALSE(dialing.poll());
+  }
+  const auto address = sockets::SocketAddress::parse("127.0.0.1", port);
+  const Descriptor late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(late.get(), address.get(), address.length), 0);
+  ASSERT_EQ(::listen(late.get(), 8), 0);
+  while (dialing.streams()[0].state() < Dial::State::kHello) {
+    ASSERT_FALSE(deadline.passed());
+    ASSERT_FALSE(dialing.poll());
+  }
+  EXPECT_EQ(dialing.streams()[0].refused_for(), Duration::zero());
 }
 
 TEST_F(DialingTest, ItsHandlesEndASleepAtTheDeadline) {

@@ -22,9 +22,10 @@ class ChannelConnecting final : public Connecting {
       if (!dialing_.poll()) return nullptr;
       dialing_.complete(way_.route);
       const bootstrap::Local& local = *acceptor_->local();
-      set_up_ = backend_->set_up({dialing_.streams()[0].take_socket(), true, way_.from, way_.to, way_.route,
-                                  way_.options.label, way_.options.peer_name, dialing_.deadline(),
-                                  local.meters, way_.nic_pairs, local.idle_timeout, local.clock, local.log});
+      set_up_ =
+          backend_->set_up({dialing_.streams()[0].take_socket(), true, way_.from, way_.to, way_.route,
+                            way_.options.label, way_.options.peer_name, dialing_.deadline(), local.meters,
+                            way_.nic_pairs, local.idle_timeout, local.clock, local.log, local.overlong});
     }
     return set_up_->poll();
   }
@@ -64,7 +65,8 @@ std::unique_ptr<Connecting> ControlChannelBackend::accept(std::shared_ptr<bootst
                  {},
                  local.idle_timeout,
                  local.clock,
-                 local.log});
+                 local.log,
+                 local.overlong});
 }
 
 }  // namespace tombolo::transport::channel

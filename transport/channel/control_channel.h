@@ -35,6 +35,7 @@ struct ControlChannel {
   Duration idle_timeout{};  ///< as in TcpOptions
   const Clock* clock = nullptr;
   Log log;
+  Overlong overlong = Overlong::kError;  ///< as in RouterOptions
 };
 
 /// A backend whose bytes do not go over the stream on which the handshake ran.

@@ -43,6 +43,8 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::vector<std::string> nics() const override;
   void fence(const Early& early) noexcept override;
 
+  bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
+
  private:
   static constexpr std::size_t kWindow = kRequestsPerDirection;
 

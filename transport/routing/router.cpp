@@ -124,6 +124,7 @@ Router::Router(RouterOptions options) : state_(std::make_unique<State>()) {
                             ? given.tcp.idle_timeout
                             : TcpOptions::from_environment().idle_timeout;
   local->traffic_class = given.traffic_class;
+  local->overlong = given.overlong;
   warn_where_no_cluster_has_a_name(given);
   if (given.tls.use != TlsUse::kOff)
     local->tls = std::make_shared<sockets::Tls>(given.tls, given.secret, given.secret_hint);

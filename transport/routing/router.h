@@ -100,7 +100,8 @@ struct RouterOptions {
   /// `rdma.traffic_class`); -1: the kernel's, and that of `rdma`.
   int traffic_class = -1;
   UcxOptions ucx = {};
-  std::vector<NicLimit> limits;  ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)
+  Overlong overlong = Overlong::kError;  ///< of what this end receives
+  std::vector<NicLimit> limits;          ///< from TOMBOLO_NIC_LIMITS="eth0=100M,..." (bit/s)
   /// Where connections are counted; null: Meters::of_process(), reported as the environment says.
   std::shared_ptr<Meters> meters;
   Log log;                                ///< also written to by the transport's own thread

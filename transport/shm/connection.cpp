@@ -199,7 +199,7 @@ bool ShmConnection::receive_all() noexcept {
                 GoodbyeReason::kMalformed);
       return moved;
     }
-    if (record.total > request.size) {
+    if (record.total > request.size && channel_.overlong == Overlong::kError) {
       writer_.write(goodbye_record(GoodbyeReason::kTooLarge, record.total, request.size), nullptr);
       fail_with(Cause::kRemote,
                 fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
@@ -207,14 +207,15 @@ bool ShmConnection::receive_all() noexcept {
                 GoodbyeReason::kTooLarge);
       return moved;
     }
+    const std::size_t kept =
+        std::min<std::size_t>(record.length, request.size - std::min(request.moved, request.size));
     if (record.type == RecordType::kFetch) {
-      if (!fetch(request, record)) break;
+      if (!fetch(request, record, kept)) break;
       ++fetches;
     } else {
       const bool measured = record.length >= CopyCost::kLeast;
       const TimePoint begin = measured ? now() : TimePoint();
-      if (record.length > 0)
-        std::memcpy(request.data + request.moved, reader_.payload(record), record.length);
+      if (kept > 0) std::memcpy(request.data + request.moved, reader_.payload(record), kept);
       if (measured) {
         book_->out_of_ring.add(now() - begin, record.length);
         tell_costs();
@@ -237,17 +238,20 @@ void ShmConnection::tell_costs() noexcept {
   in_.read_cost.store(book_->reading.value(), std::memory_order_relaxed);
 }
 
-/// Reads the next part of the message from the sender's memory; false after a failure.
-bool ShmConnection::fetch(PostedRequest& request, const Record& record) noexcept {
-  const std::size_t length = record.length;
+/// Reads the next part of the message from the sender's memory, as much of it as the receive takes; false
+/// after a failure.
+bool ShmConnection::fetch(PostedRequest& request, const Record& record, std::size_t length) noexcept {
   const TimePoint begin = now();
-  switch (agreed_.peer.read({request.data + request.moved, length}, record.address)) {
+  const auto outcome = length == 0
+                           ? PeerMemory::Outcome::kRead
+                           : agreed_.peer.read({request.data + request.moved, length}, record.address);
+  switch (outcome) {
     case PeerMemory::Outcome::kRead:
       if (length >= CopyCost::kLeast) {
         book_->reading.add(now() - begin, length);
         tell_costs();
       }
-      request.moved += length;
+      request.moved += record.length;
       in_.fetched.store(++fetched_mine_, std::memory_order_release);
       return true;
     case PeerMemory::Outcome::kNotThePeer:

@@ -42,6 +42,8 @@ class ShmConnection final : public channel::ChannelConnection {
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
 
+  bool peer_ended() const noexcept override { return channel_ended_ || error_.has_value(); }
+
  private:
   bool send_all() noexcept;
   bool send_part(PostedRequest& request) noexcept;
@@ -51,9 +53,9 @@ class ShmConnection final : public channel::ChannelConnection {
   bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;
-  bool fetch(PostedRequest& request, const Record& record) noexcept;
+  bool fetch(PostedRequest& request, const Record& record, std::size_t length) noexcept;
   void finish_receive(PostedRequest& request) noexcept {
-    ChannelConnection::finish_receive(incoming_.oldest(), request, request.moved);
+    ChannelConnection::finish_receive(incoming_.oldest(), request, std::min(request.moved, request.size));
   }
   void tell_costs() noexcept;
   void wake_peer() noexcept;

@@ -51,6 +51,7 @@ TcpConnection::TcpConnection(SetUpResult from)
       clock_(local_->clock),
       liveness_(idle_timeout_),
       sender_(sender_options(*settings_, from.streams.size())),
+      receiver_(local_->overlong),
       meter_(local_->meters, {route_, hello_.label, from.peer_name}) {
   std::optional<Error> trouble;
   const auto attempt = [&](const auto& step) {
@@ -182,6 +183,18 @@ Outcome TcpConnection::test_in_turn(PostedRequest& request, std::size_t& bytes, 
     if (!failed() && ack_due()) send_all();
   });
   return hand_back(request, failed(), sends_, receives_, bytes);
+}
+
+bool TcpConnection::peer_ended() const noexcept {
+  const Turns::Turn turn(turns_, Turns::Of::kLook);
+  if (failed()) return true;
+  bool any = false;
+  for (const Stream& stream : streams_) {
+    const bool ended = stream.receive.ends_behind_a_chunk();
+    if (stream.live() && !ended) return false;
+    any |= ended;
+  }
+  return any;
 }
 
 bool TcpConnection::progress() noexcept {

@@ -78,6 +78,7 @@ class TcpConnection final : public HostMemoryConnection, private bootstrap::Prog
   }
   std::uint64_t label() const noexcept override { return hello_.label; }
   const Route& route() const noexcept override { return route_; }
+  bool peer_ended() const noexcept override;
   Statistics statistics() const noexcept override { return meter_->statistics(); }
 
  private:

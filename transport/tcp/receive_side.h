@@ -96,8 +96,10 @@ class ReceiveSide {
   PostedRequest* request_ = nullptr;  // of the chunk that is begun and not whole
   std::byte* to_ = nullptr;           // where the chunk's next byte goes
   std::size_t left_ = 0;              // of the chunk
-  std::optional<Place> last_;         // of the last chunk that was no replay
-  bool last_was_large_ = false;       // the last chunk
+  /// Where a chunk goes of which not all fits into its receive; null else. A checksum needs all of it.
+  std::unique_ptr<std::byte[]> overlong_;
+  std::optional<Place> last_;    // of the last chunk that was no replay
+  bool last_was_large_ = false;  // the last chunk
   std::uint32_t count_ = 0, peer_ack_ = 0;
   std::size_t pings_ = 0;
   bool ack_due_ = false;

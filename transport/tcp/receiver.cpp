@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "base/crc32c.h"
 
@@ -29,7 +30,7 @@ constexpr std::size_t kMostEpochSummaries = 8 * kMostStreams;
 
 }  // namespace
 
-Receiver::Receiver() {
+Receiver::Receiver(Overlong overlong) : overlong_(overlong) {
   epoch_summaries_.reserve(kMostEpochSummaries);
   share_among(1);
 }
@@ -42,6 +43,7 @@ void Receiver::lose(Stream& stream) noexcept {
   ReceiveSide& side = stream.receive;
   if (side.request_ != nullptr) side.request_->claimed -= side.header_.length;
   side.request_ = nullptr;
+  side.overlong_.reset();
   enter(side, State::kEnded);
   side.begin_ = side.end_ = 0;
 }
@@ -63,6 +65,16 @@ void Receiver::go_on(Stream& stream) {
   if (stream.receive.held_back()) consume(stream.receive);
 }
 
+/// Where the chunk's bytes go; null where they may not, or where there is no memory for what does not fit.
+std::byte* Receiver::place_of(ReceiveSide& side, const PostedRequest& request) noexcept {
+  const FrameHeader& header = side.header_;
+  if (header.total <= request.size) return request.data + header.offset;
+  if (overlong_ == Overlong::kError) return nullptr;
+  if (header.offset + header.length <= request.size) return request.data + header.offset;
+  side.overlong_.reset(new (std::nothrow) std::byte[header.length]);
+  return side.overlong_.get();
+}
+
 /// Starts to place a chunk. False where it has to wait for its receive, or is faulty.
 bool Receiver::begin_chunk(ReceiveSide& side) noexcept {
   const FrameHeader& header = side.header_;
@@ -81,7 +93,8 @@ bool Receiver::begin_chunk(ReceiveSide& side) noexcept {
     set_fault(Fault::kMalformed, header);
     return false;
   }
-  if (header.total > request->size) {
+  std::byte* const to = place_of(side, *request);
+  if (to == nullptr && header.length > 0) {
     fault_capacity_ = request->size;
     set_fault(Fault::kTooLarge, header);
     return false;
@@ -92,7 +105,7 @@ bool Receiver::begin_chunk(ReceiveSide& side) noexcept {
   if (!replayed) side.last_ = {header.sequence, header.offset};
   side.last_was_large_ = header.length >= kLarge;
   side.request_ = request;
-  side.to_ = request->data + header.offset;
+  side.to_ = to;
   side.left_ = header.length;
   enter(side, State::kPayload);
   return true;
@@ -101,10 +114,15 @@ bool Receiver::begin_chunk(ReceiveSide& side) noexcept {
 void Receiver::end_chunk(ReceiveSide& side) noexcept {
   PostedRequest* request = side.request_;
   const FrameHeader& header = side.header_;
-  if ((header.flags & kChecksumFlag) != 0 &&
-      crc32c({request->data + header.offset, header.length}) != header.checksum) {
+  const std::byte* const came = side.overlong_ ? side.overlong_.get() : request->data + header.offset;
+  if ((header.flags & kChecksumFlag) != 0 && crc32c({came, header.length}) != header.checksum) {
     enter(side, State::kDamaged);
     return;
+  }
+  if (side.overlong_) {
+    if (header.offset < request->size)
+      std::memcpy(request->data + header.offset, came, request->size - header.offset);
+    side.overlong_.reset();
   }
   enter(side, State::kHeader);
   side.request_ = nullptr;
@@ -116,6 +134,7 @@ void Receiver::end_chunk(ReceiveSide& side) noexcept {
   request->moved += header.length;
   bytes_ += header.length;
   if (request->moved == request->total) {
+    request->moved = std::min(request->moved, request->size);
     request->state = PostedRequest::State::kDone;
     ++messages_;
     window_.finish(header.sequence);

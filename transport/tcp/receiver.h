@@ -15,7 +15,7 @@ namespace tombolo::transport::tcp {
 
 class Receiver {
  public:
-  Receiver();
+  explicit Receiver(Overlong overlong = Overlong::kError);
 
   /// The stream broke and is read no more; a partly received chunk does not count.
   void lose(Stream& stream) noexcept;
@@ -93,11 +93,13 @@ class Receiver {
   void consume(ReceiveSide& side);
   bool begin_chunk(ReceiveSide& side) noexcept;
   void end_chunk(ReceiveSide& side) noexcept;
+  std::byte* place_of(ReceiveSide& side, const PostedRequest& request) noexcept;
   void take_frame(ReceiveSide& side, const FrameHeader& header);
   void scan(ReceiveSide& side);
   Result hold(Stream& stream, std::size_t most, std::size_t allowance);
   void set_fault(Fault fault, const FrameHeader& header) noexcept;
 
+  Overlong overlong_;
   std::vector<EpochSummary> epoch_summaries_;
   Window window_;
   std::size_t held_back_ = 0;   // streams that hold a chunk back

@@ -1,5 +1,6 @@
 #include "tests/simulation/plans/plugin_plan.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/format.h"
@@ -40,6 +41,45 @@ CommPlan draw_comm(Draw& draw, std::size_t& left) {
   return comm;
 }
 
+/// An order of sending that keeps that of each tag: NCCL promises no other. Unless `all_at_once`, no message
+/// comes before those of an earlier group: its receive may not be posted before they have come.
+std::vector<std::size_t> draw_send_order(Draw& draw, const CommPlan& comm, bool all_at_once) {
+  std::vector<std::size_t> order;
+  const auto send_some = [&](std::size_t begin, std::size_t end) {
+    std::vector<std::size_t> left;
+    for (std::size_t i = begin; i < end; ++i) left.push_back(i);
+    while (!left.empty()) {
+      const int tag = comm.tag_of(left[draw.below(left.size())]);
+      const auto next = std::ranges::find_if(left, [&](std::size_t i) { return comm.tag_of(i) == tag; });
+      order.push_back(*next);
+      left.erase(next);
+    }
+  };
+  if (all_at_once) {
+    send_some(0, comm.messages.size());
+  } else {
+    std::size_t begin = 0;
+    for (const unsigned count : comm.groups) {
+      send_some(begin, begin + count);
+      begin += count;
+    }
+  }
+  return order;
+}
+
+/// Tags, and receives in groups.
+void draw_groups(Draw& draw, CommPlan& comm) {
+  const std::uint64_t tags = 1 + draw.below(draw.once_in(3) ? 8 : 4);
+  for (std::size_t i = 0; i < comm.messages.size(); ++i)
+    comm.tags.push_back(draw.once_in(20) ? 0x7fffffff : static_cast<int>(draw.below(tags)));
+  const bool large = draw.once_in(2);
+  for (std::size_t left = comm.messages.size(); left != 0; left -= comm.groups.back())
+    comm.groups.push_back(static_cast<unsigned>(1 + draw.below(std::min<std::size_t>(left, large ? 8 : 3))));
+  const bool all_at_once = draw.once_in(2);
+  if (all_at_once) comm.window[0] = static_cast<unsigned>(comm.messages.size());
+  comm.send_order = draw_send_order(draw, comm, all_at_once);
+}
+
 }  // namespace
 
 PluginPlan draw_plugin_plan(std::uint64_t seed) {
@@ -53,6 +93,12 @@ PluginPlan draw_plugin_plan(std::uint64_t seed) {
   std::size_t left = kMostBytes;
   for (std::uint64_t comms = 1 + draw.below(4); comms != 0; --comms)
     plan.comms.push_back(draw_comm(draw, left));
+  Draw further(seed ^ 0x5bd1e995U);
+  for (CommPlan& comm : plan.comms) {
+    comm.tells_attributes = further.once_in(3);
+    if (further.once_in(12)) comm.ending = CommPlan::Ending::kInFlight;
+    if (!further.once_in(3)) draw_groups(further, comm);
+  }
   return plan;
 }
 
@@ -62,7 +108,7 @@ std::string describe(const PluginPlan& plan) {
                       plan.shared_context ? "one context for all" : "a context per connection",
                       plan.finalized_early ? "once connected" : "last");
   static constexpr const char* kEndings[] = {"closes together", "closes when done", "aborts",
-                                             "gives up connecting"};
+                                             "gives up connecting", "closes with requests in flight"};
   for (std::size_t i = 0; i < plan.comms.size(); ++i) {
     const CommPlan& comm = plan.comms[i];
     text += fmt::format("  comm {}: host {} sends, windows {} and {}{}{}{}, {}", i, comm.sender,
@@ -70,15 +116,20 @@ std::string describe(const PluginPlan& plan) {
                         comm.other_handle_first ? ", after another handle" : "",
                         comm.listener_closes_early ? ", listener closes early" : "",
                         kEndings[static_cast<int>(comm.ending)]);
-    if (comm.ending == CommPlan::Ending::kAbort)
+    if (comm.tells_attributes) text += ", attributes told";
+    if (comm.ends_early())
       text +=
           fmt::format(" at the {} after {}", comm.receiver_aborts ? "receiver" : "sender", comm.abort_after);
     text += "; bytes:";
     for (std::size_t at = 0; at < comm.messages.size(); ++at) {
       text += fmt::format(" {}", comm.messages[at]);
+      if (!comm.tags.empty()) text += fmt::format(" tag {}", comm.tags[at]);
       if (comm.pauses[at] > Duration::zero())
         text += fmt::format(" (after {} us)", comm.pauses[at] / microseconds(1));
     }
+    if (!comm.groups.empty())
+      text += fmt::format("; groups of {}; sent as {}", fmt::join(comm.groups, " "),
+                          fmt::join(comm.send_order, " "));
     text += "\n";
   }
   return text;

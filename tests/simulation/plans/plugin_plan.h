@@ -17,17 +17,25 @@ struct CommPlan {
     kWhenDone,  ///< each end closes once it has done all itself
     kAbort,     ///< another thread of one end deregisters memory in which a message is under way
     kGiveUp,    ///< the connecting end asks a few times and then never again
+    kInFlight,  ///< one end closes with requests under way
   };
-  unsigned sender = 0;                 ///< host
-  std::vector<std::size_t> messages;   ///< sizes
-  std::vector<Duration> pauses;        ///< before each message is posted
-  unsigned window[2] = {4, 4};         ///< requests posted at once by the sender and the receiver
-  bool registered = true;              ///< buffers are registered with the connection
-  bool other_handle_first = false;     ///< the handle's memory held another listener's handle before
-  bool listener_closes_early = false;  ///< right after accept
+  unsigned sender = 0;                  ///< host
+  std::vector<std::size_t> messages;    ///< sizes, in the order of the receiver's slots
+  std::vector<int> tags;                ///< of each message; empty: all 0
+  std::vector<unsigned> groups;         ///< messages of each irecv, in order; empty: one each
+  std::vector<std::size_t> send_order;  ///< the messages as they are sent; empty: in order
+  std::vector<Duration> pauses;         ///< before each message is sent
+  unsigned window[2] = {4, 4};          ///< requests posted at once by the sender and the receiver
+  bool registered = true;               ///< buffers are registered with the connection
+  bool other_handle_first = false;      ///< the handle's memory held another listener's handle before
+  bool listener_closes_early = false;   ///< right after accept
   Ending ending = Ending::kTogether;
-  bool receiver_aborts = false;  ///< with kAbort: which end
-  std::size_t abort_after = 0;   ///< messages that it has done
+  bool tells_attributes = false;  ///< NCCL says again and again how it will use connections
+  bool receiver_aborts = false;   ///< with kAbort and kInFlight: which end
+  std::size_t abort_after = 0;    ///< messages that it has done
+
+  int tag_of(std::size_t message) const noexcept { return tags.empty() ? 0 : tags[message]; }
+  bool ends_early() const noexcept { return ending == Ending::kAbort || ending == Ending::kInFlight; }
 };
 
 struct PluginPlan {

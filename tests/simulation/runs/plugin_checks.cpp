@@ -27,11 +27,13 @@ bool may_lose_at_close(const PluginEnd& sender, const PluginEnd& receiver, const
          });
 }
 
-/// Errors of system calls may make the set-up fail, which is then said.
+/// Errors of system calls may make the set-up fail, which is then said; that of a further tag comes later.
 bool errno_at_set_up(const PluginEnd& sender, const PluginEnd& receiver, const PluginPlan& plan) {
   const bool any = std::ranges::any_of(plan.network.faults,
                                        [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
-  return any && !(sender.made && receiver.made) && !(sender.failed.empty() && receiver.failed.empty());
+  const bool one_tag = sender.plan->tags.empty();
+  return any && !(one_tag && sender.made && receiver.made) &&
+         !(sender.failed.empty() && receiver.failed.empty());
 }
 
 }  // namespace
@@ -47,16 +49,17 @@ std::string check_comm(const PluginEnd& sender, const PluginEnd& receiver, const
                        const PluginFacts& facts) {
   const std::string both = sender.doing() + "; " + receiver.doing();
   const auto dead = [&](const PluginEnd& end) { return facts.killed[end.host]; };
-  const bool given_up = (sender.gives_up() && !sender.made) || sender.aborted || receiver.aborted;
+  const bool given_up = (sender.gives_up() && !sender.made) || sender.aborted || receiver.aborted ||
+                        sender.stopped_in_flight || receiver.stopped_in_flight;
   if (!facts.terminal && !given_up && !may_lose_at_close(sender, receiver, plan, facts) &&
       !errno_at_set_up(sender, receiver, plan) &&
       !(sender.complete() && receiver.complete() && sender.failed.empty() && receiver.failed.empty()))
     return "what can be survived was not: " + both;
   if (sender.done > receiver.done && receiver.made && receiver.failed.empty() && !receiver.aborted &&
-      !dead(receiver))
+      !receiver.stopped_in_flight && !dead(receiver))
     return "sends were reported as done that nobody received, and the receiver got no error: " + both;
   for (const PluginEnd* end : {&sender, &receiver}) {
-    if (dead(*end)) continue;
+    if (dead(*end) || end->stopped_in_flight) continue;
     if (end->made && !end->complete() && end->failed.empty() && !sender.gave_up_in_shared_context(plan))
       return "one end stopped without an error: " + both;
     if (facts.terminal && end->made && !end->failed.empty() &&

@@ -17,11 +17,15 @@ namespace tombolo::simulation {
 // A close may give what it owes an idle timeout. Faults may hold the process up meanwhile.
 inline constexpr Duration kLongestPluginClose = 2 * kIdleTimeout;
 
+/// A send, or a group of receives.
 struct PluginRequest {
+  struct Part {
+    std::size_t index = 0;  ///< of the message
+    void* memory = nullptr;
+    std::vector<std::byte> buffer;
+  };
   void* request = nullptr;
-  void* memory = nullptr;
-  std::size_t index = 0;
-  std::vector<std::byte> buffer;
+  std::vector<Part> parts;
 };
 
 struct PluginEnd {
@@ -38,9 +42,12 @@ struct PluginEnd {
   net_plugin::HandleBytes handle{};  ///< at the receiver: its listener's; at the sender: what connect() gets
   unsigned handles = 0;              ///< that the receiver has made, and that the sender has taken
   bool made = false, aborted = false, aborting = false;
-  std::size_t posted_count = 0, paused_for = 0, done = 0;
+  bool stopped_in_flight = false;
+  std::size_t posted_count = 0, paused_for = 0, done = 0;  ///< messages
+  std::size_t groups_posted = 0;
   std::vector<PluginRequest> posted;
-  std::vector<void*> memories;              ///< of requests that are over
+  std::vector<PluginRequest> broken;  ///< failed; their buffers are not NCCL's before the comm is closed
+  std::vector<void*> memories;        ///< of requests that are over
   std::deque<std::vector<std::byte>> over;  ///< buffers whose requests are over, all kOver
   std::string failed;                       ///< the call that failed first
   TimePoint failed_at{};
@@ -51,6 +58,11 @@ struct PluginEnd {
   /// Whether another thread of this end deregisters memory that is in use.
   bool aborts() const noexcept {
     return plan->ending == CommPlan::Ending::kAbort && plan->receiver_aborts == (role == Role::kReceiver);
+  }
+  /// Whether this end closes with requests under way, now that so much is done.
+  bool stops_in_flight() const noexcept {
+    return plan->ending == CommPlan::Ending::kInFlight &&
+           plan->receiver_aborts == (role == Role::kReceiver) && done >= plan->abort_after && !posted.empty();
   }
   /// Whether the connecting end stops to ask.
   bool gives_up() const noexcept { return plan->ending == CommPlan::Ending::kGiveUp; }

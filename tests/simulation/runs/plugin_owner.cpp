@@ -1,11 +1,13 @@
 #include "tests/simulation/runs/plugin_owner.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
 #include "base/format.h"
 #include "net_plugin/entry_points.h"
+#include "net_plugin/limits.h"
 #include "tests/simulation/checks/pattern.h"
 
 namespace tombolo::simulation {
@@ -25,7 +27,12 @@ void PluginOwner::run() {
     end_.state = State::kOpen;
     unsigned fruitless = 0;
     while (!end_.complete() && !process_.dead()) {
+      if (world_.random()() % 8 == 0) tell_attributes();
       bool moved = post();
+      if (end_.stops_in_flight()) {
+        end_.stopped_in_flight = true;
+        break;
+      }
       moved |= test();
       if (!end_.failed.empty() && end_.posted.empty()) break;
       if (peer_.gave_up_in_shared_context(plan_)) break;
@@ -68,6 +75,7 @@ bool PluginOwner::accept() {
   }
   if (!listen(&end_.listen_comm)) return false;
   unsigned fruitless = 0;
+  tell_attributes();
   while (end_.comm == nullptr) {
     if (process_.dead() || peer_is_lost()) return false;
     if (call("accept", Duration::zero(), [&] { return entry::accept(end_.listen_comm, &end_.comm); }) !=
@@ -88,6 +96,7 @@ bool PluginOwner::peer_is_lost() const {
 bool PluginOwner::connect() {
   const unsigned last = end_.plan->other_handle_first ? 2 : 1;
   unsigned asked = 0, fruitless = 0;
+  tell_attributes();
   for (;;) {
     if (process_.dead() || peer_is_lost()) return false;
     if (peer_.handles == 0) {
@@ -118,51 +127,81 @@ bool PluginOwner::connect() {
   }
 }
 
+/// As NCCL does from its threads: on a context that others share, before connections and between messages.
+void PluginOwner::tell_attributes() {
+  if (!end_.plan->tells_attributes || plan_.finalized_early || end_.gives_up()) return;
+  abi::ncclNetAttr_v11_t attributes{};
+  attributes.op = world_.random()() % 16;
+  attributes.sendCommAttr.maxConcurrentPeers = static_cast<int>(1 + world_.random()() % 8);
+  call("setNetAttr", Duration::zero(), [&] { return entry::set_attributes(end_.context, &attributes); });
+}
+
 bool PluginOwner::post() {
   bool moved = false;
   const CommPlan& plan = *end_.plan;
+  const bool sends = end_.role == Role::kSender;
   while (end_.failed.empty() && end_.posted_count < plan.messages.size() &&
          end_.posted.size() < plan.window[static_cast<int>(end_.role)]) {
-    const std::size_t size = plan.messages[end_.posted_count];
-    if (end_.role == Role::kSender && plan.pauses[end_.posted_count] > Duration::zero() &&
-        end_.paused_for != end_.posted_count + 1) {
+    const std::size_t first =
+        sends && !plan.send_order.empty() ? plan.send_order[end_.posted_count] : end_.posted_count;
+    if (sends && plan.pauses[first] > Duration::zero() && end_.paused_for != end_.posted_count + 1) {
       end_.paused_for = end_.posted_count + 1;
-      sleep(plan.pauses[end_.posted_count]);
+      sleep(plan.pauses[first]);
     }
+    const std::size_t count = sends || plan.groups.empty() ? 1 : plan.groups[end_.groups_posted];
     PluginRequest one;
-    one.index = end_.posted_count;
-    if (!make_request(one, size)) break;
+    for (std::size_t i = 0; i < count; ++i) one.parts.push_back({first + i, nullptr, {}});
+    if (!make_request(one)) break;
     end_.posted.push_back(std::move(one));
-    ++end_.posted_count;
+    end_.posted_count += count;
+    ++end_.groups_posted;
     moved = true;
   }
   return moved;
 }
 
-/// Fills in the buffer and what the plugin gives for it; false where it takes no request now.
-bool PluginOwner::make_request(PluginRequest& one, std::size_t size) {
+/// Fills in the buffer and what the plugin gives for it.
+bool PluginOwner::prepare(PluginRequest::Part& part) {
+  const std::size_t size = end_.plan->messages[part.index];
   if (end_.role == Role::kSender) {
-    const auto bytes = message_bytes(end_.number, one.index, size);
-    one.buffer.assign(bytes.begin(), bytes.end());
+    const auto bytes = message_bytes(end_.number, part.index, size);
+    part.buffer.assign(bytes.begin(), bytes.end());
   } else {
     // A receive may be larger than its message.
-    one.buffer.assign(size + world_.random()() % 2 * 100, kUntouched);
+    part.buffer.assign(size + world_.random()() % 2 * 100, kUntouched);
   }
-  if (end_.plan->registered && !one.buffer.empty() && call("regMr", Duration::zero(), [&] {
-                                                        return entry::register_memory(
-                                                            end_.comm, one.buffer.data(), one.buffer.size(),
-                                                            abi::NCCL_PTR_HOST, &one.memory);
-                                                      }) != abi::ncclSuccess)
-    return false;
-  void* data = one.buffer.data();
-  const std::size_t bytes = one.buffer.size();
-  const int tag = 0;
-  call(end_.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
-    return end_.role == Role::kSender
-               ? entry::send(end_.comm, data, bytes, tag, one.memory, nullptr, &one.request)
-               : entry::receive(end_.comm, 1, &data, &bytes, &tag, &one.memory, nullptr, &one.request);
-  });
-  if (one.request == nullptr && one.memory != nullptr) deregister(one.memory);
+  if (!end_.plan->registered || part.buffer.empty()) return true;
+  return call("regMr", Duration::zero(), [&] {
+           return entry::register_memory(end_.comm, part.buffer.data(), part.buffer.size(),
+                                         abi::NCCL_PTR_HOST, &part.memory);
+         }) == abi::ncclSuccess;
+}
+
+/// False where the plugin takes no request now.
+bool PluginOwner::make_request(PluginRequest& one) {
+  std::vector<void*> data, memories;
+  std::vector<std::size_t> sizes;
+  std::vector<int> tags;
+  bool prepared = true;
+  for (PluginRequest::Part& part : one.parts) {
+    prepared = prepared && prepare(part);
+    data.push_back(part.buffer.data());
+    sizes.push_back(part.buffer.size());
+    tags.push_back(end_.plan->tag_of(part.index));
+    memories.push_back(part.memory);
+  }
+  if (prepared) {
+    call(end_.role == Role::kSender ? "isend" : "irecv", Duration::zero(), [&] {
+      return end_.role == Role::kSender
+                 ? entry::send(end_.comm, data[0], sizes[0], tags[0], memories[0], nullptr, &one.request)
+                 : entry::receive(end_.comm, static_cast<int>(data.size()), data.data(), sizes.data(),
+                                  tags.data(), memories.data(), nullptr, &one.request);
+    });
+  }
+  if (one.request == nullptr) {
+    for (void* memory : memories)
+      if (memory != nullptr) deregister(memory);
+  }
   return one.request != nullptr;
 }
 
@@ -171,9 +210,11 @@ bool PluginOwner::test() {
   bool moved = false;
   std::ranges::shuffle(end_.posted, world_.random());
   for (std::size_t i = 0; i < end_.posted.size();) {
-    int done = 0, size = -1;
-    const abi::ncclResult_t result =
-        call("test", Duration::zero(), [&] { return entry::test(end_.posted[i].request, &done, &size); });
+    int done = 0;
+    std::array<int, kMaxReceives> sizes;
+    sizes.fill(-1);
+    const abi::ncclResult_t result = call(
+        "test", Duration::zero(), [&] { return entry::test(end_.posted[i].request, &done, sizes.data()); });
     if (result == abi::ncclSuccess && done == 0) {
       ++i;
       if (world_.random()() % 4 == 0) break;
@@ -182,34 +223,54 @@ bool PluginOwner::test() {
     moved = true;
     PluginRequest one = std::move(end_.posted[i]);
     end_.posted.erase(end_.posted.begin() + static_cast<std::ptrdiff_t>(i));
-    if (result == abi::ncclSuccess) take(one, size);
-    if (one.memory != nullptr) end_.memories.push_back(one.memory);
-    // From now on the buffer is NCCL's.
-    std::ranges::fill(one.buffer, kOver);
-    end_.over.push_back(std::move(one.buffer));
+    if (result == abi::ncclSuccess) {
+      take(one, sizes);
+    } else if (!end_.plan->tags.empty()) {
+      // Another tag's connection has failed, and this one's may go on until the comm is closed.
+      end_.broken.push_back(std::move(one));
+      continue;
+    }
+    for (PluginRequest::Part& part : one.parts) {
+      if (part.memory != nullptr) end_.memories.push_back(part.memory);
+      // From now on the buffer is NCCL's.
+      std::ranges::fill(part.buffer, kOver);
+      end_.over.push_back(std::move(part.buffer));
+    }
   }
   return moved;
 }
 
-void PluginOwner::take(PluginRequest& one, int reported) {
-  ++end_.done;
-  const std::size_t size = end_.plan->messages[one.index];
-  if (reported < 0 || static_cast<std::size_t>(reported) != size)
-    wrong_(fmt::format("{}: message {} of {} bytes is reported with {}", end_.name(), one.index, size,
-                       reported));
+void PluginOwner::take(PluginRequest& one, std::span<const int> reported) {
+  end_.done += one.parts.size();
+  std::vector<void*> data, memories;
+  std::vector<int> sizes;
+  for (std::size_t i = 0; i < one.parts.size(); ++i) {
+    check(one.parts[i], reported[i]);
+    data.push_back(one.parts[i].buffer.data());
+    memories.push_back(one.parts[i].memory);
+    sizes.push_back(reported[i]);
+  }
   if (end_.role == Role::kSender) return;
-  const auto expected = message_bytes(end_.number, one.index, size);
-  if (!std::equal(expected.begin(), expected.end(), one.buffer.begin()))
-    wrong_(fmt::format("{}: message {} holds other bytes than were sent", end_.name(), one.index));
-  if (!std::all_of(one.buffer.begin() + static_cast<std::ptrdiff_t>(size), one.buffer.end(),
-                   [](std::byte b) { return b == kUntouched; }))
-    wrong_(fmt::format("{}: message {} was written beyond its end", end_.name(), one.index));
   void* request = this;
-  void* data = one.buffer.data();
-  int bytes = reported;
-  call("iflush", Duration::zero(),
-       [&] { return entry::flush(end_.comm, 1, &data, &bytes, &one.memory, &request); });
+  call("iflush", Duration::zero(), [&] {
+    return entry::flush(end_.comm, static_cast<int>(data.size()), data.data(), sizes.data(), memories.data(),
+                        &request);
+  });
   if (request != nullptr) wrong_(fmt::format("{}: iflush gave a request for host memory", end_.name()));
+}
+
+void PluginOwner::check(const PluginRequest::Part& part, int reported) {
+  const std::size_t size = end_.plan->messages[part.index];
+  if (reported < 0 || static_cast<std::size_t>(reported) != size)
+    return wrong_(fmt::format("{}: message {} of {} bytes is reported with {}", end_.name(), part.index, size,
+                              reported));
+  if (end_.role == Role::kSender) return;
+  const auto expected = message_bytes(end_.number, part.index, size);
+  if (!std::equal(expected.begin(), expected.end(), part.buffer.begin()))
+    wrong_(fmt::format("{}: message {} holds other bytes than were sent", end_.name(), part.index));
+  if (!std::all_of(part.buffer.begin() + static_cast<std::ptrdiff_t>(size), part.buffer.end(),
+                   [](std::byte b) { return b == kUntouched; }))
+    wrong_(fmt::format("{}: message {} was written beyond its end", end_.name(), part.index));
 }
 
 void PluginOwner::deregister(void* memory, Duration most) {
@@ -220,15 +281,20 @@ void PluginOwner::abort() {
   for (;;) {
     if (end_.over_by(State::kFinished) || process_.dead()) return;
     if (end_.made && end_.done >= end_.plan->abort_after) {
-      const auto one =
-          std::ranges::find_if(end_.posted, [](const PluginRequest& p) { return p.memory != nullptr; });
+      // All memory of a request of which nothing was reported yet, so that a message is under way in some.
+      const auto one = std::ranges::find_if(end_.posted, [](const PluginRequest& request) {
+        return std::ranges::all_of(request.parts, [](const auto& part) { return part.memory != nullptr; });
+      });
       if (one != end_.posted.end()) {
-        void* memory = std::exchange(one->memory, nullptr);
-        const std::size_t index = one->index;
+        std::vector<void*> memories;
+        const std::size_t first = one->parts.front().index;
+        for (PluginRequest::Part& part : one->parts) memories.push_back(std::exchange(part.memory, nullptr));
         end_.aborting = end_.aborted = true;
-        deregister(memory, kLongestPluginClose);  // closes the connection
-        for (PluginRequest& same : end_.posted)
-          if (same.index == index) std::ranges::fill(same.buffer, kOver);
+        for (void* memory : memories) deregister(memory, kLongestPluginClose);  // closes the connection
+        for (PluginRequest& request : end_.posted) {
+          if (request.parts.front().index != first) continue;
+          for (PluginRequest::Part& part : request.parts) std::ranges::fill(part.buffer, kOver);
+        }
         end_.aborting = false;
         return;
       }
@@ -248,15 +314,23 @@ void PluginOwner::close() {
   if (end_.listen_comm != nullptr && listener_first) close_listen(std::exchange(end_.listen_comm, nullptr));
   if (end_.comm != nullptr) {
     // NCCL may close a connection with requests under way, and with memory that is still registered.
+    for (const PluginRequest& one : end_.broken)
+      for (const PluginRequest::Part& part : one.parts)
+        if (part.memory != nullptr) end_.memories.push_back(part.memory);
     std::ranges::shuffle(end_.memories, world_.random());
+    // A message of a comm that has failed may be under way still, which closes it.
+    const Duration most = end_.failed.empty() ? Duration::zero() : kLongestPluginClose;
     if (world_.random()() % 2 == 0)
-      for (void* memory : end_.memories) deregister(memory);
+      for (void* memory : end_.memories) deregister(memory, most);
     call("close", kLongestPluginClose, [&] { return entry::close_comm(end_.comm); });
   }
   if (end_.listen_comm != nullptr) close_listen(std::exchange(end_.listen_comm, nullptr));
+  for (PluginRequest& one : end_.broken) end_.posted.push_back(std::move(one));
   for (PluginRequest& one : end_.posted) {
-    std::ranges::fill(one.buffer, kOver);
-    end_.over.push_back(std::move(one.buffer));
+    for (PluginRequest::Part& part : one.parts) {
+      std::ranges::fill(part.buffer, kOver);
+      end_.over.push_back(std::move(part.buffer));
+    }
   }
   end_.posted.clear();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 
 #include "tests/simulation/plans/plugin_plan.h"
@@ -32,9 +33,12 @@ class PluginOwner {
   bool accept();
   bool connect();
   bool post();
-  bool make_request(PluginRequest& one, std::size_t size);
+  bool make_request(PluginRequest& one);
+  bool prepare(PluginRequest::Part& part);
   bool test();
-  void take(PluginRequest& one, int reported);
+  void take(PluginRequest& one, std::span<const int> reported);
+  void check(const PluginRequest::Part& part, int reported);
+  void tell_attributes();
   void deregister(void* memory, Duration most = Duration::zero());
   void close_listen(void* listen_comm);
   void close();
