@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -140,6 +141,29 @@ class Linux final : public Kernel {
   int sched_yield() noexcept override { return ::sched_yield(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return ::getrandom(data, size, flags);
+  }
+
+  pid_t getpid() noexcept override { return ::getpid(); }
+  int memfd_create(const char* name, unsigned flags) noexcept override {
+    return open_descriptors.add(::memfd_create(name, flags));
+  }
+  int ftruncate(int file, off_t size) noexcept override { return ::ftruncate(file, size); }
+  int fcntl(int file, int command, int argument) noexcept override {
+    return ::fcntl(file, command, argument);
+  }
+  int open(const char* path, int flags) noexcept override {
+    return open_descriptors.add(::open(path, flags));
+  }
+  int stat(const char* path, struct ::stat* status) noexcept override { return ::stat(path, status); }
+  int fstat(int file, struct ::stat* status) noexcept override { return ::fstat(file, status); }
+  void* mmap(void* at, std::size_t size, int protection, int flags, int file,
+             off_t offset) noexcept override {
+    return ::mmap(at, size, protection, flags, file, offset);
+  }
+  int munmap(void* at, std::size_t size) noexcept override { return ::munmap(at, size); }
+  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    return ::process_vm_readv(process, mine, count, theirs, their_count, flags);
   }
 };
 

@@ -1,6 +1,7 @@
-// What the transports ask of the operating system: sockets, readiness, timers, random bytes.
+// What the transports ask of the operating system: sockets, readiness, timers, random bytes, memory that two
+// processes share.
 //
-// Every socket call of this room goes through kernel(), so that tests can put a pretended kernel in its place
+// Every such call of this room goes through kernel(), so that tests can put a pretended kernel in its place
 // (tests/simulation), whose network delays, loses and cuts as a seed says.
 #pragma once
 
@@ -8,8 +9,10 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <utility>
@@ -53,6 +56,19 @@ class Kernel {
 
   virtual int sched_yield() noexcept = 0;
   virtual ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept = 0;
+
+  virtual pid_t getpid() noexcept = 0;
+  virtual int memfd_create(const char* name, unsigned flags) noexcept = 0;
+  virtual int ftruncate(int file, off_t size) noexcept = 0;
+  virtual int fcntl(int file, int command, int argument) noexcept = 0;
+  virtual int open(const char* path, int flags) noexcept = 0;
+  virtual int stat(const char* path, struct ::stat* status) noexcept = 0;
+  virtual int fstat(int file, struct ::stat* status) noexcept = 0;
+  virtual void* mmap(void* at, std::size_t size, int protection, int flags, int file,
+                     off_t offset) noexcept = 0;
+  virtual int munmap(void* at, std::size_t size) noexcept = 0;
+  virtual ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                                   unsigned long their_count, unsigned long flags) noexcept = 0;
 };
 
 namespace detail {

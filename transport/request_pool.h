@@ -43,6 +43,9 @@ class Window {
   PostedRequest* find(std::uint64_t sequence) noexcept {
     return sequence >= oldest_ && sequence < posted_ ? slot(sequence) : nullptr;
   }
+  const PostedRequest* find(std::uint64_t sequence) const noexcept {
+    return sequence >= oldest_ && sequence < posted_ ? slots_[sequence % kRequestsPerDirection] : nullptr;
+  }
   void finish(std::uint64_t sequence) noexcept {
     slot(sequence) = nullptr;
     while (oldest_ < posted_ && slot(oldest_) == nullptr) ++oldest_;

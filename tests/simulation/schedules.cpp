@@ -64,8 +64,7 @@ void say(const std::string& text) {
 }
 
 void report(const Schedules& schedules, std::uint64_t seed, const std::string& wrong) {
-  say(fmt::format("seed {}: {}\n  {}\n", seed, wrong,
-                  how_to_repeat(schedules.under, seed, schedules.defect)));
+  say(fmt::format("seed {}: {}\n  {}\n", seed, wrong, how_to_repeat(schedules, seed)));
 }
 
 void add(Totals& totals, const Plan& plan, const Verdict& verdict) {
@@ -95,10 +94,10 @@ void run_job(const Schedules& schedules, unsigned job, Progress& progress) {
   const std::uint64_t end = schedules.first + schedules.count;
   for (std::uint64_t seed = schedules.first + job; seed < end; seed += schedules.jobs) {
     progress.seed = seed;
-    const Plan plan = draw_plan(seed);
+    const Plan plan = draw_plan(seed, schedules.over);
     RunOptions options;
     options.defect = schedules.defect;
-    const Verdict verdict = run_seed(schedules.under, seed, options);
+    const Verdict verdict = run_seed(schedules.under, seed, options, schedules.over);
     add(progress.totals, plan, verdict);
     progress.totals.seconds = used();
     if (!verdict.ok()) report(schedules, seed, verdict.wrong);
@@ -153,6 +152,7 @@ std::string Totals::describe(const Schedules& of) const {
 
 std::string Totals::encode(const Schedules& of) const {
   return nlohmann::json{{"under", name_of(of.under)},
+                        {"over", name_of(of.over)},
                         {"first", of.first},
                         {"jobs", of.jobs},
                         {"schedules", plans},
@@ -170,10 +170,11 @@ std::string Totals::encode(const Schedules& of) const {
       .dump();
 }
 
-std::string how_to_repeat(Under under, std::uint64_t seed, Defect defect) {
-  const std::string with = defect == Defect::kNone ? "" : fmt::format(" --defect {}", name_of(defect));
-  if (under != Under::kConnection)
-    return fmt::format("repeat: simulate --under {} --seed {}{} --log", name_of(under), seed, with);
+std::string how_to_repeat(const Schedules& of, std::uint64_t seed) {
+  std::string with = of.over == Over::kTcp ? "" : fmt::format(" --over {}", name_of(of.over));
+  if (of.defect != Defect::kNone) with += fmt::format(" --defect {}", name_of(of.defect));
+  if (of.under != Under::kConnection)
+    return fmt::format("repeat: simulate --under {} --seed {}{} --log", name_of(of.under), seed, with);
   return fmt::format("repeat: simulate --seed {}{} --log   shorten: simulate --seed {}{} --shrink", seed,
                      with, seed, with);
 }

@@ -11,6 +11,7 @@ namespace tombolo::simulation {
 
 struct Schedules {
   Under under = Under::kConnection;
+  Over over = Over::kTcp;
   std::uint64_t first = 1, count = 1000;
   unsigned jobs = 1;             ///< processes; job j runs every jobs-th seed
   double seconds = 0;            ///< of processor time, after which a job begins no other seed; 0 = no limit
@@ -38,6 +39,6 @@ struct Totals {
 Totals run_schedules(const Schedules& schedules);
 
 /// The commands that repeat a seed's run and, of a connection's, shorten its plan, for people.
-std::string how_to_repeat(Under under, std::uint64_t seed, Defect defect = Defect::kNone);
+std::string how_to_repeat(const Schedules& of, std::uint64_t seed);
 
 }  // namespace tombolo::simulation

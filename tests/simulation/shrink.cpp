@@ -70,6 +70,11 @@ Plan shrink(Plan plan, const RunOptions& given) {
     set(&Plan::chunk);
     set(&Plan::replay);
     set(&Plan::short_one_in);
+    set(&Plan::fetch);
+    set(&Plan::or_tcp);
+    set(&Plan::lap);
+    set(&Plan::yield_one_in);
+    set(&Plan::early_one_in);
     set(&Plan::delay);
     set(&Plan::bytes_per_second);
     for (std::size_t i = 0; i < plan.messages.size(); ++i)

@@ -80,6 +80,9 @@ int main(int argc, char** argv) {
                  "communicators of several ranks")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Under>{
           named(Under::kConnection), named(Under::kPlugin), named(Under::kCollectives)}));
+  app.add_option("--over", schedules.over, "what carries the messages of connections: tcp (default) or shm")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, Over>{{name_of(Over::kTcp), Over::kTcp}, {name_of(Over::kShm), Over::kShm}}));
   app.add_option("--first", schedules.first, "first seed")->capture_default_str();
   app.add_option("--count", schedules.count, "how many seeds")->capture_default_str();
   app.add_option("--jobs", schedules.jobs, "so many processes share the seeds")
@@ -105,9 +108,11 @@ int main(int argc, char** argv) {
   try {
     if (schedules.under != Under::kConnection && (*plan || shorten))
       fail(Cause::kInvalidUsage, "--plan and --shrink are of connections alone");
+    if (schedules.under != Under::kConnection && schedules.over != Over::kTcp)
+      fail(Cause::kInvalidUsage, "--over is of connections alone: the plugin and the collectives use tcp");
     if (*plan) return run_one(decode_plan(read_whole(file), file), options, shorten);
     if (*seed && schedules.under != Under::kConnection) return run_one(schedules.under, one, options);
-    if (*seed) return run_one(draw_plan(one), options, shorten);
+    if (*seed) return run_one(draw_plan(one, schedules.over), options, shorten);
     if (options.log || shorten)
       fail(Cause::kInvalidUsage, "--log and --shrink want one plan: give --seed or --plan");
     return run_range(schedules, json);

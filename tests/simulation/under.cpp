@@ -11,10 +11,10 @@ const char* name_of(Under under) {
   return kNames[static_cast<int>(under)];
 }
 
-Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options) {
+Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options, Over over) {
   switch (under) {
     case Under::kConnection:
-      return run_connection(draw_plan(seed), options);
+      return run_connection(draw_plan(seed, over), options);
     case Under::kPlugin:
       return run_plugin(draw_plugin_plan(seed), options);
     case Under::kCollectives:
@@ -23,10 +23,10 @@ Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options) {
   return {};
 }
 
-std::string describe_seed(Under under, std::uint64_t seed) {
+std::string describe_seed(Under under, std::uint64_t seed, Over over) {
   switch (under) {
     case Under::kConnection:
-      return describe(draw_plan(seed));
+      return describe(draw_plan(seed, over));
     case Under::kPlugin:
       return describe(draw_plugin_plan(seed));
     case Under::kCollectives:

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/simulation/checks/verdict.h"
+#include "tests/simulation/plans/plan.h"
 
 namespace tombolo::simulation {
 
@@ -17,8 +18,8 @@ enum class Under {
 /// "connection", ...
 const char* name_of(Under under);
 /// Draws and runs the plan of a seed.
-Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options = {});
+Verdict run_seed(Under under, std::uint64_t seed, const RunOptions& options = {}, Over over = Over::kTcp);
 /// The plan of a seed, for people.
-std::string describe_seed(Under under, std::uint64_t seed);
+std::string describe_seed(Under under, std::uint64_t seed, Over over = Over::kTcp);
 
 }  // namespace tombolo::simulation

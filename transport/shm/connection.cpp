@@ -1,8 +1,6 @@
 #include "transport/shm/connection.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -16,7 +14,6 @@ namespace {
 // Fewer bytes always go through the ring: a system call that reads another process's memory takes 1.5 us and
 // the test of the memory before it as much, in which 32 KiB are copied into the ring and out of it.
 constexpr std::size_t kFetchFrom = 32 * 1024;
-constexpr int kFetchesPerTurn = 4;
 
 Record goodbye_record(GoodbyeReason reason, std::uint64_t size = 0, std::uint64_t capacity = 0) noexcept {
   return {0, RecordType::kGoodbye, static_cast<std::uint16_t>(reason), 0, size, capacity};
@@ -31,7 +28,8 @@ bool fetchable(std::span<const std::byte> data) noexcept {
   iovec mine{got.data(), got.size()};
   const std::array<iovec, 2> ends{iovec{const_cast<std::byte*>(&data.front()), 1},
                                   iovec{const_cast<std::byte*>(&data.back()), 1}};
-  return process_vm_readv(getpid(), &mine, 1, ends.data(), ends.size(), 0) == std::ssize(got);
+  return kernel().process_vm_readv(kernel().getpid(), &mine, 1, ends.data(), ends.size(), 0) ==
+         std::ssize(got);
 }
 
 ShmConnection::ShmConnection(channel::ControlChannel channel, Agreed agreed)
@@ -46,6 +44,7 @@ ShmConnection::ShmConnection(channel::ControlChannel channel, Agreed agreed)
 ShmConnection::~ShmConnection() {
   // This comes first: bytes that the peer fetches after it may no longer be those that were sent.
   agreed_.witness.wipe();
+  step();
   if (!error_) writer_.write(goodbye_record(GoodbyeReason::kClosed), nullptr);
   kernel().shutdown(socket(), SHUT_RDWR);
 }
@@ -75,6 +74,7 @@ bool ShmConnection::progress() noexcept {
   if (error_) return false;
   if (wake_up()) {
     in_.reader_sleeps.store(0, std::memory_order_relaxed);
+    step();
     look_at_channel();  // the wake-ups there
     if (error_) return true;
   }
@@ -89,17 +89,29 @@ bool ShmConnection::progress() noexcept {
   return moved;
 }
 
+/// Whether the rest of the message at next_ may be left for the peer to read.
+bool ShmConnection::is_large(const PostedRequest& request) const noexcept {
+  return agreed_.fetch != Fetch::kNever && request.size - next_offset_ > kFetchFrom;
+}
+
 bool ShmConnection::send_all() noexcept {
+  TurnBudget budget;
   bool moved = false;
-  while (next_ < outgoing_.posted() && send_part(*outgoing_.find(next_))) moved = true;
+  while (next_ < outgoing_.posted() && !budget.spent() && send_part(*outgoing_.find(next_), budget))
+    moved = true;
   if (moved) wake_peer();
   return moved;
 }
 
 /// Sends the next part of the message at next_; false where that has to wait.
-bool ShmConnection::send_part(PostedRequest& request) noexcept {
-  const bool large = agreed_.fetch != Fetch::kNever && request.size - next_offset_ > kFetchFrom;
-  if (!(large ? send_part_of_large(request) : write_part(request))) return false;
+bool ShmConnection::send_part(PostedRequest& request, TurnBudget& budget) noexcept {
+  const std::uint64_t announced = announced_;
+  const std::size_t before = next_offset_;
+  if (!(is_large(request) ? send_part_of_large(request) : write_part(request))) return false;
+  if (announced_ != announced)
+    budget.announced();
+  else
+    budget.copied(next_offset_ - before);
   if (next_offset_ < request.size) return true;
   if (last_part_ <= fetched_seen_) {
     finish_send(next_, request);
@@ -110,6 +122,13 @@ bool ShmConnection::send_part(PostedRequest& request) noexcept {
   next_offset_ = 0;
   ++next_;
   return true;
+}
+
+/// Whether the next part of the message at next_ need not wait for the peer. Where it says that it must
+/// although it need not, the peer has yet to take so much that it will wake this end.
+bool ShmConnection::may_send(const PostedRequest& request) const noexcept {
+  return (!is_large(request) || may_announce()) &&
+         writer_.has_room_for(std::min(request.size - next_offset_, kLongestRecord));
 }
 
 bool ShmConnection::send_part_of_large(const PostedRequest& request) noexcept {
@@ -168,9 +187,9 @@ bool ShmConnection::notice_fetched() noexcept {
 }
 
 bool ShmConnection::receive_all() noexcept {
-  bool moved = false;
-  int fetches = 0;
-  while (!error_ && fetches < kFetchesPerTurn) {
+  TurnBudget budget;
+  bool moved = false, fetched = false;
+  while (!error_ && !budget.spent()) {
     const auto found = reader_.peek();
     if (!found) break;
     const Record& record = *found;
@@ -211,24 +230,26 @@ bool ShmConnection::receive_all() noexcept {
         std::min<std::size_t>(record.length, request.size - std::min(request.moved, request.size));
     if (record.type == RecordType::kFetch) {
       if (!fetch(request, record, kept)) break;
-      ++fetches;
+      fetched = true;
     } else {
       const bool measured = record.length >= CopyCost::kLeast;
       const TimePoint begin = measured ? now() : TimePoint();
       if (kept > 0) std::memcpy(request.data + request.moved, reader_.payload(record), kept);
+      step();
       if (measured) {
         book_->out_of_ring.add(now() - begin, record.length);
         tell_costs();
       }
       request.moved += record.length;
     }
+    budget.copied(record.length);
     request.total = record.total;
     reader_.pop(record);
     moved = true;
     if (request.moved == record.total) finish_receive(request);
   }
   // The peer may be asleep because it lacks room, or until what it sends is fetched.
-  if (reader_.made_room() || fetches > 0) wake_peer();
+  if (reader_.made_room() || fetched) wake_peer();
   return moved;
 }
 
@@ -252,6 +273,7 @@ bool ShmConnection::fetch(PostedRequest& request, const Record& record, std::siz
         tell_costs();
       }
       request.moved += record.length;
+      step();
       in_.fetched.store(++fetched_mine_, std::memory_order_release);
       return true;
     case PeerMemory::Outcome::kNotThePeer:
@@ -278,21 +300,20 @@ bool ShmConnection::fetch(PostedRequest& request, const Record& record, std::siz
 void ShmConnection::wake_peer() noexcept {
   // The fence separates publishing from the check whether the peer sleeps; the peer does the two in the
   // reverse order, so one of the two notices.
+  step();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (out_.reader_sleeps.load(std::memory_order_relaxed) == 0 || out_.reader_sleeps.exchange(0) == 0) return;
+  step();
   const std::byte wake{1};
   // A full control channel has a wake-up in it already.
   [[maybe_unused]] const auto sent = kernel().send(socket(), &wake, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void ShmConnection::look_at_channel() noexcept {
+  // A peer sends one for each sleep. What one that sends more has left makes the channel ready again.
   std::array<std::byte, 256> wakes;
-  for (;;) {
-    const ssize_t got = kernel().recv(socket(), wakes.data(), wakes.size(), MSG_DONTWAIT);
-    if (got == std::ssize(wakes)) continue;
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))) return;
-    break;
-  }
+  const ssize_t got = kernel().recv(socket(), wakes.data(), wakes.size(), MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))) return;
   channel_ended_ = true;
   // What the peer wrote before its end is still delivered, including its goodbye.
   if (!reader_.has_any()) {
@@ -306,8 +327,10 @@ void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
   if (error_) return;
   // A peer may fetch its last message and close between two checks; then that message has arrived.
   notice_fetched();
+  step();
   set_error(cause, what);
   agreed_.witness.wipe();
+  step();
   if (reason != GoodbyeReason::kTooLarge) writer_.write(goodbye_record(reason), nullptr);
   // This also wakes a thread that polls, because an ended control channel is always ready.
   kernel().shutdown(socket(), SHUT_RDWR);
@@ -316,13 +339,15 @@ void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
 void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   fall_asleep();
   in_.reader_sleeps.store(1, std::memory_order_relaxed);
+  step();
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool can_receive = reader_.has_any() && !incoming_.empty();
   const bool can_finish = std::min(out_.fetched.load(std::memory_order_acquire), announced_) > fetched_seen_;
-  const bool has_room = next_ < outgoing_.posted() && may_announce() && writer_.has_room_for(kLongestRecord);
+  const bool has_room = next_ < outgoing_.posted() && may_send(*outgoing_.find(next_));
   // Records that have already come raise no event any more. The channel is then polled for writing, which is
   // always possible and so ends the sleep.
   const bool look_again = error_ || can_receive || can_finish || has_room;
+  step();
   handles.push_back(channel_handle(look_again));
 }
 

@@ -4,6 +4,7 @@
 // between being allowed to write and writing could not be called back.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -31,6 +32,23 @@ struct Agreed {
 /// such as CUDA's pinned host memory.
 bool fetchable(std::span<const std::byte> data) noexcept;
 
+/// What one call moves each way at most, whatever the peer does meanwhile: other connections of the same
+/// thread wait for it.
+class TurnBudget {
+ public:
+  static constexpr std::size_t kMost = std::size_t{1} << 20;
+
+  bool spent() const noexcept { return left_ == 0; }
+  void copied(std::size_t bytes) noexcept { take(std::max(bytes, kLeast)); }
+  /// The test whether a part can be fetched takes as long as a copy of that many bytes.
+  void announced() noexcept { take(kMost / kMostToFetch); }
+
+ private:
+  static constexpr std::size_t kLeast = 4096;  // what the smallest message costs in time, and more
+  void take(std::size_t bytes) noexcept { left_ -= std::min(bytes, left_); }
+  std::size_t left_ = kMost;
+};
+
 class ShmConnection final : public channel::ChannelConnection {
  public:
   ShmConnection(channel::ControlChannel channel, Agreed agreed);
@@ -46,10 +64,12 @@ class ShmConnection final : public channel::ChannelConnection {
 
  private:
   bool send_all() noexcept;
-  bool send_part(PostedRequest& request) noexcept;
+  bool send_part(PostedRequest& request, TurnBudget& budget) noexcept;
   bool send_part_of_large(const PostedRequest& request) noexcept;
   bool write_part(const PostedRequest& request) noexcept;
   bool announce_part(const PostedRequest& request, std::size_t most) noexcept;
+  bool may_send(const PostedRequest& request) const noexcept;
+  bool is_large(const PostedRequest& request) const noexcept;
   bool may_announce() const noexcept { return announced_ - fetched_seen_ < kMostToFetch; }
   bool notice_fetched() noexcept;
   bool receive_all() noexcept;

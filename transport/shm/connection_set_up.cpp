@@ -1,8 +1,7 @@
 #include "transport/shm/connection_set_up.h"
 
-#include <unistd.h>
-
 #include "base/error.h"
+#include "transport/kernel.h"
 #include "transport/sockets/secret.h"
 
 namespace tombolo::transport::shm {
@@ -20,7 +19,7 @@ SetUpMessage ConnectionSetUp::mine(Kind kind) const {
   message.kind = kind;
   message.can_fetch = can_fetch_;
   message.descriptor = file_ ? static_cast<std::uint32_t>(file_.get()) : 0;
-  message.process = static_cast<std::uint64_t>(::getpid());
+  message.process = static_cast<std::uint64_t>(kernel().getpid());
   message.witness = agreed_.witness.address();
   message.nonce = nonce_;
   return message;

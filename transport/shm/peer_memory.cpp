@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "transport/kernel.h"
 
 namespace tombolo::transport::shm {
 
@@ -27,8 +26,8 @@ PeerMemory::Outcome PeerMemory::read(std::span<std::byte> to, std::uint64_t from
   const std::array<iovec, 2> mine{iovec{to.data(), to.size()}, iovec{seen.data(), seen.size()}};
   const std::array<iovec, 2> theirs{iovec{reinterpret_cast<void*>(from), to.size()},
                                     iovec{reinterpret_cast<void*>(witness_), seen.size()}};
-  const ssize_t got = process_vm_readv(static_cast<pid_t>(process_), mine.data(), mine.size(), theirs.data(),
-                                       theirs.size(), 0);
+  const ssize_t got = kernel().process_vm_readv(static_cast<pid_t>(process_), mine.data(), mine.size(),
+                                                theirs.data(), theirs.size(), 0);
   if (got == std::ssize(to) + std::ssize(seen)) return seen == nonce_ ? Outcome::kRead : Outcome::kNotThePeer;
   if (got < 0 && (errno == EPERM || errno == ENOSYS || errno == EACCES)) return Outcome::kForbidden;
   if (to.empty() || (got < 0 && errno == ESRCH)) return Outcome::kNotThePeer;
@@ -39,7 +38,8 @@ PeerMemory::Outcome PeerMemory::read(std::span<std::byte> to, std::uint64_t from
 
 std::string why_not_the_peer(int socket, std::int64_t process) {
   struct stat status {};
-  if (process <= 0 || process > INT32_MAX || stat(fmt::format("/proc/{}", process).c_str(), &status) != 0) {
+  if (process <= 0 || process > INT32_MAX ||
+      kernel().stat(fmt::format("/proc/{}", process).c_str(), &status) != 0) {
     return fmt::format(
         "the peer says to be process {}, which this process does not see (another PID namespace?)", process);
   }
@@ -51,8 +51,9 @@ std::string why_not_the_peer(int socket, std::int64_t process) {
   int domain = 0;
   ucred known{};
   socklen_t size = sizeof domain, known_size = sizeof known;
-  if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
-      getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &known, &known_size) == 0 && known.pid != process) {
+  if (kernel().getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+      kernel().getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &known, &known_size) == 0 &&
+      known.pid != process) {
     return fmt::format(
         "the peer says to be process {}, but its end of the control channel belongs to process {}", process,
         known.pid);

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "transport/shm/segment.h"
+#include "transport/shm/steps.h"
 
 namespace tombolo::transport::shm {
 
@@ -75,6 +76,8 @@ inline std::atomic<std::uint64_t> area_traffic{0};
 /// How many of those lie between two uses of a line, where there are so many: several second-level caches, so
 /// that neither end's holds the line any more, but no more of the third-level cache than that takes.
 std::uint64_t traffic_of_lap() noexcept;
+/// Makes it so many, whatever the machine's caches; 0: what follows from them. For tests.
+void set_traffic_of_lap(std::uint64_t bytes) noexcept;
 
 class RingWriter {
   static constexpr std::size_t kCleared = 2 * kLine;  // after the last record
@@ -99,11 +102,13 @@ class RingWriter {
       record.address = place_in_area(record.length);
       const std::uint64_t traffic = area_traffic.fetch_add(record.length, std::memory_order_relaxed);
       if (record.address % kAreaBytes == 0) lap_traffic_ = traffic;
+      step();
       std::memcpy(ring_->area + record.address % kAreaBytes, payload, record.length);
       area_position_ = record.address + whole_lines(record.length);
     } else if (payload != nullptr && record.length > 0) {
       std::memcpy(ring_->bytes + at(position_) + sizeof record, payload, record.length);
     }
+    step();
     publish(record, size);
     return true;
   }
@@ -146,8 +151,10 @@ class RingWriter {
     const std::uint32_t stamp = stamp_at(position_);
     std::memcpy(line + sizeof stamp, reinterpret_cast<const std::byte*>(&record) + sizeof stamp,
                 sizeof record - sizeof stamp);
+    step();
     std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(line))
         .store(stamp, std::memory_order_release);
+    step();
     position_ += size;
     // No reader waits for this clearing, so it can be done now. Without it, a record of one line would have
     // to fetch the next line from the reader's cache before its own stamp becomes visible.
@@ -180,15 +187,17 @@ class RingReader {
         return std::nullopt;
       }
       Record record;
+      step();
       std::memcpy(&record, line, sizeof record);
       const std::size_t to_end = kRingBytes - position_ % kRingBytes;
-      if (record.type == RecordType::kSkip) {
+      // No writer skips the whole ring: one that did could keep its reader here for ever.
+      if (record.type == RecordType::kSkip && to_end < kRingBytes) {
         take(to_end);
         continue;
       }
       // Only a payload in the ring could reach beyond it.
-      if (record.length > std::max(kFetchPart, kLongestRecord) || record_bytes(record) > to_end ||
-          (in_area(record) && !may_lie_at(record.address, record.length)))
+      if (record.type == RecordType::kSkip || record.length > std::max(kFetchPart, kLongestRecord) ||
+          record_bytes(record) > to_end || (in_area(record) && !may_lie_at(record.address, record.length)))
         record.length = kNoLength;
       else if (in_area(record) && !std::exchange(area_populated_, true))
         populate_area(*ring_);
@@ -219,6 +228,7 @@ class RingReader {
     // every small message.
     if (position_ - told_ < kRingBytes / 8) return;
     told_ = position_;
+    step();
     ring_->taken.store(position_, std::memory_order_release);
     made_room_ = true;
   }
@@ -231,6 +241,7 @@ class RingReader {
     area_position_ = record.address + whole_lines(record.length);
     if (area_position_ - area_told_ < kAreaBytes / 8) return;
     area_told_ = area_position_;
+    step();
     ring_->area_taken.store(area_position_, std::memory_order_release);
     made_room_ = true;
   }

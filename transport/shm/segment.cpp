@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <new>
@@ -28,7 +26,7 @@ void populate_area(Ring& ring) noexcept {
 }
 
 Mapping::Mapping(int file) {
-  void* at = mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* at = kernel().mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (at == MAP_FAILED) fail_errno(errno, fmt::format("map shared memory of {} bytes", sizeof(Segment)));
   segment_ = static_cast<Segment*>(at);
 }
@@ -39,15 +37,15 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 Mapping::~Mapping() {
-  if (segment_ != nullptr) munmap(segment_, sizeof(Segment));
+  if (segment_ != nullptr) kernel().munmap(segment_, sizeof(Segment));
 }
 
 Mapping Mapping::create(Descriptor& file) {
-  file = Descriptor(memfd_create("tombolo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  file = Descriptor(kernel().memfd_create("tombolo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file) fail_errno(errno, "memfd_create");
-  if (ftruncate(file.get(), sizeof(Segment)) != 0)
+  if (kernel().ftruncate(file.get(), sizeof(Segment)) != 0)
     fail_errno(errno, fmt::format("give shared memory a size of {} bytes", sizeof(Segment)));
-  if (fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) fail_errno(errno, "seal shared memory");
+  if (kernel().fcntl(file.get(), F_ADD_SEALS, kSeals) != 0) fail_errno(errno, "seal shared memory");
   return Mapping(file.get());
 }
 
@@ -56,16 +54,16 @@ Mapping Mapping::open(std::int64_t process, int descriptor) {
   // The file that a peer names could be a device, so only a regular file is opened, and only a sealed one is
   // mapped.
   struct stat status {};
-  const Descriptor name(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  const Descriptor name(kernel().open(path.c_str(), O_PATH | O_CLOEXEC));
   Descriptor file;
-  if (name && fstat(name.get(), &status) == 0 && S_ISREG(status.st_mode))
-    file = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (name && kernel().fstat(name.get(), &status) == 0 && S_ISREG(status.st_mode))
+    file = Descriptor(kernel().open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
     fail(Cause::kUnsupported, "this process may not open the peer's shared memory ({}: {})", path,
          name ? "no regular file, or not for writing" : errno_text(errno));
   }
-  if (fstat(file.get(), &status) != 0 || status.st_size != sizeof(Segment) ||
-      (fcntl(file.get(), F_GET_SEALS) & kSeals) != kSeals) {
+  if (kernel().fstat(file.get(), &status) != 0 || status.st_size != sizeof(Segment) ||
+      (kernel().fcntl(file.get(), F_GET_SEALS, 0) & kSeals) != kSeals) {
     fail(Cause::kUnsupported, "{} is not shared memory of a peer of this build", path);
   }
   return Mapping(file.get());

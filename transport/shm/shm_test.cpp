@@ -55,6 +55,27 @@ TEST_P(Ways, ManySmallMessagesPassAFullRing) {
   reader.join();
 }
 
+// It saw room for records that lie beside the ring, and was awake until the peer took some.
+TEST_P(Ways, ASenderSleepsWhileTheRingIsFullOfMessagesThatLieInIt) {
+  auto pair = connected(GetParam());
+  const std::vector<std::byte> data(kLongestInRing - 100);
+  std::size_t bytes = 0;
+  Request* send = nullptr;
+  do {
+    send = pair.first->post_send(data);
+    ASSERT_NE(send, nullptr);
+  } while (pair.first->test(send, bytes) == Outcome::kDone);
+  std::vector<pollfd> handles;
+  pair.first->append_wait_handles(handles);
+  ASSERT_EQ(::poll(handles.data(), handles.size(), 0), 0);
+  std::vector<std::byte> got(data.size());
+  for (int taken = 0; ::poll(handles.data(), handles.size(), 0) == 0; ++taken) {
+    ASSERT_LT(taken, 20) << "it is not woken";
+    ASSERT_EQ(test::finish(*pair.second, pair.second->post_receive(got), bytes), Outcome::kDone);
+  }
+  EXPECT_EQ(test::finish(*pair.first, send, bytes), Outcome::kDone);
+}
+
 TEST_P(Ways, WhatWasReportedAsSentArrivesAfterTheSenderClosed) {
   auto pair = connected(GetParam());
   std::vector<std::byte> small(1000, std::byte{7});

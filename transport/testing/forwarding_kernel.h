@@ -75,6 +75,26 @@ class ForwardingKernel : public Kernel {
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return to_.getrandom(data, size, flags);
   }
+  pid_t getpid() noexcept override { return to_.getpid(); }
+  int memfd_create(const char* name, unsigned flags) noexcept override {
+    return to_.memfd_create(name, flags);
+  }
+  int ftruncate(int file, off_t size) noexcept override { return to_.ftruncate(file, size); }
+  int fcntl(int file, int command, int argument) noexcept override {
+    return to_.fcntl(file, command, argument);
+  }
+  int open(const char* path, int flags) noexcept override { return to_.open(path, flags); }
+  int stat(const char* path, struct ::stat* status) noexcept override { return to_.stat(path, status); }
+  int fstat(int file, struct ::stat* status) noexcept override { return to_.fstat(file, status); }
+  void* mmap(void* at, std::size_t size, int protection, int flags, int file,
+             off_t offset) noexcept override {
+    return to_.mmap(at, size, protection, flags, file, offset);
+  }
+  int munmap(void* at, std::size_t size) noexcept override { return to_.munmap(at, size); }
+  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override {
+    return to_.process_vm_readv(process, mine, count, theirs, their_count, flags);
+  }
 
  private:
   Kernel& to_;

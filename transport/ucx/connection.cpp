@@ -154,7 +154,8 @@ void UcxConnection::start_receive(std::uint64_t sequence, PostedRequest& request
 }
 
 void UcxConnection::expect_credit() noexcept {
-  for (;;) {
+  // A peer that grants more than it was sent could keep this end here for ever.
+  while (!unearned_credit()) {
     ucp_request_param_t params = params_for(nullptr);
     params.cb.recv = on_credit;
     params.user_data = &credit_;
@@ -209,6 +210,14 @@ void UcxConnection::on_credit(void* request, ucs_status_t status, const ucp_tag_
   self.ucx().request_free(request);
   if (status != UCS_OK) return self.note({status, false, 0, 0});
   ++self.credits_got_;  // progress() posts the receive for the next one
+  self.unearned_credit();
+}
+
+/// Whether the peer says that it took messages that were never sent.
+bool UcxConnection::unearned_credit() noexcept {
+  if (credits_got_ * kCreditEvery <= next_) return false;
+  note({UCS_ERR_INVALID_PARAM, false, next_, 0});
+  return true;
 }
 
 /// UCX may call this after the connection is destroyed, so what it uses lives as long as the worker.
@@ -276,6 +285,11 @@ void UcxConnection::look_at_trouble() noexcept {
               fmt::format("message {} has {} bytes, but the receive posted for it takes {} bytes",
                           trouble_.sequence, goodbye.size, goodbye.capacity),
               goodbye);
+    return;
+  }
+  if (trouble_.status == UCS_ERR_INVALID_PARAM && credits_got_ * kCreditEvery > next_) {
+    fail_with(Cause::kRemote, fmt::format("the peer says to have taken {} messages, of {} that were sent",
+                                          credits_got_ * kCreditEvery, next_));
     return;
   }
   look_at_channel();

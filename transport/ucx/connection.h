@@ -71,6 +71,7 @@ class UcxConnection final : public channel::ChannelConnection {
   bool start_send(std::uint64_t sequence, PostedRequest& request) noexcept;
   void start_receive(std::uint64_t sequence, PostedRequest& request) noexcept;
   void expect_credit() noexcept;
+  bool unearned_credit() noexcept;
   bool give_credit() noexcept;
   void sent(std::uint64_t sequence, ucs_status_t status) noexcept;
   void received(std::uint64_t sequence, ucs_status_t status, std::size_t length) noexcept;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/randomized_test.h"
+#include "transport/testing/control_channels.h"
 #include "transport/testing/test_messages.h"
 #include "transport/ucx/agreed.h"
 #include "transport/ucx/closing_workers.h"
@@ -192,6 +193,35 @@ TEST_F(Ucx, AClosedConnectionLeavesNothingBehindOnceThePeerIsGone) {
 
 TEST_F(Ucx, RandomMessagesBothWaysArriveWholeBetweenSleepingThreads) {
   test::expect_random_messages_both_ways(connect(), 400, 20'000, 600'000);
+}
+
+// Credit after credit would else hold a call that takes them for as long as the peer likes.
+TEST_F(Ucx, AConnectionTakesNoMoreCreditThanItHasSentMessages) {
+  std::string problem;
+  auto context = std::make_shared<Context>(UcxFunctions::load(&problem), "", "self,tcp");
+  auto worker = std::make_unique<Worker>(context);
+  Worker peer(context);
+  worker->connect(peer.address());
+  peer.connect(worker->address());
+  constexpr std::uint64_t kToken = 11, kPeerToken = 12;
+  auto [mine, theirs] = test::local_pair();
+  UcxConnection connection(test::control_channel(std::move(mine), true),
+                           {std::move(worker), kToken, kPeerToken});
+  std::vector<void*> sends;
+  for (std::uint64_t credit = 0; credit < 1000; ++credit) {
+    ucp_request_param_t params{};
+    void* const send = context->ucx().tag_send_nbx(peer.endpoint(), nullptr, 0,
+                                                   tag_of(kToken, TagKind::kCredit, credit), &params);
+    if (UCS_PTR_IS_PTR(send)) sends.push_back(send);
+  }
+  for (auto deadline = test::soon(); connection.error() == nullptr && !deadline.passed();) {
+    peer.progress();
+    connection.progress();
+  }
+  ASSERT_NE(connection.error(), nullptr);
+  test::expect_in(connection.error()->what(),
+                  "the peer says to have taken 128 messages, of 0 that were sent");
+  for (void* send : sends) context->ucx().request_free(send);
 }
 
 TEST(UcxTags, AreOneForEveryMessage) {

@@ -141,6 +141,8 @@ const char* name_of(Defect defect) {
       return "none";
     case Defect::kLostByte:
       return "lost-byte";
+    case Defect::kLostWakeUp:
+      return "lost-wake-up";
     case Defect::kOtherBytes:
       return "other-bytes";
     case Defect::kTwice:

@@ -13,11 +13,12 @@ class World;
 
 enum class Defect {
   kNone,
-  kLostByte,          ///< the kernel takes a byte, and does not send it
-  kOtherBytes,        ///< a receive ends with a byte that was not sent
-  kTwice,             ///< a receive ends with the message before
-  kNotSent,           ///< a send is done, and was not sent
-  kWrongSize,         ///< a send reports a byte less
+  kLostByte,    ///< the kernel takes a byte, and does not send it
+  kLostWakeUp,  ///< the same of a byte that is sent alone, as to a process that sleeps beside shared memory
+  kOtherBytes,  ///< a receive ends with a byte that was not sent
+  kTwice,       ///< a receive ends with the message before
+  kNotSent,     ///< a send is done, and was not sent
+  kWrongSize,   ///< a send reports a byte less
   kWrittenBeyond,     ///< a receive writes behind its message
   kWrittenLate,       ///< a receive's buffer is written after its request was over
   kNoError,           ///< a request fails, and the connection has no error
@@ -31,12 +32,13 @@ enum class Defect {
   kLeakedDescriptor,  ///< the connection leaves a descriptor
   kLeakedMemory       ///< the connection leaves memory
 };
-inline constexpr std::array kDefects{Defect::kLostByte,         Defect::kOtherBytes,  Defect::kTwice,
-                                     Defect::kNotSent,          Defect::kWrongSize,   Defect::kWrittenBeyond,
-                                     Defect::kWrittenLate,      Defect::kNoError,     Defect::kNamelessError,
-                                     Defect::kGivesUp,          Defect::kNeverDone,   Defect::kSpins,
-                                     Defect::kSlowClose,        Defect::kSlowConnect, Defect::kNoticesLate,
-                                     Defect::kLeakedDescriptor, Defect::kLeakedMemory};
+inline constexpr std::array kDefects{
+    Defect::kLostByte,      Defect::kLostWakeUp,       Defect::kOtherBytes,
+    Defect::kTwice,         Defect::kNotSent,          Defect::kWrongSize,
+    Defect::kWrittenBeyond, Defect::kWrittenLate,      Defect::kNoError,
+    Defect::kNamelessError, Defect::kGivesUp,          Defect::kNeverDone,
+    Defect::kSpins,         Defect::kSlowClose,        Defect::kSlowConnect,
+    Defect::kNoticesLate,   Defect::kLeakedDescriptor, Defect::kLeakedMemory};
 
 const char* name_of(Defect defect);
 

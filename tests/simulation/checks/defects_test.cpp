@@ -15,6 +15,7 @@ struct Found {
   Defect defect;
   const char* by;           // of what is reported
   std::uint64_t first = 1;  // seed; those before take long and do not show it
+  Over over = Over::kTcp;
 };
 class DefectTest : public testing::TestWithParam<Found> {};
 
@@ -25,7 +26,7 @@ TEST_P(DefectTest, IsFound) {
   options.defect = GetParam().defect;
   std::string others;
   for (std::uint64_t seed = GetParam().first; seed <= 200; ++seed) {
-    const std::string wrong = run_connection(draw_plan(seed), options).wrong;
+    const std::string wrong = run_connection(draw_plan(seed, GetParam().over), options).wrong;
     if (wrong.find(GetParam().by) != std::string::npos) return;
     if (!wrong.empty()) others += "\n" + wrong;
   }
@@ -36,6 +37,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, DefectTest,
     testing::Values(
         Found{Defect::kLostByte, "got other bytes than were sent", 3},
+        Found{Defect::kLostWakeUp, "not over after", 1, Over::kShm},
         Found{Defect::kOtherBytes, "got other bytes than were sent"},
         Found{Defect::kTwice, "bytes, expected"}, Found{Defect::kNotSent, "what can be survived was not"},
         Found{Defect::kWrongSize, "bytes reports"}, Found{Defect::kWrittenBeyond, "wrote beyond its message"},

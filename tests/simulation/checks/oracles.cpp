@@ -32,7 +32,8 @@ std::string state_of(unsigned host, const Account& end) {
 /// what came on it, the peer misses messages, and fails. Where all were cut before, the peer may miss the
 /// acknowledgements of what this end received.
 bool cut_while_closing(const Facts& facts) {
-  return facts.last_cut != TimePoint{} && std::ranges::any_of(facts.ends, [&](const Account& end) {
+  return !facts.shares_memory && facts.last_cut != TimePoint{} &&
+         std::ranges::any_of(facts.ends, [&](const Account& end) {
            if (!end.made || !end.closing_since) return false;
            return facts.last_cut >= *end.closing_since || (end.closed_alone && end.error.empty());
          });
@@ -130,11 +131,11 @@ std::string check_receive(unsigned host, std::size_t index, std::size_t bytes,
   return {};
 }
 
-std::string check_failed(unsigned host, std::size_t index, const Error* error) {
+std::string check_failed(unsigned host, std::size_t index, const Error* error, const std::string& peer) {
   if (error == nullptr)
     return fmt::format("host {}: request {} failed, and the connection has no error", host, index);
   const std::string text = error->what();
-  if (text.find(fmt::format("host h{}", 1 - host)) != std::string::npos) return {};
+  if (text.find("host " + peer) != std::string::npos) return {};
   return fmt::format("host {}: the connection's error does not name the peer: {}", host, text);
 }
 

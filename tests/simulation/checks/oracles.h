@@ -22,7 +22,8 @@ struct Account {
   TimePoint connecting_since{}, connected_at{};  ///< of an attempt that was made, or failed
   std::optional<TimePoint> failed_at;            ///< when the owner first saw the error
   std::optional<TimePoint> closing_since, closed_at;
-  bool closed_alone = false;  ///< no stream was live when it closed
+  bool shared_memory = false;  ///< what carried its messages when it closed
+  bool closed_alone = false;   ///< no stream was live when it closed
 
   bool all_done() const noexcept { return done_sends == to_send && done_receives == to_receive; }
 };
@@ -32,6 +33,7 @@ struct Facts {
   Account ends[2];
   bool errors_injected = false;       ///< system calls were made to fail
   std::optional<TimePoint> terminal;  ///< when a fault struck after which the connection cannot go on
+  bool shares_memory = false;         ///< no stream carries the messages
   TimePoint last_cut{};               ///< when a fault last cut a stream, or silence last ended
   std::size_t descriptors_left = 0;   ///< that were not closed
   std::string which_descriptors;
@@ -43,7 +45,7 @@ std::string check_send(unsigned host, std::size_t index, std::size_t bytes,
 std::string check_receive(unsigned host, std::size_t index, std::size_t bytes,
                           std::span<const std::byte> buffer, std::span<const std::byte> expected);
 /// A request may fail only where its connection says why, and names the peer's host.
-std::string check_failed(unsigned host, std::size_t index, const Error* error);
+std::string check_failed(unsigned host, std::size_t index, const Error* error, const std::string& peer);
 /// Nothing writes to a buffer whose request is over.
 std::string check_over(unsigned host, std::span<const std::byte> buffer);
 /// What both ends did.

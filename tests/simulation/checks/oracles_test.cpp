@@ -158,12 +158,12 @@ TEST(Oracles, ASendReportsAllOfItsBytes) {
 }
 
 TEST(Oracles, ARequestThatFailsComesWithAnErrorThatNamesThePeer) {
-  EXPECT_NE(check_failed(0, 2, nullptr), "");
+  EXPECT_NE(check_failed(0, 2, nullptr, "h1"), "");
   const Error nameless(Cause::kRemote, "it failed"),
       named(Cause::kRemote, "connection to host h1: it failed");
-  EXPECT_NE(check_failed(0, 2, &nameless), "");
-  EXPECT_EQ(check_failed(0, 2, &named), "");
-  EXPECT_NE(check_failed(1, 2, &named), "");
+  EXPECT_NE(check_failed(0, 2, &nameless, "h1"), "");
+  EXPECT_EQ(check_failed(0, 2, &named, "h1"), "");
+  EXPECT_NE(check_failed(1, 2, &named, "h0"), "");
 }
 
 TEST(Oracles, NothingWritesToABufferWhoseRequestIsOver) {

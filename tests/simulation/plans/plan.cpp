@@ -86,7 +86,12 @@ bool Plan::survivable() const noexcept {
   return std::ranges::none_of(faults, [](const Fault& one) { return one.terminal(); });
 }
 
-Plan draw_plan(std::uint64_t seed) {
+const char* name_of(Over over) {
+  return over == Over::kTcp ? "tcp" : "shm";
+}
+
+Plan draw_plan(std::uint64_t seed, Over over) {
+  if (over == Over::kShm) return draw_shm_plan(seed);
   Draw draw(seed);
   Plan plan;
   plan.seed = seed;

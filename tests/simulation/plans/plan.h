@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "tests/simulation/pretended/pretended_kernel.h"
+#include "transport/shm/options.h"
 
 namespace tombolo::simulation {
 
@@ -24,10 +25,11 @@ struct Fault {
     kErrno,        ///< the next `times` calls of a kind on `host` fail with `error`
     kPause,        ///< time jumps by `lasts`
     // After these the connection cannot go on.
-    kKill,       ///< the process of `host` dies
-    kCutForGood  ///< all paths fall silent for ever
+    kKill,        ///< the process of `host` dies
+    kCutForGood,  ///< all paths fall silent for ever
+    kResetAll     ///< all streams are reset at both ends, of which shared memory needs one
   };
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCutForGood) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kResetAll) + 1;
   /// What `at` counts from.
   enum class From {
     kStart,
@@ -36,6 +38,9 @@ struct Fault {
   Kind kind = Kind::kReset;
   From from = From::kStart;
   Duration at{};
+  /// Where it is not 0: the fault strikes in the middle of what `host` does with shared memory, at its so
+  /// manieth step there (transport/shm/steps.h), and not by time.
+  std::uint64_t step = 0;
   unsigned host = 0, nic = 0, stream = 0;
   Duration lasts{};
   Call call = Call::kSend;
@@ -51,9 +56,15 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
+/// What carries the messages.
+enum class Over { kTcp, kShm };
+/// "tcp", "shm"
+const char* name_of(Over over);
+
 /// Two processes, host 0 connects to host 1, and what they send each other.
 struct Plan {
   std::uint64_t seed = 0;  ///< of everything that is decided while it runs
+  Over over = Over::kTcp;
   unsigned nics = 1;
   int streams = 1;
   bool tls = false, checksums = false;
@@ -63,6 +74,12 @@ struct Plan {
   double bytes_per_second = 1e9;
   unsigned window[2] = {4, 4};  ///< requests that each owner has posted at once, each way
   bool wait_before_close = true;
+  // Of shared memory alone, whose two processes are of one host:
+  transport::shm::Fetch fetch = transport::shm::Fetch::kWhereCheaper;
+  bool or_tcp = false;                         ///< where the two cannot share memory, they may use TCP
+  std::uint64_t lap = std::uint64_t{8} << 20;  ///< bytes that are written between two uses of a line
+  unsigned yield_one_in = 1;                   ///< the other end goes on at one in so many steps; 0 = at none
+  unsigned early_one_in = 0;                   ///< one in so many sleeps ends for nothing; 0 = none
   std::vector<Message> messages;
   std::vector<Fault> faults;
 
@@ -78,7 +95,9 @@ inline constexpr Duration kConnectDeadline = 4 * kIdleTimeout;
 inline constexpr std::size_t kLongestMessage = 512 * 1024;
 
 /// The plan that belongs to a seed: the same on every machine.
-Plan draw_plan(std::uint64_t seed);
+Plan draw_plan(std::uint64_t seed, Over over = Over::kTcp);
+/// The same for shared memory, which draw_plan() calls.
+Plan draw_shm_plan(std::uint64_t seed);
 /// One line per decision, for people.
 std::string describe(const Plan& plan);
 /// One line of JSON, which decode_plan() reads.

@@ -20,7 +20,7 @@ TEST(Plan, ASeedAlwaysGivesTheSamePlan) {
 
 TEST(Plan, ItsTextGivesItBack) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const Plan plan = draw_plan(seed);
+    const Plan plan = draw_plan(seed, seed % 2 == 0 ? Over::kTcp : Over::kShm);
     ASSERT_EQ(decode_plan(encode(plan), "a test"), plan) << encode(plan);
   }
 }
@@ -42,13 +42,15 @@ TEST(Plan, AllFaultsAreDrawnWhileConnectionsAreMadeRunAndClose) {
   std::set<int> errors;
   std::set<Call> calls;
   bool at_once = false;
-  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-    const Plan plan = draw_plan(seed);
+  bool at_step = false;
+  for (std::uint64_t seed = 0; seed < 2 * kSeeds; ++seed) {
+    const Plan plan = draw_plan(seed, seed % 2 == 0 ? Over::kTcp : Over::kShm);
     for (std::size_t i = 0; i < plan.faults.size(); ++i) {
       const Fault& fault = plan.faults[i];
       drawn.insert({fault.kind, fault.from});
       if (fault.kind == Fault::Kind::kErrno) errors.insert(fault.error);
       if (fault.kind == Fault::Kind::kErrno) calls.insert(fault.call);
+      at_step = at_step || fault.step != 0;
       at_once = at_once || (i != 0 && plan.faults[i - 1].at == fault.at);
     }
   }
@@ -57,6 +59,7 @@ TEST(Plan, AllFaultsAreDrawnWhileConnectionsAreMadeRunAndClose) {
     EXPECT_TRUE(errors.contains(error));
   EXPECT_EQ(calls.size(), kCalls.size());
   EXPECT_TRUE(at_once);
+  EXPECT_TRUE(at_step);
 }
 
 TEST(Plan, AFairShareUsesTls) {
@@ -68,7 +71,8 @@ TEST(Plan, AFairShareUsesTls) {
 TEST(Plan, WhatFaultsTakeAwayTogetherStaysBelowThePatienceOfAConnection) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Duration taken{};
-    for (const Fault& fault : draw_plan(seed).faults) taken += fault.lasts;
+    for (const Fault& fault : draw_plan(seed, seed % 2 == 0 ? Over::kTcp : Over::kShm).faults)
+      taken += fault.lasts;
     ASSERT_LE(taken, kMostTaken) << seed;
   }
 }

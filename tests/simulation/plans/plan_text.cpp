@@ -26,9 +26,13 @@ constexpr std::array<KindName, Fault::kKinds> kKindNames{{{"reset", "reset of st
                                                           {"errno", "errno"},
                                                           {"pause", "time jumps"},
                                                           {"kill", "process killed"},
-                                                          {"cut", "all paths cut for good"}}};
-constexpr std::array<const char*, kCalls.size()> kCallNames{"socket",  "accept",    "send",
-                                                            "receive", "epoll_ctl", "connect"};
+                                                          {"cut", "all paths cut for good"},
+                                                          {"reset-all", "reset of all streams"}}};
+constexpr std::array<const char*, kCalls.size()> kCallNames{
+    "socket", "accept", "send", "receive", "epoll_ctl", "connect", "process_vm_readv", "share_memory"};
+// By Over and by Fetch.
+constexpr std::array<const char*, 2> kOverNames{"tcp", "shm"};
+constexpr std::array<const char*, 3> kFetchNames{"never", "where-cheaper", "always"};
 
 const KindName& name_of(Fault::Kind kind) {
   return kKindNames[static_cast<std::size_t>(kind)];
@@ -55,6 +59,7 @@ std::string subject(const Fault& fault) {
     case Fault::Kind::kSilentHost:
     case Fault::Kind::kPause:
     case Fault::Kind::kCutForGood:
+    case Fault::Kind::kResetAll:
       return {};
   }
   return {};
@@ -80,7 +85,8 @@ Duration optional_duration(const JsonCursor& object, const char* name) {
 }
 
 Fault decode_fault(const JsonCursor& from) {
-  from.only({"kind", "at_ns", "at_close", "host", "nic", "stream", "lasts_ns", "call", "errno", "times"});
+  from.only(
+      {"kind", "at_ns", "at_close", "host", "nic", "stream", "lasts_ns", "call", "errno", "times", "step"});
   std::array<const char*, Fault::kKinds> kinds{};
   for (std::size_t i = 0; i < kinds.size(); ++i) kinds[i] = kKindNames[i].name;
   Fault fault;
@@ -88,6 +94,7 @@ Fault decode_fault(const JsonCursor& from) {
   fault.at = optional_duration(from, "at_ns");
   if (const auto close = from.optional("at_close"); close && close->boolean())
     fault.from = Fault::From::kFirstClose;
+  fault.step = static_cast<std::uint64_t>(optional_integer(from, "step", INT64_MAX));
   fault.host = static_cast<unsigned>(optional_integer(from, "host", 1));
   fault.nic = static_cast<unsigned>(optional_integer(from, "nic", 7));
   fault.stream = static_cast<unsigned>(optional_integer(from, "stream", 63));
@@ -103,6 +110,7 @@ Fault decode_fault(const JsonCursor& from) {
 Json encode(const Fault& fault) {
   Json json{{"kind", name_of(fault.kind).name}, {"at_ns", fault.at.count()}};
   if (fault.from == Fault::From::kFirstClose) json["at_close"] = true;
+  if (fault.step != 0) json["step"] = fault.step;
   if (fault.host != 0) json["host"] = fault.host;
   if (fault.nic != 0) json["nic"] = fault.nic;
   if (fault.stream != 0) json["stream"] = fault.stream;
@@ -124,6 +132,13 @@ std::string describe(const Plan& plan) {
       plan.seed, plan.nics, plan.streams, plan.tls ? ", TLS" : "", plan.checksums ? ", checksums" : "",
       plan.chunk, plan.replay, plan.short_one_in, plan.delay / microseconds(1), plan.bytes_per_second / 1e6,
       plan.window[0], plan.window[1], plan.wait_before_close ? "closes together" : "closes when it has done");
+  if (plan.over == Over::kShm)
+    text += fmt::format(
+        "  shared memory{}: receivers read {}, laps of {} bytes, others go on at 1 in {} steps, 1 in {} "
+        "sleeps "
+        "ends early\n",
+        plan.or_tcp ? " or TCP" : "", kFetchNames[static_cast<std::size_t>(plan.fetch)], plan.lap,
+        plan.yield_one_in, plan.early_one_in);
   for (const Message& message : plan.messages) {
     text += fmt::format("  host {} sends {} bytes", message.from, message.size);
     if (message.pause > Duration::zero())
@@ -131,9 +146,11 @@ std::string describe(const Plan& plan) {
     text += "\n";
   }
   for (const Fault& fault : plan.faults) {
-    text += fmt::format("  {} us {}: {}{}", fault.at / microseconds(1),
-                        fault.from == Fault::From::kStart ? "after the start" : "after the first close",
-                        name_of(fault.kind).text, subject(fault));
+    text += fault.step != 0 ? fmt::format("  at step {} of host {}: ", fault.step, fault.host)
+                            : fmt::format("  {} us {}: ", fault.at / microseconds(1),
+                                          fault.from == Fault::From::kStart ? "after the start"
+                                                                            : "after the first close");
+    text += name_of(fault.kind).text + subject(fault);
     if (fault.lasts > Duration::zero()) text += fmt::format(" for {} us", fault.lasts / microseconds(1));
     text += "\n";
   }
@@ -155,6 +172,14 @@ std::string encode(const Plan& plan) {
             {"wait_before_close", plan.wait_before_close},
             {"messages", Json::array()},
             {"faults", Json::array()}};
+  if (plan.over == Over::kShm) {
+    json["over"] = name_of(plan.over);
+    json["fetch"] = kFetchNames[static_cast<std::size_t>(plan.fetch)];
+    json["or_tcp"] = plan.or_tcp;
+    json["lap"] = plan.lap;
+    json["yield_one_in"] = plan.yield_one_in;
+    json["early_one_in"] = plan.early_one_in;
+  }
   for (const Message& message : plan.messages) {
     Json one{{"from", message.from}, {"size", message.size}};
     if (message.pause != Duration::zero()) one["pause_ns"] = message.pause.count();
@@ -167,8 +192,16 @@ std::string encode(const Plan& plan) {
 Plan decode_plan(std::string_view text, const std::string& source) {
   const JsonDocument document = JsonDocument::parse(text, source);
   const JsonCursor root = document.root();
-  root.only({"seed", "nics", "streams", "tls", "checksums", "chunk", "replay", "short_one_in", "delay_ns",
-             "bytes_per_second", "windows", "wait_before_close", "messages", "faults"});
+  root.only({"seed",         "nics",
+             "streams",      "tls",
+             "checksums",    "chunk",
+             "replay",       "short_one_in",
+             "delay_ns",     "bytes_per_second",
+             "windows",      "wait_before_close",
+             "messages",     "faults",
+             "over",         "fetch",
+             "or_tcp",       "lap",
+             "yield_one_in", "early_one_in"});
   const auto number = [&](const char* name, auto& into, std::int64_t least, std::int64_t most) {
     if (const auto value = root.optional(name))
       into = static_cast<std::remove_cvref_t<decltype(into)>>(value->integer(least, most));
@@ -178,6 +211,13 @@ Plan decode_plan(std::string_view text, const std::string& source) {
   };
   Plan plan;
   number("seed", plan.seed, 0, INT64_MAX);
+  if (const auto over = root.optional("over")) plan.over = static_cast<Over>(choice(*over, kOverNames));
+  if (const auto fetch = root.optional("fetch"))
+    plan.fetch = static_cast<transport::shm::Fetch>(choice(*fetch, kFetchNames));
+  flag("or_tcp", plan.or_tcp);
+  number("lap", plan.lap, 1, INT64_MAX);
+  number("yield_one_in", plan.yield_one_in, 0, 1000);
+  number("early_one_in", plan.early_one_in, 0, 1000);
   number("nics", plan.nics, 1, 8);
   number("streams", plan.streams, 0, 64);
   flag("tls", plan.tls);

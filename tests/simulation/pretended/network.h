@@ -119,6 +119,10 @@ class Network {
   std::ptrdiff_t write(Socket& socket, std::span<const std::byte> bytes);
   /// Returns bytes read, 0 at the stream's end, or -errno.
   std::ptrdiff_t read(Socket& socket, std::span<std::byte> into, bool peek);
+  bool listens(Address at) const {
+    const auto found = listeners_.find(at);
+    return found != listeners_.end() && !found->second.expired();
+  }
   /// SO_ERROR: gives the error out, and forgets it.
   int take_error(Socket& socket) noexcept;
   void shut_write(Socket& socket);

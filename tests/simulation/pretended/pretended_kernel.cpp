@@ -25,19 +25,35 @@ Address read_address(const sockaddr* address) noexcept {
   return {ntohl(in.sin_addr.s_addr), ntohs(in.sin_port)};
 }
 
-void write_address(Address from, sockaddr* to, socklen_t* length) noexcept {
+constexpr std::uint32_t kLoopback = 127U << 24 | 1;
+
+bool is_loopback(Address address) noexcept {
+  return address.host >> 24 == 127;
+}
+
+}  // namespace
+
+void PretendedKernel::write_address(Address from, sockaddr* to, socklen_t* length) const noexcept {
   sockaddr_in in{};
   in.sin_family = AF_INET;
-  in.sin_addr.s_addr = htonl(from.host);
+  in.sin_addr.s_addr = htonl(one_machine_ ? kLoopback : from.host);
   in.sin_port = htons(from.port);
   std::memcpy(to, &in, std::min<std::size_t>(*length, sizeof in));
   *length = sizeof in;
 }
 
-}  // namespace
+/// Where the pretended network has what a program on this host calls by that address. On one machine a
+/// loopback address is that of the process which listens at the port.
+Address PretendedKernel::place_of(Address to) const noexcept {
+  if (!is_loopback(to)) return to;
+  const unsigned nic = one_machine_ ? 0 : kLoopbackNic;
+  for (unsigned host = 0; one_machine_ && to.port != 0 && host < killed_.size(); ++host)
+    if (network_.listens({address_of(host, nic), to.port})) return {address_of(host, nic), to.port};
+  return {address_of(host_, nic), to.port};
+}
 
 const char* PretendedKernel::kind_of(const Body& body) noexcept {
-  static constexpr const char* kNames[] = {"dead", "stream", "datagram", "timer", "event", "epoll"};
+  static constexpr const char* kNames[] = {"dead", "stream", "datagram", "timer", "event", "epoll", "file"};
   return kNames[body.index()];
 }
 
@@ -91,6 +107,7 @@ void PretendedKernel::kill(unsigned host) {
     files_[i].body = std::monostate{};
   }
   killed_[host] = true;
+  take_mappings_from(host);
 }
 
 std::size_t PretendedKernel::open_descriptors() const noexcept {
@@ -150,7 +167,7 @@ int PretendedKernel::bind(int descriptor, const sockaddr* address, socklen_t) no
   if (!socket) return failed_with(EBADF);
   socket->own = read_address(address);
   // Each host has a loopback network of its own.
-  if (socket->own.host >> 24 == 127) socket->own.host = address_of(host_, kLoopbackNic);
+  if (is_loopback(socket->own)) socket->own.host = address_of(host_, one_machine_ ? 0 : kLoopbackNic);
   return host_of(socket->own.host) == host_ ? 0 : failed_with(EADDRNOTAVAIL);
 }
 
@@ -176,7 +193,7 @@ int PretendedKernel::accept4(int descriptor, sockaddr* address, socklen_t* lengt
 }
 
 int PretendedKernel::connect(int descriptor, const sockaddr* address, socklen_t) noexcept {
-  const Address to = read_address(address);
+  const Address to = place_of(read_address(address));
   File* found = file(descriptor);
   if (found == nullptr) return failed_with(EBADF);
   if (auto* datagram = std::get_if<Datagram>(&found->body)) {
@@ -268,6 +285,7 @@ ssize_t PretendedKernel::read_parts(int descriptor, const iovec* parts, std::siz
 }
 
 ssize_t PretendedKernel::send(int descriptor, const void* data, std::size_t size, int) noexcept {
+  if (loses_lone_bytes_ && size == 1) return 1;
   const iovec part{const_cast<void*>(data), size};
   return write_parts(descriptor, &part, 1);
 }

@@ -26,9 +26,32 @@ inline int failed_with(int error) noexcept {
 }
 
 /// Calls of a kind that can be made to fail.
-enum class Call { kSocket, kAccept, kSend, kReceive, kEpollControl, kConnect };
-inline constexpr std::array kCalls{Call::kSocket,  Call::kAccept,       Call::kSend,
-                                   Call::kReceive, Call::kEpollControl, Call::kConnect};
+enum class Call {
+  kSocket,
+  kAccept,
+  kSend,
+  kReceive,
+  kEpollControl,
+  kConnect,
+  kReadMemory,  ///< process_vm_readv; ENODATA: of the bytes a part cannot be read
+  kShareMemory  ///< memfd_create, open, mmap
+};
+inline constexpr std::array kCalls{Call::kSocket,     Call::kAccept,       Call::kSend,
+                                   Call::kReceive,    Call::kEpollControl, Call::kConnect,
+                                   Call::kReadMemory, Call::kShareMemory};
+
+/// A file of the machine below, which pretended descriptors share.
+class RealFile {
+ public:
+  explicit RealFile(int descriptor) noexcept : descriptor_(descriptor) {}
+  ~RealFile();
+  RealFile(const RealFile&) = delete;
+  RealFile& operator=(const RealFile&) = delete;
+  int get() const noexcept { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
 
 class PretendedKernel final : public transport::Kernel {
  public:
@@ -39,6 +62,17 @@ class PretendedKernel final : public transport::Kernel {
   PretendedKernel(FakeClock& clock, Network& network, std::mt19937_64& random, Sleep sleep)
       : clock_(clock), network_(network), random_(random), sleep_(std::move(sleep)) {}
 
+  /// The hosts are processes of one machine: they share its loopback network, whose path is that of NIC 0,
+  /// and may read each other's memory. `step` is called in the middle of such a read.
+  void make_one_machine(std::function<void()> step) {
+    one_machine_ = true;
+    step_ = std::move(step);
+  }
+  /// The number of a host's process, which no other pretended kernel gives: what the product keeps of a
+  /// process that never ended, because its run did not, is nobody else's.
+  pid_t process_of(unsigned host) const noexcept { return first_process_ + static_cast<pid_t>(host); }
+  /// When a read of another process's memory was first made to fail.
+  std::optional<TimePoint> read_failed() const noexcept { return read_failed_; }
   /// The host on which the calling code runs.
   void set_host(unsigned host) noexcept { host_ = host; }
   /// The next calls of that kind on the host fail with this errno, so many times.
@@ -47,7 +81,10 @@ class PretendedKernel final : public transport::Kernel {
   void set_short_calls(unsigned one_in) noexcept { short_one_in_ = one_in; }
   /// A defect, to see that it is found: of what is written, a byte is lost now and then.
   void set_loses_bytes(bool loses) noexcept { loses_bytes_ = loses; }
-  /// Closes all descriptors of a host, as the kernel of a process that dies does. Its calls fail from now on.
+  /// Another: bytes that are sent alone are lost.
+  void set_loses_lone_bytes(bool loses) noexcept { loses_lone_bytes_ = loses; }
+  /// Closes all descriptors of a host, as the kernel of a process that dies does. Its calls fail from now on,
+  /// and what it writes to memory that it shared nobody else sees.
   void kill(unsigned host);
   bool killed(unsigned host) const noexcept { return host < killed_.size() && killed_[host]; }
 
@@ -92,6 +129,17 @@ class PretendedKernel final : public transport::Kernel {
   int close(int descriptor) noexcept override;
   int sched_yield() noexcept override { return 0; }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override;
+  pid_t getpid() noexcept override { return process_of(host_); }
+  int memfd_create(const char* name, unsigned flags) noexcept override;
+  int ftruncate(int file, off_t size) noexcept override;
+  int fcntl(int file, int command, int argument) noexcept override;
+  int open(const char* path, int flags) noexcept override;
+  int stat(const char* path, struct ::stat* status) noexcept override;
+  int fstat(int file, struct ::stat* status) noexcept override;
+  void* mmap(void* at, std::size_t size, int protection, int flags, int file, off_t offset) noexcept override;
+  int munmap(void* at, std::size_t size) noexcept override;
+  ssize_t process_vm_readv(pid_t process, const iovec* mine, unsigned long count, const iovec* theirs,
+                           unsigned long their_count, unsigned long flags) noexcept override;
 
  private:
   struct Datagram {
@@ -112,10 +160,18 @@ class PretendedKernel final : public transport::Kernel {
   struct Epoll {
     std::vector<Watched> watched;
   };
-  using Body = std::variant<std::monostate, std::shared_ptr<Socket>, Datagram, Timer, Event, Epoll>;
+  using Body = std::variant<std::monostate, std::shared_ptr<Socket>, Datagram, Timer, Event, Epoll,
+                            std::shared_ptr<RealFile>>;
   struct File {
     unsigned host = 0;
     Body body;
+  };
+
+  struct Mapping {
+    unsigned host = 0;
+    void* at = nullptr;
+    std::size_t size = 0;
+    std::shared_ptr<RealFile> file;
   };
 
   static const char* kind_of(const Body& body) noexcept;
@@ -124,6 +180,12 @@ class PretendedKernel final : public transport::Kernel {
   std::shared_ptr<Socket> stream(int descriptor) noexcept;
   bool fails(Call call) noexcept;
   bool fails(Call call, const Socket& socket) noexcept;
+  static pid_t new_processes() noexcept;
+  std::shared_ptr<RealFile> real_file(int descriptor) noexcept;
+  std::optional<unsigned> living_host_of(pid_t process) const noexcept;
+  Address place_of(Address to) const noexcept;
+  void write_address(Address from, sockaddr* to, socklen_t* length) const noexcept;
+  void take_mappings_from(unsigned host) noexcept;
   std::size_t some_of(std::size_t bytes) noexcept;
   std::uint32_t events_of(const Socket& socket) const noexcept;
   void give_way() noexcept;
@@ -141,7 +203,11 @@ class PretendedKernel final : public transport::Kernel {
   std::map<std::pair<unsigned, Call>, std::pair<int, int>> injected_;
   std::vector<bool> killed_ = std::vector<bool>(16, false);
   unsigned host_ = 0, short_one_in_ = 0;
-  bool loses_bytes_ = false;
+  bool loses_bytes_ = false, loses_lone_bytes_ = false, one_machine_ = false;
+  const pid_t first_process_ = new_processes();
+  std::function<void()> step_;
+  std::vector<Mapping> mappings_;
+  std::optional<TimePoint> read_failed_;
   std::array<std::uint64_t, 16> moved_{};
 };
 

@@ -22,6 +22,7 @@ class Run {
   Run(const Plan& plan, const RunOptions& options) : plan_(plan), world_(plan) {
     world_.set_log(options.log);
     world_.kernel().set_loses_bytes(options.defect == Defect::kLostByte);
+    world_.kernel().set_loses_lone_bytes(options.defect == Defect::kLostWakeUp);
     for (unsigned host = 0; host < 2; ++host)
       owners_[host] = std::make_unique<Owner>(host, plan, options, world_,
                                               [this](std::string what) { note(std::move(what)); });
@@ -61,6 +62,7 @@ class Run {
         std::ranges::any_of(plan_.faults, [](const Fault& one) { return one.kind == Fault::Kind::kErrno; });
     facts.terminal = world_.terminal_fault();
     facts.last_cut = world_.last_cut();
+    facts.shares_memory = std::ranges::all_of(facts.ends, &Account::shared_memory);
     facts.descriptors_left = world_.kernel().open_descriptors();
     if (facts.descriptors_left != 0) facts.which_descriptors = world_.kernel().describe_open();
     return facts;

@@ -7,9 +7,13 @@
 namespace tombolo::simulation {
 namespace {
 
-TEST(ConnectionRun, ASeedTakesTheSameTurnsEachTime) {
+class ConnectionRuns : public testing::TestWithParam<Over> {};
+INSTANTIATE_TEST_SUITE_P(ConnectionRun, ConnectionRuns, testing::Values(Over::kTcp, Over::kShm),
+                         [](const auto& one) { return name_of(one.param); });
+
+TEST_P(ConnectionRuns, ASeedTakesTheSameTurnsEachTime) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    const Plan plan = draw_plan(seed);
+    const Plan plan = draw_plan(seed, GetParam());
     const Verdict one = run_connection(plan), again = run_connection(plan);
     EXPECT_EQ(one.turns, again.turns) << seed;
     EXPECT_EQ(one.seconds, again.seconds) << seed;
@@ -18,9 +22,9 @@ TEST(ConnectionRun, ASeedTakesTheSameTurnsEachTime) {
   }
 }
 
-TEST(ConnectionRun, WithoutFaultsAllMessagesArrive) {
+TEST_P(ConnectionRuns, WithoutFaultsAllMessagesArrive) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Plan plan = draw_plan(seed);
+    Plan plan = draw_plan(seed, GetParam());
     plan.faults.clear();
     const Verdict verdict = run_connection(plan);
     EXPECT_EQ(verdict.wrong, "") << seed;

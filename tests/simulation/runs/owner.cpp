@@ -10,6 +10,7 @@
 
 namespace tombolo::simulation {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using namespace transport;
@@ -17,6 +18,9 @@ using namespace transport;
 namespace {
 
 constexpr std::array<std::byte, Secret::kBytes> kSecret{};
+// An end that shares memory is woken for all that it waits for: one that is not sleeps for longer than a run
+// may take.
+constexpr Duration kForever = seconds(1000);
 
 }  // namespace
 
@@ -34,8 +38,10 @@ Owner::Owner(unsigned host, const Plan& plan, const RunOptions& options, World& 
 
 RouterOptions Owner::router_options() {
   RouterOptions made;
-  made.host.name = fmt::format("h{}", host_);
-  for (unsigned nic = 0; nic < plan_.nics; ++nic) {
+  const bool share = plan_.over == Over::kShm;
+  made.host.name = host_name(host_);
+  // Processes of one host need no NIC.
+  for (unsigned nic = 0; nic < plan_.nics && !share; ++nic) {
     topology::Nic one;
     one.name = fmt::format("eth{}", nic);
     one.addresses = {fmt::format("10.0.{}.{}", nic, host_ + 1)};
@@ -44,6 +50,10 @@ RouterOptions Owner::router_options() {
   }
   made.secret = Secret::from_bytes(kSecret);
   made.policy.transports = {"tcp"};
+  if (share)
+    made.policy.transports =
+        plan_.or_tcp ? std::vector<std::string>{"shm", "tcp"} : std::vector<std::string>{"shm"};
+  made.shm_fetch = plan_.fetch;
   made.tcp.streams = plan_.streams;
   made.tcp.chunk_bytes = plan_.chunk;
   made.tcp.replay_bytes = plan_.replay;
@@ -66,6 +76,7 @@ void Owner::run() {
     helpers_ =
         std::make_shared<bootstrap::ProcessHelpers>(bootstrap::ProcessHelpers::Simulated{}, world_.clock());
     router_ = std::make_unique<Router>(router_options());
+    if (plan_.over == Over::kShm) draw_copy_costs();
     account_.connecting_since = account_.connected_at = world_.clock().now();
     if (make()) {
       account_.made = true;
@@ -87,6 +98,19 @@ void Owner::run() {
   }
   finished_ = true;
   close();
+}
+
+std::string Owner::host_name(unsigned host) const {
+  return plan_.over == Over::kShm ? "h" : fmt::format("h{}", host);
+}
+
+/// In virtual time a copy costs nothing; which way is the cheaper one is drawn, now and then anew.
+void Owner::draw_copy_costs() {
+  if (!copies_) copies_ = shm::CopyBook::of(world_.kernel().process_of(1 - host_));
+  for (shm::CopyCost* cost : {&copies_->into_ring, &copies_->out_of_ring, &copies_->reading})
+    cost->add(microseconds(1 + world_.random()() % 100), shm::kLongestRecord);
+  if (world_.random()() % 2 == 0)
+    copies_->choice.went({}, shm::WayChoice::kTryEvery);  // the other way is to be tried
 }
 
 bool Owner::make() {
@@ -149,17 +173,25 @@ void Owner::note_error() {
   if (const Error* error = connection_->error(); error != nullptr) fail(error->what());
 }
 
+std::uint64_t Owner::messages_completed() const {
+  const Statistics statistics = connection_->statistics();
+  return statistics.messages_sent + statistics.messages_received;
+}
+
 /// One turn of an owner: posts, tests, waits. False once it has nothing more to do.
 bool Owner::work() {
   const auto [sends, receives] = posted_now();
   bool moved = post(sends, receives);
+  const std::uint64_t completed = messages_completed();
   moved |= test_some();
   // A peer that closes afterwards is no failure of this end's.
   if (account_.all_done() || dead()) return false;
   note_error();
   if (posted_.empty() && !account_.error.empty()) return false;
-  if (!moved && account_.error.empty() && !connection_->progress())
-    wait(*connection_, seconds(1));
+  moved = moved || !account_.error.empty() || connection_->progress();
+  // A test may complete a request that was tested before it.
+  if (!moved && messages_completed() == completed)
+    wait(*connection_, plan_.over == Over::kShm ? kForever : seconds(1));
   else
     world_.yield();
   return true;
@@ -239,8 +271,7 @@ void Owner::register_some(Posted& one) {
 void Owner::take(Posted& one, Outcome outcome, std::size_t bytes) {
   std::string wrong;
   if (outcome == Outcome::kFailed) {
-    // The owner of a process that was killed is the simulation's alone.
-    if (!dead()) wrong = check_failed(host_, one.index, connection_->error());
+    wrong = check_failed(host_, one.index, connection_->error(), host_name(1 - host_));
   } else if (one.send) {
     ++account_.done_sends;
     wrong = check_send(host_, one.index, bytes, one.buffer);
@@ -249,7 +280,9 @@ void Owner::take(Posted& one, Outcome outcome, std::size_t bytes) {
     wrong = check_receive(host_, one.index, bytes, one.buffer,
                           message_bytes(1 - host_, one.index, size_of_receive(one.index)));
   }
-  if (!wrong.empty()) wrong_(wrong);
+  // The owner of a process that was killed is the simulation's alone.
+  if (!wrong.empty() && !dead()) wrong_(wrong);
+  if (copies_ && world_.random()() % 8 == 0) draw_copy_costs();
   take_back(one);
 }
 
@@ -267,6 +300,7 @@ void Owner::close() {
     if (!account_.all_done()) note_error();
     statistics_ = connection_->statistics();
     account_.closed_alone = statistics_.live_streams == 0;
+    account_.shared_memory = connection_->route().transport == "shm";
   }
   for (Posted& one : posted_) one.memory.reset();
   connection_.reset();
@@ -299,6 +333,7 @@ void Owner::check_buffers() const {
 }
 
 void Owner::abandon() {
+  new std::shared_ptr<shm::CopyBook>(std::move(copies_));
   connection_.release();
   connecting_.release();
   listener_.release();

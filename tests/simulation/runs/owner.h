@@ -13,6 +13,7 @@
 #include "tests/simulation/world/world.h"
 #include "transport/bootstrap/process_helpers.h"
 #include "transport/routing/router.h"
+#include "transport/shm/connection.h"
 
 namespace tombolo::simulation {
 
@@ -47,6 +48,8 @@ class Owner {
   };
 
   transport::RouterOptions router_options();
+  std::string host_name(unsigned host) const;
+  void draw_copy_costs();
   bool make();
   bool accept();
   bool connect();
@@ -60,6 +63,7 @@ class Owner {
   void take_back(Posted& one);
   void close();
   void note_error();
+  std::uint64_t messages_completed() const;
   void fail(std::string text);
   bool dead() const { return world_.kernel().killed(host_); }
   std::pair<std::size_t, std::size_t> posted_now() const;
@@ -86,6 +90,7 @@ class Owner {
   transport::Statistics statistics_;
   std::vector<std::byte> endpoint_;  // encoded; empty until it listens
 
+  std::shared_ptr<transport::shm::CopyBook> copies_;  // keeps what it knows of the peer
   std::shared_ptr<transport::bootstrap::ProcessHelpers> helpers_;
   std::unique_ptr<transport::Router> router_;
   std::unique_ptr<transport::Listener> listener_;

@@ -5,6 +5,7 @@
 
 #include "base/format.h"
 #include "base/units.h"
+#include "transport/shm/ring.h"
 
 namespace tombolo::simulation {
 
@@ -22,12 +23,37 @@ World::World(const Plan& plan)
     network_.path(nic).delay = plan.delay;
     network_.path(nic).bytes_per_second = plan.bytes_per_second;
   }
+  if (plan.over == Over::kShm) {
+    kernel_.make_one_machine([this] { between_accesses(); });
+    steps_in_place_.emplace(*this);
+    transport::shm::area_traffic = 0;
+    transport::shm::set_traffic_of_lap(plan.lap);
+  }
   for (const Fault& fault : plan.faults) {
-    if (fault.from == Fault::From::kStart)
+    if (fault.step != 0)
+      faults_at_step_.push_back(fault);
+    else if (fault.from == Fault::From::kStart)
       add_fault(fault);
     else
       faults_at_closing_.push_back(fault);
   }
+}
+
+World::~World() {
+  if (steps_in_place_) transport::shm::set_traffic_of_lap(0);
+}
+
+void World::between_accesses() noexcept {
+  if (fibers_.current() == Fibers::npos) return;  // the objects are being destroyed
+  const unsigned host = actors_[fibers_.current()].host;
+  const std::uint64_t step = ++steps_[host];
+  bool struck = false;
+  for (const Fault& fault : std::vector<Fault>(faults_at_step_)) {
+    if (fault.host != host || fault.step != step) continue;
+    strike(fault);
+    struck = true;
+  }
+  if (struck || (plan_.yield_one_in != 0 && random_() % plan_.yield_one_in == 0)) fibers_.yield();
 }
 
 /// From now on the fault's time is one of the clock's.
@@ -64,6 +90,8 @@ void World::sleep(std::span<const pollfd> handles, TimePoint until) {
     return;
   }
   Actor& actor = actors_[fibers_.current()];
+  if (plan_.early_one_in != 0 && random_() % plan_.early_one_in == 0)
+    until = std::min(until, clock_.now() + microseconds(random_() % 200));
   actor.handles = handles;
   actor.until = until;
   fibers_.yield();
@@ -172,6 +200,10 @@ void World::strike(const Fault& fault) {
       return;
     case Fault::Kind::kKill:
       kernel_.kill(fault.host);
+      return;
+    case Fault::Kind::kResetAll:
+      network_.settle();
+      for (const auto& stream : kernel_.streams_of(fault.host)) network_.reset(*stream, true, true);
       return;
     case Fault::Kind::kCutForGood:
       cut_for_good_ = true;

@@ -13,13 +13,16 @@
 #include "tests/simulation/plans/plan.h"
 #include "tests/simulation/pretended/fibers.h"
 #include "tests/simulation/pretended/pretended_kernel.h"
+#include "transport/shm/steps.h"
 
 namespace tombolo::simulation {
 
-/// Runs actors in a random order, and lets time pass where all of them sleep.
-class World {
+/// Runs actors in a random order, and lets time pass where all of them sleep. Of actors that share memory
+/// another one may go on at any step.
+class World final : public transport::shm::Steps {
  public:
   explicit World(const Plan& plan);
+  ~World() override;
 
   FakeClock& clock() noexcept { return clock_; }
   PretendedKernel& kernel() noexcept { return kernel_; }
@@ -41,7 +44,9 @@ class World {
   /// Called by an owner that begins to close its connection: faults may wait for that.
   void closing_begins();
   /// When a fault struck after which the connection cannot go on.
-  std::optional<TimePoint> terminal_fault() const noexcept { return terminal_; }
+  std::optional<TimePoint> terminal_fault() const noexcept {
+    return terminal_ ? terminal_ : kernel_.read_failed();
+  }
   /// When a fault last cut a stream, or may have made an end give one up.
   TimePoint last_cut() const noexcept;
   /// Virtual time that has passed.
@@ -55,6 +60,7 @@ class World {
     std::span<const pollfd> handles;
     std::optional<TimePoint> until;  // asleep until then
   };
+  void between_accesses() noexcept override;
   void strike(const Fault& fault);
   void silence(unsigned nic, TimePoint until);
   void slow_down(unsigned nic, TimePoint until);
@@ -72,6 +78,9 @@ class World {
   std::vector<Actor> actors_;
   std::vector<Fault> faults_;             // by time, the last first
   std::vector<Fault> faults_at_closing_;  // those that wait for it
+  std::vector<Fault> faults_at_step_;     // those that wait for their host's step
+  std::uint64_t steps_[2]{};              // of each host
+  std::optional<transport::shm::StepsInPlace> steps_in_place_;
   struct Ending {
     TimePoint at;
     std::function<void()> end;
