@@ -75,6 +75,7 @@ Node make_node(const Log& log) {
   node.gpu = gpu::Support::detect(gpu::GpuOptions::from_environment(), host.nics);
   if (const double stall = kNetStallParameter.seconds(); stall > 0)
     node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
+  node.tuner = &tuner_settings_of_process(log);
   node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }
