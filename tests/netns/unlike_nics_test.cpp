@@ -1,6 +1,6 @@
 // Connections of the net plugin over NICs of unlike rates, on emulated hosts: each NIC carries what it
-// attains. With --measure FAST/SLOW it measures instead what each NIC attains alone, and both as one device
-// (docs/results/unlike_nics.md).
+// attains. With --measure FAST/SLOW MESSAGES it measures instead what each NIC attains alone, and both as one
+// device (docs/results/unlike_nics.md).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -88,7 +88,7 @@ std::array<std::uint64_t, 2> sent_by_nic() {
   return sent;
 }
 
-struct Run {
+struct Task {
   std::string rates;  ///< of eth0 and eth1: "40mbit/10mbit"
   Made made = Made::kAuto;
   std::string nics = {};  ///< TOMBOLO_NET_NICS
@@ -119,7 +119,7 @@ int run_guarded(const std::function<int()>& body) {
 }
 
 /// Messages from one emulated host to another.
-Outcome carry_over(const Run& run) {
+Outcome carry_over(const Task& run) {
   const auto emulation = emulation::Emulation::start(
       emulation::Spec::from_text("two-paths:rates=" + run.rates), {emulation::Mode::kNamespaces, {}});
   const std::string file = emulation->directory() + "/cluster.json";
@@ -178,7 +178,7 @@ Outcome carry_over(const Run& run) {
 class UnlikeNics : public testing::TestWithParam<Made> {};
 
 TEST_P(UnlikeNics, CarryByWhatEachAttains) {
-  const Run run{"40mbit/10mbit", GetParam()};
+  const Task run{"40mbit/10mbit", GetParam()};
   const Outcome outcome = carry_over(run);
   ASSERT_GE(outcome.seconds, 0) << "an end failed, and said why";
   const auto& by_nic = outcome.by_nic;
@@ -193,22 +193,21 @@ INSTANTIATE_TEST_SUITE_P(Devices, UnlikeNics, testing::Values(Made::kAuto, Made:
                          [](const auto& test) { return test.param == Made::kAuto ? "Auto" : "Fused"; });
 
 /// Prints the medians of five runs, in turns.
-int measure(const std::string& rates) {
+int measure(const std::string& rates, std::size_t messages) {
   constexpr int kRounds = 5;
-  constexpr std::size_t kMany = 2000;
   struct Way {
     const char* name;
-    Run run;
+    Task run;
     std::vector<double> rates;
   };
-  std::vector<Way> ways{{"eth0", {rates, Made::kAuto, "=eth0", kMany}, {}},
-                        {"eth1", {rates, Made::kAuto, "=eth1", kMany}, {}},
-                        {"both as one device", {rates, Made::kFused, "", kMany}, {}}};
+  std::vector<Way> ways{{"eth0", {rates, Made::kAuto, "=eth0", messages}, {}},
+                        {"eth1", {rates, Made::kAuto, "=eth1", messages}, {}},
+                        {"both as one device", {rates, Made::kFused, "", messages}, {}}};
   for (int round = 0; round < kRounds; ++round) {
     for (Way& way : ways) {
       const Outcome outcome = carry_over(way.run);
       if (outcome.seconds <= 0) return 1;
-      way.rates.push_back(static_cast<double>((kMany - 1) * kMessage) / outcome.seconds);
+      way.rates.push_back(static_cast<double>((messages - 1) * kMessage) / outcome.seconds);
     }
   }
   std::vector<double> medians;
@@ -231,6 +230,7 @@ int main(int argc, char** argv) {
     fmt::print("skipped: {}\n", refused);
     return 77;
   }
-  if (argc == 3 && std::string_view(argv[1]) == "--measure") return tombolo::net_plugin::measure(argv[2]);
+  if (argc == 4 && std::string_view(argv[1]) == "--measure")
+    return tombolo::net_plugin::measure(argv[2], std::stoul(argv[3]));
   return RUN_ALL_TESTS();
 }
