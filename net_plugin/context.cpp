@@ -95,6 +95,8 @@ Context::Attempt Context::start(int device_index, const HandleBytes& bytes, int 
          "alike on all ranks",
          handle.groups ? "on" : "off", node_->groups ? "on" : "off");
   }
+  static const TunerSettings no_tuner;
+  check_tuners_alike(node_->tuner != nullptr ? *node_->tuner : no_tuner, handle.tuner);
   attempt.handle = bytes;
   attempt.peer = handle.endpoint;
   attempt.comm = random_comm();

@@ -95,6 +95,39 @@ TEST_F(NetContext, ADeviceThatDoesNotExistIsRefusedByNumber) {
   }
 }
 
+TEST_F(NetContext, ATunerThatChoosesByAnotherFileIsRefusedAndBothFilesAreNamed) {
+  TunerSettings mine, its;
+  for (TunerSettings* one : {&mine, &its}) {
+    one->mode = TunerMode::kAuto;
+    one->file.emplace();
+  }
+  mine.file->path = "/etc/mine.json";
+  mine.file->content_hash = 0x1122334455667788;
+  its.file->content_hash = 0x1122334455667799;
+  const auto my_node = loopback_node(), its_node = loopback_node();
+  my_node->tuner = &mine;
+  its_node->tuner = &its;
+  Context context(my_node, log()), peer(its_node, log());
+  const auto try_it = [&] {
+    const HandleBytes handle = peer.listen(0)->handle();
+    return error_of(Cause::kInvalidUsage, [&] { context.connect(0, handle); });
+  };
+  EXPECT_EQ(try_it(), "no error") << "neither has chosen";
+  its.active = true;
+  const std::string error = try_it();
+  for (const char* part :
+       {"/etc/mine.json, content 1122334455667788, which ends in 88", "content ends in 99"})
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  its.file->content_hash = mine.file->content_hash;
+  EXPECT_EQ(try_it(), "no error") << "they are alike";
+  its.mode = TunerMode::kSpanning;
+  EXPECT_NE(try_it().find("TOMBOLO_TUNER=spanning"), std::string::npos);
+  its_node->tuner = nullptr;
+  EXPECT_EQ(try_it(), "no error") << "neither has chosen";
+  mine.active = true;
+  EXPECT_NE(try_it().find("the peer has no tuner"), std::string::npos);
+}
+
 TEST_F(NetContext, AHandleThatIsNoneIsRefused) {
   Context context(node_, log());
   const HandleBytes nothing{};

@@ -199,16 +199,16 @@ const NetDevice& DeviceList::at_locked(int index) const {
 
 namespace {
 
-/// Why two devices cannot be one; empty where they can. TCP connections use each NIC as much as it attains;
-/// RDMA ones give all NICs equal parts.
+/// Why two devices cannot be one; empty where they can. Connections use each NIC as much as it attains, but
+/// by RDMA none beside one that is far faster.
 std::string why_not_together(const NetDevice& one, const NetDevice& other) {
   const Nic &left = one.host.nics.front(), &right = other.host.nics.front();
   if (left.kind != right.kind)
     return fmt::format("{} is {} and {} is {}: one connection uses NICs of one kind", one.name,
                        topology::nic_kind_name(left.kind), other.name, topology::nic_kind_name(right.kind));
-  if (carries_rdma(left) && left.rate_bits_per_second != right.rate_bits_per_second)
-    return fmt::format("{} and {} are of unlike rates, and RDMA gives each NIC an equal part", one.name,
-                       other.name);
+  const auto [slow, fast] = std::minmax(left.rate_bits_per_second, right.rate_bits_per_second);
+  if (carries_rdma(left) && slow * kSlowestBeside < fast)
+    return fmt::format("of {} and {} one is less than a tenth as fast as the other", one.name, other.name);
   return {};
 }
 

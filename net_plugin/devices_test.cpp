@@ -295,7 +295,6 @@ TEST(FusedDevices, AreRefusedWithTheReason) {
       {{0, 9}, "device 9 does not exist"},
       {{-1}, "device -1 does not exist"},
       {{0, 0}, "ib0 is there twice"},
-      {{0, 1}, "ib0 and ib1 are of unlike rates"},
       {{0, 3}, "ib3 is not on the PCI bus"},
       {{0, 4}, "ib0 is infiniband and roce0 is roce"},
       {{4, 5}, "ib0+ib2 is made of several already"},
@@ -303,6 +302,19 @@ TEST(FusedDevices, AreRefusedWithTheReason) {
   for (const auto& [parts, why] : cases)
     EXPECT_NE(refusal(list, parts).find(why), std::string::npos) << refusal(list, parts) << " lacks " << why;
   EXPECT_EQ(list.size(), 6U);
+}
+
+TEST(DeviceList, RdmaNicsOfUnlikeRatesBecomeOneUnlessOneIsFarSlower) {
+  auto devices = on_the_bus({nic("ib0", NicKind::kInfiniBand, 400), nic("ib1", NicKind::kInfiniBand, 100)});
+  ASSERT_EQ(devices.size(), 2U);
+  DeviceList list(devices);
+  ASSERT_EQ(refusal(list, {0, 1}), "device 2");
+  EXPECT_EQ(list.at(2).speed_megabits, 500'000);
+  devices[1].host.nics.front().rate_bits_per_second = 30'000'000'000;
+  DeviceList far_apart(std::move(devices));
+  EXPECT_NE(refusal(far_apart, {0, 1}).find("of ib0 and ib1 one is less than a tenth as fast"),
+            std::string::npos)
+      << refusal(far_apart, {0, 1});
 }
 
 /// What NCCL's loader does with the devices of a plugin before it makes its graph: it takes devices in one

@@ -12,10 +12,20 @@ namespace {
 
 constexpr std::array<std::byte, 4> kMagic{std::byte{'T'}, std::byte{'M'}, std::byte{'B'}, std::byte{'L'}};
 constexpr std::uint8_t kVersion = 2;
-constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kSecretAt = 8;
-constexpr std::byte kStages{1}, kMoreNics{2}, kGroups{4};
+constexpr std::size_t kVersionAt = 4, kLengthAt = 5, kFlagsAt = 6, kFileAt = 7, kSecretAt = 8;
+constexpr std::byte kStages{1}, kMoreNics{2}, kGroups{4}, kTunes{8}, kTunerMode{0x30};
+constexpr int kTunerModeShift = 4;
 constexpr std::size_t kEndpointAt = kSecretAt + transport::Secret::kBytes;
 constexpr std::size_t kMostEndpoint = abi::NCCL_NET_HANDLE_MAXSIZE - kEndpointAt;
+
+TunerMark read_tuner(std::byte flags, std::byte hash) {
+  const auto mode = std::to_integer<unsigned>((flags & kTunerMode) >> kTunerModeShift);
+  if (mode > static_cast<unsigned>(TunerMode::kSpanning))
+    fail(Cause::kRemote, "the peer's handle has a mode of the tuner, {}, that this build does not know",
+         mode);
+  return {static_cast<TunerMode>(mode), std::to_integer<std::uint8_t>(hash),
+          (flags & kTunes) != std::byte{0}};
+}
 
 /// Orders the offers, because the handle has room for five IPv4 ones and encode_compact() drops the last. A
 /// host with eight InfiniBand NICs and one Ethernet must not lose the Ethernet, which may be the only way
@@ -61,6 +71,9 @@ HandleBytes Handle::encode() const {
   bytes[kLengthAt] = static_cast<std::byte>(compact.size());
   if (groups) bytes[kFlagsAt] |= kGroups;
   if (stages) bytes[kFlagsAt] |= kStages;
+  if (tuner.active) bytes[kFlagsAt] |= kTunes;
+  bytes[kFlagsAt] |= static_cast<std::byte>(tuner.mode) << kTunerModeShift;
+  bytes[kFileAt] = std::byte{tuner.hash};
   const std::size_t kept = transport::Endpoint::decode(compact).offers.size();
   if (more_nics || lacks_some(short_form.offers, kept)) bytes[kFlagsAt] |= kMoreNics;
   std::ranges::copy(secret.bytes(), bytes.begin() + kSecretAt);
@@ -88,8 +101,10 @@ Handle Handle::decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> b
   }
   return Handle{transport::Secret::from_bytes(bytes.subspan<kSecretAt, transport::Secret::kBytes>()),
                 transport::Endpoint::decode(bytes.subspan(kEndpointAt, length)),
-                (bytes[kFlagsAt] & kGroups) != std::byte{0}, (bytes[kFlagsAt] & kStages) != std::byte{0},
-                (bytes[kFlagsAt] & kMoreNics) != std::byte{0}};
+                (bytes[kFlagsAt] & kGroups) != std::byte{0},
+                (bytes[kFlagsAt] & kStages) != std::byte{0},
+                (bytes[kFlagsAt] & kMoreNics) != std::byte{0},
+                read_tuner(bytes[kFlagsAt], bytes[kFileAt])};
 }
 
 }  // namespace tombolo::net_plugin

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "net_plugin/abi/types.h"
+#include "net_plugin/tuner/settings.h"
 #include "transport/endpoint.h"
 #include "transport/sockets/secret.h"
 
@@ -22,9 +23,11 @@ struct Handle {
   /// The listener has NICs for which there was no room, and can be asked for them (endpoint_query.h);
   /// encode() finds that out.
   bool more_nics = false;
+  TunerMark tuner = {};  ///< what the listener's tuner goes by
 
-  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages, bit 1: more NICs, bit 2: groups),
-  /// a zero byte, secret, compact endpoint, zeros.
+  /// Layout: "TMBL", version, length of the endpoint, flags (bit 0: stages, bit 1: more NICs, bit 2: groups,
+  /// bit 3: the tuner has chosen, bits 4 and 5: its mode), low byte of the cluster file's hash, secret,
+  /// compact endpoint, zeros.
   HandleBytes encode() const;
   /// Throws kRemote saying what is wrong; most often the other rank uses another net plugin.
   static Handle decode(std::span<const std::byte, abi::NCCL_NET_HANDLE_MAXSIZE> bytes);

@@ -52,6 +52,23 @@ TEST(Handle, SaysWhetherTheListenerStages) {
   EXPECT_TRUE(Handle::decode(handle.encode()).stages);
 }
 
+TEST(Handle, SaysWhatTheListenersTunerGoesBy) {
+  Handle handle{transport::Secret::random(), {}};
+  handle.endpoint.offers = {offer(topology::NicKind::kTcp, "", "192.168.7.1")};
+  handle.stages = true;
+  EXPECT_EQ(Handle::decode(handle.encode()).tuner, TunerMark{});
+  for (const TunerMode mode : {TunerMode::kAuto, TunerMode::kOff, TunerMode::kSpanning}) {
+    for (const bool active : {false, true}) {
+      handle.tuner = {mode, 0xa7, active};
+      const Handle read = Handle::decode(handle.encode());
+      EXPECT_EQ(read.tuner, handle.tuner);
+      EXPECT_TRUE(read.stages);
+      EXPECT_TRUE(read.groups);
+      EXPECT_FALSE(read.more_nics);
+    }
+  }
+}
+
 TEST(Handle, SaysWhetherItHasRoomForAllNics) {
   std::vector<transport::Offer> offers;
   const auto more_nics = [&] {

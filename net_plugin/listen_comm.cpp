@@ -42,6 +42,7 @@ ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int t
       stages_(node.gpu->wants_staging(device.host.nics)),
       legs_(node.gpu, gpu::Directions::kReceive, stages_, false, node.router.overlong, log_),
       groups_(node.groups),
+      tuner_(node.tuner),
       stalls_(node.stalls),
       clock_(*node.router.clock),
       secret_(transport::Secret::random()),
@@ -52,7 +53,9 @@ ListenComm::~ListenComm() {
 }
 
 HandleBytes ListenComm::handle() const {
-  return Handle{secret_, door_->endpoint(), groups_, stages_}.encode();
+  Handle made{secret_, door_->endpoint(), groups_, stages_};
+  if (tuner_ != nullptr) made.tuner = tuner_->mark();
+  return made.encode();
 }
 
 std::unique_ptr<Comm> ListenComm::accept() {

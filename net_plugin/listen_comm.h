@@ -43,6 +43,7 @@ class ListenComm {
   Legs legs_;
   abi::ncclProfilerCallback_t profiler_ = nullptr;
   bool groups_;
+  const TunerSettings* tuner_;
   std::shared_ptr<StallReports> stalls_;
   const Clock& clock_;
   transport::Secret secret_;

@@ -76,6 +76,7 @@ Node make_node(const Log& log) {
   if (const double stall = kNetStallParameter.seconds(); stall > 0)
     node.stalls = std::make_shared<StallReports>(from_seconds(stall), rank_from_environment(), host.name);
   if (kNetOverlongParameter.choice() == "truncate") node.router.overlong = transport::Overlong::kTruncate;
+  node.tuner = &tuner_settings_of_process(log);
   node.groups = kNetGroupsParameter.choice() == "on";
   return node;
 }

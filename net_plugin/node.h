@@ -13,6 +13,7 @@
 #include "net_plugin/gpu/support.h"
 #include "net_plugin/nccl_environment.h"
 #include "net_plugin/stall.h"
+#include "net_plugin/tuner/settings.h"
 #include "topology/files/cluster_file.h"
 #include "transport/routing/router.h"
 
@@ -26,6 +27,8 @@ struct Node {
   std::shared_ptr<gpu::Support> gpu = std::make_shared<gpu::Support>();  ///< never null
   std::unique_ptr<EndpointCache> peers = std::make_unique<EndpointCache>();
   std::shared_ptr<StallReports> stalls;  ///< null: nothing is told of comms that wait
+  /// What this process's tuner goes by; must outlive the node. Null: none.
+  const TunerSettings* tuner = nullptr;
   NcclEnvironment environment;
   std::vector<topology::Nic> nics;  ///< all of the host, used or not, each with its reason
   std::string source;               ///< where they are from, to be shown

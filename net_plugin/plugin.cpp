@@ -51,6 +51,7 @@ void log_node(const Log& log, const Node& node, int abi_version) {
   of.variables = node.environment.seen;
   of.beside = {
       fmt::format("beside it: {}, {}", setting_of("NCCL_TUNER_PLUGIN"), setting_of("NCCL_PROFILER_PLUGIN"))};
+  if (node.tuner != nullptr && !node.tuner->describe().empty()) of.beside.push_back(node.tuner->describe());
   for (const auto& [nic, found] : node.gpu->reach()) {
     of.beside.push_back(fmt::format("GPU memory and {} ({}={}): {}, {}", nic, kNetGpuParameter.name,
                                     kNetGpuParameter.text(),

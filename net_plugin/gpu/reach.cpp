@@ -20,18 +20,20 @@ bool has_peer_memory(const topology::SysTree& sys) {
   return false;
 }
 
-/// Whether every GPU has it, because the memory of any may come.
-bool all_gpus_have(const topology::CudaFunctions& cuda, CudaDeviceAttribute attribute) {
+/// "GPU 1, 3": those that lack it; every GPU counts, because the memory of any may come. Empty where all have
+/// it.
+std::string gpus_without(const topology::CudaFunctions& cuda, CudaDeviceAttribute attribute) {
   int count = 0;
-  if (cuda.device_count(&count) != CudaResult::kSuccess) return false;
+  if (cuda.device_count(&count) != CudaResult::kSuccess || count == 0) return "all GPUs";
+  std::string lacking;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     topology::CudaFunctions::Device device = 0;
     int has = 0;
     if (cuda.device(&device, ordinal) != CudaResult::kSuccess ||
         cuda.device_attribute(&has, attribute, device) != CudaResult::kSuccess || has == 0)
-      return false;
+      lacking += fmt::format("{}{}", lacking.empty() ? "GPU " : ", ", ordinal);
   }
-  return count > 0;
+  return lacking;
 }
 
 /// Why the device cannot register DMA-BUFs; empty where it can. It is asked to register a descriptor that
@@ -82,19 +84,25 @@ NicReach reach_of(const topology::Nic& nic, const GpuSurroundings& here) {
     found.reason = here.no_verbs;
     return found;
   }
-  found.peer_memory =
-      has_peer_memory(*here.sys) && all_gpus_have(*here.cuda, CudaDeviceAttribute::kGpuDirectRdma);
-  std::string no_dma_buf = "the GPU's driver gives no DMA-BUF";
-  if (all_gpus_have(*here.cuda, CudaDeviceAttribute::kDmaBuf))
-    no_dma_buf = why_no_dma_buf(*here.verbs, nic.rdma_device);
-  found.dma_buf = no_dma_buf.empty();
+  if (!has_peer_memory(*here.sys)) {
+    found.no_peer_memory = "the module nvidia_peermem is not loaded";
+  } else if (const std::string without = gpus_without(*here.cuda, CudaDeviceAttribute::kGpuDirectRdma);
+             !without.empty()) {
+    found.no_peer_memory = "nvidia_peermem is loaded, but the driver gives no GPUDirect RDMA for " + without;
+  }
+  if (const std::string without = gpus_without(*here.cuda, CudaDeviceAttribute::kDmaBuf); !without.empty())
+    found.no_dma_buf = "the driver gives no DMA-BUF for " + without;
+  else
+    found.no_dma_buf = why_no_dma_buf(*here.verbs, nic.rdma_device);
+  found.peer_memory = found.no_peer_memory.empty();
+  found.dma_buf = found.no_dma_buf.empty();
   if (found.peer_memory || found.dma_buf) {
     found.reach = GpuReach::kDirect;
     found.reason = found.peer_memory && found.dma_buf ? "nvidia_peermem and DMA-BUF"
                    : found.peer_memory                ? "nvidia_peermem"
                                                       : "DMA-BUF";
   } else {
-    found.reason = "the module nvidia_peermem is not loaded, and " + no_dma_buf;
+    found.reason = fmt::format("{}, and {}", found.no_peer_memory, found.no_dma_buf);
   }
   return found;
 }

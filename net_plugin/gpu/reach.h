@@ -23,6 +23,8 @@ struct NicReach {
   bool peer_memory = false;  ///< by address: the kernel's NIC driver asks the GPU's (nvidia_peermem)
   bool dma_buf = false;      ///< by a DMA-BUF descriptor
   std::string reason;        ///< why not better, or what makes it direct
+  // Why one of the two ways is not there, on a NIC that RDMA goes over; empty where it is.
+  std::string no_peer_memory = {}, no_dma_buf = {};
 };
 
 /// What this process has, for reach_of(). The texts say why something is absent.

@@ -83,7 +83,8 @@ TEST_F(Reach, DmaBufNeedsTheGpusDriverAndTheNics) {
 
   found = reach(roce(), true, false);
   EXPECT_EQ(found.reach, GpuReach::kStaged);
-  EXPECT_EQ(found.reason, "the module nvidia_peermem is not loaded, and the GPU's driver gives no DMA-BUF");
+  EXPECT_EQ(found.reason,
+            "the module nvidia_peermem is not loaded, and the driver gives no DMA-BUF for GPU 0");
 
   verbs_->reg_dmabuf_mr = kKnowsNone;
   found = reach(roce(), true, true);
@@ -101,6 +102,8 @@ TEST_F(Reach, PeerMemoryNeedsTheModuleAndTheGpu) {
   EXPECT_TRUE(reach(roce(), true, false).peer_memory);
   EXPECT_EQ(reach(roce(), true, false).reach, GpuReach::kDirect);
   EXPECT_FALSE(reach(roce(), false, true).peer_memory) << "the GPU does not take part";
+  EXPECT_EQ(reach(roce(), false, true).no_peer_memory,
+            "nvidia_peermem is loaded, but the driver gives no GPUDirect RDMA for GPU 0");
 }
 
 TEST_F(Reach, AnOlderModuleOfPeerMemoryCounts) {

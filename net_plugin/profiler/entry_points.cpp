@@ -23,11 +23,13 @@ using Mode = ProfilerSettings::Mode;
 constexpr std::size_t kTraceEvents = 1 << 18;
 
 /// What all communicators of the process share.
-struct Process {
+struct Process final : transport::SeriesSource {
   explicit Process(ProfilerSettings chosen)
       : settings(std::move(chosen)),
         tracer(settings.mode == Mode::kTrace ? std::make_unique<transport::Tracer>(kTraceEvents) : nullptr),
         profile(tracer.get()) {}
+
+  std::vector<transport::SeriesFamily> read() const override { return series_of(profile.sums()); }
 
   ProfilerSettings settings;
   std::unique_ptr<transport::Tracer> tracer;
@@ -36,10 +38,14 @@ struct Process {
 
 /// Null where nothing is to be recorded. What TOMBOLO_PROFILER says is read once.
 Process* process(const Log& log) {
-  static const std::unique_ptr<Process> one = [&]() -> std::unique_ptr<Process> {
+  static const std::shared_ptr<Process> one = [&]() -> std::shared_ptr<Process> {
     ProfilerSettings settings;
     guarded(log, "profiler init", [&] { settings = ProfilerSettings::from_environment(); });
-    return settings.mode != Mode::kOff ? std::make_unique<Process>(std::move(settings)) : nullptr;
+    if (settings.mode == Mode::kOff) return nullptr;
+    auto made = std::make_shared<Process>(std::move(settings));
+    // The meters keep it, because they are reported when the library is unloaded.
+    if (made->settings.mode == Mode::kMeters) transport::Meters::of_process()->add_source(made);
+    return made;
   }();
   return one.get();
 }

@@ -10,7 +10,9 @@ const Parameter kProfilerParameter{
     "TOMBOLO_PROFILER", ParameterType::kText, "",
     "What the plugin's NCCL profiler records of NCCL's messages: a timeline for Perfetto or chrome://tracing "
     "(trace, or trace:PATH with %h for the host's name and %p for the process's number; by default "
-    "tombolo-profile-%h-%p.json), or sums by peer and channel, logged when a communicator ends (meters)."};
+    "tombolo-profile-%h-%p.json), or sums by peer and channel, logged when a communicator ends and shown "
+    "with "
+    "the meters of connections (meters)."};
 
 ProfilerSettings ProfilerSettings::from_environment() {
   constexpr std::string_view kWithPath = "trace:";

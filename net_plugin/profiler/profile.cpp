@@ -12,6 +12,20 @@ std::string describe(const transport::Route& route) {
   return fmt::format("{} {} - {}", route.transport, route.local_nic, route.peer_nic);
 }
 
+std::string route_of(const ProfileRow& row) {
+  if (row.transport.empty()) return "route unknown";
+  return fmt::format("{} {} - {}", row.transport, row.local_nic, row.peer_nic);
+}
+
+/// Adds rows to sums over channels.
+void sum_up(const Profile::Rows& rows, Profile::Rows& sums) {
+  for (const auto& [key, row] : rows) {
+    ProfileKey of_all = key;
+    of_all.channel = 0;
+    sums[of_all] += row;
+  }
+}
+
 std::string_view arrow(bool send) {
   return send ? "->" : "<-";
 }
@@ -44,9 +58,53 @@ std::string describe(const ProfileKey& key, const ProfileRow& row) {
       "rank {} {} {}, channel {}, {}: {} messages, {}, {} in flight; steps waited {} for the GPU, {} for the "
       "peer, "
       "{} for the network",
-      key.rank, arrow(key.send), key.peer, key.channel, row.route.empty() ? "route unknown" : row.route,
-      row.messages, format_size(row.bytes), format_seconds(to_seconds(row.in_flight)), waited(StepWait::kGpu),
-      waited(StepWait::kPeer), waited(StepWait::kNetwork));
+      key.rank, arrow(key.send), key.peer, key.channel, route_of(row), row.messages, format_size(row.bytes),
+      format_seconds(to_seconds(row.in_flight)), waited(StepWait::kGpu), waited(StepWait::kPeer),
+      waited(StepWait::kNetwork));
+}
+
+ProfileRow& ProfileRow::operator+=(const ProfileRow& other) {
+  if (transport.empty()) {
+    transport = other.transport;
+    local_nic = other.local_nic;
+    peer_nic = other.peer_nic;
+  }
+  messages += other.messages;
+  bytes += other.bytes;
+  in_flight += other.in_flight;
+  for (std::size_t i = 0; i < waited.size(); ++i) waited[i] += other.waited[i];
+  return *this;
+}
+
+std::vector<transport::SeriesFamily> series_of(const Profile::Rows& sums) {
+  using transport::SeriesFamily;
+  SeriesFamily messages{"tombolo_nccl_messages_total", "Messages of NCCL's proxy that are done.", {}};
+  SeriesFamily bytes{"tombolo_nccl_bytes_total", "Bytes of these messages.", {}};
+  SeriesFamily in_flight{"tombolo_nccl_in_flight_seconds_total",
+                         "Time of these messages from posted to seen to be done, added up.",
+                         {}};
+  SeriesFamily waited{"tombolo_nccl_step_wait_seconds_total",
+                      "Time that steps of NCCL's proxy waited, by what for: gpu, peer, network, flush.",
+                      {}};
+  constexpr std::array<std::string_view, kStepWaits> kNames{"", "gpu", "peer", "network", "flush"};
+  for (const auto& [key, row] : sums) {
+    const std::vector<std::pair<std::string, std::string>> labels{
+        {"rank", std::to_string(key.rank)},
+        {"peer_rank", std::to_string(key.peer)},
+        {"direction", key.send ? "send" : "receive"},
+        {"transport", row.transport},
+        {"nic", row.local_nic},
+        {"peer_nic", row.peer_nic}};
+    messages.series.push_back({labels, static_cast<double>(row.messages)});
+    bytes.series.push_back({labels, static_cast<double>(row.bytes)});
+    in_flight.series.push_back({labels, to_seconds(row.in_flight)});
+    for (std::size_t i = 1; i < kStepWaits; ++i) {
+      auto with_cause = labels;
+      with_cause.emplace_back("on", kNames[i]);
+      waited.series.push_back({std::move(with_cause), to_seconds(row.waited[i])});
+    }
+  }
+  return {std::move(messages), std::move(bytes), std::move(in_flight), std::move(waited)};
 }
 
 Profile::Profile(transport::Tracer* tracer, const Clock& clock) : tracer_(tracer), clock_(clock) {}
@@ -65,8 +123,16 @@ Profile::Rows Profile::close(std::uint64_t communicator) {
     for (const auto& [key, lane] : found->second.lanes) tracer_->closed(lane);
   }
   Rows rows = std::move(found->second.rows);
+  sum_up(rows, ended_);
   communicators_.erase(found);
   return rows;
+}
+
+Profile::Rows Profile::sums() const {
+  std::lock_guard guard(lock_);
+  Rows all = ended_;
+  for (const auto& [number, communicator] : communicators_) sum_up(communicator.rows, all);
+  return all;
 }
 
 std::size_t Profile::communicators() const {
@@ -121,8 +187,12 @@ std::uint64_t Profile::lane_of(Communicator& communicator, const ProfileEvent& e
   std::uint64_t& lane = communicator.lanes[{event.key, event.connection}];
   if (lane != 0) return lane;
   lane = ++last_lane_;
-  std::string& shown = communicator.rows[event.key].route;
-  if (shown.empty()) shown = describe(route);
+  ProfileRow& row = communicator.rows[event.key];
+  if (row.transport.empty()) {
+    row.transport = route.transport;
+    row.local_nic = route.local_nic;
+    row.peer_nic = route.peer_nic;
+  }
   if (tracer_ != nullptr) {
     tracer_->opened(lane,
                     fmt::format("{}rank {} {} {}, channel {}, {}", communicator.name, event.key.rank,

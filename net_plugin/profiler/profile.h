@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "net_plugin/abi/profiler_types.h"
 #include "net_plugin/events.h"
+#include "transport/observe/meters.h"
 #include "transport/observe/tracer.h"
 
 namespace tombolo::net_plugin {
@@ -32,10 +33,13 @@ struct ProfileKey {
 };
 
 struct ProfileRow {
-  std::string route;  ///< "tcp eth0 - eth0"; the first, where connections take several
+  // Of the first connection, where several take different ways; empty before the first message.
+  std::string transport, local_nic, peer_nic;
   std::uint64_t messages = 0, bytes = 0;
   Duration in_flight{};                       ///< of all messages together, from posted to seen to be done
   std::array<Duration, kStepWaits> waited{};  ///< of all steps together, by StepWait
+
+  ProfileRow& operator+=(const ProfileRow& other);
 };
 
 /// An event under way: NCCL's handle of it.
@@ -63,6 +67,8 @@ class Profile {
   std::uint64_t open(std::string name);
   /// Ends it and returns its sums. What is still under way is not counted any more.
   Rows close(std::uint64_t communicator);
+  /// The sums so far of all communicators, those that ended too, over channels.
+  Rows sums() const;
   /// Communicators that were begun and not ended.
   std::size_t communicators() const;
 
@@ -94,12 +100,17 @@ class Profile {
   mutable std::mutex lock_;
   std::uint64_t last_communicator_ = 0, last_lane_ = 0;
   std::map<std::uint64_t, Communicator> communicators_;
+  Rows ended_;
   std::deque<ProfileEvent> events_;  // which stay where they are
   ProfileEvent* free_ = nullptr;
 };
 
 /// What a step waits for from the state on that NCCL names; kNothing for other states.
 StepWait wait_of(abi::ncclProfilerEventState_t state);
+
+/// sums() as series for the meters: messages, bytes, time in flight, and what steps waited for. Labels: rank,
+/// peer_rank, direction ("send", "receive"), transport, nic, peer_nic.
+std::vector<transport::SeriesFamily> series_of(const Profile::Rows& sums);
 
 /// One line for a row: peers, channel, route, messages, bytes, and what was waited for.
 std::string describe(const ProfileKey& key, const ProfileRow& row);

@@ -61,6 +61,44 @@ TEST(Profile, SumsUpMessagesAndWhatStepsWaitedFor) {
       "for the GPU, 21 us for the peer, 300 us for the network");
 }
 
+TEST(Profile, TheMetersShowSumsOverChannelsAndCommunicatorsAlsoOfThoseThatEnded) {
+  FakeClock clock;
+  Profile profile(nullptr, clock);
+  const transport::Route route = tcp_route();
+  for (int round = 0; round < 2; ++round) {
+    const std::uint64_t communicator = profile.open("");
+    for (int channel = 0; channel < 2; ++channel) {
+      ProfileEvent* step = profile.start_step(profile.start_operation(communicator, {0, 1, channel, true}));
+      profile.waits(step, StepWait::kNetwork);
+      ProfileEvent* message = profile.start_message(step, {&route, 9, true, 1000});
+      clock.advance(std::chrono::milliseconds(250));
+      profile.stop(message);
+      profile.stop(step);
+    }
+    if (round == 0) profile.close(communicator);
+  }
+  const auto families = series_of(profile.sums());
+  const auto value_of = [&](const std::string& name, const std::string& on) {
+    for (const transport::SeriesFamily& family : families) {
+      if (family.name != name) continue;
+      for (const auto& one : family.series) {
+        const std::map<std::string, std::string> labels(one.labels.begin(), one.labels.end());
+        if (!on.empty() && labels.at("on") != on) continue;
+        EXPECT_EQ(labels.at("rank") + labels.at("peer_rank"), "01");
+        EXPECT_EQ(labels.at("direction"), "send");
+        EXPECT_EQ(labels.at("transport") + labels.at("nic") + labels.at("peer_nic"), "tcpeth0eth1");
+        return one.value;
+      }
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(value_of("tombolo_nccl_messages_total", ""), 4);
+  EXPECT_EQ(value_of("tombolo_nccl_bytes_total", ""), 4000);
+  EXPECT_EQ(value_of("tombolo_nccl_in_flight_seconds_total", ""), 1);
+  EXPECT_EQ(value_of("tombolo_nccl_step_wait_seconds_total", "network"), 1);
+  EXPECT_EQ(value_of("tombolo_nccl_step_wait_seconds_total", "gpu"), 0);
+}
+
 TEST(Profile, AStateThatIsNoWaitIsNone) {
   EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepSendGPUWait), StepWait::kGpu);
   EXPECT_EQ(wait_of(abi::ncclProfilerProxyStepRecvFlushWait), StepWait::kFlush);

@@ -155,12 +155,16 @@ std::string why_unknown(TunerMode mode, const TunerFile& file, std::size_t nodes
 
 }  // namespace
 
+std::uint64_t TunerFile::hash_of(std::string_view bytes) noexcept {
+  return fnv1a<std::uint64_t>(bytes);
+}
+
 TunerFile TunerFile::parse(std::string path, std::string_view bytes) {
   ClusterFile cluster = ClusterFile::parse(JsonDocument::parse(bytes, path));
   cluster.source = path;
   const ClusterLinks links(cluster);
   TunerFile made;
-  made.content_hash = fnv1a<std::uint64_t>(bytes);
+  made.content_hash = hash_of(bytes);
   made.clusters = links.names();
   made.span.hosts.resize(made.clusters.size());
   for (const topology::Host& host : cluster.hosts) ++made.span.hosts[links.cluster_of(host.name)];

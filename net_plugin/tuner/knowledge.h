@@ -51,6 +51,7 @@ struct TunerFile {
   Span span;
   std::string lacking;  ///< the rate between clusters that the file does not say; empty where it says all
 
+  static std::uint64_t hash_of(std::string_view bytes) noexcept;
   /// Throws as ClusterFile::parse() does.
   static TunerFile parse(std::string path, std::string_view bytes);
 };

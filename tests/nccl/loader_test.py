@@ -99,10 +99,11 @@ class Loader:
             more["NCCL_NET_PLUGIN_REF_COUNT"] = "1" if keep else "0"
         return self.run_in(clean_environment(**more), kind, lives)
 
-    def run_in(self, environment, kind, lives=1, folder=None):
+    def run_in(self, environment, kind, lives=1, folder=None, loaded_before=False):
         """The report of any environment; `said` is what NCCL logged, `crashed` why there is no report."""
         with tempfile.NamedTemporaryFile() as log:
             command = [self.program, "--nccl", self.nccl, "--plugin", self.plugin, "--kinds", kind, "--lives", str(lives)]
+            command += ["--loaded-before"] * loaded_before
             ran = subprocess.run(command, env=dict(environment, NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=log.name), cwd=folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120)
             said = pathlib.Path(log.name).read_text(errors="replace")
@@ -177,7 +178,10 @@ def judge(loader, kind):
     keeping = loader.run(kind, lives=2, by_name=True, keep=True)
     usual = loader.run(kind, lives=2, by_name=True)
     by_path = loader.run(kind)
-    for report in (unloading, keeping, usual, by_path):
+    # As `tombolo train` does it: by name, from a folder in which the loader does not look.
+    before = loader.run_in(clean_environment(NCCL_NET_PLUGIN="tombolo", NCCL_NET_PLUGIN_REF_COUNT="1"), kind, lives=2,
+                           loaded_before=True)
+    for report in (unloading, keeping, usual, by_path, before):
         if "crashed" in report:
             verdict.failures.append(report["crashed"])
             return verdict
@@ -186,6 +190,7 @@ def judge(loader, kind):
     if can_unload(release):
         verdict.expect(not left_behind(unloading), "the last communicator leaves something behind", unloading)
     verdict.expect(verdict.has(keeping, 1), "with NCCL_NET_PLUGIN_REF_COUNT=1 a second communicator should have it", keeping)
+    verdict.expect(verdict.has(before, 0) and verdict.has(before, 1), "what the process has loaded is not found by name", before)
     verdict.expect(verdict.has(unloading, 1) != forgets(release), "what a second communicator has is not as documented",
                    unloading)
     verdict.expect(verdict.has(by_path, 0) == takes_path(release), "a path is not treated as documented", by_path)

@@ -240,6 +240,7 @@ int run(int argc, char** argv) {
   std::string nccl, plugin;
   std::vector<std::string> kinds{"net"};
   int lives = 1;
+  bool loaded_before = false;
   app.add_option("--nccl", nccl, "path of libnccl.so.2")->required()->check(CLI::ExistingFile);
   app.add_option("--plugin", plugin, "path of the plugin")->required()->check(CLI::ExistingFile);
   app.add_option("--kinds", kinds, "net, tuner or profiler; of several, in this order, the last is reported")
@@ -247,8 +248,11 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"net", "tuner", "profiler"}));
   app.add_option("--lives", lives, "how many communicators are made, one after the other")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--loaded-before", loaded_before, "the plugin is in the process before NCCL looks for it");
   CLI11_PARSE(app, argc, argv);
   plugin = std::filesystem::canonical(plugin).string();
+  if (loaded_before && ::dlopen(plugin.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr)
+    fail(Cause::kInvalidUsage, "{} cannot be loaded: {}", plugin, ::dlerror());
   std::cout << drive(nccl, plugin, kinds, lives).dump() << std::endl;
   return 0;
 }

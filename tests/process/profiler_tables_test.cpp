@@ -1,6 +1,8 @@
 // The profiler's tables as NCCL finds them in the network's library, driven by a pretended core together with
 // the network itself.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <filesystem>
@@ -14,6 +16,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/format.h"
 #include "base/randomized_test.h"
 #include "base/temporary_folder.h"
@@ -198,6 +201,51 @@ TEST(ProfilerTables, EventsPairUpAndNestAndAreSummedUp) {
     const std::string total = fmt::format("{} messages, {}", kMessages, format_size(bytes));
     EXPECT_NE(log_text.find(total), log_text.rfind(total)) << "both directions of " << total << "\n"
                                                            << log_text;
+  });
+}
+
+/// What the process serves at /json on its port of loopback.
+nlohmann::json served(int port) {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    throw std::runtime_error("nobody serves the meters");
+  const std::string_view request = "GET /json HTTP/1.0\r\n\r\n";
+  if (::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) <= 0)
+    throw std::runtime_error("the request is not taken");
+  std::string answer;
+  std::array<char, 65536> part{};
+  for (ssize_t got = 0; (got = ::recv(socket.get(), part.data(), part.size(), 0)) > 0;)
+    answer.append(part.data(), static_cast<std::size_t>(got));
+  return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4));
+}
+
+TEST(ProfilerTables, TheProcessesMetersShowTheSums) {
+  auto variables = environment("meters");
+  variables["TOMBOLO_METRICS"] = "0";  // any port that is free; the log says which
+  in_child(variables, [] {
+    auto& table = table_of<abi::ncclProfiler_v6_t>("ncclProfiler_v6");
+    using Core = PretendedCore<abi::ncclProfiler_v6_t>;
+    std::size_t bytes = 0;
+    {
+      Core core(table, "world", 0x77, 0, keep_line);
+      Pair pair(Core::callback);
+      bytes = exchange(core, pair, kMessages, 3);
+    }
+    const std::string before = "http://127.0.0.1:";
+    const std::size_t at = log_text.find(before);
+    ASSERT_NE(at, std::string::npos) << log_text;
+    const auto json = served(std::stoi(log_text.substr(at + before.size())));
+    const auto& sums = json.at("more").at("nccl_bytes");
+    ASSERT_EQ(sums.size(), 2U);
+    for (const auto& one : sums) {
+      EXPECT_EQ(one.at("value"), bytes);
+      EXPECT_NE(one.at("nic"), "");
+      EXPECT_EQ(one.at("rank"), one.at("direction") == "send" ? "0" : "1");
+    }
   });
 }
 

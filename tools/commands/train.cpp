@@ -26,6 +26,7 @@
 #include "trainer/report/progress.h"
 #include "trainer/run/back_end.h"
 #include "trainer/run/device_peak.h"
+#include "trainer/run/net_plugin_offer.h"
 #include "trainer/run/placement_check.h"
 #include "trainer/run/reduction_choice.h"
 

@@ -6,12 +6,12 @@
 #include <array>
 #include <filesystem>
 #include <optional>
-#include <span>
 
-#include "base/crc32c.h"
 #include "base/format.h"
 #include "base/units.h"
 #include "net_plugin/parameters.h"
+#include "net_plugin/tuner/knowledge.h"
+#include "tools/doctor/nccl_network_checks.h"
 
 namespace tombolo::doctor {
 namespace {
@@ -261,8 +261,9 @@ std::string cluster_bytes(const NcclFacts& facts) {
   const std::string path = facts.value("TOMBOLO_CLUSTER");
   if (path.empty()) return "none";
   if (!facts.cluster) return fmt::format("{} cannot be read", path);
-  return fmt::format("{} bytes, crc32c {:08x}", facts.cluster->size(),
-                     crc32c(std::as_bytes(std::span(facts.cluster->data(), facts.cluster->size()))));
+  // As the plugin shows it.
+  return fmt::format("{} bytes, content {:016x}", facts.cluster->size(),
+                     net_plugin::TunerFile::hash_of(*facts.cluster));
 }
 
 }  // namespace
@@ -282,6 +283,9 @@ std::vector<Check> check_nccl(const NcclFacts& facts) {
   }
   add(check_companion(facts, "NCCL_TUNER_PLUGIN", "tuner"));
   add(check_companion(facts, "NCCL_PROFILER_PLUGIN", "profiler"));
+  add(check_nic_filters(facts));
+  add(check_gpu_reach(facts));
+  add(check_staging(facts));
   add(check_host(facts));
   // One that cannot be read is another check's.
   if (facts.cluster) checks.push_back({"cluster file's bytes", Status::kOk, cluster_bytes(facts), {}});

@@ -16,10 +16,13 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "net_plugin/client.h"
+#include "net_plugin/gpu/support.h"
 #include "tools/process/subprocess.h"
+#include "topology/files/cluster_file.h"
 
 namespace tombolo::doctor {
 namespace {
@@ -49,6 +52,29 @@ NcclVariables variables_of_environment() {
                                                        "the environment"};
   }
   return variables;
+}
+
+std::map<std::string, std::string> cuda_variables_of_environment() {
+  std::map<std::string, std::string> found;
+  for (const char* name : {"CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING"})
+    if (const char* value = std::getenv(name)) found[name] = value;
+  return found;
+}
+
+/// The NICs that the plugin would choose from. What is wrong with a cluster file is another check's.
+std::vector<topology::Nic> nics_of(const NcclFacts& facts, const Facts& machine) {
+  if (facts.cluster) {
+    try {
+      const auto file = topology::ClusterFile::parse(JsonDocument::parse(*facts.cluster, "cluster file"));
+      std::string name = facts.value("TOMBOLO_HOST");
+      if (name.empty()) name = machine.machine.host_name;
+      const topology::Host* host = file.find_host(name);
+      if (host == nullptr) host = file.find_host(name.substr(0, name.find('.')));
+      if (host != nullptr) return host->nics;
+    } catch (const Error&) {
+    }
+  }
+  return machine.machine.nics;
 }
 
 std::string home_folder(NcclRelease release) {
@@ -177,6 +203,33 @@ StartedPlugin as_started(const Json& answer) {
   for (const Json& line : answer.at("lines"))
     started.lines.push_back({line.at("warning").get<bool>(), line.at("text").get<std::string>()});
   return started;
+}
+
+Json reach_now(const std::vector<topology::Nic>& nics) {
+  Json answer = Json::object();
+  const auto support = net_plugin::gpu::Support::detect(net_plugin::gpu::GpuOptions{}, nics);
+  for (const auto& [nic, found] : support->reach()) {
+    answer[nic] = {{"reach", static_cast<int>(found.reach)},
+                   {"reason", found.reason},
+                   {"no_peer_memory", found.no_peer_memory},
+                   {"no_dma_buf", found.no_dma_buf}};
+  }
+  return answer;
+}
+
+std::map<std::string, net_plugin::gpu::NicReach> as_reach(const Json& answer) {
+  std::map<std::string, net_plugin::gpu::NicReach> reach;
+  for (const auto& [nic, one] : answer.items()) {
+    if (!one.is_object()) continue;  // why the child gave no answer
+    net_plugin::gpu::NicReach& found = reach[nic];
+    found.reach = static_cast<net_plugin::gpu::GpuReach>(one.at("reach").get<int>());
+    found.reason = one.at("reason");
+    found.no_peer_memory = one.at("no_peer_memory");
+    found.no_dma_buf = one.at("no_dma_buf");
+    found.peer_memory = found.no_peer_memory.empty();
+    found.dma_buf = found.no_dma_buf.empty();
+  }
+  return reach;
 }
 
 PathKind look_at(const std::string& path) {
@@ -337,6 +390,10 @@ NcclFacts gather_nccl_facts(const Facts& machine) {
     facts.shared_bytes = std::uint64_t{shared.f_blocks} * shared.f_frsize;
   if (const std::string cluster = facts.value("TOMBOLO_CLUSTER"); !cluster.empty())
     facts.cluster = text_of(cluster);
+  facts.cuda_variables = cuda_variables_of_environment();
+  facts.nics = nics_of(facts, machine);
+  // In a child, because a process that has started CUDA's driver cannot be forked for what follows.
+  if (facts.gpus > 0) facts.reach = as_reach(in_child({}, [&] { return reach_now(facts.nics); }));
   facts.load = [variables = facts.variables](const std::string& name) {
     const char* library_path = std::getenv("LD_LIBRARY_PATH");  // a file's comes too late for the loader
     const std::string file = find_library(name, library_path != nullptr ? library_path : "");

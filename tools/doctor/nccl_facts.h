@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "net_plugin/gpu/reach.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/nccl_rules.h"
 
@@ -56,6 +57,8 @@ enum class PathKind { kMissing, kFolder, kUnreadable, kFile };
 
 struct NcclFacts {
   NcclVariables variables;
+  /// Those of CUDA's that concern copies beside a job's kernels.
+  std::map<std::string, std::string> cuda_variables;
   std::vector<std::string> file_problems;  ///< of NCCL's files of variables, one sentence each
 
   std::string nccl;  ///< path of the libnccl.so.2 that a job would load; empty where none was found
@@ -68,6 +71,11 @@ struct NcclFacts {
   std::string why_no_driver;                  ///< the loader's words for libcuda.so.1; empty where it loads
   std::optional<std::uint64_t> shared_bytes;  ///< size of /dev/shm; absent where there is none
   std::optional<std::string> cluster;  ///< text of TOMBOLO_CLUSTER's file; absent where it cannot be read
+
+  /// Of this host, used or not: the cluster file's where it names this host, else those that detection found.
+  std::vector<topology::Nic> nics;
+  /// How RDMA NICs get at GPU memory, by name; empty where there is no GPU or no such NIC.
+  std::map<std::string, net_plugin::gpu::NicReach> reach;
 
   // Each of these runs in a process of its own, with the job's variables.
   std::function<LoadedPlugin(const std::string& name)> load;

@@ -4,12 +4,10 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/cuda/open_device.h"
 
 namespace tombolo::trainer {
 namespace {
@@ -19,10 +17,8 @@ constexpr std::array<std::pair<ReductionChoice, std::string_view>, 3> kReduction
      {ReductionChoice::kEngine, "engine"},
      {ReductionChoice::kNccl, "nccl"}}};
 
-constexpr const char* kPluginVariable = "NCCL_NET_PLUGIN";
 /// With the value 1 NCCL lets ranks share a GPU.
 constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
-constexpr std::string_view kPluginName = "libnccl-net-tombolo.so";
 
 /// What a rank tells the others.
 struct RankFacts {
@@ -109,22 +105,12 @@ ReductionDecision choose_reduction(const ReductionWish& wish, const BackEnd& bac
   if (wish.choice == ReductionChoice::kNccl && !problem.empty())
     fail(Cause::kUnsupported, "--reduce nccl: {}; --reduce auto takes the engine then", problem);
   if (problem.empty())
-    return {Reduction::kNccl, fmt::format("gradients: summed by {}, {} {}", back_end.nccl, kPluginVariable,
+    return {Reduction::kNccl, fmt::format("gradients: summed by {}, NCCL_NET_PLUGIN {}", back_end.nccl,
                                           wish.plugin.empty() ? "not set" : wish.plugin)};
   const bool all_on_cpus =
       std::ranges::all_of(all, [](const RankFacts& facts) { return text_of(facts.gpu).empty(); });
   if (all_on_cpus) return {};
   return {Reduction::kEngine, fmt::format("gradients: summed by the engine: {}", problem)};
-}
-
-std::string offer_net_plugin() {
-  if (const char* named = std::getenv(kPluginVariable)) return named;
-  for (const std::string& place : cuda::library_places(kPluginName)) {
-    if (!std::filesystem::path(place).is_absolute()) continue;  // a name for the loader, not a file
-    ::setenv(kPluginVariable, place.c_str(), 0);
-    return place;
-  }
-  return {};
 }
 
 }  // namespace tombolo::trainer

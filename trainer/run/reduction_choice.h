@@ -41,9 +41,4 @@ struct ReductionWish {
 ReductionDecision choose_reduction(const ReductionWish& wish, const BackEnd& back_end,
                                    collectives::Communicator* world);
 
-/// Tells NCCL to use Tombolo's net plugin where the user has named none (NCCL_NET_PLUGIN) and the plugin lies
-/// beside this program or in the folder of its libraries. To be called before other threads run. Returns what
-/// NCCL will find in the variable; empty: nothing.
-std::string offer_net_plugin();
-
 }  // namespace tombolo::trainer

@@ -73,15 +73,27 @@ void Meters::sum_up(const ConnectionReading& reading, bool live, std::map<Totals
 
 MetersReading Meters::read() const {
   MetersReading all;
-  // While the lock is held no connection goes from the live to the closed ones, so that none is missed and
-  // none counts twice.
-  std::scoped_lock guard(lock_);
-  all.totals = closed_;
-  for (const auto& [id, meter] : live_) {
-    all.connections.push_back(meter->read());
-    sum_up(all.connections.back(), true, all.totals);
+  std::vector<std::shared_ptr<const SeriesSource>> sources;
+  {
+    // While the lock is held no connection goes from the live to the closed ones, so that none is missed and
+    // none counts twice.
+    std::scoped_lock guard(lock_);
+    all.totals = closed_;
+    for (const auto& [id, meter] : live_) {
+      all.connections.push_back(meter->read());
+      sum_up(all.connections.back(), true, all.totals);
+    }
+    sources = sources_;
+  }
+  for (const auto& source : sources) {
+    for (SeriesFamily& family : source->read()) all.more.push_back(std::move(family));
   }
   return all;
+}
+
+void Meters::add_source(std::shared_ptr<const SeriesSource> source) {
+  std::scoped_lock guard(lock_);
+  sources_.push_back(std::move(source));
 }
 
 }  // namespace tombolo::transport

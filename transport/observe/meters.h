@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "transport/observe/meter.h"
@@ -41,9 +42,28 @@ struct Totals {
   std::uint64_t longest_round_trip_ns = 0;  ///< now, of the streams that are up
 };
 
+/// Series of one name that are counted outside the transports, for the same reports.
+struct SeriesFamily {
+  struct Series {
+    std::vector<std::pair<std::string, std::string>> labels;  ///< name and value
+    double value = 0;
+  };
+  std::string name;  ///< "tombolo_..."
+  std::string help;
+  std::vector<Series> series;  ///< counters: they never decrease
+};
+
+/// Whoever counts them. Any thread may read, at any time.
+class SeriesSource {
+ public:
+  virtual ~SeriesSource() = default;
+  virtual std::vector<SeriesFamily> read() const = 0;
+};
+
 struct MetersReading {
   std::vector<ConnectionReading> connections;  ///< the live ones
   std::map<TotalsKey, Totals> totals;
+  std::vector<SeriesFamily> more;  ///< of the sources
 };
 
 /// May be used by any thread at any time. Its lock is taken when a connection begins, ends, or is read.
@@ -56,6 +76,9 @@ class Meters {
   static const std::shared_ptr<Meters>& of_process();
 
   MetersReading read() const;
+
+  /// The source is read with the meters from now on, and lives as long as they do.
+  void add_source(std::shared_ptr<const SeriesSource> source);
 
   /// Connections that come from now on are traced. The tracer must outlive the meters; null: no tracing.
   void set_tracer(Tracer* tracer) noexcept { tracer_.store(tracer, std::memory_order_release); }
@@ -72,6 +95,7 @@ class Meters {
   std::uint64_t next_id_ = 1;
   std::map<std::uint64_t, std::shared_ptr<ConnectionMeter>> live_;
   std::map<TotalsKey, Totals> closed_;
+  std::vector<std::shared_ptr<const SeriesSource>> sources_;
 };
 
 }  // namespace tombolo::transport

@@ -16,6 +16,15 @@ constexpr int kBatch = 32;  // completions taken at once
 // How long closing waits for the acknowledgement of small messages that count as sent.
 constexpr Duration kFlushTime = std::chrono::seconds(2);
 
+/// The payload pairs of a NIC have equal parts of what it declares. Where there is one NIC, there is nothing
+/// to learn.
+Shares shares_of(const Agreed& agreed) {
+  std::vector<double> rates;
+  for (std::size_t i = 1; i < agreed.queue_pairs.size(); ++i)
+    rates.push_back(agreed.nic_pairs[agreed.queue_pairs[i]->nic_pair]->bytes_per_second());
+  return {rates, kPayloadSends, agreed.nic_pairs.size() > 1};
+}
+
 }  // namespace
 
 RdmaConnection::RdmaConnection(channel::ControlChannel channel, Agreed agreed)
@@ -29,6 +38,7 @@ RdmaConnection::RdmaConnection(channel::ControlChannel channel, Agreed agreed)
     stream.path_mtu.set(std::uint64_t{128} << std::min(nic_pair.port().facts.mtu, peer.mtu));
     streams_.push_back(&stream);
   }
+  shares_ = shares_of(agreed_);
   meter_->decided_streams.set(streams_.size());
   meter_->live_streams.set(streams_.size());
   slot_messages_.fill(kNoMessage);
@@ -181,6 +191,7 @@ bool RdmaConnection::poll_all() noexcept {
         early_.push_back(one);
     }
   }
+  if (shares_.waiting()) shares_.looked(now());
   return moved;
 }
 
@@ -194,6 +205,7 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
       break;
     case WorkId::Kind::kPiece:
       agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
+      shares_.done(work.queue_pair - std::size_t{1});
       piece_done(work.slot);
       break;
     case WorkId::Kind::kSlotReceive:

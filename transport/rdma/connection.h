@@ -20,6 +20,7 @@
 #include "transport/rdma/flush.h"
 #include "transport/rdma/memory.h"
 #include "transport/rdma/records.h"
+#include "transport/rdma/shares.h"
 #include "transport/resumable.h"
 
 namespace tombolo::transport::rdma {
@@ -70,7 +71,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
     Registrations own{};  ///< made for this send alone
     bool begun = false, announced = false;
     std::uint32_t parts = 0, next_part = 0;
-    std::size_t part_bytes = 0, part_offset = 0;
+    std::size_t part_begin = 0, part_offset = 0;
     std::uint32_t under_way = 0;  ///< work requests
   };
   /// A receive that is not done, by its place in the window.
@@ -143,9 +144,10 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::array<Incoming, kWindow> receiving_{};
   std::array<Advert, kWindow> adverts_{};  // of the other end's receives
   std::uint64_t next_ = 0;                 // the next send to give to the NIC
-  std::uint64_t told_ = 0;  // receives before this one were told to the other end, or need not be told
-  std::size_t next_pair_ = 1;
-  std::uint64_t longest_ = 0;  // bytes of one work request
+  std::uint64_t told_ = 0;       // receives before this one were told to the other end, or need not be told
+  Shares shares_;                // among the payload pairs
+  std::span<const Part> parts_;  // of the large message that is being given to the NIC: there is only one
+  std::uint64_t longest_ = 0;    // bytes of one work request
   Credits small_{kEagerSlots}, words_{kControlSlots};
   std::vector<std::uint32_t> free_slots_;  // to send from
   // By slot: the small message in it, where that counts as sent only when the peer's NIC has it.

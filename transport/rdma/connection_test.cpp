@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "base/error.h"
 #include "transport/testing/pretended_rdma.h"
 #include "transport/testing/test_messages.h"
@@ -72,6 +75,23 @@ TEST_F(Rdma, PartsGoInAsManyPiecesAsTheNicsNeed) {
     test::expect_carried(left(), right(), data, buffer);
     test::expect_carried(right(), left(), data, buffer);
   }
+}
+
+TEST_F(Rdma, NicsOfUnlikeRatesTakeUnlikePartsAndAllArrivesWhole) {
+  std::mt19937_64 random(test_seed());
+  verbs_.set_speed(0, 32);                         // 100 Gbit/s, this end's
+  verbs_.set_speed(1, 4);                          // 40
+  connect(2, test::pretended_options(2), clock_);  // whose time stands still, so that nothing is learned
+  constexpr std::size_t kBytes = 7'000'000;
+  const auto data = test::random_data(random, kBytes);
+  std::vector<std::byte> buffer(kBytes);
+  test::expect_carried(left(), right(), data, buffer);
+  std::map<std::string, double> moved;
+  for (const ConnectionReading& one : fabric_->meters->read().connections)
+    for (const StreamReading& stream : one.streams)
+      moved[stream.local_nic] += static_cast<double>(stream.sent_bytes);
+  EXPECT_NEAR(moved.at("nic0"), kBytes * 5.0 / 7, 50'000);
+  EXPECT_NEAR(moved.at("nic1"), kBytes * 2.0 / 7, 50'000);
 }
 
 TEST_F(Rdma, RegisteredMemoryIsSentFromAndReceivedInto) {

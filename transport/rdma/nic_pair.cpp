@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -21,12 +23,31 @@ std::span<std::byte> bytes_of(auto& object) {
   return std::as_writable_bytes(std::span(&object, 1));
 }
 
+/// Bytes per second by the port's width and speed as verbs code them (InfiniBand specification, PortInfo);
+/// 0 for codes that are none.
+double declared_rate(const Device& device, int number) {
+  ibv_port_attr port{};
+  if (device.verbs().query_port(device.context(), static_cast<std::uint8_t>(number), &port) != 0) return 0;
+  const int lanes = port.active_width == 1    ? 1
+                    : port.active_width == 2  ? 4
+                    : port.active_width == 4  ? 8
+                    : port.active_width == 8  ? 12
+                    : port.active_width == 16 ? 2
+                                              : 0;
+  constexpr std::array<double, 9> kGigabits{2.5, 5, 10, 10, 14, 25, 50, 100, 200};
+  const unsigned code = port.active_speed;
+  if (!std::has_single_bit(code) || static_cast<std::size_t>(std::countr_zero(code)) >= kGigabits.size())
+    return 0;
+  return lanes * kGigabits[static_cast<std::size_t>(std::countr_zero(code))] * 1e9 / 8;
+}
+
 }  // namespace
 
 NicPair::NicPair(Port port, Areas& areas, std::size_t pairs, bool control) : port_(std::move(port)) {
   const Verbs& verbs = device().verbs();
   try {
     open_ = device().add(bytes_of(areas.open), Access::kByPeer);
+    bytes_per_second_ = declared_rate(device(), port_.number);
     closed_ = device().add(bytes_of(areas.closed), Access::kByNic);
     channel_ = verbs.create_comp_channel(device().context());
     if (channel_ == nullptr)

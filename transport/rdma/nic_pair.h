@@ -65,6 +65,8 @@ class NicPair {
 
   const Port& port() const noexcept { return port_; }
   Device& device() const noexcept { return *port_.device; }
+  /// What this end's port is declared to carry; 0 where it does not say.
+  double bytes_per_second() const noexcept { return bytes_per_second_; }
   ibv_cq* queue() const noexcept { return queue_; }
   std::uint32_t open_key() const noexcept { return open_->rkey; }
   std::uint32_t open_local_key() const noexcept { return open_->lkey; }
@@ -97,6 +99,7 @@ class NicPair {
   void release() noexcept;
 
   Port port_;
+  double bytes_per_second_ = 0;
   ibv_mr* open_ = nullptr;
   ibv_mr* closed_ = nullptr;
   ibv_comp_channel* channel_ = nullptr;

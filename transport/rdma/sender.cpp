@@ -10,18 +10,6 @@
 #include "transport/rdma/connection.h"
 
 namespace tombolo::transport::rdma {
-namespace {
-
-// Smaller parts cost more than a second queue pair or NIC gains.
-constexpr std::size_t kSmallestPart = 64 * 1024;
-constexpr std::size_t kPage = 4096;
-
-constexpr std::size_t divided_up(std::size_t value, std::size_t by) {
-  return (value + by - 1) / by;
-}
-
-}  // namespace
-
 Request* RdmaConnection::post_send(std::span<const std::byte> data, Memory* memory) noexcept {
   PostedRequest* request = new_send(data);
   if (request == nullptr || error_) return request;
@@ -88,10 +76,8 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
       return false;
     }
     if (!register_for(request.data, request.size, out.memory, Access::kNone, out.own)) return false;
-    const std::size_t pairs = agreed_.queue_pairs.size() - 1;
-    const std::size_t wanted = std::clamp<std::size_t>(request.size / kSmallestPart, 1, pairs);
-    out.part_bytes = divided_up(divided_up(request.size, wanted), kPage) * kPage;
-    out.parts = static_cast<std::uint32_t>(divided_up(request.size, out.part_bytes));
+    parts_ = shares_.divide(request.size);
+    out.parts = static_cast<std::uint32_t>(parts_.size());
     out.begun = true;
   }
   while (out.next_part < out.parts)
@@ -104,11 +90,11 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
 bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, Outgoing& out,
                                const Advert& advert) noexcept {
   const std::size_t at = sequence % kWindow;
-  const std::size_t index = next_pair_;
+  const std::size_t index = parts_[out.next_part].pair + 1;  // the first is for control
   QueuePair& pair = *agreed_.queue_pairs[index];
   const NicPair& nic_pair = *agreed_.nic_pairs[pair.nic_pair];
-  const std::size_t begin = out.next_part * out.part_bytes;
-  const std::size_t size = std::min(out.part_bytes, request.size - begin);
+  const std::size_t begin = out.part_begin;
+  const std::size_t size = parts_[out.next_part].bytes;
   while (out.part_offset < size) {
     const std::size_t length = std::min<std::size_t>(size - out.part_offset, longest_);
     const bool last = out.part_offset + length == size;
@@ -152,14 +138,15 @@ bool RdmaConnection::send_part(std::uint64_t sequence, PostedRequest& request, O
       return false;
     }
     pair.send_room -= entries;
+    shares_.posted(index - 1, length, shares_.learns() ? now() : TimePoint{});
     streams_[index]->sent_bytes.add(length);
     streams_[index]->sent_chunks.add(1);
     ++out.under_way;
     out.part_offset += length;
   }
   ++out.next_part;
+  out.part_begin += size;
   out.part_offset = 0;
-  if (++next_pair_ == agreed_.queue_pairs.size()) next_pair_ = 1;
   return true;
 }
 

@@ -188,13 +188,13 @@ const Candidate& channel_pair_of(const Candidate& way, const std::vector<Candida
   return *best;
 }
 
-// A TCP pair beside one that is so much faster would add little, and delay the ends of messages.
+// A pair beside one that is so much faster would add little, and delay the ends of messages.
 constexpr std::uint64_t kSlowestBeside = 10;
 
 /// Other pairs that can carry a connection together with `best`: they are of its kind, and each NIC is in one
-/// pair. Queue pairs get equal parts, so their rates must be equal; TCP streams each take as much as they
-/// attain. What stands by carries for a NIC that cannot reach the peer, and not beside one: by RDMA a single
-/// pair, over TCP all that stand by alike.
+/// pair. TCP streams and queue pairs of verbs each take as much as they attain; UCX gives its lanes parts by
+/// a rule of its own, so there the rates must be equal. What stands by carries for a NIC that cannot reach
+/// the peer, and not beside one: by RDMA a single pair, over TCP all that stand by alike.
 std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
                                                          const std::vector<const Candidate*>& possible) {
   std::vector<const Candidate*> taken{&best};
@@ -204,9 +204,9 @@ std::vector<std::pair<std::size_t, std::size_t>> more_of(const Candidate& best,
         one->native != best.native || one->standbys != best.standbys)
       continue;
     if (topology::is_rdma(best.kind) && best.standbys > 0) continue;
-    if (best.carrier != Carrier::kTcp ? one->rate != best.rate
-                                      : !one->on_route || one->rate * kSlowestBeside < best.rate)
-      continue;
+    if (best.carrier == Carrier::kTcp && !one->on_route) continue;
+    const bool by_attained = best.carrier == Carrier::kTcp || best.carrier == Carrier::kRdma;
+    if (by_attained ? one->rate * kSlowestBeside < best.rate : one->rate != best.rate) continue;
     const bool used = std::ranges::any_of(taken, [&](const Candidate* other) {
       return other->local == one->local || other->peer == one->peer;
     });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "transport/routing/router.h"
@@ -293,12 +294,14 @@ TEST(Choose, WhereTheKernelHasNoWayToTheRdmaNicTheEndsAgreeOverAnotherPair) {
   EXPECT_EQ(choice.channel_peer, 1u);
 }
 
-TEST(Choose, SeveralRdmaNicsOfOneRateCarryAConnectionTogether) {
+TEST(Choose, RdmaNicsCarryAConnectionTogetherUnlessOneIsFarSlower) {
   auto make = [](const std::string& name, int number) {
     Endpoint endpoint = host(name, "A", {});
-    for (int nic = 0; nic < 3; ++nic) {
+    const std::array rates{200, 200, 100, 10};
+    for (int nic = 0; nic < 4; ++nic) {
       endpoint.offers.push_back(offer(fmt::format("rdma{}", nic), NicKind::kRoce, "fast",
-                                      fmt::format("10.{}.0.{}", nic, number), nic == 2 ? 100 : 200, false));
+                                      fmt::format("10.{}.0.{}", nic, number),
+                                      rates[static_cast<std::size_t>(nic)], false));
       endpoint.offers.back().rdma = true;
     }
     return endpoint;
@@ -309,8 +312,9 @@ TEST(Choose, SeveralRdmaNicsOfOneRateCarryAConnectionTogether) {
   EXPECT_EQ(choice.carrier, Carrier::kRdma);
   EXPECT_EQ(choice.local, 0u);
   EXPECT_EQ(choice.peer, 0u);
-  ASSERT_EQ(choice.more.size(), 1u) << "the slower third would hold the others up";
+  ASSERT_EQ(choice.more.size(), 2u) << "the fourth would add little";
   EXPECT_EQ(choice.more[0], std::pair(std::size_t{1}, std::size_t{1}));
+  EXPECT_EQ(choice.more[1], std::pair(std::size_t{2}, std::size_t{2}));
 }
 
 TEST(Choose, LoopbackComesFirstInsideOneHost) {

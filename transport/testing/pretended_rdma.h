@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/observe/meters.h"
 #include "transport/rdma/connection_set_up.h"
 #include "transport/testing/control_channels.h"
 #include "transport/testing/pretended_verbs.h"
@@ -75,6 +76,7 @@ class PretendedFabric {
                                                 const Clock& clock = Clock::steady()) const {
     channel::ControlChannel channel = control_channel(std::move(socket), connecting, clock);
     channel.route.transport = "rdma";
+    channel.meters = meters;
     if (connecting) channel.nic_pairs = PretendedHost::nic_pairs(nics_);
     return std::make_unique<rdma::ConnectionSetUp>(
         std::move(channel),
@@ -99,6 +101,7 @@ class PretendedFabric {
   Pair connect(const RdmaOptions& both = pretended_options()) const { return connect(both, both); }
 
   std::shared_ptr<PretendedHost> left, right;
+  std::shared_ptr<Meters> meters = std::make_shared<Meters>();  ///< of both ends
 
  private:
   std::size_t nics_;

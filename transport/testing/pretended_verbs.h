@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -112,6 +113,13 @@ class PretendedVerbs {
     cut_up_to_ = 0;
     late_.clear();
     longest_message = 1U << 30;
+    speeds_.fill(32);
+  }
+  /// What its port says of its speed, by verbs' code: 4 is 10, 32 is 25 Gbit/s a lane. It works as fast as
+  /// any.
+  void set_speed(std::size_t device, std::uint8_t code) {
+    const std::lock_guard lock(lock_);
+    speeds_.at(device) = code;
   }
   /// The call of that function after so many others fails with this errno. "post_send", "poll_cq", ... too.
   void refuse(const std::string& function, int error, int after = 0) {
@@ -334,7 +342,7 @@ class PretendedVerbs {
     if (!instance().nics_.joinable()) instance().nics_ = std::thread([] { instance().work_alone(); });
     return made;
   }
-  static int query_port(ibv_context*, std::uint8_t, ibv_port_attr* facts) {
+  static int query_port(ibv_context* context, std::uint8_t, ibv_port_attr* facts) {
     const std::lock_guard lock(instance().lock_);
     if (const int error = instance().error_for("query_port"); error != 0) return error;
     *facts = {};
@@ -342,6 +350,8 @@ class PretendedVerbs {
     facts->link_layer = IBV_LINK_LAYER_ETHERNET;
     facts->active_mtu = IBV_MTU_1024;
     facts->max_msg_sz = instance().longest_message;
+    facts->active_width = 2;  // four lanes
+    facts->active_speed = instance().speeds_[static_cast<std::size_t>(context->device - instance().devices_)];
     return 0;
   }
   /// One for each of two ports.
@@ -673,6 +683,7 @@ class PretendedVerbs {
   bool posted_ = false;
   std::mt19937 random_{1};
   ibv_device devices_[kDevices]{};
+  std::array<std::uint8_t, kDevices> speeds_{32, 32, 32, 32};
   ibv_device* list_[kDevices + 1]{};
   std::set<Context*> contexts_;
   std::map<std::uint32_t, Registration*> memories_;  // by key

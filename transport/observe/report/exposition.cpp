@@ -71,6 +71,23 @@ std::string label(std::string_view value) {
   return text;
 }
 
+/// A series' name without the prefix that all share and the suffix of counters.
+std::string short_name(std::string_view name) {
+  name.remove_prefix(std::string_view("tombolo_").size());
+  if (name.ends_with("_total")) name.remove_suffix(std::string_view("_total").size());
+  return std::string(name);
+}
+
+Json json_of(const SeriesFamily& family) {
+  Json all = Json::array();
+  for (const SeriesFamily::Series& series : family.series) {
+    Json one{{"value", series.value}};
+    for (const auto& [name, value] : series.labels) one[name] = value;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
 double unix_seconds(std::chrono::system_clock::time_point time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
@@ -145,6 +162,16 @@ std::string to_prometheus(const MetersReading& reading, const Reporter& reporter
       }
     }
   }
+  for (const SeriesFamily& family : reading.more) {
+    fmt::format_to(out, "# HELP {0} {1}\n# TYPE {0} counter\n", family.name, family.help);
+    for (const SeriesFamily::Series& one : family.series) {
+      fmt::format_to(out, "{}{{", family.name);
+      for (std::size_t i = 0; i < one.labels.size(); ++i)
+        fmt::format_to(out, "{}{}=\"{}\"", i > 0 ? "," : "", one.labels[i].first,
+                       label(one.labels[i].second));
+      fmt::format_to(out, "}} {}\n", one.value);
+    }
+  }
   return fmt::to_string(page);
 }
 
@@ -154,26 +181,27 @@ Json to_json(const MetersReading& reading, const Reporter& reporter) {
     Json one{
         {"transport", key.transport}, {"nic", key.local_nic}, {"peer_nic", key.peer_nic}, {"peer", key.peer}};
     for (const Family& family : kFamilies) {
-      // The JSON name is the series' name without the prefix that all share and the suffix of counters.
-      std::string_view name = family.name.substr(std::string_view("tombolo_").size());
-      if (name.ends_with("_total")) name.remove_suffix(std::string_view("_total").size());
+      const std::string name = short_name(family.name);
       const std::uint64_t value = sums.*family.value;
       if (family.nanoseconds) {
-        one[std::string(name)] = static_cast<double>(value) * 1e-9;
+        one[name] = static_cast<double>(value) * 1e-9;
       } else {
-        one[std::string(name)] = value;
+        one[name] = value;
       }
     }
     totals.push_back(std::move(one));
   }
   Json connections = Json::array();
   for (const ConnectionReading& one : reading.connections) connections.push_back(json_of(one));
+  Json more = Json::object();
+  for (const SeriesFamily& family : reading.more) more[short_name(family.name)] = json_of(family);
   return {{"tombolo_meters", 1},
           {"version", TOMBOLO_VERSION},
           {"host", reporter.host},
           {"process", reporter.process},
           {"time", unix_seconds(std::chrono::system_clock::now())},
           {"totals", std::move(totals)},
+          {"more", std::move(more)},
           {"connections", std::move(connections)}};
 }
 

@@ -18,10 +18,11 @@ struct Reporter {
 inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Every series with HELP and TYPE. Labels: transport, nic, peer_nic, peer; so the number of series grows
-/// with the peers' NICs and not with connections.
+/// with the peers' NICs and not with connections. Those of the meters' sources follow, with their own labels.
 std::string to_prometheus(const MetersReading& reading, const Reporter& reporter);
 
-/// The sums of to_prometheus(), and every live connection with its streams.
+/// The sums of to_prometheus(), those of the sources under "more", and every live connection with its
+/// streams.
 nlohmann::json to_json(const MetersReading& reading, const Reporter& reporter);
 
 }  // namespace tombolo::transport::report

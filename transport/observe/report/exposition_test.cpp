@@ -42,6 +42,29 @@ TEST(Exposition, KeepsHostileNamesInsideTheirQuotes) {
   EXPECT_NE(page.find(R"(peer="b\"} 1\nevil 2 \\ \\xff\\x01"})"), std::string::npos) << page;
 }
 
+class TwoSeries final : public SeriesSource {
+ public:
+  std::vector<SeriesFamily> read() const override {
+    return {{"tombolo_x_seconds_total",
+             "Time.",
+             {{{{"rank", "0"}, {"nic", "a\"b"}}, 1.5}, {{{"rank", "1"}, {"nic", "c"}}, 12345678901.0}}}};
+  }
+};
+
+TEST(Exposition, ShowsWhatOtherSourcesCount) {
+  auto meters = std::make_shared<Meters>();
+  EXPECT_TRUE(to_json(meters->read(), {"a0", 77})["more"].empty());
+  meters->add_source(std::make_shared<TwoSeries>());
+  const std::string page = to_prometheus(meters->read(), {"a0", 77});
+  EXPECT_TRUE(
+      page.ends_with("# HELP tombolo_x_seconds_total Time.\n# TYPE tombolo_x_seconds_total counter\n"
+                     "tombolo_x_seconds_total{rank=\"0\",nic=\"a\\\"b\"} 1.5\n"
+                     "tombolo_x_seconds_total{rank=\"1\",nic=\"c\"} 12345678901\n"))
+      << page;
+  const auto json = to_json(meters->read(), {"a0", 77});
+  EXPECT_EQ(json["more"]["x_seconds"][0], (nlohmann::json{{"rank", "0"}, {"nic", "a\"b"}, {"value", 1.5}}));
+}
+
 TEST(Exposition, GivesEveryConnectionWithItsStreamsAsJson) {
   auto meters = std::make_shared<Meters>();
   Metering one(meters, subject_to("b0"));
