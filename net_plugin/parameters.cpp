@@ -1,6 +1,7 @@
 #include "net_plugin/parameters.h"
 
 #include "net_plugin/profiler/parameters.h"
+#include "net_plugin/rma/parameters.h"
 #include "net_plugin/tuner/parameters.h"
 
 namespace tombolo::net_plugin {
@@ -62,7 +63,8 @@ const std::vector<const Parameter*>& net_plugin_parameters() {
   static const std::vector<const Parameter*> all{
       &kNetNameParameter,      &kNetNicsParameter,  &kNetDevicesParameter, &kNetDeadlineParameter,
       &kNetGroupsParameter,    &kNetStallParameter, &kNetGpuParameter,     &kNetGpuBuffersParameter,
-      &kNetGpuCopiesParameter, &kTunerParameter,    &kTunerLogParameter,   &kProfilerParameter};
+      &kNetGpuCopiesParameter, &kTunerParameter,    &kTunerLogParameter,   &kProfilerParameter,
+      &kRmaParameter};
   return all;
 }
 
