@@ -86,6 +86,7 @@ class Group final : private Windows {
   bool is_to_come(std::uint32_t number) const noexcept override {
     return number >= next_window_ && number < kNoWindow;
   }
+  Duration patience() const noexcept override { return node_->deadline; }
   bool take_turn(const void* owner) noexcept override;
   void end_turn(const void* owner) noexcept override;
 

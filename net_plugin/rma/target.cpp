@@ -118,6 +118,7 @@ bool Target::ask() {
   window_ = signal_ = nullptr;
   reply_ = {};
   inline_bytes_ = 0;
+  held_ = Deadline::after(windows_.patience());
   state_ = State::kHeld;
   if (frame->size() < sizeof(request_)) {
     refuse(Answer::kNotUnderstood, nullptr);
@@ -133,8 +134,8 @@ bool Target::ask() {
 bool Target::examine() {
   const bool has_bytes = request_.kind != OperationKind::kFlush && request_.bytes > 0;
   const bool has_signal = request_.kind == OperationKind::kPut && request_.signal_window != kNoWindow;
-  if ((has_bytes && windows_.is_to_come(request_.window)) ||
-      (has_signal && windows_.is_to_come(request_.signal_window))) {
+  if (!held_.passed() && ((has_bytes && windows_.is_to_come(request_.window)) ||
+                          (has_signal && windows_.is_to_come(request_.signal_window)))) {
     return false;
   }
   const bool is_inline = request_.kind == OperationKind::kPut && request_.bytes <= kInlineBytes;

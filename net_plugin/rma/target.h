@@ -21,6 +21,8 @@ class Windows {
   virtual const Window* find(std::uint32_t number) const noexcept = 0;
   /// Whether a window of that number is still to be registered: this rank is behind the one that asks.
   virtual bool is_to_come(std::uint32_t number) const noexcept = 0;
+  /// For how long an operation may wait for that.
+  virtual Duration patience() const noexcept = 0;
   /// Signals of all ranks go one after the other, because on a GPU adding is reading, adding and writing.
   /// False where another owner has the turn.
   virtual bool take_turn(const void* owner) noexcept = 0;
@@ -75,6 +77,7 @@ class Target {
   std::uint32_t rank_;
   Windows& windows_;
   State state_ = State::kWaiting;
+  Deadline held_ = Deadline::after(Duration{0});  // an operation that waits for its window
   RequestFrame request_;
   std::span<const std::byte> bytes_;  // that came in its frame
   const Window* window_ = nullptr;

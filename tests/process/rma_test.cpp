@@ -16,6 +16,7 @@
 #include <functional>
 #include <new>
 #include <random>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/format.h"
@@ -364,6 +365,8 @@ void replay(const Setting& setting, unsigned seed, int rank, int ranks, Bootstra
     void* got_window = plugin->reg(got.data(), got.size(), setting.on_gpu, 0);
     void* data_window = plugin->reg(data.data(), data.size(), setting.on_gpu, 0);
 
+    if (setting.on_gpu) PretendedCuda::instance().forbid_making(true);
+
     struct UnderWay {
       void* request;
       Step step;
@@ -478,6 +481,10 @@ void replay(const Setting& setting, unsigned seed, int rank, int ranks, Bootstra
     require(signals.word(all) == sum, fmt::format("the sum is {} instead of {}", signals.word(all), sum));
     for (void* window : {data_window, got_window, number_window, source_window, stamp_window, signal_window})
       plugin->dereg(window);
+  }
+  if (setting.on_gpu) {
+    PretendedCuda::instance().check_thread();
+    for (const std::string& breach : PretendedCuda::instance().breaches()) require(false, breach);
   }
 }
 
@@ -607,6 +614,44 @@ TEST(Rma, MemoryMayBeDeregisteredUnderAnOperation) {
         require(plugin->finish(request) != abi::ncclSuccess, "the operation did not fail");
       }
       bootstrap.wait();
+    });
+  });
+}
+
+TEST(Rma, WindowsComeAndGoBesideOperations) {
+  constexpr int kRanks = 3, kPuts = 200, kWindows = 50;
+  in_child({{"TOMBOLO_RMA", "auto"}, {"TOMBOLO_TRANSPORTS", "shm,tcp"}}, [] {
+    run_ranks(kRanks, [](int rank, Bootstrap& bootstrap) {
+      Memory memory(1 << 16, false), signals(8, false), others(1 << 16, false);
+      auto plugin = make_rank(15, rank, kRanks, bootstrap);
+      void* window = plugin->reg(memory.data(), memory.size(), false, 0);
+      void* signal = plugin->reg(signals.data(), signals.size(), false, 0);
+      // NCCL's progress thread, beside the one in which its user registers windows.
+      std::string wrong;
+      std::thread progress([&] {
+        try {
+          for (std::uint64_t i = 0; i < kPuts; ++i) {
+            void* request = nullptr;
+            succeed(plugin->put_signal(0, window, 1 + (i * 997) % 30'000, 32'768, window,
+                                       static_cast<std::uint32_t>((rank + 1) % kRanks), 0, signal, 1,
+                                       abi::NCCL_NET_SIGNAL_OP_INC, &request),
+                    "putSignal");
+            succeed(plugin->finish(request), "test");
+          }
+          for (++bootstrap.finished; bootstrap.finished < kRanks;) plugin->progress();
+        } catch (const std::exception& error) {
+          wrong = error.what();
+        }
+      });
+      for (int i = 0; i < kWindows; ++i) {
+        void* another = plugin->reg(others.data(), others.size(), false, 0);
+        plugin->dereg(another);
+      }
+      progress.join();
+      require(wrong.empty(), wrong);
+      require(signals.word(0) == kPuts, "the signals");
+      plugin->dereg(signal);
+      plugin->dereg(window);
     });
   });
 }
