@@ -20,7 +20,7 @@ const char* word(Answer answer) {
     case Answer::kOutOfWindow:
       return "the range is not inside its window";
     case Answer::kNoSuchSignal:
-      return "the signal's word is not inside a window of its, or its offset is no multiple of 8";
+      return "the signal's offset is no multiple of 8, or its word is not inside a window";
     case Answer::kCopyFailed:
       return "CUDA refused to copy there";
     case Answer::kNotUnderstood:
@@ -135,8 +135,9 @@ bool Initiator::receive() {
       ReplyFrame reply;
       if (bytes->size() >= sizeof(reply)) std::memcpy(&reply, bytes->data(), sizeof(reply));
       if (reply.answer != Answer::kDone) {
-        tombolo::fail(Cause::kRemote, "{}: refused there: {} ({} bytes)", describe(operation),
-                      word(reply.answer), reply.window_bytes);
+        tombolo::fail(Cause::kRemote, "{}: rank {} refused: {}{}", describe(operation), operation.rank,
+                      word(reply.answer),
+                      reply.window_bytes > 0 ? fmt::format(" of {} bytes", reply.window_bytes) : "");
       }
       if (bytes->size() != sizeof(reply) + (is_inline ? frame.bytes : 0)) {
         tombolo::fail(Cause::kRemote, "{}: a reply of {} bytes does not belong to it", describe(operation),
