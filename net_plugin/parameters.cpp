@@ -1,6 +1,7 @@
 #include "net_plugin/parameters.h"
 
 #include "net_plugin/profiler/parameters.h"
+#include "net_plugin/rma/parameters.h"
 #include "net_plugin/tuner/parameters.h"
 
 namespace tombolo::net_plugin {
@@ -72,7 +73,7 @@ const std::vector<const Parameter*>& net_plugin_parameters() {
       &kNetNameParameter,       &kNetNicsParameter,      &kNetDevicesParameter, &kNetDeadlineParameter,
       &kNetGroupsParameter,     &kNetOverlongParameter,  &kNetStallParameter,   &kNetGpuParameter,
       &kNetGpuBuffersParameter, &kNetGpuCopiesParameter, &kTunerParameter,      &kTunerLogParameter,
-      &kProfilerParameter};
+      &kProfilerParameter,      &kRmaParameter};
   return all;
 }
 

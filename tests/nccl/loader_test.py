@@ -22,14 +22,16 @@ import tempfile
 
 import wheels
 
-KINDS = ("net", "tuner", "profiler")
+KINDS = ("net", "tuner", "profiler", "rma")
 # The variable by which a kind is found where it lies in a library of its own. The plugin's library has all kinds.
-VARIABLE = {"net": "NCCL_NET_PLUGIN", "tuner": "NCCL_TUNER_PLUGIN", "profiler": "NCCL_PROFILER_PLUGIN"}
+VARIABLE = {"net": "NCCL_NET_PLUGIN", "tuner": "NCCL_TUNER_PLUGIN", "profiler": "NCCL_PROFILER_PLUGIN",
+            "rma": "NCCL_RMA_PLUGIN"}
 # The newest table that a release looks for: (first release, version).
 NEWEST = {
     "net": [((2, 18), 6), ((2, 19), 7), ((2, 20), 8), ((2, 24), 9), ((2, 26), 10), ((2, 28), 11), ((2, 30), 12)],
     "tuner": [((2, 21), 2), ((2, 22), 3), ((2, 24), 4), ((2, 28), 5), ((2, 30), 6)],
     "profiler": [((2, 23), 1), ((2, 24), 2), ((2, 26), 3), ((2, 27), 4), ((2, 28), 5), ((2, 29), 6), ((2, 31), 7)],
+    "rma": [((2, 30, 3), 13), ((2, 30, 7), 14), ((2, 31), 15)],
 }
 
 
@@ -49,7 +51,7 @@ def forgets(release):
 
 
 # From which release on a kind is taken from the net plugin's library where nothing names another.
-UNASKED = {"tuner": (2, 21), "profiler": (2, 28)}
+UNASKED = {"tuner": (2, 21), "profiler": (2, 28), "rma": (2, 30)}
 
 
 def newest(kind, release):
@@ -172,6 +174,9 @@ def judge(loader, kind):
         verdict.expect(verdict.has(unasked, 0) == (release >= UNASKED[kind]),
                        "what is taken from the net plugin's library is not as documented", unasked)
         verdict.unasked = verdict.has(unasked, 0)
+        if kind == "rma":  # looked at, but it offers nothing unless it is asked to
+            said = re.search("Assigned RMA plugin .*", by_name["said"] + unasked["said"])
+            verdict.expect(said is None or "Tombolo" not in said[0], "it replaces NCCL's own one-sided operations", unasked)
         return verdict
 
     unloading = loader.run(kind, lives=2, by_name=True, keep=False)

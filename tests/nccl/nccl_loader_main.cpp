@@ -74,6 +74,12 @@ const Row kRows[] = {
      INT_MAX,
      {"_Z22ncclProfilerPluginInitP8ncclComm"},
      {"_Z26ncclProfilerPluginFinalizeP8ncclComm"}},
+    {"rma",
+     "ncclRmaPlugin_v",
+     23003,
+     INT_MAX,
+     {"_Z11ncclRmaInitP8ncclComm"},
+     {"_Z15ncclRmaFinalizeP8ncclComm"}},
 };
 
 /// More than a communicator of any release takes.
@@ -243,7 +249,8 @@ int run(int argc, char** argv) {
   bool loaded_before = false;
   app.add_option("--nccl", nccl, "path of libnccl.so.2")->required()->check(CLI::ExistingFile);
   app.add_option("--plugin", plugin, "path of the plugin")->required()->check(CLI::ExistingFile);
-  app.add_option("--kinds", kinds, "net, tuner or profiler; of several, in this order, the last is reported")
+  app.add_option("--kinds", kinds,
+                 "net, tuner, profiler or rma; of several, in this order, the last is reported")
       ->delimiter(',')
       ->check(CLI::IsMember({"net", "tuner", "profiler"}));
   app.add_option("--lives", lives, "how many communicators are made, one after the other")

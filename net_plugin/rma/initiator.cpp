@@ -1,0 +1,183 @@
+#include "net_plugin/rma/initiator.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "base/error.h"
+
+namespace tombolo::net_plugin::rma {
+
+using transport::Outcome;
+
+namespace {
+
+const char* word(Answer answer) {
+  switch (answer) {
+    case Answer::kDone:
+      return "done";
+    case Answer::kNoSuchWindow:
+      return "it has no such window, or not any more";
+    case Answer::kOutOfWindow:
+      return "the range is not inside its window";
+    case Answer::kNoSuchSignal:
+      return "the signal's offset is no multiple of 8, or its word is not inside a window";
+    case Answer::kCopyFailed:
+      return "CUDA refused to copy there";
+    case Answer::kNotUnderstood:
+      return "it does not understand the request; use the same release of Tombolo on all ranks";
+  }
+  return "an answer that is unknown here; use the same release of Tombolo on all ranks";
+}
+
+}  // namespace
+
+std::string describe(const Operation& operation) {
+  const RequestFrame& frame = operation.frame;
+  std::string text;
+  if (frame.kind == OperationKind::kFlush) return fmt::format("flush of rank {}", operation.rank);
+  text = fmt::format("{} of {} bytes {} rank {}", frame.kind == OperationKind::kPut ? "put" : "get",
+                     frame.bytes, frame.kind == OperationKind::kPut ? "to" : "from", operation.rank);
+  if (frame.window != kNoWindow) text += fmt::format(", window {} at offset {}", frame.window, frame.offset);
+  if (frame.signal_window != kNoWindow)
+    text +=
+        fmt::format(", with a signal at offset {} of window {}", frame.signal_offset, frame.signal_window);
+  return text;
+}
+
+Initiator::Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces)
+    : Initiator(Dial(), pieces) {
+  connection_ = std::move(connection);
+}
+
+bool Initiator::connect() {
+  if (!dialled_.connecting) dialled_ = dial_();
+  connection_ = dialled_.connecting->poll();
+  if (!connection_) return false;
+  dialled_.connecting.reset();
+  return true;
+}
+
+bool Initiator::progress() noexcept {
+  if (error_ || (queue_.empty() && awaiting_.empty())) return false;
+  try {
+    if (!connection_ && !connect()) return false;
+    bool moved = frames_.retire(*connection_);
+    moved |= receive();
+    moved |= send();
+    if (const Error* error = connection_->error(); error != nullptr) throw Error(*error);
+    if (!moved) moved = connection_->progress();
+    return moved;
+  } catch (const std::exception& error) {
+    fail(error.what());
+    return true;
+  }
+}
+
+void Initiator::check(Outcome outcome, const Operation& operation) const {
+  if (outcome != Outcome::kFailed) return;
+  if (const Error* error = connection_->error(); error != nullptr) throw Error(*error);
+  tombolo::fail(Cause::kSystem, "{}: CUDA refused a copy of this rank's memory, or a part came short",
+                describe(operation));
+}
+
+bool Initiator::send() {
+  bool moved = false;
+  while (!queue_.empty()) {
+    Operation& operation = *queue_.front();
+    const RequestFrame& frame = operation.frame;
+    const bool puts = frame.kind == OperationKind::kPut && frame.bytes > 0;
+    const bool is_inline = puts && frame.bytes <= kInlineBytes;
+    FrameSender::Slot* slot = frames_.next();
+    if (sending_ != Sending::kParts && slot == nullptr) return moved;
+    if (sending_ == Sending::kNothing) {
+      put_frame(*slot, frame);
+      if (is_inline) {
+        transfer_out_.read(*operation.local, operation.local_offset,
+                           std::span(slot->bytes).subspan(sizeof(RequestFrame), frame.bytes));
+      }
+      sending_ = Sending::kGathering;
+    }
+    if (sending_ == Sending::kGathering) {
+      const Outcome outcome = transfer_out_.poll();
+      check(outcome, operation);
+      if (outcome == Outcome::kPending) return moved;
+      sending_ = Sending::kPosting;
+    }
+    if (sending_ == Sending::kPosting) {
+      if (!frames_.post(*connection_, sizeof(RequestFrame) + (is_inline ? frame.bytes : 0))) return moved;
+      moved = true;
+      awaiting_.push_back(&operation);
+      if (puts && !is_inline) parts_out_.begin(*operation.local, operation.local_offset, frame.bytes);
+      sending_ = puts && !is_inline ? Sending::kParts : Sending::kNothing;
+    }
+    if (sending_ == Sending::kParts) {
+      const Outcome outcome = parts_out_.progress(*connection_);
+      check(outcome, operation);
+      if (outcome == Outcome::kPending) return moved;
+      sending_ = Sending::kNothing;
+    }
+    queue_.pop_front();
+  }
+  return moved;
+}
+
+bool Initiator::receive() {
+  bool moved = false;
+  while (!awaiting_.empty()) {
+    Operation& operation = *awaiting_.front();
+    const RequestFrame& frame = operation.frame;
+    const bool gets = frame.kind == OperationKind::kGet && frame.bytes > 0;
+    const bool is_inline = gets && frame.bytes <= kInlineBytes;
+    if (receiving_ == Receiving::kReply) {
+      const auto bytes = replies_.poll(*connection_);
+      if (!bytes) return moved;
+      moved = true;
+      ReplyFrame reply;
+      if (bytes->size() >= sizeof(reply)) std::memcpy(&reply, bytes->data(), sizeof(reply));
+      if (reply.answer != Answer::kDone) {
+        tombolo::fail(Cause::kRemote, "{}: rank {} refused: {}{}", describe(operation), operation.rank,
+                      word(reply.answer),
+                      reply.window_bytes > 0 ? fmt::format(" of {} bytes", reply.window_bytes) : "");
+      }
+      if (bytes->size() != sizeof(reply) + (is_inline ? frame.bytes : 0)) {
+        tombolo::fail(Cause::kRemote, "{}: a reply of {} bytes does not belong to it", describe(operation),
+                      bytes->size());
+      }
+      if (is_inline) {
+        transfer_in_.write(*operation.local, operation.local_offset, bytes->subspan(sizeof(reply)));
+      } else if (gets) {
+        parts_in_.begin(*operation.local, operation.local_offset, frame.bytes);
+      }
+      receiving_ = gets && !is_inline ? Receiving::kParts : Receiving::kScattering;
+    }
+    const Outcome outcome =
+        receiving_ == Receiving::kParts ? parts_in_.progress(*connection_) : transfer_in_.poll();
+    check(outcome, operation);
+    if (outcome == Outcome::kPending) return moved;
+    // The last of its parts may still be in the transport's hands although they have arrived.
+    if (!queue_.empty() && queue_.front() == &operation) return moved;
+    replies_.done();
+    receiving_ = Receiving::kReply;
+    awaiting_.pop_front();
+    operation.state = Operation::State::kDone;
+  }
+  return moved;
+}
+
+void Initiator::fail(const std::string& why) noexcept {
+  if (!error_) error_.emplace(why);
+  dialled_.connecting.reset();
+  connection_.reset();
+  for (Operation* operation : queue_) operation->state = Operation::State::kFailed;
+  for (Operation* operation : awaiting_) operation->state = Operation::State::kFailed;
+  queue_.clear();
+  awaiting_.clear();
+}
+
+bool Initiator::uses(const Window& window) const noexcept {
+  const auto one = [&](const Operation* operation) { return operation->local == &window; };
+  return std::any_of(queue_.begin(), queue_.end(), one) ||
+         std::any_of(awaiting_.begin(), awaiting_.end(), one);
+}
+
+}  // namespace tombolo::net_plugin::rma

@@ -1,0 +1,73 @@
+// The operations of this rank on the memory of one other rank, over a connection that is dialled for the
+// first of them.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net_plugin/rma/messages.h"
+#include "net_plugin/rma/operation.h"
+#include "transport/routing/router.h"
+#include "transport/transport.h"
+
+namespace tombolo::net_plugin::rma {
+
+/// Used under its group's lock.
+class Initiator {
+ public:
+  /// A connection on its way, and the router that makes it.
+  struct Dialled {
+    std::shared_ptr<transport::Router> router;
+    std::unique_ptr<transport::Connecting> connecting;
+  };
+  /// It may throw, and so may what it returns; operations then fail.
+  using Dial = std::function<Dialled()>;
+  Initiator(Dial dial, CopyPieces& pieces)
+      : dial_(std::move(dial)),
+        parts_in_(Parts::Way::kReceive, pieces),
+        parts_out_(Parts::Way::kSend, pieces),
+        transfer_in_(pieces),
+        transfer_out_(pieces) {}
+  /// For a connection that is there already.
+  Initiator(std::unique_ptr<transport::Connection> connection, CopyPieces& pieces);
+
+  /// Takes the operation, which stays the group's. Operations are carried out in the order in which they
+  /// come.
+  void add(Operation& operation) { queue_.push_back(&operation); }
+  bool progress() noexcept;
+  /// All operations that are not done fail, and none is taken any more. Nothing touches memory any more once
+  /// it returns.
+  void fail(const std::string& why) noexcept;
+
+  /// Whether one that is not done uses the window.
+  bool uses(const Window& window) const noexcept;
+  /// Why everything fails; null where it does not.
+  const std::string* error() const noexcept { return error_ ? &*error_ : nullptr; }
+
+ private:
+  enum class Sending : std::uint8_t { kNothing, kGathering, kPosting, kParts };
+  enum class Receiving : std::uint8_t { kReply, kScattering, kParts };
+
+  bool connect();
+  bool send();
+  bool receive();
+  void check(transport::Outcome outcome, const Operation& operation) const;
+
+  Dial dial_;
+  std::deque<Operation*> queue_;     // not yet begun; its first while it is being sent
+  std::deque<Operation*> awaiting_;  // a reply
+  Sending sending_ = Sending::kNothing;
+  Receiving receiving_ = Receiving::kReply;
+  FrameSender frames_;
+  FrameReceiver replies_;
+  Parts parts_in_, parts_out_;
+  Transfer transfer_in_, transfer_out_;
+  std::optional<std::string> error_;
+  Dialled dialled_;                                    // its router stays
+  std::unique_ptr<transport::Connection> connection_;  // ends first
+};
+
+}  // namespace tombolo::net_plugin::rma

@@ -1,0 +1,10 @@
+#include "net_plugin/rma/parameters.h"
+
+namespace tombolo::net_plugin {
+
+const Parameter kRmaParameter{"TOMBOLO_RMA", ParameterType::kChoice, "off",
+                              "Whether the plugin offers NCCL its one-sided operations, put, get and signal "
+                              "(auto), or leaves them to NCCL's own (off); alike on all ranks.",
+                              "off|auto"};
+
+}  // namespace tombolo::net_plugin
