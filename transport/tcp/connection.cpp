@@ -36,6 +36,14 @@ SenderOptions sender_options(const TcpSettings& settings, std::size_t streams) {
   return options;
 }
 
+/// Whether a stream that holds a chunk back, and is read no further, has ended behind that.
+bool ends_unread(const Stream& stream) noexcept {
+  if (stream.receive.ends_behind_a_chunk()) return true;
+  if (!stream.live() || !stream.receive.held_back()) return false;
+  pollfd end{stream.socket(), POLLRDHUP, 0};
+  return kernel().poll(&end, 1, 0) > 0;  // an error or a hang-up is told unasked
+}
+
 }  // namespace
 
 TcpConnection::TcpConnection(SetUpResult from)
@@ -190,7 +198,7 @@ bool TcpConnection::peer_ended() const noexcept {
   if (failed()) return true;
   bool any = false;
   for (const Stream& stream : streams_) {
-    const bool ended = stream.receive.ends_behind_a_chunk();
+    const bool ended = ends_unread(stream);
     if (stream.live() && !ended) return false;
     any |= ended;
   }
