@@ -34,9 +34,12 @@ FailoverConnection::FailoverConnection(std::unique_ptr<Connection> first, LegMak
   if (!timer_) fail_errno(errno, "timerfd_create");
   counts_.connection = first->statistics().connection;
   begin_leg(std::move(first));
+  show_route();
+  maker_.acceptor->background_progress().add(this);
 }
 
 FailoverConnection::~FailoverConnection() {
+  maker_.acceptor->background_progress().remove(this);
   memories_.use(nullptr);
 }
 
@@ -47,9 +50,29 @@ void FailoverConnection::become(FailoverEvent event) {
   state_ = *next;
 }
 
+void FailoverConnection::show_route() noexcept {
+  moved_ = false;
+  if (leg_ != nullptr) route_ = leg_->route();
+}
+
+/// Another thread would wake nobody who waits on the handles of a leg, so that it leaves owners alone who do:
+/// the handles wake them.
+Duration FailoverConnection::progress_in_background() noexcept {
+  const Turns::Visit visit(turns_);
+  if (visit.finds() != Turns::Visit::Finds::kNobody || waits_ || error_)
+    return bootstrap::BackgroundProgress::kIdle;
+  if (state_ == FailoverState::kUp)
+    guarded([&] { look_for_arrivals(); });
+  else
+    move();
+  const bool moves = state_ == FailoverState::kMoving || state_ == FailoverState::kAgreeing;
+  return moves ? bootstrap::BackgroundProgress::kSoon : bootstrap::BackgroundProgress::kIdle;
+}
+
 // ---- posting
 
 Request* FailoverConnection::post_send(std::span<const std::byte> data, Memory* memory) noexcept {
+  const Call call(*this);
   Message* message =
       sends_.post(const_cast<std::byte*>(data.data()), data.size(), static_cast<FailoverMemory*>(memory));
   if (message != nullptr && state_ == FailoverState::kUp && sends_.fed() + 1 == sends_.posted()) feed_sends();
@@ -57,6 +80,7 @@ Request* FailoverConnection::post_send(std::span<const std::byte> data, Memory* 
 }
 
 Request* FailoverConnection::post_receive(std::span<std::byte> buffer, Memory* memory) noexcept {
+  const Call call(*this);
   Message* message = receives_.post(buffer.data(), buffer.size(), static_cast<FailoverMemory*>(memory));
   if (message == nullptr) return nullptr;
   if (!early_.empty()) deliver_early(*message);
@@ -65,6 +89,7 @@ Request* FailoverConnection::post_receive(std::span<std::byte> buffer, Memory* m
 }
 
 Request* FailoverConnection::post_flush(std::span<const std::byte> data, Memory* memory) noexcept {
+  const Call call(*this);
   if (leg_ == nullptr || memory == nullptr) return nullptr;
   Request* flush = nullptr;
   guarded([&] { flush = leg_->post_flush(data, static_cast<FailoverMemory*>(memory)->on(*leg_)); });
@@ -145,6 +170,7 @@ void FailoverConnection::deliver_early(Message& message) noexcept {
 // ---- testing
 
 Outcome FailoverConnection::test(Request* request, std::size_t& bytes) noexcept {
+  const Call call(*this);
   const bool is_send = sends_.owns(request);
   if (!is_send && !receives_.owns(request))  // a flush
     return leg_ != nullptr ? leg_->test(request, bytes) : Outcome::kFailed;
@@ -178,6 +204,11 @@ void FailoverConnection::take_from_leg(Message& message, bool is_send) noexcept 
 }
 
 bool FailoverConnection::progress() noexcept {
+  const Call call(*this);
+  return move();
+}
+
+bool FailoverConnection::move() noexcept {
   if (error_) return false;
   return turn(leg_ != nullptr && leg_->progress());
 }
@@ -208,7 +239,8 @@ bool FailoverConnection::turn(bool moved) noexcept {
 }
 
 void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const {
-  slept_ = true;
+  const Turns::Turn look(turns_, Turns::Of::kLook);
+  waits_ = slept_ = true;
   if (leg_ != nullptr) leg_->append_wait_handles(handles);
   if (attempt_ != nullptr) attempt_->append_wait_handles(handles);
   if (!error_) listener_->append_wait_handles(handles);
@@ -220,6 +252,7 @@ void FailoverConnection::append_wait_handles(std::vector<pollfd>& handles) const
 }
 
 Statistics FailoverConnection::statistics() const noexcept {
+  const Turns::Turn look(turns_, Turns::Of::kLook);
   Statistics all = leg_ != nullptr ? leg_->statistics() : Statistics{};
   all.connection = counts_.connection;
   all.bytes_sent = counts_.bytes_sent;

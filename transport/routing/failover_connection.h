@@ -21,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "transport/bootstrap/background_progress.h"
 #include "transport/bootstrap/listener.h"
 #include "transport/descriptor.h"
 #include "transport/routing/failover_memory.h"
@@ -28,6 +29,7 @@
 #include "transport/routing/failover_state.h"
 #include "transport/routing/failover_window.h"
 #include "transport/routing/ways.h"
+#include "transport/tcp/turns.h"
 #include "transport/transport.h"
 
 namespace tombolo::transport {
@@ -38,9 +40,10 @@ struct LegMaker {
   std::shared_ptr<const Ways> ways;
 };
 
-/// As any Connection; register_memory() alone may be called by another thread. GPU memory stays with its leg:
-/// once some was registered, the failure of the leg is that of the connection.
-class FailoverConnection final : public Connection {
+/// As any Connection; register_memory() alone may be called by another thread. While the owner makes no calls
+/// and does not wait, the background thread does what the peer needs in order to move. GPU memory stays with
+/// its leg: once some was registered, the failure of the leg is that of the connection.
+class FailoverConnection final : public Connection, private bootstrap::Progressable {
  public:
   enum class Side : std::uint8_t { kConnecting, kAccepting };
 
@@ -65,9 +68,12 @@ class FailoverConnection final : public Connection {
   Outcome test(Request* request, std::size_t& bytes) noexcept override;
   bool progress() noexcept override;
   void append_wait_handles(std::vector<pollfd>& handles) const override;
-  const Error* error() const noexcept override { return error_ ? &*error_ : nullptr; }
+  const Error* error() const noexcept override {
+    const Turns::Turn look(turns_, Turns::Of::kLook);
+    return error_ ? &*error_ : nullptr;
+  }
   std::uint64_t label() const noexcept override { return label_; }
-  /// That of the present leg: it changes where the connection moves.
+  /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override;
 
@@ -77,6 +83,18 @@ class FailoverConnection final : public Connection {
 
  private:
   using Message = FailoverMessage;
+  using Turns = tcp::Turns;
+
+  /// A call of the owner's that moves the connection.
+  class Call : public Turns::Turn {
+   public:
+    explicit Call(FailoverConnection& connection) noexcept : Turn(connection.turns_) {
+      connection.waits_ = false;
+      if (connection.moved_) connection.show_route();
+    }
+  };
+  void show_route() noexcept;
+  Duration progress_in_background() noexcept override;
   const bootstrap::Local& local() const noexcept { return *maker_.acceptor->local(); }
   bool connecting() const noexcept { return side_ == Side::kConnecting; }
   void become(FailoverEvent event);
@@ -90,6 +108,7 @@ class FailoverConnection final : public Connection {
   void deliver_early(Message& message) noexcept;
   void take_from_leg(Message& message, bool is_send) noexcept;
   bool turn(bool moved) noexcept;
+  bool move() noexcept;
 
   // failover_legs.cpp
   /// A failure of the action is the connection's.
@@ -145,8 +164,11 @@ class FailoverConnection final : public Connection {
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
   Statistics counts_;                // of payload; what the legs count beside it is added from there
   unsigned idle_turns_ = 0;
-  mutable bool slept_ = false;
-  Descriptor timer_;  // ends a sleep while the connection moves
+  mutable bool waits_ = false;  // the owner, on the handles
+  mutable bool slept_ = false;  // it did since the last turn
+  bool moved_ = false;          // route_ is that of an earlier leg
+  mutable Turns turns_;         // of owner and background thread
+  Descriptor timer_;            // ends a sleep while the connection moves
 };
 
 template <typename Action>

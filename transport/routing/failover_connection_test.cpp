@@ -252,6 +252,29 @@ TEST_F(Failover, MessagesThatCameBeforeTheirReceivesAreKept) {
   EXPECT_EQ(test::finish(left(), last, bytes, &right()), Outcome::kDone);
 }
 
+TEST_F(Failover, AnOwnerThatMakesNoCallsHoldsNobodyUp) {
+  std::mt19937_64 random(test_seed());
+  for (const bool from_left : {true, false}) {
+    connect();
+    Connection& idle = from_left ? right() : left();
+    Connection& busy = from_left ? left() : right();
+    // Over TCP it is done once it is copied; larger ones wait for the peer's calls, as they do there always.
+    const auto message = test::random_data(random, 20'000);
+    std::vector<std::byte> buffer(message.size());
+    Request* receive = idle.post_receive(buffer);
+    idle.progress();
+    verbs_.cut_after(1, true);
+    Request* send = busy.post_send(message);
+    std::size_t bytes = 0;
+    ASSERT_EQ(test::finish(busy, send, bytes), Outcome::kDone) << test::why_failed(busy);
+    EXPECT_EQ(test::finish(idle, receive, bytes), Outcome::kDone) << test::why_failed(idle);
+    EXPECT_EQ(message, buffer);
+    EXPECT_EQ(idle.route().transport, "tcp");
+    pair_ = {};
+    verbs_.reset(static_cast<unsigned>(random()));
+  }
+}
+
 TEST_F(Failover, AnEndThatOnlyAcceptedTellsTheOtherThatItsPortIsDown) {
   connect();
   verbs_.raise("pretended2", IBV_EVENT_PORT_ERR);

@@ -23,7 +23,7 @@ constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg) {
   leg_ = std::move(leg);
-  route_ = leg_->route();
+  moved_ = true;
   memories_.use(leg_.get());
   record_out_ = record().encode();
   record_received_ = leg_->post_receive(record_in_);
@@ -31,7 +31,7 @@ void FailoverConnection::begin_leg(std::unique_ptr<Connection> leg) {
   record_sent_ = leg_->post_send(record_out_);
   patience_ = Deadline::after(local().idle_timeout * kOwnersFactor, *local().clock);
   TOMBOLO_CHECK(record_received_ != nullptr && record_sent_ != nullptr, "a fresh {} connection is full",
-                route_.transport);
+                leg_->route().transport);
 }
 
 /// What this end has received. No leg may be writing to a receive.
@@ -102,8 +102,9 @@ void FailoverConnection::agree(const FailoverRecord& heard) {
   counts_.replayed += again;
   local().log.warning(
       "{}: goes on over {}{}, {} -> {}, {} later; messages to send again: {}. It moved because {}",
-      description_, route_.transport, as_kind(route_), route_.local_nic, route_.peer_nic,
-      format_seconds(to_seconds(local().clock->now() - since_)), again, moved_because_);
+      description_, leg_->route().transport, as_kind(leg_->route()), leg_->route().local_nic,
+      leg_->route().peer_nic, format_seconds(to_seconds(local().clock->now() - since_)), again,
+      moved_because_);
 }
 
 // ---- a leg ends
@@ -128,8 +129,8 @@ std::string FailoverConnection::why_it_stays() {
 void FailoverConnection::lose_leg(Cause cause, const std::string& why) {
   if (const std::string stays = why_it_stays(); !stays.empty()) return give_up(cause, why + stays);
   const bool fresh = state_ == FailoverState::kUp;
-  history_ += fmt::format("; leg {} over {}, {} -> {}: {}", leg_number_, route_.transport, route_.local_nic,
-                          route_.peer_nic, why);
+  history_ += fmt::format("; leg {} over {}, {} -> {}: {}", leg_number_, leg_->route().transport,
+                          leg_->route().local_nic, leg_->route().peer_nic, why);
   for (std::string& nic : leg_->resumable()->nics())
     if (std::ranges::find(failed_nics_, nic) == failed_nics_.end()) failed_nics_.push_back(std::move(nic));
   local().log.warning("{}: {}; it goes on over another way", description_, why);
