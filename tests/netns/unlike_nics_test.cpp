@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "net_plugin/context.h"
+#include "net_plugin/comms/context.h"
 #include "tests/netns/on_host.h"
 #include "transport/observe/meters.h"
 
