@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/format.h"
-#include "net_plugin/context.h"
+#include "net_plugin/comms/context.h"
 #include "transport/testing/forwarding_kernel.h"
 
 namespace {

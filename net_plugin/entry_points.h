@@ -8,10 +8,10 @@
 #include <limits>
 
 #include "net_plugin/abi/net.h"
-#include "net_plugin/comm.h"
-#include "net_plugin/context.h"
+#include "net_plugin/comms/comm.h"
+#include "net_plugin/comms/context.h"
+#include "net_plugin/devices/properties.h"
 #include "net_plugin/plugin.h"
-#include "net_plugin/properties.h"
 #include "net_plugin/result.h"
 
 namespace tombolo::net_plugin::entry {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "net_plugin/devices.h"
-#include "net_plugin/nccl_environment.h"
+#include "net_plugin/devices/devices.h"
+#include "net_plugin/devices/nccl_environment.h"
 #include "topology/nic.h"
 
 namespace tombolo::net_plugin {

@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "net_plugin/abi/types.h"
-#include "net_plugin/context.h"
-#include "net_plugin/node.h"
+#include "net_plugin/comms/context.h"
+#include "net_plugin/comms/node.h"
 
 namespace tombolo::net_plugin {
 

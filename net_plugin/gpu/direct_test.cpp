@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "base/randomized_test.h"
-#include "net_plugin/comm.h"
+#include "net_plugin/comms/comm.h"
+#include "net_plugin/comms/leg.h"
 #include "net_plugin/entry_points.h"
-#include "net_plugin/leg.h"
 #include "transport/testing/pretended_rdma.h"
 
 namespace tombolo::net_plugin::gpu {

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "net_plugin/abi/profiler_types.h"
-#include "net_plugin/events.h"
+#include "net_plugin/comms/events.h"
 #include "transport/observe/meters.h"
 #include "transport/observe/tracer.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "net_plugin/handle.h"
+#include "net_plugin/comms/handle.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace tombolo;

@@ -7,7 +7,7 @@
 #include "collectives/engine/abort_note.h"
 #include "collectives/engine/rank_record.h"
 #include "collectives/rendezvous/store_protocol.h"
-#include "net_plugin/handle.h"
+#include "net_plugin/comms/handle.h"
 #include "trainer/checkpoint/shard.h"
 #include "transport/bootstrap/handshake.h"
 #include "transport/goodbye.h"

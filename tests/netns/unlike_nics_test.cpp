@@ -1,6 +1,6 @@
 // Connections of the net plugin over NICs of unlike rates, on emulated hosts: each NIC carries what it
-// attains. With --measure FAST/SLOW MESSAGES it measures instead what each NIC attains alone, and both as one
-// device (docs/results/unlike_nics.md).
+// attains. With --measure FAST/SLOW MESSAGES SIZE it measures instead what each NIC attains alone, and both
+// as one device (docs/results/unlike_nics.md).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "net_plugin/context.h"
+#include "net_plugin/comms/context.h"
 #include "tests/netns/on_host.h"
 #include "transport/observe/meters.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::size_t kMessage = 256 << 10, kOutstanding = 8;
+constexpr std::size_t kOutstanding = 8;
 
 /// What makes one device of the two NICs.
 enum class Made { kAuto, kFused };
@@ -45,15 +45,15 @@ Node node_of(Made made, int& device) {
 
 /// Posts all messages, some at a time, and tests them until all are done. Returns the seconds from the first
 /// that is done to the last; -1 where one fails or is late.
-double carry(Comm& comm, Comm::Direction direction, std::size_t messages) {
-  std::vector<std::byte> data(kMessage * kOutstanding, std::byte{0});
+double carry(Comm& comm, Comm::Direction direction, std::size_t messages, std::size_t size) {
+  std::vector<std::byte> data(size * kOutstanding, std::byte{0});
   std::deque<Request*> under_way;
   std::size_t posted = 0, done = 0;
   TimePoint first{}, last{};
   for (const auto deadline = Deadline::after(seconds(100)); done < messages;) {
     if (deadline.passed()) return -1;
     if (posted < messages && under_way.size() < kOutstanding) {
-      const auto place = std::span(data).subspan(posted % kOutstanding * kMessage, kMessage);
+      const auto place = std::span(data).subspan(posted % kOutstanding * size, size);
       if (direction == Comm::Direction::kSend) std::ranges::fill(place, static_cast<std::byte>(posted + 1));
       const Buffer buffer{place, 0, nullptr};
       Request* request = nullptr;
@@ -65,15 +65,15 @@ double carry(Comm& comm, Comm::Direction direction, std::size_t messages) {
     }
     if (under_way.empty()) continue;
     bool finished = false;
-    int size = 0;
-    if (comm.test(*under_way.front(), finished, &size) != abi::ncclSuccess) return -1;
+    int got = 0;
+    if (comm.test(*under_way.front(), finished, &got) != abi::ncclSuccess) return -1;
     if (!finished) continue;
     under_way.pop_front();
-    const auto place = std::span(data).subspan(done % kOutstanding * kMessage, kMessage);
+    const auto place = std::span(data).subspan(done % kOutstanding * size, size);
     ++done;
     last = Clock::steady().now();
     if (done == 1) first = last;
-    if (size != static_cast<int>(kMessage)) return -1;
+    if (got != static_cast<int>(size)) return -1;
     if (std::ranges::any_of(place, [&](std::byte one) { return one != static_cast<std::byte>(done); }))
       return -1;
   }
@@ -92,7 +92,7 @@ struct Task {
   std::string rates;  ///< of eth0 and eth1: "40mbit/10mbit"
   Made made = Made::kAuto;
   std::string nics = {};  ///< TOMBOLO_NET_NICS
-  std::size_t messages = 48;
+  std::size_t messages = 48, size = 256 << 10;
 };
 struct Outcome {
   double seconds = -1;  ///< of the receiving end, from the first message to the last; -1: it failed
@@ -142,7 +142,7 @@ Outcome carry_over(const Task& run) {
         std::unique_ptr<Comm> comm;
         for (const auto deadline = Deadline::after(seconds(60)); !comm && !deadline.passed();)
           comm = listener->accept();
-        const double took = comm ? carry(*comm, Comm::Direction::kReceive, run.messages) : -1;
+        const double took = comm ? carry(*comm, Comm::Direction::kReceive, run.messages, run.size) : -1;
         return took >= 0 && give(times[1], took) ? 0 : 3;
       });
     }));
@@ -158,7 +158,7 @@ Outcome carry_over(const Task& run) {
       std::unique_ptr<Comm> comm;
       for (const auto deadline = Deadline::after(seconds(60)); !comm && !deadline.passed();)
         comm = context.connect(device, handle);
-      if (!comm || carry(*comm, Comm::Direction::kSend, run.messages) < 0) return 3;
+      if (!comm || carry(*comm, Comm::Direction::kSend, run.messages, run.size) < 0) return 3;
       return give(counts[1], sent_by_nic()) ? 0 : 4;
     });
   });
@@ -183,7 +183,7 @@ TEST_P(UnlikeNics, CarryByWhatEachAttains) {
   ASSERT_GE(outcome.seconds, 0) << "an end failed, and said why";
   const auto& by_nic = outcome.by_nic;
   const auto all = by_nic[0] + by_nic[1];
-  EXPECT_GE(all, run.messages * kMessage);
+  EXPECT_GE(all, run.messages * run.size);
   // The lines let 80 and 20 of a hundred bytes pass.
   EXPECT_GT(by_nic[0] * 100, all * 60) << by_nic[0] << " and " << by_nic[1];
   EXPECT_GT(by_nic[1] * 100, all * 5) << by_nic[0] << " and " << by_nic[1];
@@ -193,21 +193,21 @@ INSTANTIATE_TEST_SUITE_P(Devices, UnlikeNics, testing::Values(Made::kAuto, Made:
                          [](const auto& test) { return test.param == Made::kAuto ? "Auto" : "Fused"; });
 
 /// Prints the medians of five runs, in turns.
-int measure(const std::string& rates, std::size_t messages) {
+int measure(const std::string& rates, std::size_t messages, std::size_t size) {
   constexpr int kRounds = 5;
   struct Way {
     const char* name;
     Task run;
     std::vector<double> rates;
   };
-  std::vector<Way> ways{{"eth0", {rates, Made::kAuto, "=eth0", messages}, {}},
-                        {"eth1", {rates, Made::kAuto, "=eth1", messages}, {}},
-                        {"both as one device", {rates, Made::kFused, "", messages}, {}}};
+  std::vector<Way> ways{{"eth0", {rates, Made::kAuto, "=eth0", messages, size}, {}},
+                        {"eth1", {rates, Made::kAuto, "=eth1", messages, size}, {}},
+                        {"both as one device", {rates, Made::kFused, "", messages, size}, {}}};
   for (int round = 0; round < kRounds; ++round) {
     for (Way& way : ways) {
       const Outcome outcome = carry_over(way.run);
       if (outcome.seconds <= 0) return 1;
-      way.rates.push_back(static_cast<double>((messages - 1) * kMessage) / outcome.seconds);
+      way.rates.push_back(static_cast<double>((messages - 1) * size) / outcome.seconds);
     }
   }
   std::vector<double> medians;
@@ -230,7 +230,7 @@ int main(int argc, char** argv) {
     fmt::print("skipped: {}\n", refused);
     return 77;
   }
-  if (argc == 4 && std::string_view(argv[1]) == "--measure")
-    return tombolo::net_plugin::measure(argv[2], std::stoul(argv[3]));
+  if (argc == 5 && std::string_view(argv[1]) == "--measure")
+    return tombolo::net_plugin::measure(argv[2], std::stoul(argv[3]), tombolo::parse_size(argv[4], "SIZE"));
   return RUN_ALL_TESTS();
 }

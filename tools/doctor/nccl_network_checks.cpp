@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "base/error.h"
-#include "net_plugin/nccl_environment.h"
+#include "net_plugin/devices/nccl_environment.h"
 #include "net_plugin/parameters.h"
 
 namespace tombolo::doctor {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net_plugin/handle.h"
+#include "net_plugin/comms/handle.h"
 #include "tests/simulation/plans/plugin_plan.h"
 
 namespace tombolo::simulation {

@@ -1,0 +1,81 @@
+// That a comm in which nothing moves is told of, on a pretended clock.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "net_plugin/comms/context.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+using std::chrono::seconds;
+
+class CommStall : public testing::Test {
+ protected:
+  void SetUp() override {
+    topology::Nic nic;
+    nic.name = "lo";
+    nic.addresses = {"127.0.0.1"};
+    topology::Host host;
+    host.name = "a0";
+    host.nics = {nic};
+    auto node = std::make_shared<Node>();
+    node->devices = std::make_unique<DeviceList>(make_devices(host, DeviceMode::kAuto));
+    node->deadline = seconds(600);
+    node->router.clock = &clock_;
+    node->router.policy.transports = {"tcp"};
+    node->stalls = std::make_shared<StallReports>(seconds(30), "3", "a0");
+    clock_.advance(seconds(1000));
+    context_ = std::make_unique<Context>(
+        node, Log(LogLevel::kWarning,
+                  [this](LogLevel, std::string_view text) { log_ += fmt::format("{}\n", text); }));
+    listener_ = context_->listen(0);
+    const HandleBytes handle = listener_->handle();
+    for (const auto deadline = Deadline::after(seconds(60)); !(sender_ && receiver_);) {
+      ASSERT_FALSE(deadline.passed());
+      if (!sender_) sender_ = context_->connect(0, handle);
+      if (!receiver_) receiver_ = listener_->accept();
+    }
+  }
+  Request* post(Comm& comm, Comm::Direction direction) {
+    const Buffer one{buffer_, 5, nullptr};
+    Request* request = nullptr;
+    for (const auto deadline = Deadline::after(seconds(60)); request == nullptr && !deadline.passed();)
+      EXPECT_EQ(comm.post(direction, std::span(&one, 1), request), abi::ncclSuccess);
+    return request;
+  }
+  static void test_often(Comm& comm, Request& request) {
+    bool done = false;
+    for (unsigned i = 0; i < 2 * StallWatch::kCalls && !done; ++i)
+      ASSERT_EQ(comm.test(request, done, nullptr), abi::ncclSuccess);
+    EXPECT_FALSE(done);
+  }
+
+  FakeClock clock_;
+  std::string log_;
+  std::array<std::byte, 64> buffer_{};
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<ListenComm> listener_;
+  std::unique_ptr<Comm> sender_, receiver_;
+};
+
+TEST_F(CommStall, AReceiveThatNothingComesForIsToldOf) {
+  Request* request = post(*receiver_, Comm::Direction::kReceive);
+  ASSERT_NE(request, nullptr);
+  test_often(*receiver_, *request);
+  clock_.advance(seconds(29));
+  test_often(*receiver_, *request);
+  EXPECT_EQ(log_, "");
+  clock_.advance(seconds(2));
+  test_often(*receiver_, *request);
+  for (const char* part :
+       {"rank 3 on host a0: nothing has moved for 31 s in a receive of 64 bytes, tag 5", "lo -> "})
+    EXPECT_NE(log_.find(part), std::string::npos) << log_;
+  log_.clear();
+  test_often(*receiver_, *request);
+  EXPECT_EQ(log_, "") << "once";
+}
+
+}  // namespace
+}  // namespace tombolo::net_plugin

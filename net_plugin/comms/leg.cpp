@@ -1,0 +1,36 @@
+#include "net_plugin/comms/leg.h"
+
+namespace tombolo::net_plugin {
+namespace {
+
+class LegConnecting final : public transport::Connecting {
+ public:
+  LegConnecting(std::unique_ptr<transport::Connecting> beneath, const Legs& legs)
+      : beneath_(std::move(beneath)), legs_(legs) {}
+  std::unique_ptr<transport::Connection> poll() override { return legs_.leg(beneath_->poll()); }
+  void append_wait_handles(std::vector<pollfd>& handles) const override {
+    beneath_->append_wait_handles(handles);
+  }
+
+ private:
+  std::unique_ptr<transport::Connecting> beneath_;
+  Legs legs_;
+};
+
+}  // namespace
+
+std::unique_ptr<transport::Connection> Legs::leg(std::unique_ptr<transport::Connection> connection) const {
+  if (!connection) return connection;
+  const bool stages = wants_ || peer_wants_ || (connection->label() & kLabelStages) != 0;
+  if (!stages || connection->route().transport == "rdma") return connection;
+  log_.info("the {} connection to {} stages GPU memory through host memory, by pieces of {} bytes",
+            connection->route().transport, connection->route().peer_host, gpu::kPieceBytes);
+  return std::make_unique<gpu::StagedConnection>(std::move(connection), directions_, support_->staging(),
+                                                 log_, overlong_);
+}
+
+std::unique_ptr<transport::Connecting> Legs::leg(std::unique_ptr<transport::Connecting> connecting) const {
+  return std::make_unique<LegConnecting>(std::move(connecting), *this);
+}
+
+}  // namespace tombolo::net_plugin

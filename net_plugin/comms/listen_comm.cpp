@@ -1,0 +1,79 @@
+#include "net_plugin/comms/listen_comm.h"
+
+namespace tombolo::net_plugin {
+
+std::shared_ptr<transport::Router> make_router(const Node& node, const NetDevice& device,
+                                               const transport::Secret& secret, const Log& log,
+                                               int traffic_class) {
+  transport::RouterOptions options = node.router;
+  options.host = device.host;
+  options.standby = device.standby;
+  // The processor cannot copy a small message from or to the GPU's memory, and no other way than the NIC's
+  // own reaches that memory.
+  if (node.gpu->promise(device.host.nics).direct) {
+    options.rdma.eager_bytes = 0;
+    options.failover = false;
+  }
+  options.secret = secret;
+  options.secret_hint = "the handle that NCCL carried is of another run, or another job took over the port";
+  options.log = log;
+  options.traffic_class = traffic_class;
+  return std::make_shared<transport::Router>(std::move(options));
+}
+
+namespace {
+
+/// Further lanes, as legs.
+class LegArrivals final : public LaneArrivals {
+ public:
+  LegArrivals(std::unique_ptr<LaneArrivals> beneath, const Legs& legs)
+      : beneath_(std::move(beneath)), legs_(legs) {}
+  std::unique_ptr<transport::Connection> next() override { return legs_.leg(beneath_->next()); }
+
+ private:
+  std::unique_ptr<LaneArrivals> beneath_;
+  Legs legs_;
+};
+
+}  // namespace
+
+ListenComm::ListenComm(const Node& node, const NetDevice& device, Log log, int traffic_class)
+    : log_(std::move(log)),
+      stages_(node.gpu->wants_staging(device.host.nics)),
+      legs_(node.gpu, gpu::Directions::kReceive, stages_, false, node.router.overlong, log_),
+      groups_(node.groups),
+      tuner_(node.tuner),
+      stalls_(node.stalls),
+      clock_(*node.router.clock),
+      secret_(transport::Secret::random()),
+      door_(std::make_shared<Door>(make_router(node, device, secret_, log_, traffic_class))) {}
+
+ListenComm::~ListenComm() {
+  door_->close();
+}
+
+HandleBytes ListenComm::handle() const {
+  Handle made{secret_, door_->endpoint(), groups_, stages_};
+  if (tuner_ != nullptr) made.tuner = tuner_->mark();
+  return made.encode();
+}
+
+std::unique_ptr<Comm> ListenComm::accept() {
+  auto arrival = door_->accept();
+  if (!arrival) return nullptr;
+  auto first = legs_.leg(std::move(arrival->connection));
+  std::unique_ptr<Lanes> lanes;
+  if (groups_) {
+    auto arrivals =
+        std::make_unique<LegArrivals>(std::make_unique<DoorArrivals>(door_, arrival->comm), legs_);
+    lanes = std::make_unique<ReceiveLanes>(std::move(first), std::move(arrivals), clock_);
+  } else {
+    lanes = std::make_unique<OneLane>(std::move(first));
+    door_->forget(arrival->comm);
+  }
+  auto made = std::make_unique<Comm>(Comm::Direction::kReceive, door_->router(), std::move(lanes), log_);
+  made->tell_of_stalls(stalls_);
+  return made;
+}
+
+}  // namespace tombolo::net_plugin
