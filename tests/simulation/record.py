@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs schedules of the simulator and adds what they found to a record: JSON, and a page of Markdown made of it.
 
-    record.py [--build build] [--schedules 250000] [--first N] [--jobs 1] [--out docs/results/simulation]
+    record.py [--over tcp] [--build build] [--schedules 250000] [--first N] [--jobs 1] [--out docs/results/simulation]
 
-The schedules follow the last that the record holds, or begin with N. A run of which one went wrong is recorded like any
+The schedules follow the last over the same transport that the record holds, or begin with N. A run of which one went wrong is recorded like any
 other, and makes the exit code 1.
 """
 import argparse
@@ -28,7 +28,7 @@ def run(arguments, first):
         raise SystemExit(f"record: {program} is not there: build it (ninja -C {arguments.build} simulate)")
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "figures.json"
-        done = subprocess.run([program, "--first", str(first), "--count", str(arguments.schedules), "--jobs", str(arguments.jobs),
+        done = subprocess.run([program, "--over", arguments.over, "--first", str(first), "--count", str(arguments.schedules), "--jobs", str(arguments.jobs),
                                "--most-wrong", str(arguments.schedules), "--json", file], check=False,
                               stdout=subprocess.PIPE, text=True)
         print(done.stdout, end="")
@@ -36,33 +36,49 @@ def run(arguments, first):
         return {**json.loads(file.read_text(encoding="utf-8")), "went_wrong": {seed: what for seed, what in said}}
 
 
-def page(runs):
-    def total(key):
-        return sum(one[key] for one in runs)
+OVER = {"tcp": "TCP", "shm": "shared memory"}
 
-    rows = [("schedules", f"{total('schedules'):,}"), ("of these with TLS", f"{total('tls'):,}"),
-            ("that went wrong", f"{total('wrong'):,}"),
-            ("whose two ends connected", f"{total('connected'):,}"),
-            ("in which an end failed, as it must", f"{total('with_an_end_that_failed'):,}"),
-            ("messages received, each byte compared", f"{total('messages'):,}"),
-            ("streams that broke", f"{total('streams_broken'):,}"),
-            ("streams that came back", f"{total('streams_back'):,}"),
-            ("chunks sent again", f"{total('chunks_sent_again'):,}"),
-            ("virtual time", f"{total('virtual_seconds') / 3600:.1f} h"),
-            ("processor time", f"{total('processor_seconds') / 3600:.2f} h"),
-            ("schedules per core and hour", f"{3600 * total('schedules') / total('processor_seconds'):,.0f}")]
-    each = [f"| {one['first']:,} to {one['first'] + one['schedules'] - 1:,} | {one['commit']} | {one['date']} | {one['processor']} | "
+
+def over_of(run):
+    """What carried the messages, which records of old do not say."""
+    return run.get("over", "tcp")
+
+
+def page(runs):
+    kinds = [over for over in OVER if any(over_of(one) == over for one in runs)]
+
+    def row(name, text):
+        def of(over):
+            return text(lambda key: sum(one[key] for one in runs if over_of(one) == over))
+
+        return f"| {name} | " + " | ".join(of(over) for over in kinds) + " |"
+
+    def count(name, key):
+        return row(name, lambda total: f"{total(key):,}")
+
+    rows = [count("schedules", "schedules"), count("of these with TLS", "tls"), count("that went wrong", "wrong"),
+            count("whose two ends connected", "connected"),
+            count("in which an end failed, as it must", "with_an_end_that_failed"),
+            count("messages received, each byte compared", "messages"), count("streams that broke", "streams_broken"),
+            count("streams that came back", "streams_back"), count("chunks sent again", "chunks_sent_again"),
+            row("virtual time", lambda total: f"{total('virtual_seconds') / 3600:.1f} h"),
+            row("processor time", lambda total: f"{total('processor_seconds') / 3600:.2f} h"),
+            row("schedules per core and hour",
+                lambda total: f"{3600 * total('schedules') / total('processor_seconds'):,.0f}")]
+    each = [f"| {OVER[over_of(one)]} | {one['first']:,} to {one['first'] + one['schedules'] - 1:,} | {one['commit']} | {one['date']} | {one['processor']} | "
             f"{one['kernel']} | {one['wrong']} |" for one in runs]
-    wrong = [f"* Seed {seed}, commit {one['commit']}: {what}." for one in runs for seed, what in one["went_wrong"].items()]
+    wrong = [f"* Over {OVER[over_of(one)]}, seed {seed}, commit {one['commit']}: {what}." for one in runs for seed, what in one["went_wrong"].items()]
     return "\n".join(["# Simulated schedules", "",
                       "Written by `tests/simulation/record.py`; [faults](../faults.md#simulated) says what a schedule is.", "",
-                      "| | |", "|---|---|", *[f"| {name} | {value} |" for name, value in rows], "",
-                      "## Runs", "", "| seeds | commit | date | processor | Linux | went wrong |", "|---|---|---|---|---|---|", *each, "",
+                      "| over | " + " | ".join(OVER[over] for over in kinds) + " |", "|---" * (1 + len(kinds)) + "|", *rows, "",
+                      "## Runs", "", "| over | seeds | commit | date | processor | Linux | went wrong |",
+                      "|---|---|---|---|---|---|---|", *each, "",
                       *wrong]).rstrip("\n") + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--over", choices=OVER, default="tcp")
     parser.add_argument("--build", default="build")
     parser.add_argument("--schedules", type=int, default=250_000)
     parser.add_argument("--first", type=int)
@@ -71,7 +87,7 @@ def main():
     arguments = parser.parse_args()
     record = arguments.out.with_suffix(".json")
     runs = json.loads(record.read_text(encoding="utf-8")) if record.exists() else []
-    first = arguments.first or max((one["first"] + one["schedules"] for one in runs), default=1)
+    first = arguments.first or max((one["first"] + one["schedules"] for one in runs if over_of(one) == arguments.over), default=1)
     source = machine.source()
     here = {"date": str(datetime.date.today()),
             "commit": f"{source['commit'] or 'unknown'}{' and changes' if source['changed'] else ''}", **machine.machine()}

@@ -338,6 +338,7 @@ void ShmConnection::fail_with(Cause cause, std::string_view what, GoodbyeReason 
 
 void ShmConnection::append_wait_handles(std::vector<pollfd>& handles) const {
   fall_asleep();
+  step();
   in_.reader_sleeps.store(1, std::memory_order_relaxed);
   step();
   std::atomic_thread_fence(std::memory_order_seq_cst);

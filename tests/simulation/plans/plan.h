@@ -27,9 +27,10 @@ struct Fault {
     // After these the connection cannot go on.
     kKill,        ///< the process of `host` dies
     kCutForGood,  ///< all paths fall silent for ever
-    kResetAll     ///< all streams are reset at both ends, of which shared memory needs one
+    kResetAll,    ///< all streams are reset at both ends, of which shared memory needs one
+    kGiveUp       ///< the owner on `host` closes its connection, whatever is under way
   };
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kResetAll) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kGiveUp) + 1;
   /// What `at` counts from.
   enum class From {
     kStart,

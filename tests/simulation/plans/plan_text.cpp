@@ -27,7 +27,8 @@ constexpr std::array<KindName, Fault::kKinds> kKindNames{{{"reset", "reset of st
                                                           {"pause", "time jumps"},
                                                           {"kill", "process killed"},
                                                           {"cut", "all paths cut for good"},
-                                                          {"reset-all", "reset of all streams"}}};
+                                                          {"reset-all", "reset of all streams"},
+                                                          {"give-up", "owner gives its connection up"}}};
 constexpr std::array<const char*, kCalls.size()> kCallNames{
     "socket", "accept", "send", "receive", "epoll_ctl", "connect", "process_vm_readv", "share_memory"};
 // By Over and by Fetch.
@@ -55,6 +56,7 @@ std::string subject(const Fault& fault) {
     case Fault::Kind::kUnreachable:
     case Fault::Kind::kStop:
     case Fault::Kind::kKill:
+    case Fault::Kind::kGiveUp:
       return fmt::format(" on host {}", fault.host);
     case Fault::Kind::kSilentHost:
     case Fault::Kind::kPause:

@@ -106,7 +106,7 @@ Plan draw_shm_plan(std::uint64_t seed) {
     plan.faults.push_back(draw_shm_fault(draw, plan, left));
   if (draw.once_in(3)) {
     Fault last;
-    last.kind = draw.once_in(4) ? ShmKind::kResetAll : ShmKind::kKill;
+    last.kind = draw.one_of(std::array{ShmKind::kKill, ShmKind::kKill, ShmKind::kGiveUp, ShmKind::kResetAll});
     draw_shm_time(draw, plan, last);
     last.host = static_cast<unsigned>(draw.below(2));
     plan.faults.push_back(last);

@@ -8,6 +8,24 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// Its next message had no room in the ring, and it was awake until its peer went on: there was room for a
+// longer one.
+TEST(Found, ASenderSleepsWhileItsPeerLeavesTheRingFull) {
+  Plan plan;
+  plan.seed = 2;
+  plan.over = Over::kShm;
+  plan.fetch = transport::shm::Fetch::kNever;
+  plan.window[0] = plan.window[1] = 8;
+  for (int i = 0; i < 60; ++i) plan.messages.push_back({0, 8000, {}});
+  Fault stop;
+  stop.kind = Fault::Kind::kStop;
+  stop.host = 1;
+  stop.step = 40;
+  stop.lasts = milliseconds(300);
+  plan.faults = {stop};
+  EXPECT_EQ(run_connection(plan).wrong, "");
+}
+
 // Its wait handles were ready again and again until the next check, up to 100 ms later, once a stream was due
 // to be opened.
 TEST(Found, AnOwnerSleepsUntilItsFurtherStreamsAreOpened) {

@@ -186,6 +186,10 @@ bool Owner::work() {
   moved |= test_some();
   // A peer that closes afterwards is no failure of this end's.
   if (account_.all_done() || dead()) return false;
+  if (world_.gives_up(host_)) {
+    fail("its owner gave it up");
+    return false;
+  }
   note_error();
   if (posted_.empty() && !account_.error.empty()) return false;
   moved = moved || !account_.error.empty() || connection_->progress();

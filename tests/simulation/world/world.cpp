@@ -205,6 +205,9 @@ void World::strike(const Fault& fault) {
       network_.settle();
       for (const auto& stream : kernel_.streams_of(fault.host)) network_.reset(*stream, true, true);
       return;
+    case Fault::Kind::kGiveUp:
+      gives_up_[fault.host] = true;
+      return;
     case Fault::Kind::kCutForGood:
       cut_for_good_ = true;
       for (unsigned nic = 0; nic < plan_.nics; ++nic) network_.set_silent(nic, true);

@@ -47,6 +47,8 @@ class World final : public transport::shm::Steps {
   std::optional<TimePoint> terminal_fault() const noexcept {
     return terminal_ ? terminal_ : kernel_.read_failed();
   }
+  /// Whether the owner on that host is to close its connection now.
+  bool gives_up(unsigned host) const noexcept { return gives_up_[host]; }
   /// When a fault last cut a stream, or may have made an end give one up.
   TimePoint last_cut() const noexcept;
   /// Virtual time that has passed.
@@ -89,7 +91,7 @@ class World final : public transport::shm::Steps {
   std::vector<Ending> endings_;
   TimePoint stopped_until_[16]{};
   std::optional<TimePoint> terminal_;
-  bool cut_for_good_ = false;
+  bool cut_for_good_ = false, gives_up_[2]{};
   TimePoint last_silence_{};
   std::uint64_t turns_ = 0;
   bool log_ = false;
