@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "net_plugin/lane_label.h"
-#include "net_plugin/listen_comm.h"
+#include "net_plugin/comms/lane_label.h"
+#include "net_plugin/comms/listen_comm.h"
 #include "transport/memory/pair.h"
 
 namespace tombolo::net_plugin::rma {

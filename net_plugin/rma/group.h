@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/log.h"
-#include "net_plugin/devices.h"
-#include "net_plugin/door.h"
-#include "net_plugin/handle.h"
-#include "net_plugin/node.h"
+#include "net_plugin/comms/door.h"
+#include "net_plugin/comms/handle.h"
+#include "net_plugin/comms/node.h"
+#include "net_plugin/devices/devices.h"
 #include "net_plugin/rma/initiator.h"
 #include "net_plugin/rma/operation.h"
 #include "net_plugin/rma/target.h"
