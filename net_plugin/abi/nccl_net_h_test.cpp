@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "net_plugin/abi/net.h"
+#include "net_plugin/testing/nccl_header.h"
 
 #ifdef TOMBOLO_NCCL_NET_HEADER
 
@@ -49,25 +49,7 @@ constexpr int kOptionalCompletion = abi::NCCL_NET_OPTIONAL_RECV_COMPLETION;
 
 namespace {
 
-/// Whether two functions take the same number of arguments, of the same sizes. The types themselves differ:
-/// each side has its own structs.
-template <typename Result, typename... Arguments, typename OtherResult, typename... Others>
-constexpr bool alike(Result (*)(Arguments...), OtherResult (*)(Others...)) {
-  if constexpr (sizeof...(Arguments) == sizeof...(Others)) {
-    return ((sizeof(Arguments) == sizeof(Others) &&
-             std::is_pointer_v<Arguments> == std::is_pointer_v<Others>)&&...);
-  } else {
-    return false;
-  }
-}
-
 #define SAME_SIZE(type) static_assert(sizeof(::type) == sizeof(abi::type))
-#define SAME_FIELD(type, field)                                         \
-  static_assert(offsetof(::type, field) == offsetof(abi::type, field)); \
-  static_assert(sizeof(::type::field) == sizeof(abi::type::field))
-#define SAME_FUNCTION(type, field) \
-  SAME_FIELD(type, field);         \
-  static_assert(alike(decltype(::type::field){}, decltype(abi::type::field){}))
 
 #define SAME_PROPERTIES_V6(type) \
   SAME_SIZE(type);               \

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "net_plugin/abi/net_events.h"
 #include "net_plugin/abi/profiler.h"
+#include "net_plugin/testing/nccl_header.h"
 
 #ifdef TOMBOLO_NCCL_PROFILER_HEADER
 
@@ -26,20 +26,6 @@ constexpr int kVersionBits = abi::NCCL_PROFILER_NET_VER_BITS;
 
 namespace {
 
-/// Whether two functions take the same number of arguments, of the same sizes.
-template <typename Result, typename... Arguments, typename OtherResult, typename... Others>
-constexpr bool alike(Result (*)(Arguments...), OtherResult (*)(Others...)) {
-  if constexpr (sizeof...(Arguments) == sizeof...(Others)) {
-    return ((sizeof(Arguments) == sizeof(Others) &&
-             std::is_pointer_v<Arguments> == std::is_pointer_v<Others>)&&...);
-  } else {
-    return false;
-  }
-}
-
-#define SAME_FUNCTION(type, field)                                      \
-  static_assert(offsetof(::type, field) == offsetof(abi::type, field)); \
-  static_assert(alike(decltype(::type::field){}, decltype(abi::type::field){}))
 #define SAME_DETAIL(version, field)                                                 \
   static_assert(offsetof(::ncclProfilerEventDescr_##version##_t, field) ==          \
                 offsetof(abi::ncclProfilerEventDescr_##version##_t, detail.field)); \

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <type_traits>
 
 #include "net_plugin/abi/tuner.h"
+#include "net_plugin/testing/nccl_header.h"
 
 #ifdef TOMBOLO_NCCL_TUNER_HEADER
 
@@ -24,20 +24,6 @@ constexpr float kIgnore = abi::NCCL_ALGO_PROTO_IGNORE;
 
 namespace {
 
-/// Whether two functions take the same number of arguments, of the same sizes.
-template <typename Result, typename... Arguments, typename OtherResult, typename... Others>
-constexpr bool alike(Result (*)(Arguments...), OtherResult (*)(Others...)) {
-  if constexpr (sizeof...(Arguments) == sizeof...(Others)) {
-    return ((sizeof(Arguments) == sizeof(Others) &&
-             std::is_pointer_v<Arguments> == std::is_pointer_v<Others>)&&...);
-  } else {
-    return false;
-  }
-}
-
-#define SAME_FUNCTION(type, field)                                      \
-  static_assert(offsetof(::type, field) == offsetof(abi::type, field)); \
-  static_assert(alike(decltype(::type::field){}, decltype(abi::type::field){}))
 #define SAME_TUNER(type, last)                        \
   static_assert(sizeof(::type) == sizeof(abi::type)); \
   SAME_FUNCTION(type, init);                          \

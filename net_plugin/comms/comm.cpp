@@ -1,5 +1,6 @@
 #include "net_plugin/comms/comm.h"
 
+#include "net_plugin/gpu/staged_connection.h"
 #include "net_plugin/limits.h"
 #include "net_plugin/result.h"
 
@@ -310,6 +311,11 @@ void Comm::look_for_stall(Request& request) noexcept {
       facts.tag = part.lane->tag;
       facts.waits = part.state == Part::State::kWaiting ? StallWaits::kLane : StallWaits::kTransfer;
       if (part.lane->connection) {
+        if (const auto* staged = dynamic_cast<const gpu::StagedConnection*>(part.lane->connection.get());
+            staged != nullptr && part.state == Part::State::kPosted) {
+          facts.waits = staged->waits_for(facts.sends) == gpu::StagedWait::kCopy ? StallWaits::kGpuCopy
+                                                                                 : StallWaits::kStaged;
+        }
         facts.route = part.lane->connection->route();
         const transport::Statistics counts = part.lane->connection->statistics();
         facts.messages_done = facts.sends ? counts.messages_sent : counts.messages_received;

@@ -14,6 +14,19 @@ constexpr int kLaterTimes = 10;  // the second line comes after so many times th
 std::string_view meaning_of(const StallFacts& facts) {
   if (facts.waits == StallWaits::kLane)
     return "the connection of its tag is not there yet: the peer may not have got so far";
+  if (facts.waits == StallWaits::kGpuCopy) {
+    return "this host's GPU has not done the copy of a staged piece: work of the job's may lie before it "
+           "(CUDA_DEVICE_MAX_CONNECTIONS=1, CUDA_LAUNCH_BLOCKING=1 and full launch queues do that: "
+           "docs/net-plugin.md, "
+           "GPU memory)";
+  }
+  if (facts.waits == StallWaits::kStaged) {
+    return facts.sends
+               ? "the peer may not have posted the receive, its GPU may not have done a copy of a staged "
+                 "piece, its process may be stopped, or the path may be dead"
+               : "the peer may compute still, its GPU may not have done a copy of a staged piece, its "
+                 "process may be stopped, or the path may be dead";
+  }
   if (facts.sends)
     return "the peer may not have posted the receive, its process may be stopped, or the path may be dead";
   return "the peer may compute still, its process may be stopped, or the path may be dead";

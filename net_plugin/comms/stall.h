@@ -17,6 +17,8 @@ namespace tombolo::net_plugin {
 enum class StallWaits {
   kLane,      ///< the connection of its tag, which is being made
   kTransfer,  ///< its connection has it, and neither end's host has moved a byte
+  kGpuCopy,   ///< it is staged, and the GPU has not done a copy of a piece
+  kStaged,    ///< it is staged, and the transport has moved no byte of its piece
 };
 
 struct StallFacts {

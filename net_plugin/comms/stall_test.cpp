@@ -96,6 +96,11 @@ TEST(StallText, NamesRankPeerNicsAndOperation) {
   EXPECT_NE(receive.find("may compute still"), std::string::npos) << receive;
   facts.waits = StallWaits::kLane;
   EXPECT_NE(stall_text(facts).find("the connection of its tag is not there yet"), std::string::npos);
+  facts.waits = StallWaits::kGpuCopy;
+  EXPECT_NE(stall_text(facts).find("this host's GPU has not done the copy of a staged piece"),
+            std::string::npos);
+  facts.waits = StallWaits::kStaged;
+  EXPECT_NE(stall_text(facts).find("may compute still, its GPU may not have done"), std::string::npos);
 }
 
 }  // namespace

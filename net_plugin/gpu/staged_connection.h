@@ -45,6 +45,13 @@ enum class PieceState : std::uint8_t {
 /// process.
 enum class Directions : std::uint8_t { kSend, kReceive, kBoth };
 
+/// What the oldest message of a direction waits for. The pool is none of these: a connection's own pieces
+/// move it however empty that is.
+enum class StagedWait : std::uint8_t {
+  kCopy,       ///< a copy by the GPU, which is under way or finds the budget used up by others
+  kTransport,  ///< the transport beneath has its piece, or expects it
+};
+
 class StagedMemory;
 
 /// Contract and threads: transport.h's. Memory of kind kCuda lies in one GPU's memory, and its address is
@@ -79,6 +86,8 @@ class StagedConnection final : public transport::Connection {
   std::uint64_t label() const noexcept override { return beneath_->label(); }
   const transport::Route& route() const noexcept override { return route_; }
   transport::Statistics statistics() const noexcept override;
+  /// Of the messages that are sent, or received.
+  StagedWait waits_for(bool sends) const noexcept;
 
  private:
   struct Message final : transport::Request {

@@ -182,6 +182,21 @@ bool StagedConnection::place(Slot& slot) noexcept {
   return true;
 }
 
+StagedWait StagedConnection::waits_for(bool sends) const noexcept {
+  const Stream& stream = sends ? sends_ : receives_;
+  if (stream.oldest == stream.end)
+    return stream.queue.first != nullptr ? StagedWait::kCopy : StagedWait::kTransport;
+  switch (stream.slots[stream.oldest % kMostPieces].state) {
+    case PieceState::kCopyingOut:
+    case PieceState::kCopyingIn:
+      return StagedWait::kCopy;
+    case PieceState::kArrived:
+      return stream.queue.first != nullptr ? StagedWait::kCopy : StagedWait::kTransport;
+    default:
+      return StagedWait::kTransport;
+  }
+}
+
 /// Pieces that the posted receives may still take, as far as that matters.
 std::size_t StagedConnection::pieces_wanted() const noexcept {
   std::size_t wanted = 0;

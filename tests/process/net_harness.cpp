@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/error.h"
 #include "net_plugin/limits.h"
@@ -305,6 +307,11 @@ void Pair::run(int abi_version, const Body& sender, const Body& receiver) {
     REQUIRE(side.plugin().close_receive(comm) == abi::ncclSuccess);
   }
   peer.join();
+}
+
+bool only_over_ucx() {
+  const char* transports = std::getenv("TOMBOLO_TRANSPORTS");
+  return transports != nullptr && std::string_view(transports) == "ucx";
 }
 
 const std::string& plugin_path() {

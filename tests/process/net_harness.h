@@ -136,6 +136,9 @@ struct Pair {
   static void run(int abi_version, const Body& sender, const Body& receiver);
 };
 
+/// Whether this run is limited to UCX, which cuts no message to its receive.
+bool only_over_ucx();
+
 /// Path of the plugin under test.
 const std::string& plugin_path();
 
