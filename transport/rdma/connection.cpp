@@ -337,17 +337,6 @@ void RdmaConnection::fail_too_large(std::uint64_t sequence, std::uint64_t size,
             goodbye_for(GoodbyeReason::kTooLarge, size, capacity));
 }
 
-/// The way has failed. Where both ends have agreed on that, the messages go on over another one: then all
-/// that the NICs have is still wanted, and the queue pairs stay until fence(). What is in GPU memory cannot
-/// go over any other.
-void RdmaConnection::fail_path(Cause cause, std::string_view what) noexcept {
-  if (error_) return;
-  path_failed_ = route().resumable && flushes_.load(std::memory_order_acquire) == nullptr;
-  Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
-  goodbye.text = what;
-  fail_with(cause, what, goodbye);
-}
-
 void RdmaConnection::fail_with(Cause cause, std::string_view what) noexcept {
   Goodbye goodbye = goodbye_for(GoodbyeReason::kFailed);
   goodbye.text = what;

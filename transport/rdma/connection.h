@@ -98,7 +98,6 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
                       std::uint64_t capacity = 0) const noexcept;
   void fail_with(Cause cause, std::string_view what, const Goodbye& goodbye) noexcept;
   void fail_with(Cause cause, std::string_view what) noexcept;
-  void fail_path(Cause cause, std::string_view what) noexcept;
   void fail_too_large(std::uint64_t sequence, std::uint64_t size, std::uint64_t capacity) noexcept;
   void end_payload() noexcept;
   bool register_for(const std::byte* data, std::size_t size, const RdmaMemory* memory, Access access,
@@ -109,6 +108,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   }
 
   // fence.cpp
+  void fail_path(Cause cause, std::string_view what) noexcept;
   void drain() noexcept;
   bool note_drained(const ibv_wc& completion) noexcept;
 

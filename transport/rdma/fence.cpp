@@ -21,6 +21,17 @@ std::vector<std::string> RdmaConnection::nics() const {
   return names;
 }
 
+/// The way has failed. Where both ends have agreed on that, the messages go on over another one: then all
+/// that the NICs have is still wanted, and the queue pairs stay until fence(). What is in GPU memory cannot
+/// go over any other.
+void RdmaConnection::fail_path(Cause cause, std::string_view what) noexcept {
+  if (error_) return;
+  path_failed_ = route().resumable && flushes_.load(std::memory_order_acquire) == nullptr;
+  Goodbye goodbye = goodbye_for(path_failed_ ? GoodbyeReason::kPathFailed : GoodbyeReason::kFailed);
+  goodbye.text = what;
+  fail_with(cause, what, goodbye);
+}
+
 void RdmaConnection::fence(const Early& early) noexcept {
   if (fence_ != Fence::kOpen) return;
   fail_path(Cause::kAborted, "its messages go on over another way");

@@ -77,9 +77,15 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override;
 
-  FailoverState state() const noexcept { return state_; }
+  FailoverState state() const noexcept {
+    const Turns::Turn look(turns_, Turns::Of::kLook);
+    return state_;
+  }
   /// How often the connection has gone over to another leg.
-  std::uint64_t moves() const noexcept { return moves_; }
+  std::uint64_t moves() const noexcept {
+    const Turns::Turn look(turns_, Turns::Of::kLook);
+    return moves_;
+  }
 
  private:
   using Message = FailoverMessage;

@@ -215,7 +215,7 @@ TEST_F(Failover, SeveralFailuresInOneConnectionLoseNothing) {
 TEST_F(Failover, ThreadsThatSleepGoOnOverTcp) {
   connect();
   EXPECT_EQ(left().route().transport, "carrier 6");
-  verbs_.cut_after(300, true);
+  verbs_.cut_after(40, true);
   test::expect_random_messages_both_ways(pair_, test_rounds(200), 5'000, 600'000);
   EXPECT_EQ(left().route().transport, "tcp");
   EXPECT_EQ(right().route().transport, "tcp");
