@@ -87,9 +87,11 @@ void Group::remove_window(const Window* window) {
   const std::string why =
       fmt::format("window {} was deregistered while an operation used it", window->number);
   for (auto& [rank, initiator] : initiators_) {
-    if (!initiator->uses(*window)) continue;
-    initiator->fail(why);
-    failed_ = true;
+    if (initiator->uses(*window)) {
+      initiator->fail(why);
+      failed_ = true;
+    }
+    if (initiator->error() != nullptr) initiator->stop_copies();
   }
   for (auto& target : targets_) {
     if (!target->uses(*window)) continue;
