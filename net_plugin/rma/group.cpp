@@ -263,7 +263,9 @@ bool Group::test(Operation* operation) {
   free_.push_back(operation);
   if (done) return true;
   failed_ = true;
-  fail(Cause::kRemote, "{}: {}", describe(*operation), *initiators_.at(operation->rank)->error());
+  // The connection's error may be another operation's.
+  const std::string what = describe(*operation), &why = *initiators_.at(operation->rank)->error();
+  fail(Cause::kRemote, "{}", why.starts_with(what) ? why : fmt::format("{}: {}", what, why));
 }
 
 bool Group::failed() const {
