@@ -101,11 +101,19 @@ class Rma {
     return request;
   }
   void finish(void* request) {
-    for (int done = 0; done == 0;) succeed(table_->test(group_, request, &done), "test");
+    int done = 0;
+    for (unsigned passes = 1;; ++passes) {
+      succeed(table_->test(group_, request, &done), "test");
+      if (done != 0) return;
+      spin_and_yield(passes);
+    }
   }
   void await_signal(std::uint64_t count) {
-    while (std::atomic_ref(signals_[0]).load(std::memory_order_acquire) < count)
+    for (unsigned passes = 1; std::atomic_ref(signals_[0]).load(std::memory_order_acquire) < count;
+         ++passes) {
       succeed(table_->rmaProgress(rma_), "rmaProgress");
+      spin_and_yield(passes);
+    }
   }
 
  private:
@@ -133,7 +141,7 @@ void run(const Plan& plan, const std::string& transport, std::uint32_t rank, int
   const auto row = [&](std::size_t size, const char* what, double two_sided, double one_sided,
                        auto&& format) {
     if (!first) return;
-    std::printf("%-4s %8s  %-16s %14s %14s\n", transport.c_str(), format_bytes(size).c_str(), what,
+    std::printf("%-4s %8s  %-16s %14s %14s\n", transport.c_str(), format_size(size).c_str(), what,
                 format(two_sided).c_str(), format(one_sided).c_str());
   };
   for (const std::size_t size : {std::size_t{8}, std::size_t{8192}}) {

@@ -87,9 +87,11 @@ void Group::remove_window(const Window* window) {
   const std::string why =
       fmt::format("window {} was deregistered while an operation used it", window->number);
   for (auto& [rank, initiator] : initiators_) {
-    if (!initiator->uses(*window)) continue;
-    initiator->fail(why);
-    failed_ = true;
+    if (initiator->uses(*window)) {
+      initiator->fail(why);
+      failed_ = true;
+    }
+    if (initiator->error() != nullptr) initiator->stop_copies();
   }
   for (auto& target : targets_) {
     if (!target->uses(*window)) continue;
@@ -261,7 +263,9 @@ bool Group::test(Operation* operation) {
   free_.push_back(operation);
   if (done) return true;
   failed_ = true;
-  fail(Cause::kRemote, "{}: {}", describe(*operation), *initiators_.at(operation->rank)->error());
+  // The connection's error may be another operation's.
+  const std::string what = describe(*operation), &why = *initiators_.at(operation->rank)->error();
+  fail(Cause::kRemote, "{}", why.starts_with(what) ? why : fmt::format("{}: {}", what, why));
 }
 
 bool Group::failed() const {

@@ -174,6 +174,13 @@ void Initiator::fail(const std::string& why) noexcept {
   awaiting_.clear();
 }
 
+void Initiator::stop_copies() noexcept {
+  parts_in_.stop();
+  parts_out_.stop();
+  transfer_in_.stop();
+  transfer_out_.stop();
+}
+
 bool Initiator::uses(const Window& window) const noexcept {
   const auto one = [&](const Operation* operation) { return operation->local == &window; };
   return std::any_of(queue_.begin(), queue_.end(), one) ||

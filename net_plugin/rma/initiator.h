@@ -38,9 +38,11 @@ class Initiator {
   /// come.
   void add(Operation& operation) { queue_.push_back(&operation); }
   bool progress() noexcept;
-  /// All operations that are not done fail, and none is taken any more. Nothing touches memory any more once
-  /// it returns.
+  /// All operations that are not done fail, and none is taken any more.
   void fail(const std::string& why) noexcept;
+  /// After a failure: waits for copies of the GPU's that may be under way still, for a bounded time. From
+  /// then on nothing touches windows any more.
+  void stop_copies() noexcept;
 
   /// Whether one that is not done uses the window.
   bool uses(const Window& window) const noexcept;

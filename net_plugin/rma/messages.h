@@ -68,6 +68,8 @@ class Parts {
   /// kDone when all were sent and the range may be changed, or all have arrived. kFailed where CUDA refuses,
   /// or a part has another size than it must. After a failure of the connection it stays kPending.
   transport::Outcome progress(transport::Connection& connection) noexcept;
+  /// Ends the copy of a GPU's that may be under way. The connection is gone.
+  void stop() noexcept { transfer_.stop(); }
 
  private:
   struct UnderWay {

@@ -110,13 +110,19 @@ Table rma_table() {
   return made;
 }
 
+/// A layout that was public before the release had one more function at the end, which may be null.
+struct TableWithMore {
+  abi::ncclRma_v15_t table = rma_table<abi::ncclRma_v15_t>();
+  void* more = nullptr;
+};
+
 }  // namespace
 
 // The library's version script hides every other symbol.
 extern "C" {
 [[gnu::visibility("default")]] abi::ncclRma_v13_t ncclRmaPlugin_v13 = rma_table<abi::ncclRma_v13_t>();
 [[gnu::visibility("default")]] abi::ncclRma_v14_t ncclRmaPlugin_v14 = rma_table<abi::ncclRma_v14_t>();
-[[gnu::visibility("default")]] abi::ncclRma_v15_t ncclRmaPlugin_v15 = rma_table<abi::ncclRma_v15_t>();
+[[gnu::visibility("default")]] TableWithMore ncclRmaPlugin_v15;
 }
 
 }  // namespace tombolo::net_plugin

@@ -19,12 +19,19 @@ void CopyPieces::provide() {
   provided_ = true;
 }
 
-Transfer::~Transfer() {
-  if (piece_ == nullptr) return;
-  const Deadline deadline = Deadline::after(pieces_.staging().copy_time());
-  while (poll() == Outcome::kPending && !deadline.passed())
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (piece_ != nullptr) pieces_.give_up(piece_);
+void Transfer::stop() noexcept {
+  if (state_ == State::kCopying) {
+    // What it copies to the host is no longer wanted, and there may be nothing to take it.
+    host_ = piece_->data;
+    const Deadline deadline = Deadline::after(pieces_.staging().copy_time());
+    while (poll() == Outcome::kPending && !deadline.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (piece_ != nullptr) pieces_.give_up(piece_);
+  } else if (piece_ != nullptr) {
+    pieces_.put(piece_);
+  }
+  piece_ = nullptr;
+  state_ = State::kIdle;
 }
 
 void Transfer::read(const Window& from, std::uint64_t offset, std::span<std::byte> to) noexcept {
@@ -74,7 +81,7 @@ Outcome Transfer::poll() noexcept {
   const Copy::State reached = copy.state.load(std::memory_order_acquire);
   if (reached == Copy::State::kUnderWay) return Outcome::kPending;
   const bool done = reached == Copy::State::kDone;
-  if (done && way_ == Copier::Way::kToHost) std::memcpy(host_, piece_->data, bytes_);
+  if (done && way_ == Copier::Way::kToHost && host_ != piece_->data) std::memcpy(host_, piece_->data, bytes_);
   pieces_.put(piece_);
   piece_ = nullptr;
   state_ = State::kIdle;

@@ -42,7 +42,7 @@ class CopyPieces {
 class Transfer {
  public:
   explicit Transfer(CopyPieces& pieces) noexcept : pieces_(pieces) {}
-  ~Transfer();
+  ~Transfer() { stop(); }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
@@ -51,6 +51,8 @@ class Transfer {
   void write(const Window& to, std::uint64_t offset, std::span<const std::byte> from) noexcept;
   /// kFailed where CUDA refuses.
   transport::Outcome poll() noexcept;
+  /// Gives the copy up. Waits as the destructor does.
+  void stop() noexcept;
 
  private:
   enum class State : std::uint8_t { kIdle, kWanted, kCopying };

@@ -143,6 +143,11 @@ def left_behind(report):
         (["the mapped library"] if last["still mapped"] else [])
 
 
+def assigned(report):
+    """Whether NCCL says that a communicator got the plugin's one-sided operations."""
+    return re.search("RMA.*Assigned .*plugin Tombolo", report["said"]) is not None
+
+
 def judge(loader, kind):
     name = pathlib.Path(loader.nccl).parent.name if loader.nccl.startswith(str(wheels.cache())) else loader.nccl
     verdict = Verdict(name, kind)
@@ -175,8 +180,9 @@ def judge(loader, kind):
                        "what is taken from the net plugin's library is not as documented", unasked)
         verdict.unasked = verdict.has(unasked, 0)
         if kind == "rma":  # looked at, but it offers nothing unless it is asked to
-            said = re.search("Assigned RMA plugin .*", by_name["said"] + unasked["said"])
-            verdict.expect(said is None or "Tombolo" not in said[0], "it replaces NCCL's own one-sided operations", unasked)
+            verdict.expect(not assigned(by_name) and not assigned(unasked), "it replaces NCCL's own one-sided operations", unasked)
+            asked = loader.run_in(clean_environment(NCCL_NET_PLUGIN=str(loader.plugin), TOMBOLO_RMA="auto"), f"net,{kind}")
+            verdict.expect(assigned(asked), "TOMBOLO_RMA=auto should make NCCL take it", asked)
         return verdict
 
     unloading = loader.run(kind, lives=2, by_name=True, keep=False)

@@ -252,7 +252,7 @@ int run(int argc, char** argv) {
   app.add_option("--kinds", kinds,
                  "net, tuner, profiler or rma; of several, in this order, the last is reported")
       ->delimiter(',')
-      ->check(CLI::IsMember({"net", "tuner", "profiler"}));
+      ->check(CLI::IsMember({"net", "tuner", "profiler", "rma"}));
   app.add_option("--lives", lives, "how many communicators are made, one after the other")
       ->check(CLI::PositiveNumber);
   app.add_flag("--loaded-before", loaded_before, "the plugin is in the process before NCCL looks for it");

@@ -618,6 +618,31 @@ TEST(Rma, MemoryMayBeDeregisteredUnderAnOperation) {
   });
 }
 
+TEST(Rma, DeregisteringWaitsForTheCopiesOfTheGpu) {
+  in_child({{"TOMBOLO_RMA", "auto"}, {"TOMBOLO_TRANSPORTS", "tcp"}, {"TOMBOLO_NET_GPU", "staged"}}, [] {
+    run_ranks(2, [](int rank, Bootstrap& bootstrap) {
+      PretendedCuda::instance().reset({.pace = topology::test::PretendedPace::kLate});
+      auto plugin = make_rank(14, rank, 2, bootstrap);
+      for (const std::size_t size : {std::size_t{64}, std::size_t{100'000}}) {
+        auto memory = std::make_unique<Memory>(size, true);
+        void* window = plugin->reg(memory->data(), size, true, 0);
+        void* request = nullptr;
+        // To itself, since a connection that has failed takes no more: one for each size.
+        const auto to = static_cast<std::uint32_t>(size == 64 ? rank : 1 - rank);
+        succeed(plugin->put(0, window, size, 0, window, to, &request), "put");
+        for (int i = 0; i < 10; ++i) plugin->progress();
+        plugin->dereg(window);
+        memory.reset();
+        bool done = false;
+        require(plugin->test(request, done) != abi::ncclSuccess, "the operation did not fail");
+        bootstrap.wait();
+      }
+      plugin.reset();
+      for (const std::string& breach : PretendedCuda::instance().breaches()) require(false, breach);
+    });
+  });
+}
+
 TEST(Rma, WindowsComeAndGoBesideOperations) {
   constexpr int kRanks = 3, kPuts = 200, kWindows = 50;
   in_child({{"TOMBOLO_RMA", "auto"}, {"TOMBOLO_TRANSPORTS", "shm,tcp"}}, [] {
