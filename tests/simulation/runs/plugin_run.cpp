@@ -59,7 +59,8 @@ class PluginRun {
     }
     if (std::string wrong = world_.run(kPluginLimit); !wrong.empty()) {
       for (const PluginEnd& end : ends_) wrong += "; " + end.doing();
-      if (!only_new_tags_of_the_dead()) note(wrong);
+      verdict_.unfinished = only_new_tags_of_the_dead();
+      if (!verdict_.unfinished) note(wrong);
       for (PluginProcess& process : processes_) process.abandon();
     } else {
       check_end();
