@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "planner/cost/collective.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 
@@ -11,20 +12,19 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Seconds of an all-reduce of `bytes` among the ranks of a slot: 2 (t-1) / t of it over each edge of a ring.
-double tensor_all_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
-                         double bytes) {
-  const double count = static_cast<double>(ranks.size());
-  if (ranks.size() < 2) return 0;
-  double seconds_per_byte = 0, latency = 0;
+/// The slowest edge of the ring in which the ranks of a slot exchange activations.
+CollectiveLink tensor_link(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks) {
+  CollectiveLink link{static_cast<int>(ranks.size())};
+  if (ranks.size() < 2) return link;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const int from = view.host_index(plan.ranks[at(ranks[i])].host);
     const int to = view.host_index(plan.ranks[at(ranks[(i + 1) % ranks.size()])].host);
     const Path& path = view.path(from, to);
-    if (path.bytes_per_second > 0) seconds_per_byte = std::max(seconds_per_byte, 1 / path.bytes_per_second);
-    latency = std::max(latency, path.latency_seconds);
+    if (path.bytes_per_second > 0)
+      link.seconds_per_byte = std::max(link.seconds_per_byte, 1 / path.bytes_per_second);
+    link.hop_seconds = std::max(link.hop_seconds, path.latency_seconds);
   }
-  return 2 * (count - 1) * (bytes / count * seconds_per_byte + latency);
+  return link;
 }
 
 PassSeconds operator*(double factor, const PassSeconds& pass) {
@@ -181,7 +181,8 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   }
   const double all = model.layer_forward_flops() * rows / tensor / speed;
   const double core = model.attention_core_flops() * rows / tensor / speed, products = all - core;
-  const double reduce = tensor_all_reduce(plan, view, ranks, model.boundary_bytes() * rows);
+  const double reduce = collective_seconds(Collective::kAllReduce, model.boundary_bytes() * rows,
+                                           tensor_link(plan, view, ranks));
   costs.layer = {all + 2 * reduce, products + 2 * core + 2 * reduce, products};
   costs.layer.backward_input += recomputed_share(job) * all;
   if (job.recompute == Recompute::kFull) costs.layer.backward_input += 2 * reduce;
@@ -193,7 +194,7 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
     // Both frameworks clear the gradients before the step and read them for the norm.
     const double gradient = job.gradient_bytes(), update = update_bytes(job);
     const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
-    const double share = job.shard_optimizer ? plan.data_size() : 1;
+    const double share = job.sharded() ? plan.data_size() : 1;
     costs.optimizer = parameters * (2 * gradient + update / share) / memory_speed;
   }
   return costs;

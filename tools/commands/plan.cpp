@@ -151,7 +151,8 @@ void set_choices(const PlanOptions& options, const topology::ClusterFile& cluste
   const auto recompute = fixed_recompute(options, job);
   for (planner::Saving saving : planner::savings_of(job)) {
     if (recompute) saving.recompute = *recompute;
-    if (options.shard_optimizer) saving.shard_optimizer = *options.shard_optimizer;
+    if (options.shard_optimizer)
+      saving.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
     auto& savings = plan_options.savings;
     if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
     // Where no memory can be short, nothing is saved.
