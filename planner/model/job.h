@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/model/compute_profile.h"
 #include "planner/model/context_exchange.h"
 #include "planner/model/framework.h"
 #include "planner/model/model.h"
@@ -67,6 +68,9 @@ struct Job {
   int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
   /// Measured times of the layers. Without them, times follow from FLOPs. They are not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
+  /// How fast the framework's kernels are, by device. Where there is none, or none for a device, layers take
+  /// their FLOPs over the attained FLOP/s. Not part of the plan file either.
+  std::shared_ptr<const ComputeProfiles> compute = {};
 
   Saving saving() const noexcept { return {recompute, sharding}; }
   void set(const Saving& saving) noexcept {
