@@ -31,10 +31,10 @@ TensorReduce tensor_reduce(const Plan& plan, const ClusterView& view, const std:
     if (!path.inside_host) ++crossings;
   }
   group.hosts = std::max(1, crossings);
-  const double software = 2 * ((group.tensor - group.hosts) * profile.hop_seconds +
-                               (group.hosts - 1) * profile.network_hop_seconds);
-  return {collective_seconds(Collective::kAllReduce, bytes, bytes_alone),
-          collective_seconds(Collective::kAllReduce, bytes, hops_alone) + software};
+  return {collective_seconds(Collective::kAllReduce, bytes, bytes_alone) +
+              2 * (group.hosts - 1) * profile.network_hop_seconds,
+          collective_seconds(Collective::kAllReduce, bytes, hops_alone) +
+              2 * (group.tensor - group.hosts) * profile.hop_seconds};
 }
 
 /// Whether a replica's pipeline has several stages, on several hosts.

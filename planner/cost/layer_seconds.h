@@ -25,8 +25,9 @@ struct DeviceSpeeds {
 
 /// An all-reduce of one micro-batch's activations among the ranks that share a layer.
 struct TensorReduce {
-  double transfer = 0;  ///< seconds in which bytes move; they hide behind the launches of kernels
-  double waiting = 0;   ///< seconds of its hops, which nothing hides
+  double transfer = 0;  ///< seconds in which bytes move; they hide behind the launches of kernels, as what
+                        ///< the software takes per hop between hosts was seen to
+  double waiting = 0;   ///< seconds of the other hops, which nothing hides
 };
 
 /// Who shares a layer.

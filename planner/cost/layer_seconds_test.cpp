@@ -145,5 +145,36 @@ TEST(SlotCosts, TakeTheRecordOfTheGpuAndOfNoOtherDevice) {
   EXPECT_LT(costs().layer.forward, 1) << "a processor is no GPU";
 }
 
+TEST(SlotCosts, SharesOfLinksCountAndHopsBetweenHostsHideBehindLaunches) {
+  auto cluster = testing::make_cluster({{"a", 2, 1}}, 1e9);
+  for (auto& host : cluster.hosts)
+    for (auto& device : host.devices) {
+      device.name = "X1";
+      device.kind = topology::DeviceKind::kGpu;
+      device.flops_per_second = 1e18;
+    }
+  Plan plan = testing::simple_plan(testing::small_model(4), {"a0", "a1"}, 1, 1, 1);
+  plan.job.framework = Framework::kMegatron;
+  plan.job.tensor = 2;
+  plan.pipelines = equal_pipelines(plan.job, {{0, 4, 2}});
+  plan.ranks = {{"a0", 0, 0, 0, 0}, {"a1", 0, 0, 0, 1}};
+  const auto forward = [&](const ComputeProfile& profile) {
+    auto profiles = std::make_shared<ComputeProfiles>();
+    profiles->add("X1", profile);
+    plan.job.compute = profiles;
+    return slot_costs(plan, ClusterView(cluster, "per-peer", {}), {0, 1}).layer.forward;
+  };
+  const double plain = forward({});
+  ComputeProfile slow, hops, launches;
+  slow.network_share = 0.5;
+  // Two reductions, in each of which every rank sends and receives half of the activations twice.
+  EXPECT_NEAR(forward(slow) - plain, 2 * plan.job.model.boundary_bytes() / 1e9, 1e-9);
+  hops.network_hop_seconds = 1;
+  EXPECT_NEAR(forward(hops) - plain, 2 * 2 * 1, 1e-9);
+  launches = hops;
+  launches.forward_floor = launches.backward_floor = 100;
+  EXPECT_NEAR(forward(launches), 100, 0.1);
+}
+
 }  // namespace
 }  // namespace tombolo::planner
