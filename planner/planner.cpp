@@ -49,7 +49,7 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
 std::vector<Saving> savings_of(const PlanOptions& options, const Job& job, std::size_t replicas) {
   std::vector<Saving> savings;
   for (Saving saving : options.savings.empty() ? std::vector{job.saving()} : options.savings) {
-    saving.shard_optimizer &= replicas > 1;
+    if (replicas < 2) saving.sharding = Sharding::kNone;
     if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
   }
   return savings;

@@ -185,10 +185,10 @@ TEST(Planner, NamesOnlyRemediesThatHold) {
       EXPECT_NO_THROW(make_plan(where, changed, options)) << message;
     };
     PlanOptions recomputing, both;
-    recomputing.savings = {{Recompute::kFull, false}};
-    both.savings = {{Recompute::kFull, true}};
+    recomputing.savings = {{Recompute::kFull, Sharding::kNone}};
+    both.savings = {{Recompute::kFull, Sharding::kOptimizer}};
     Job sharded = job;
-    sharded.shard_optimizer = true;
+    sharded.sharding = Sharding::kOptimizer;
     if (says("with full recomputation (--recompute full) as")) fits(cluster, job, recomputing);
     if (says("with a sharded optimizer (--shard-optimizer) as")) fits(cluster, sharded, {});
     if (says("full recomputation (--recompute full) and a sharded")) fits(cluster, job, both);
@@ -344,7 +344,9 @@ Job megatron_job(int batch) {
 
 TEST(Planner, ChoosesTensorDegreeScheduleAndRecomputationForMegatron) {
   PlanOptions options;
-  options.savings = {{Recompute::kNone, false}, {Recompute::kSelective, false}, {Recompute::kFull, false}};
+  options.savings = {{Recompute::kNone, Sharding::kNone},
+                     {Recompute::kSelective, Sharding::kNone},
+                     {Recompute::kFull, Sharding::kNone}};
   options.schedules = {{Schedule::kOneForwardOneBackward, 1}, {Schedule::kInterleaved, 2}};
   const auto cluster = gpu_clusters(4e10);
   const Plan plan = make_plan(cluster, megatron_job(64), options);
@@ -368,7 +370,9 @@ TEST(Planner, ChoosesTensorDegreeScheduleAndRecomputationForMegatron) {
 
 TEST(Planner, RecomputesOnlyWhereNothingElseFits) {
   PlanOptions options;
-  options.savings = {{Recompute::kNone, false}, {Recompute::kSelective, false}, {Recompute::kFull, false}};
+  options.savings = {{Recompute::kNone, Sharding::kNone},
+                     {Recompute::kSelective, Sharding::kNone},
+                     {Recompute::kFull, Sharding::kNone}};
   Job job = megatron_job(64);
   job.pipeline = 2;
   job.tensor = 4;
@@ -416,14 +420,14 @@ TEST(Planner, ShardsTheOptimizerBeforeItComputesAgain) {
   const auto saving = [&](double memory) {
     return make_plan(gpu_clusters(memory), job, options).job.saving();
   };
-  EXPECT_EQ(saving(4e10), (Saving{Recompute::kNone, false}));
-  EXPECT_EQ(saving(1.3e10), (Saving{Recompute::kNone, true}));
-  EXPECT_EQ(saving(7e9), (Saving{Recompute::kFull, true}));
+  EXPECT_EQ(saving(4e10), (Saving{Recompute::kNone, Sharding::kNone}));
+  EXPECT_EQ(saving(1.3e10), (Saving{Recompute::kNone, Sharding::kOptimizer}));
+  EXPECT_EQ(saving(7e9), (Saving{Recompute::kFull, Sharding::kOptimizer}));
   // A single replica has nobody to share with.
   job.pipeline = 4;
   job.data = 1;
   job.micro_batch = 8;
-  EXPECT_FALSE(saving(2e10).shard_optimizer);
+  EXPECT_EQ(saving(2e10).sharding, Sharding::kNone);
   EXPECT_EQ(savings_of(options, job, 1).size(), 3U);
   EXPECT_EQ(savings_of(PlanOptions{}, job).size(), 1U);
 }

@@ -68,7 +68,8 @@ void evaluate_flashflex(const EvaluationOptions& options, EvaluationReport& repo
         const ClusterView view(cluster, "per-peer", {});
         const auto slots = launcher_slots(view, {});
         PlanOptions simple = plan_options;
-        std::erase_if(simple.savings, [](const Saving& saving) { return saving.shard_optimizer; });
+        std::erase_if(simple.savings,
+                      [](const Saving& saving) { return saving.sharding != Sharding::kNone; });
         const auto aligned = machine_aligned_plan({view, view, slots, simple}, job);
         plan_options.may_leave_out = true;
         const std::clock_t start = std::clock();

@@ -88,7 +88,7 @@ double tflops(const topology::ClusterFile& cluster, const Model& model, int rows
   job.framework = Framework::kMegatron;
   job.recompute = Recompute::kFull;
   job.fp32_gradients = false;  // trained in fp16
-  job.shard_optimizer = setup.sharded;
+  job.sharding = setup.sharded ? Sharding::kOptimizer : Sharding::kNone;
   job.overlap_gradients = setup.overlap;
   PlanOptions options;
   options.strategy = setup.strategy;

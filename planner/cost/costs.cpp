@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "planner/cost/collective.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
 
@@ -11,20 +12,37 @@ namespace tombolo::planner {
 
 namespace {
 
-/// Seconds of an all-reduce of `bytes` among the ranks of a slot: 2 (t-1) / t of it over each edge of a ring.
-double tensor_all_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
-                         double bytes) {
-  const double count = static_cast<double>(ranks.size());
-  if (ranks.size() < 2) return 0;
-  double seconds_per_byte = 0, latency = 0;
+/// An all-reduce of `bytes` by a ring among the ranks of a slot, with the shares of their links that the
+/// software reaches. `group` learns on how many hosts they are.
+TensorReduce tensor_reduce(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks,
+                           double bytes, const ComputeProfile& profile, LayerGroup& group) {
+  if (ranks.size() < 2) return {};
+  CollectiveLink bytes_alone{static_cast<int>(ranks.size())}, hops_alone = bytes_alone;
+  int crossings = 0;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const int from = view.host_index(plan.ranks[at(ranks[i])].host);
     const int to = view.host_index(plan.ranks[at(ranks[(i + 1) % ranks.size()])].host);
     const Path& path = view.path(from, to);
-    if (path.bytes_per_second > 0) seconds_per_byte = std::max(seconds_per_byte, 1 / path.bytes_per_second);
-    latency = std::max(latency, path.latency_seconds);
+    const double share = path.inside_host ? profile.inside_share : profile.network_share;
+    if (path.bytes_per_second > 0)
+      bytes_alone.seconds_per_byte =
+          std::max(bytes_alone.seconds_per_byte, 1 / (path.bytes_per_second * share));
+    hops_alone.hop_seconds = std::max(hops_alone.hop_seconds, path.latency_seconds);
+    if (!path.inside_host) ++crossings;
   }
-  return 2 * (count - 1) * (bytes / count * seconds_per_byte + latency);
+  group.hosts = std::max(1, crossings);
+  return {collective_seconds(Collective::kAllReduce, bytes, bytes_alone) +
+              2 * (group.hosts - 1) * profile.network_hop_seconds,
+          collective_seconds(Collective::kAllReduce, bytes, hops_alone) +
+              2 * (group.tensor - group.hosts) * profile.hop_seconds};
+}
+
+/// Whether a replica's pipeline has several stages, on several hosts.
+bool pipeline_over_hosts(const Plan& plan, const RankPlacement& place) {
+  return plan.pipeline_size(place.replica) > 1 &&
+         std::ranges::any_of(plan.ranks, [&](const RankPlacement& one) {
+           return one.replica == place.replica && one.host != place.host;
+         });
 }
 
 PassSeconds operator*(double factor, const PassSeconds& pass) {
@@ -35,6 +53,18 @@ void add(PassSeconds& sum, const PassSeconds& more) {
   sum.forward += more.forward;
   sum.backward_input += more.backward_input;
   sum.backward_weights += more.backward_weights;
+}
+
+/// A device of a slot, and what it attains.
+struct RankDevice {
+  const topology::Device* device = nullptr;
+  DeviceSpeeds speeds;
+};
+
+bool alike(const RankDevice& one, const RankDevice& other) {
+  return one.device->name == other.device->name && one.device->kind == other.device->kind &&
+         one.speeds.flops_per_second == other.speeds.flops_per_second &&
+         one.speeds.memory_bytes_per_second == other.speeds.memory_bytes_per_second;
 }
 
 /// The times that were measured on the slowest of these devices.
@@ -156,45 +186,57 @@ SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vecto
   const RankPlacement& first = plan.ranks[at(ranks.front())];
   const Pipeline& pipeline = plan.pipelines[at(first.replica)];
   const int slots = plan.pipeline_size(first.replica);
-  const double rows = pipeline.micro_batch, tensor = static_cast<double>(ranks.size());
+  const double rows = pipeline.micro_batch;
 
-  double speed = 0, memory_speed = 0;
-  std::vector<std::string_view> devices;
+  std::vector<std::string_view> names;
+  std::vector<RankDevice> devices;
+  double memory_speed = 0;
   for (const int rank : ranks) {
     const RankPlacement& place = plan.ranks[at(rank)];
     const int host = view.host_index(place.host);
+    const topology::Device& device = view.host(host).devices[at(place.device)];
     if (job.profile) {
-      const std::string_view device = view.host(host).devices[at(place.device)].name;
-      if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+      if (std::ranges::find(names, device.name) == names.end()) names.push_back(device.name);
       continue;
     }
-    const double flops = view.flops_per_second(host, place.device),
-                 memory = view.memory_speed(host, place.device);
-    speed = rank == ranks.front() ? flops : std::min(speed, flops);
-    memory_speed = rank == ranks.front() ? memory : std::min(memory_speed, memory);
+    const RankDevice one{&device,
+                         {view.flops_per_second(host, place.device), view.memory_speed(host, place.device)}};
+    memory_speed = rank == ranks.front() ? one.speeds.memory_bytes_per_second
+                                         : std::min(memory_speed, one.speeds.memory_bytes_per_second);
+    if (devices.empty() || !alike(devices.back(), one)) devices.push_back(one);
   }
 
   SlotCosts costs;
   if (job.profile) {
-    apply_profile(costs, plan, first, devices, static_cast<int>(ranks.size()));
+    apply_profile(costs, plan, first, names, static_cast<int>(ranks.size()));
     return costs;
   }
-  const double all = model.layer_forward_flops() * rows / tensor / speed;
-  const double core = model.attention_core_flops() * rows / tensor / speed, products = all - core;
-  const double reduce = tensor_all_reduce(plan, view, ranks, model.boundary_bytes() * rows);
-  costs.layer = {all + 2 * reduce, products + 2 * core + 2 * reduce, products};
-  costs.layer.backward_input += recomputed_share(job) * all;
-  if (job.recompute == Recompute::kFull) costs.layer.backward_input += 2 * reduce;
-  const double head = model.head_forward_flops() * rows / tensor / speed;
   const bool last = first.stage + 1 == slots;
-  if (last) costs.head = {head, head + reduce, head};
-
+  for (const RankDevice& one : devices) {
+    static const ComputeProfile kFlopsAlone;
+    const ComputeProfile* found = job.compute && one.device->kind == topology::DeviceKind::kGpu
+                                      ? job.compute->find(one.device->name)
+                                      : nullptr;
+    const ComputeProfile& profile = found != nullptr ? *found : kFlopsAlone;
+    LayerGroup group{static_cast<int>(ranks.size())};
+    if (profile.floor_per_pipelined_rank > 0 && group.tensor > 1)
+      group.in_pipeline_over_hosts = pipeline_over_hosts(plan, first);
+    const TensorReduce reduce =
+        tensor_reduce(plan, view, ranks, model.boundary_bytes() * rows, profile, group);
+    const PassSeconds layer = layer_seconds(job, profile, one.speeds, group, rows, reduce);
+    if (layer.both() >= costs.layer.both()) costs.layer = layer;
+    if (last) {
+      const PassSeconds head = head_seconds(job, profile, one.speeds, group, rows, reduce);
+      if (head.both() >= costs.head.both()) costs.head = head;
+    }
+    costs.optimizer = std::max(costs.optimizer, profile.step_seconds);
+  }
   if (memory_speed > 0) {
     // Both frameworks clear the gradients before the step and read them for the norm.
     const double gradient = job.gradient_bytes(), update = update_bytes(job);
     const double parameters = static_cast<double>(slot_parameters(plan, first.replica, first.stage));
-    const double share = job.shard_optimizer ? plan.data_size() : 1;
-    costs.optimizer = parameters * (2 * gradient + update / share) / memory_speed;
+    const double share = job.sharded() ? plan.data_size() : 1;
+    costs.optimizer += parameters * (2 * gradient + update / share) / memory_speed;
   }
   return costs;
 }

@@ -6,21 +6,11 @@
 
 #include <vector>
 
+#include "planner/cost/layer_seconds.h"
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/plan.h"
 
 namespace tombolo::planner {
-
-/// Seconds of one micro-batch on devices that compute nothing else meanwhile. What tensor-parallel ranks send
-/// each other is included.
-struct PassSeconds {
-  double forward = 0;
-  double backward_input = 0;  ///< includes what is computed again, where activations are not kept
-  double backward_weights = 0;
-
-  double backward() const noexcept { return backward_input + backward_weights; }
-  double both() const noexcept { return forward + backward(); }
-};
 
 /// Times of the ranks that share a slot: they work in step, as fast as the slowest.
 struct SlotCosts {
@@ -39,10 +29,11 @@ struct SlotCosts {
 /// The costs of a slot with these ranks.
 ///  * With a profile: the times of the slowest of the ranks' devices. A profile does not tell the gradients
 ///    of inputs from those of weights, so each takes half of the backward pass.
-///  * Without: FLOPs over attained FLOP/s. A product's backward pass is two products of the same size, one
-///    for each gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the
-///    gradient of its input. In each layer, tensor-parallel ranks add up activations twice in each direction
-///    (or scatter and gather them, which sends as much), by a ring over the slowest of their links.
+///  * Without: layer_seconds() of the slowest, by the record of its device in `Job::compute`, else by FLOPs
+///    over attained FLOP/s. A product's backward pass is two products of the same size, one for each
+///    gradient; attention's core (4 S^2 H) has no weights, so both of its products are for the gradient of
+///    its input. In each layer, tensor-parallel ranks add up activations twice in each direction (or scatter
+///    and gather them, which sends as much), by a ring over the slowest of their links.
 /// Throws kInvalidUsage where a device's speed is unknown.
 SlotCosts slot_costs(const Plan& plan, const ClusterView& view, const std::vector<int>& ranks);
 

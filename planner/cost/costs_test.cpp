@@ -124,9 +124,9 @@ TEST(SlotCosts, TheOptimizerReadsAndWritesWhatAdamNeeds) {
   // fp32: gradients twice before the step; then the parameter twice, the gradient once, both moments twice.
   EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + 8 + 4 + 16) / 1e9, 1e-12);
   plan.job.framework = Framework::kMegatron;
-  plan.job.shard_optimizer = true;
+  plan.job.sharding = Sharding::kOptimizer;
   EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + (8 + 4 + 16) / 2.0) / 1e9, 1e-12);
-  plan.job.shard_optimizer = false;
+  plan.job.sharding = Sharding::kNone;
   plan.job.model.bytes_per_value = 2;  // with a master copy, and gradients in fp32
   EXPECT_NEAR(costs_of(plan, cluster, {0}).optimizer, parameters * (8 + 4 + 4 + 16 + 8) / 1e9, 1e-12);
 }

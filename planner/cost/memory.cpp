@@ -159,7 +159,7 @@ bool beyond_counting(const Job& job, const Pipeline& pipeline) {
 }  // namespace
 
 HeldBytes layer_activation_bytes(const Job& job, int rows, int tensor) {
-  if (job.framework == Framework::kMegatron) return megatron_layer(job, rows, tensor);
+  if (job.framework != Framework::kTombolo) return megatron_layer(job, rows, tensor);
   const std::uint64_t bytes = job.on_cuda() ? cuda_layer_bytes(job, rows)
                                             : tombolo_layer_values(Sizes(job.model, rows), job.recompute) *
                                                   static_cast<std::uint64_t>(job.model.bytes_per_value);
@@ -204,7 +204,7 @@ RankMemory rank_memory(const Plan& plan, int replica, int slot) {
   memory.parameters = parameters * value;
   memory.gradients = parameters * static_cast<std::uint64_t>(job.gradient_bytes());
   memory.optimizer = parameters * static_cast<std::uint64_t>(job.optimizer_bytes());
-  if (job.shard_optimizer) {
+  if (job.sharded()) {
     const auto shares = static_cast<std::uint64_t>(plan.data_size());
     memory.optimizer = (memory.optimizer + shares - 1) / shares;
   }

@@ -194,7 +194,7 @@ TEST(Memory, AShardedOptimizerIsDividedAmongReplicas) {
   job.data = 2;
   job.global_batch = 8;
   const RankMemory whole = memory_of(job, 0);
-  job.shard_optimizer = true;
+  job.sharding = Sharding::kOptimizer;
   const RankMemory half = memory_of(job, 0);
   EXPECT_EQ(half.optimizer, whole.optimizer / 2);
   EXPECT_EQ(half.parameters, whole.parameters);

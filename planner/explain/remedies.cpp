@@ -25,12 +25,12 @@ std::optional<Job> fitting(const SearchContext& context, const GridRule& rule, J
   PlanOptions options = context.options;
   if (remedy.layout) {
     job.pipeline = job.data = job.micro_batch = 0;
-    if (job.framework == Framework::kMegatron) job.tensor = 0;
+    if (job.framework != Framework::kTombolo) job.tensor = 0;
   }
   options.savings = savings_of(context.options, job);
   for (Saving& saving : options.savings) {
     if (remedy.recompute) saving.recompute = Recompute::kFull;
-    if (remedy.shard) saving.shard_optimizer = true;
+    if (remedy.shard) saving.sharding = Sharding::kOptimizer;
   }
   std::vector<LauncherSlot> slots;
   for (const LauncherSlot& slot : context.launcher_slots) slots.insert(slots.end(), at(remedy.copies), slot);
@@ -73,8 +73,9 @@ std::vector<std::string> remedies(const SearchContext& context, const GridRule& 
   const std::vector<Saving> tried = savings_of(context.options, job);
   const bool may_recompute =
       std::ranges::none_of(tried, [](const Saving& one) { return one.recompute == Recompute::kFull; });
-  const bool may_shard = job.framework == Framework::kMegatron &&
-                         std::ranges::none_of(tried, [](const Saving& one) { return one.shard_optimizer; });
+  const bool may_shard =
+      job.framework != Framework::kTombolo &&
+      std::ranges::none_of(tried, [](const Saving& one) { return one.sharding != Sharding::kNone; });
   // Each is tried by itself, so that the message can name both.
   const bool recomputed = may_recompute && helps({.layout = true, .recompute = true});
   const bool sharded = may_shard && helps({.layout = true, .shard = true});
@@ -99,7 +100,7 @@ std::string layout_text(const Job& job) {
   if (job.chunks > 1) text += fmt::format(" of {} chunks", job.chunks);
   if (job.recompute != Recompute::kNone)
     text += fmt::format(", recomputing {}", recompute_name(job.recompute));
-  if (job.shard_optimizer) text += ", sharded optimizer";
+  if (job.sharded()) text += ", sharded optimizer";
   return text + fmt::format(", micro-batches of {} rows", job.micro_batch);
 }
 

@@ -37,7 +37,7 @@ TEST(Remedies, NameTheLayoutInTheUsersWords) {
   job.schedule = Schedule::kInterleaved;
   job.chunks = 2;
   job.recompute = Recompute::kFull;
-  job.shard_optimizer = true;
+  job.sharding = Sharding::kOptimizer;
   EXPECT_EQ(
       layout_text(job),
       "pipeline 2, data 4, tensor 8, schedule interleaved of 2 chunks, recomputing full, sharded optimizer, "

@@ -45,7 +45,7 @@ double bytes_of(const Plan& plan, const Piece& piece) {
     parameters = model.norm_parameters() + (again ? model.token_embedding_parameters(piece.degree) : 0);
   }
   double optimizer = job.optimizer_bytes();
-  if (job.shard_optimizer) optimizer /= plan.data_size();
+  if (job.sharded()) optimizer /= plan.data_size();
   return static_cast<double>(parameters) * (model.bytes_per_value + optimizer);
 }
 

@@ -32,7 +32,7 @@ Json configuration(const Job& job, const Plan& plan) {
   config["train_micro_batch_size_per_gpu"] = job.micro_batch;
   config["gradient_accumulation_steps"] = plan.micro_batches();
   if (job.model.bytes_per_value == 2) config["bf16"]["enabled"] = true;
-  config["zero_optimization"]["stage"] = job.shard_optimizer && plan.data_size() > 1 ? 1 : 0;
+  config["zero_optimization"]["stage"] = job.sharded() && plan.data_size() > 1 ? 1 : 0;
   if (job.recompute != Recompute::kNone) {
     // The interval of PipelineModule decides how often activations are checkpointed; see the script's
     // comment.

@@ -15,7 +15,7 @@ TEST_F(EmitDeepSpeed, DeepSpeedGetsHostsDevicesAndItsConfiguration) {
            "\"$DS_ENV_FILE\"; echo "
            "folder=$(dirname \"$2\")\n");
   Plan plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 2, 2, 4);
-  plan.job.shard_optimizer = true;
+  plan.job.sharding = Sharding::kOptimizer;
   const std::string out = run(emit(Launcher::kDeepSpeed, plan), "", "train.py");
   EXPECT_EQ(status_, 0) << out;
   EXPECT_MENTIONS(

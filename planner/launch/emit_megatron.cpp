@@ -121,7 +121,7 @@ std::string emit_megatron(const Plan& plan, const topology::ClusterFile& cluster
   if (job.recompute == Recompute::kFull)
     add("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1");
   if (plan.data_size() > 1 && job.overlap_gradients) add("--overlap-grad-reduce");
-  if (plan.data_size() > 1 && job.shard_optimizer) add("--use-distributed-optimizer");
+  if (plan.data_size() > 1 && job.sharded()) add("--use-distributed-optimizer");
   if (model.bytes_per_value == 2) add("--bf16");
   out += fmt::format("exec {}\n", fmt::join(arguments, " \\\n  "));
 

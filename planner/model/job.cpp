@@ -1,34 +1,15 @@
 #include "planner/model/job.h"
 
-#include <array>
-#include <utility>
-
 #include "base/error.h"
 #include "planner/model/index.h"
+#include "planner/model/names.h"
 
 namespace tombolo::planner {
 
 namespace {
 
-constexpr std::array<std::pair<Framework, std::string_view>, 2> kFrameworks{
-    {{Framework::kTombolo, "tombolo"}, {Framework::kMegatron, "megatron"}}};
-constexpr std::array<std::pair<TrainerDevice, std::string_view>, 2> kDevices{
+constexpr NameTable<TrainerDevice, 2> kDevices{
     {{TrainerDevice::kCpu, "cpu"}, {TrainerDevice::kCuda, "cuda"}}};
-
-template <typename Names, typename Value>
-std::string_view name_in(const Names& names, Value value) noexcept {
-  for (const auto& [one, name] : names)
-    if (one == value) return name;
-  return "?";
-}
-
-template <typename Names>
-auto value_in(const Names& names, std::string_view name) noexcept
-    -> std::optional<std::remove_cv_t<decltype(names[0].first)>> {
-  for (const auto& [one, its_name] : names)
-    if (its_name == name) return one;
-  return std::nullopt;
-}
 
 /// The number of parameters that one of `tensor` ranks holds.
 std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
@@ -37,14 +18,6 @@ std::uint64_t share_of(const Profile::Kind& kind, int tensor) {
 }
 
 }  // namespace
-
-std::string_view framework_name(Framework framework) noexcept {
-  return name_in(kFrameworks, framework);
-}
-
-std::optional<Framework> framework_from_name(std::string_view name) noexcept {
-  return value_in(kFrameworks, name);
-}
 
 std::string_view trainer_device_name(TrainerDevice device) noexcept {
   return name_in(kDevices, device);
@@ -58,8 +31,8 @@ std::vector<Saving> savings_of(const Job& job) {
   std::vector<Saving> all;
   for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
     if (recompute == Recompute::kSelective && job.on_cuda()) continue;
-    all.push_back({recompute, false});
-    if (job.framework == Framework::kMegatron) all.push_back({recompute, true});
+    all.push_back({recompute, Sharding::kNone});
+    if (job.framework != Framework::kTombolo) all.push_back({recompute, Sharding::kOptimizer});
   }
   return all;
 }
@@ -110,6 +83,14 @@ void Job::check() const {
          "job: blocking sends with the interleaved schedule, whose last stage would wait for the first and "
          "the first for the last; take another schedule");
   if (profile) profile->check(model);
+  const auto not_modelled = [](std::string_view what) {
+    fail(Cause::kUnsupported, "job: the cost of {} is not modelled yet; plan without", what);
+  };
+  if (context_parallel != 1) not_modelled("context parallelism");
+  if (expert_parallel != 1 || expert_tensor_parallel != 1) not_modelled("expert parallelism");
+  if (sharding > Sharding::kOptimizer) not_modelled("sharded gradients and parameters");
+  if (precision == Precision::kFp8Hybrid || precision == Precision::kFp8E4m3) not_modelled("fp8");
+  if (overlap_tensor || overlap_parameters) not_modelled("overlapped exchanges");
   if (framework != Framework::kTombolo) {
     if (device != TrainerDevice::kCpu || moment_bytes != 4)
       fail(
@@ -123,7 +104,7 @@ void Job::check() const {
   };
   if (tensor > 1) lacks("tensor parallelism");
   if (schedule != Schedule::kOneForwardOneBackward) lacks("schedule but 1f1b");
-  if (shard_optimizer) lacks("sharded optimizer");
+  if (sharded()) lacks("sharded optimizer");
   if (blocking_sends) lacks("blocking sends");
   if (on_cuda() && model.bytes_per_value != 2 && model.bytes_per_value != 4)
     fail(Cause::kUnsupported, "job: values of {} bytes on device cuda, which has 4 (fp32) and 2 (bf16)",

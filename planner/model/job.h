@@ -1,7 +1,8 @@
 // How a model is to be trained.
 //
-// This folder owns what a plan is made for: the model's shape (model.h), how it is trained (this file and
-// schedule.h), and measured times of its layers (profile.h).
+// This folder owns what a plan is made for: the model's shape (model.h), how it is trained (this file and the
+// small ones it includes), what the program that trains can do (framework.h), and measured times of the
+// model's layers (profile.h).
 #pragma once
 
 #include <memory>
@@ -9,25 +10,24 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/model/compute_profile.h"
+#include "planner/model/context_exchange.h"
+#include "planner/model/framework.h"
 #include "planner/model/model.h"
+#include "planner/model/precision.h"
 #include "planner/model/profile.h"
 #include "planner/model/recompute.h"
 #include "planner/model/schedule.h"
+#include "planner/model/sharding.h"
 
 namespace tombolo::planner {
 
 /// A way to save memory: by computing again, or by a second exchange per step.
 struct Saving {
   Recompute recompute = Recompute::kNone;
-  bool shard_optimizer = false;
+  Sharding sharding = Sharding::kNone;
   friend auto operator<=>(const Saving&, const Saving&) = default;
 };
-
-/// The program that trains; it decides what is kept in memory and what is sent.
-enum class Framework { kTombolo, kMegatron };
-/// "tombolo", "megatron".
-std::string_view framework_name(Framework framework) noexcept;
-std::optional<Framework> framework_from_name(std::string_view name) noexcept;
 
 /// On what the bundled trainer computes; it allocates differently on each.
 enum class TrainerDevice {
@@ -50,28 +50,45 @@ struct Job {
   Recompute recompute = Recompute::kNone;
   bool sequence_parallel =
       false;  ///< what would be equal on all tensor-parallel ranks is divided among them along the sequence
-  bool shard_optimizer = false;   ///< each replica keeps its share of the optimizer's state (ZeRO-1)
-  bool overlap_gradients = true;  ///< gradients are reduced while the backward pass goes on
-  bool blocking_sends = false;    ///< neither end of a transfer between stages computes meanwhile, as with
-                                  ///< plain NCCL send/receive
-  bool fp32_gradients = true;     ///< for Megatron-LM; the bundled trainer's gradients have the model's type
+  Sharding sharding = Sharding::kNone;
+  int context_parallel = 1;  ///< ranks that divide a row's tokens
+  ContextExchange context_exchange = ContextExchange::kRing;
+  int expert_parallel = 1;         ///< ranks that divide a layer's experts; they are among the replicas'
+  int expert_tensor_parallel = 1;  ///< ranks that share each expert
+  /// In what matrices are multiplied; absent: bf16 where values have 2 bytes, else fp32.
+  std::optional<Precision> precision = {};
+  bool overlap_tensor = false;      ///< tensor-parallel exchanges beside matrix products
+  bool overlap_parameters = false;  ///< sharded parameters are gathered beside the forward pass
+  bool overlap_gradients = true;    ///< gradients are reduced while the backward pass goes on
+  bool blocking_sends = false;      ///< neither end of a transfer between stages computes meanwhile, as with
+                                    ///< plain NCCL send/receive
+  bool fp32_gradients = true;       ///< but of the bundled trainer, see gradient_bytes()
   Framework framework = Framework::kTombolo;
   TrainerDevice device = TrainerDevice::kCpu;  ///< of the bundled trainer, on all ranks
   int moment_bytes = 4;  ///< of one of the optimizer's moments; 2 = bf16, on the bundled trainer's GPUs
   /// Measured times of the layers. Without them, times follow from FLOPs. They are not part of the plan file.
   std::shared_ptr<const Profile> profile = {};
+  /// How fast the framework's kernels are, by device. Where there is none, or none for a device, layers take
+  /// their FLOPs over the attained FLOP/s. Not part of the plan file either.
+  std::shared_ptr<const ComputeProfiles> compute = {};
 
-  Saving saving() const noexcept { return {recompute, shard_optimizer}; }
+  Saving saving() const noexcept { return {recompute, sharding}; }
   void set(const Saving& saving) noexcept {
     recompute = saving.recompute;
-    shard_optimizer = saving.shard_optimizer;
+    sharding = saving.sharding;
+  }
+  /// Whether replicas divide at least the optimizer's state.
+  bool sharded() const noexcept { return sharding != Sharding::kNone; }
+  /// In what matrices are multiplied.
+  Precision multiplies_in() const noexcept {
+    return precision.value_or(model.bytes_per_value == 2 ? Precision::kBf16 : Precision::kFp32);
   }
   /// Whether the bundled trainer computes on GPUs.
   bool on_cuda() const noexcept { return framework == Framework::kTombolo && device == TrainerDevice::kCuda; }
   /// Bytes of one gradient as it is kept and reduced: those of the model's values in the bundled trainer on a
-  /// CPU, fp32 on a GPU; Megatron-LM accumulates in fp32 unless it is told not to.
+  /// CPU, fp32 on a GPU; the other frameworks accumulate in fp32 unless they are told not to.
   int gradient_bytes() const noexcept {
-    const bool fp32 = framework == Framework::kMegatron ? fp32_gradients : on_cuda();
+    const bool fp32 = framework == Framework::kTombolo ? on_cuda() : fp32_gradients;
     return fp32 ? 4 : model.bytes_per_value;
   }
   /// Bytes per parameter that the optimizer keeps beside the parameter: two moments, and a master copy in
@@ -86,7 +103,7 @@ struct Job {
   /// Throws kInvalidUsage naming the contradiction: tensor degrees that do not divide the heads, sequence
   /// parallelism without tensor parallelism, chunks without the interleaved schedule, or what the framework
   /// cannot do (the bundled trainer can only do 1F1B, without tensor parallelism and a sharded optimizer; its
-  /// values are of 4 or 2 bytes on a GPU, its moments of 2 only there).
+  /// values are of 4 or 2 bytes on a GPU, its moments of 2 only there), or what is not modelled yet.
   void check() const;
 };
 

@@ -23,9 +23,9 @@ TEST(Job, WhatSavesMemoryComesInTheOrderOfItsCost) {
   const std::vector<Saving> all = savings_of(job);
   ASSERT_EQ(all.size(), 6u);
   EXPECT_EQ(all[0], Saving{});
-  EXPECT_EQ(all[1], (Saving{Recompute::kNone, true}))
+  EXPECT_EQ(all[1], (Saving{Recompute::kNone, Sharding::kOptimizer}))
       << "sharding sends no more, and comes before recomputing";
-  EXPECT_EQ(all[5], (Saving{Recompute::kFull, true}));
+  EXPECT_EQ(all[5], (Saving{Recompute::kFull, Sharding::kOptimizer}));
   job.framework = Framework::kTombolo;
   EXPECT_EQ(savings_of(job), (std::vector<Saving>{{}, {Recompute::kSelective}, {Recompute::kFull}}));
   job.device = TrainerDevice::kCuda;
@@ -113,7 +113,7 @@ TEST(Job, CheckNamesWhatContradicts) {
                  }));
   expect_refused("moments of 2 bytes on device cpu", tombolo([](Job& job) { job.moment_bytes = 2; }));
   expect_refused("are the bundled trainer's", [](Job& job) { job.device = TrainerDevice::kCuda; });
-  expect_refused("no sharded optimizer", tombolo([](Job& job) { job.shard_optimizer = true; }));
+  expect_refused("no sharded optimizer", tombolo([](Job& job) { job.sharding = Sharding::kOptimizer; }));
   expect_refused("no blocking sends", tombolo([](Job& job) { job.blocking_sends = true; }));
 }
 

@@ -116,6 +116,11 @@ void Model::check() const {
     fail(Cause::kInvalidUsage, "model: feed_forward is {}, expected a whole number > 0", feed_forward);
   if (bytes_per_value != 1 && bytes_per_value != 2 && bytes_per_value != 4 && bytes_per_value != 8)
     fail(Cause::kInvalidUsage, "model: bytes_per_value is {}, expected 1, 2, 4 or 8", bytes_per_value);
+  if (head_width != 0 || experts != 0)
+    fail(Cause::kUnsupported,
+         "model: head_width is {} and experts is {}; the cost of other heads than hidden / heads wide and of "
+         "mixtures of experts is not modelled yet, leave both 0",
+         head_width, experts);
   // Beyond these limits sizes in bytes would not fit in 64 bits; the largest models today have less than a
   // thousandth of it.
   constexpr double kMostParameters = 1e15, kMostValues = 1e17;

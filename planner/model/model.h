@@ -22,6 +22,13 @@ struct Model {
   bool learned_positions = true;  ///< an S x H table; false: rotary, without parameters
   bool tied_embeddings = true;    ///< the output projection is the token embedding
   bool biases = true;             ///< of the matrices, and of the norms (LayerNorm; without: RMSNorm)
+  int head_width = 0;             ///< values per head; 0 = hidden / heads
+  double rotary_base = 0;         ///< of rotary positions; 0 = the framework's default
+  int experts = 0;                ///< of a mixture; 0: every layer has one MLP, which is dense
+  int experts_per_token = 0;
+  int expert_feed_forward = 0;  ///< inner width of one expert; 0 = inner()
+  int shared_feed_forward = 0;  ///< inner width of the expert that every token takes; 0 = none
+  int moe_every = 1;            ///< every how many layers the MLP is a mixture
 
   int key_value_heads() const noexcept { return kv_heads > 0 ? kv_heads : heads; }
   int inner() const noexcept { return feed_forward > 0 ? feed_forward : 4 * hidden; }

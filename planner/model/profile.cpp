@@ -31,6 +31,22 @@ LayerTimes between(const LayerTimes& low, const LayerTimes& high, double share) 
               mix(static_cast<double>(low.kept_bytes), static_cast<double>(high.kept_bytes)))};
 }
 
+/// The times of more rows than were measured, see Profile::times().
+LayerTimes beyond(const std::map<int, LayerTimes>& by_rows, int rows) {
+  constexpr double kHardlyLonger = 1.1;
+  const auto& [most, last] = *by_rows.rbegin();
+  LayerTimes times = static_cast<double>(rows) / most * last;
+  if (by_rows.size() < 2) return times;
+  const auto& [fewer, before] = *std::next(by_rows.rbegin());
+  const auto along = [&, most = most, fewer = fewer](double small, double large, double proportional) {
+    if (large < kHardlyLonger * small) return proportional;
+    return std::min(proportional, large + (large - small) / (most - fewer) * (rows - most));
+  };
+  times.forward = along(before.forward, last.forward, times.forward);
+  times.backward = along(before.backward, last.backward, times.backward);
+  return times;
+}
+
 }  // namespace
 
 std::string_view Profile::kind_of(int layer) const noexcept {
@@ -57,10 +73,7 @@ std::optional<LayerTimes> Profile::times(std::string_view device, std::string_vi
     one->second.backward = std::min(one->second.backward, larger->second.backward);
   }
   const auto above = by_rows.lower_bound(micro_batch);
-  if (above == by_rows.end()) {
-    const auto& [rows, times] = *by_rows.rbegin();
-    return static_cast<double>(micro_batch) / rows * times;
-  }
+  if (above == by_rows.end()) return beyond(by_rows, micro_batch);
   if (above->first == micro_batch) return above->second;
   if (above == by_rows.begin()) {
     LayerTimes times = above->second;

@@ -71,7 +71,12 @@ struct Profile {
   ///  * those of a measured micro-batch, or on a straight line between the two next to it;
   ///  * never more than a larger micro-batch took: the same kernels run, so a longer time of the smaller one
   ///    was a disturbance;
-  ///  * beyond the largest in proportion to the rows; below the smallest as long as the smallest.
+  ///  * beyond the largest on the line through the two largest, for part of a time is launching kernels,
+  ///  which
+  ///    does not grow; in proportion to the rows where that would be less, where there is one only, and where
+  ///    the largest took hardly longer than the one before: launches decided then, and nothing tells how the
+  ///    work grows. Kept bytes are in proportion;
+  ///  * below the smallest as long as the smallest.
   std::optional<LayerTimes> times(std::string_view device, std::string_view kind, int tensor,
                                   int micro_batch) const;
 

@@ -92,8 +92,8 @@ std::string extrapolation_note(const Profile& profile, const topology::ClusterFi
     for (const topology::Device& device : host.devices)
       if (const auto rows = profile.micro_batches(device.name); !rows.empty() && micro_batch > rows.back())
         return fmt::format(
-            "micro-batches of {} rows were not measured on device \"{}\": the times of {} rows, the largest "
-            "that were, are taken in proportion",
+            "micro-batches of {} rows were not measured on device \"{}\": their times follow from those "
+            "of {} rows, the largest that were, and of fewer",
             micro_batch, device.name, rows.back());
   }
   return {};

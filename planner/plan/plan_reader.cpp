@@ -29,9 +29,30 @@ Value named(const JsonCursor& at, std::optional<Value> (*from_name)(std::string_
 }
 
 void parse_job(const JsonCursor& at, Job& job) {
-  at.only({"global_batch", "micro_batch", "pipeline", "data", "tensor", "schedule", "chunks", "recompute",
-           "sequence_parallel", "shard_optimizer", "overlap_gradients", "blocking_sends", "fp32_gradients",
-           "framework", "device", "moments"});
+  at.only({"global_batch",
+           "micro_batch",
+           "pipeline",
+           "data",
+           "tensor",
+           "schedule",
+           "chunks",
+           "recompute",
+           "sequence_parallel",
+           "shard_optimizer",
+           "sharding",
+           "context_parallel",
+           "context_exchange",
+           "expert_parallel",
+           "expert_tensor_parallel",
+           "precision",
+           "overlap_tensor",
+           "overlap_parameters",
+           "overlap_gradients",
+           "blocking_sends",
+           "fp32_gradients",
+           "framework",
+           "device",
+           "moments"});
   job.global_batch = whole(at.field("global_batch"), 1);
   job.micro_batch = whole(at.field("micro_batch"), 1, job.global_batch);
   job.pipeline = whole(at.field("pipeline"), 1);
@@ -43,12 +64,27 @@ void parse_job(const JsonCursor& at, Job& job) {
   if (const auto field = at.optional("recompute"))
     job.recompute = named(*field, recompute_from_name, "none, selective or full");
   if (const auto field = at.optional("sequence_parallel")) job.sequence_parallel = field->boolean();
-  if (const auto field = at.optional("shard_optimizer")) job.shard_optimizer = field->boolean();
+  if (const auto field = at.optional("sharding"))
+    job.sharding = named(*field, sharding_from_name, "none, optimizer, gradients or parameters");
+  if (const auto field = at.optional("shard_optimizer"); field && field->boolean()) {
+    // What plans of earlier versions say.
+    if (job.sharded()) field->reject("\"sharding\" says it too; keep that");
+    job.sharding = Sharding::kOptimizer;
+  }
+  if (const auto field = at.optional("context_parallel")) job.context_parallel = whole(*field, 1);
+  if (const auto field = at.optional("context_exchange"))
+    job.context_exchange = named(*field, context_exchange_from_name, "ring or all-to-all");
+  if (const auto field = at.optional("expert_parallel")) job.expert_parallel = whole(*field, 1);
+  if (const auto field = at.optional("expert_tensor_parallel")) job.expert_tensor_parallel = whole(*field, 1);
+  if (const auto field = at.optional("precision"))
+    job.precision = named(*field, precision_from_name, "fp32, tf32, fp16, bf16, fp8-hybrid or fp8-e4m3");
+  if (const auto field = at.optional("overlap_tensor")) job.overlap_tensor = field->boolean();
+  if (const auto field = at.optional("overlap_parameters")) job.overlap_parameters = field->boolean();
   if (const auto field = at.optional("overlap_gradients")) job.overlap_gradients = field->boolean();
   if (const auto field = at.optional("blocking_sends")) job.blocking_sends = field->boolean();
   if (const auto field = at.optional("fp32_gradients")) job.fp32_gradients = field->boolean();
   if (const auto field = at.optional("framework"))
-    job.framework = named(*field, framework_from_name, "tombolo or megatron");
+    job.framework = named(*field, framework_from_name, "tombolo, megatron, deepspeed, torchtitan or nemo");
   if (const auto field = at.optional("device"))
     job.device = named(*field, trainer_device_from_name, "cpu or cuda");
   if (const auto field = at.optional("moments"))

@@ -140,7 +140,7 @@ Plan unequal_plan() {
   plan.job.data = 2;
   plan.job.tensor = 2;
   plan.job.recompute = Recompute::kSelective;
-  plan.job.shard_optimizer = true;
+  plan.job.sharding = Sharding::kOptimizer;
   plan.job.overlap_gradients = false;
   plan.pipelines = {{{{0, 3, 2}, {3, 5, 2}}, 8, 2}, {{{0, 8, 1}}, 4, 1}};
   plan.ranks = {
@@ -157,8 +157,36 @@ TEST(PlanFile, ReplicasMayDifferInStagesTensorDegreeRowsAndMicroBatch) {
   EXPECT_EQ(back.pipeline_size(1), 1);
   EXPECT_EQ(back.rank_at(1, 0, 1), 3);
   EXPECT_EQ(back.job.recompute, Recompute::kSelective);
-  EXPECT_TRUE(back.job.shard_optimizer);
+  EXPECT_EQ(back.job.sharding, Sharding::kOptimizer);
   EXPECT_FALSE(back.job.overlap_gradients);
+}
+
+TEST(PlanFile, ReadsHowEarlierVersionsSaidThatTheOptimizerIsSharded) {
+  Json json = unequal_plan().to_json();
+  json["job"].erase("sharding");
+  json["job"]["shard_optimizer"] = true;
+  EXPECT_EQ(Plan::parse(JsonDocument::parse(json.dump(), "plan.json")).job.sharding, Sharding::kOptimizer);
+  json["job"]["sharding"] = "optimizer";
+  EXPECT_THROW(Plan::parse(JsonDocument::parse(json.dump(), "plan.json")), Error);
+}
+
+TEST(PlanFile, RefusesWhatIsNotModelledYet) {
+  for (const auto& [field, value] :
+       std::initializer_list<std::pair<const char*, Json>>{{"context_parallel", 2},
+                                                           {"expert_parallel", 2},
+                                                           {"sharding", "parameters"},
+                                                           {"precision", "fp8-hybrid"},
+                                                           {"overlap_tensor", true},
+                                                           {"overlap_parameters", true}}) {
+    Json json = unequal_plan().to_json();
+    json["job"][field] = value;
+    try {
+      (void)Plan::parse(JsonDocument::parse(json.dump(), "plan.json"));
+      ADD_FAILURE() << field << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("not modelled yet"), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(PlanFile, ChecksPipelinesThatDiffer) {

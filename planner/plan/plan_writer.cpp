@@ -19,7 +19,16 @@ Json job_to_json(const Job& job) {
   if (job.chunks != 1) json["chunks"] = job.chunks;
   if (job.recompute != Recompute::kNone) json["recompute"] = recompute_name(job.recompute);
   if (job.sequence_parallel) json["sequence_parallel"] = true;
-  if (job.shard_optimizer) json["shard_optimizer"] = true;
+  if (job.sharded()) json["sharding"] = sharding_name(job.sharding);
+  if (job.context_parallel != 1) {
+    json["context_parallel"] = job.context_parallel;
+    json["context_exchange"] = context_exchange_name(job.context_exchange);
+  }
+  if (job.expert_parallel != 1) json["expert_parallel"] = job.expert_parallel;
+  if (job.expert_tensor_parallel != 1) json["expert_tensor_parallel"] = job.expert_tensor_parallel;
+  if (job.precision) json["precision"] = precision_name(*job.precision);
+  if (job.overlap_tensor) json["overlap_tensor"] = true;
+  if (job.overlap_parameters) json["overlap_parameters"] = true;
   if (!job.overlap_gradients) json["overlap_gradients"] = false;
   if (job.blocking_sends) json["blocking_sends"] = true;
   if (!job.fp32_gradients) json["fp32_gradients"] = false;

@@ -20,8 +20,8 @@ Plan written_and_read(const Plan& plan) {
 TEST(PlanWriter, WhatIsUsualIsNotWritten) {
   const Json json = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4).to_json();
   for (const char* field :
-       {"tensor", "schedule", "chunks", "recompute", "sequence_parallel", "shard_optimizer",
-        "overlap_gradients", "blocking_sends", "fp32_gradients", "framework", "device", "moments"})
+       {"tensor", "schedule", "chunks", "recompute", "sequence_parallel", "sharding", "overlap_gradients",
+        "blocking_sends", "fp32_gradients", "framework", "device", "moments"})
     EXPECT_FALSE(json.at("job").contains(field)) << field;
   EXPECT_FALSE(json.contains("pipelines")) << "replicas are alike";
   EXPECT_FALSE(json.contains("left_out"));
@@ -55,7 +55,7 @@ TEST(PlanWriter, EveryChoiceOfTheJobComesBack) {
                                   : Schedule::kZeroBubbleH1;
     job.recompute = coin() ? Recompute::kFull : Recompute::kSelective;
     job.sequence_parallel = coin();
-    job.shard_optimizer = coin();
+    job.sharding = coin() ? Sharding::kOptimizer : Sharding::kNone;
     job.overlap_gradients = coin();
     job.blocking_sends = job.chunks == 1 && coin();
     job.fp32_gradients = coin();

@@ -234,7 +234,7 @@ const Estimator::Reduction& Estimator::reduction(const std::vector<int>& hosts) 
 double Estimator::gradients_end(const Shape& shape, const std::vector<std::vector<double>>& ends,
                                 double computed) {
   const double part =
-      shape.saving.shard_optimizer
+      shape.saving.sharding != Sharding::kNone
           ? 0.5 * (1 + static_cast<double>(job_.model.bytes_per_value) / job_.gradient_bytes())
           : 1;
   std::vector<std::size_t> slot;  // by kind: the slot that holds `last`

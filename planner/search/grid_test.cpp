@@ -129,7 +129,7 @@ TEST(Grid, TakesTheFirstSavingThatFits) {
   SearchSetting tight(cluster, job);
   tight.options.savings = roomy.options.savings;
   EXPECT_EQ(enumerate(tight.context, job, kDividing).all.at(0).plan.job.saving(),
-            (Saving{Recompute::kNone, true}));
+            (Saving{Recompute::kNone, Sharding::kOptimizer}));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ using testing::SearchSetting;
 Layout two_unlike_replicas() {
   Layout layout;
   layout.replicas = {{{{{0, 1}, 3}, {{4}, 5}}, 6, 2}, {{{{3}, 8}}, 2, 1}};
-  layout.saving = {Recompute::kFull, true};
+  layout.saving = {Recompute::kFull, Sharding::kOptimizer};
   return layout;
 }
 

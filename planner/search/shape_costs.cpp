@@ -68,7 +68,7 @@ int ShapeCosts::room(const Shape::Kind& kind, int slot, const Shape& shape) {
   const int most = kind.micro_batches > 0 ? kind.micro_batches_of_one() : job_.global_batch;
   const int held = micro_batches_in_flight(slot, slots, most);
   const bool first = slot == 0, last = slot + 1 == slots;
-  const int replicas = shape.saving.shard_optimizer ? shape.replicas() : 1;
+  const int replicas = shape.saving.sharding != Sharding::kNone ? shape.replicas() : 1;
   const auto [known, added] = rooms_.try_emplace(
       {pool.type, one.degree, held, first, last, replicas, shape.micro_batch, shape.saving}, 0);
   if (!added) return known->second;

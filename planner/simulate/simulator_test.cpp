@@ -423,7 +423,7 @@ TEST(Simulator, AShardedOptimizerSendsAsMuchAsAnAllReduce) {
   plan.job.framework = Framework::kMegatron;
   plan.job.model.bytes_per_value = 4;
   const Simulation whole = simulate(plan, cluster);
-  plan.job.shard_optimizer = true;
+  plan.job.sharding = Sharding::kOptimizer;
   const Simulation sharded = simulate(plan, cluster);
   EXPECT_NEAR(bytes_between(sharded, "a0", "a1"), bytes_between(whole, "a0", "a1"), 1);
   EXPECT_GT(sharded.step_seconds, whole.step_seconds) << "the second half does not overlap the backward pass";

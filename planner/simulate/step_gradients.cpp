@@ -41,7 +41,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
   std::vector<MemberLocation> members;
   for (const Worker* worker : owners) members.push_back({cluster_number(worker->host), worker->host});
   const AllReduce all_reduce = all_reduce_of(members, view_.routing());
-  const double part = plan_.job.shard_optimizer ? 0.5 : 1, value = plan_.job.gradient_bytes();
+  const double part = plan_.job.sharded() ? 0.5 : 1, value = plan_.job.gradient_bytes();
   Activity previous = FluidEngine::kNone;
   double bytes = 0, parameters = 0;
   bool reduced_any = false;
@@ -74,7 +74,7 @@ void StepBuilder::add_reduction(const std::vector<Worker*>& owners, int first_la
     }
     if (layer == first_layer || bytes >= bucket_bytes_) reduce(layer);
   }
-  if (plan_.job.shard_optimizer) gathers_.push_back({owners, all_reduce, first_layer, last_layer});
+  if (plan_.job.sharded()) gathers_.push_back({owners, all_reduce, first_layer, last_layer});
 }
 
 double StepBuilder::head_parameters(const Worker& worker) const {

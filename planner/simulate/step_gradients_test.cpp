@@ -67,7 +67,7 @@ TEST(StepGradients, AShardedOptimizerScattersGradientsAndGathersParameters) {
   const auto cluster = make_cluster({{"a", 2}}, 1e6);
   Plan plan = simple_plan(small_model(4), {"a0", "a1"}, 1, 2, 2);
   plan.job.framework = Framework::kMegatron;
-  plan.job.shard_optimizer = true;
+  plan.job.sharding = Sharding::kOptimizer;
   plan.job.model.bytes_per_value = 2;  // gradients in fp32, parameters in half of that
   const double parameters = static_cast<double>(plan.job.model.parameters());
   EXPECT_NEAR(bytes_out_of(graph_of(plan, cluster), 0), 0.5 * parameters * 4 + 0.5 * parameters * 2, 1e-3);

@@ -127,6 +127,7 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   const bool megatron = job.framework == planner::Framework::kMegatron;
   job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
   set_device(options, cluster, job);
+  job.compute = planner::library_profiles(planner::framework_name(job.framework));
   return job;
 }
 
@@ -151,7 +152,8 @@ void set_choices(const PlanOptions& options, const topology::ClusterFile& cluste
   const auto recompute = fixed_recompute(options, job);
   for (planner::Saving saving : planner::savings_of(job)) {
     if (recompute) saving.recompute = *recompute;
-    if (options.shard_optimizer) saving.shard_optimizer = *options.shard_optimizer;
+    if (options.shard_optimizer)
+      saving.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
     auto& savings = plan_options.savings;
     if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
     // Where no memory can be short, nothing is saved.
@@ -218,6 +220,7 @@ int run_plan(const PlanOptions& options) {
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
+    running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);

@@ -1,0 +1,83 @@
+#include "planner/cost/layer_seconds.h"
+
+#include <algorithm>
+
+namespace tombolo::planner {
+
+namespace {
+
+double over(double amount, double rate) {
+  return rate > 0 ? amount / rate : 0;
+}
+
+/// The bytes that a layer keeps for `rows` rows on one of the ranks, by Korthikanti et al.; with fused
+/// attention without the weights of attention, of which they count `pairs` bytes per pair of tokens and head.
+struct KeptBytes {
+  double but_pairs = 0, pairs = 0;
+};
+KeptBytes kept_bytes(const Model& model, bool sequence_parallel, bool fused, int tensor, double rows) {
+  const double h = model.hidden, b = model.bytes_per_value, tokens = rows * model.context;
+  const double masks = model.gated ? 0 : 2;  // dropout is what GPT has and later models lack
+  // Whole on every rank unless the sequence is divided: the inputs of two norms and of two products.
+  const double whole = (4 * b + masks) * h;
+  const double key_value = 2.0 * model.key_value_heads() / model.heads;
+  const double divided = b * h * (2 + key_value) + b * model.inner() * (model.gated ? 3 : 2);
+  const double pairs = fused ? 0 : (2 * b + 1) * model.heads * model.context;
+  return {tokens * (whole / (sequence_parallel ? tensor : 1) + divided / tensor), tokens * pairs / tensor};
+}
+
+}  // namespace
+
+PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                          const LayerGroup& group, double rows, const TensorReduce& reduce) {
+  const Model& model = job.model;
+  const double ranks = group.tensor, speed = profile.products * speeds.flops_per_second;
+  const double all_flops = model.layer_forward_flops() * rows / ranks,
+               core_flops = model.attention_core_flops() * rows / ranks;
+  const double products = (all_flops - core_flops) / speed;
+  const double core = core_flops * (profile.fused_attention ? 0.5 : 1) / (speed * profile.attention);
+  const KeptBytes kept = profile.traffic > 0 ? kept_bytes(model, job.sequence_parallel,
+                                                          profile.fused_attention, group.tensor, rows)
+                                             : KeptBytes{};
+  const double pairs = over(profile.traffic * kept.pairs, speeds.memory_bytes_per_second);
+  const double memory = over(profile.traffic * kept.but_pairs, speeds.memory_bytes_per_second) + pairs;
+  const double reduced = 2 * reduce.transfer, waited = 2 * reduce.waiting;
+  const double forward = products + core + memory + reduced;
+
+  // What the bundled trainer's attention on a GPU, and any fused one, computes again in any case is in its
+  // backward pass already.
+  const bool fused = profile.fused_attention || job.on_cuda();
+  double again = 0, waited_again = 0;
+  if (job.recompute == Recompute::kSelective && !fused) again = core + pairs;
+  if (job.recompute == Recompute::kFull) {
+    again = forward;
+    waited_again = waited;
+  }
+  const double weights = products + memory;
+  const double backward =
+      2 * products + (profile.fused_attention ? 2.5 : 2) * core + 2 * memory + reduced + again;
+
+  double more = profile.floor_per_host * (group.hosts - 1);
+  if (group.in_pipeline_over_hosts) more += profile.floor_per_pipelined_rank * ranks;
+  const double forward_floor = profile.forward_floor + more;
+  const double backward_floor = profile.forward_floor > 0
+                                    ? forward_floor * profile.backward_floor / profile.forward_floor
+                                    : profile.backward_floor;
+  // Where launches decide, both kinds of gradients are as much longer.
+  const double longer = backward > 0 ? std::max(1.0, backward_floor / backward) : 1;
+  return {std::max(forward_floor, forward) + waited, longer * (backward - weights) + waited + waited_again,
+          longer * weights};
+}
+
+PassSeconds head_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                         const LayerGroup& group, double rows, const TensorReduce& reduce) {
+  const Model& model = job.model;
+  const double ranks = group.tensor;
+  const double product =
+      model.head_forward_flops() * rows / ranks / (profile.products * speeds.flops_per_second);
+  const double logits = rows * model.context * static_cast<double>(model.vocabulary) / ranks;
+  const double loss = over(profile.loss_traffic * logits, speeds.memory_bytes_per_second);
+  return {product + loss / 3, product + 2 * loss / 3 + reduce.transfer + reduce.waiting, product};
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,59 @@
+// Seconds of one layer, and of the output projection with the loss, for a micro-batch on ranks that share it.
+#pragma once
+
+#include "planner/model/compute_profile.h"
+#include "planner/model/job.h"
+
+namespace tombolo::planner {
+
+/// Seconds of one micro-batch on devices that compute nothing else meanwhile. What tensor-parallel ranks send
+/// each other is included.
+struct PassSeconds {
+  double forward = 0;
+  double backward_input = 0;  ///< includes what is computed again, where activations are not kept
+  double backward_weights = 0;
+
+  double backward() const noexcept { return backward_input + backward_weights; }
+  double both() const noexcept { return forward + backward(); }
+};
+
+/// What a device attains.
+struct DeviceSpeeds {
+  double flops_per_second = 0;         ///< of large matrix products
+  double memory_bytes_per_second = 0;  ///< 0 = unknown: what moves through memory takes no time
+};
+
+/// An all-reduce of one micro-batch's activations among the ranks that share a layer.
+struct TensorReduce {
+  double transfer = 0;  ///< seconds in which bytes move; they hide behind the launches of kernels, as what
+                        ///< the software takes per hop between hosts was seen to
+  double waiting = 0;   ///< seconds of the other hops, which nothing hides
+};
+
+/// Who shares a layer.
+struct LayerGroup {
+  int tensor = 1;                       ///< ranks
+  int hosts = 1;                        ///< on so many hosts
+  bool in_pipeline_over_hosts = false;  ///< the pipeline has several stages and leaves the host
+};
+
+/// The seconds of one layer for `rows` rows on each of the group's ranks. With
+///  * P, the products: 2 FLOPs per token and parameter of a matrix, at `products` of the attained FLOP/s;
+///  * A, attention's core: 4 S^2 H FLOPs per row, half of it where attention is fused and skips what
+///  causality
+///    masks;
+///  * M, memory: `traffic` times the activations that Korthikanti et al. (arXiv 2205.05198) count as kept;
+///  * R, two all-reduces of the activations' bytes and their hops,
+/// all divided by the ranks, a forward pass takes max(floor, P + A + M + R's bytes) + R's hops, a backward
+/// pass max(floor, 2 P + 2 A + 2 M + R's bytes + what is computed again) + R's hops; fused attention computes
+/// its weights again and takes 2.5 A. Of the backward pass the share of one P and one M is for the gradients
+/// of weights.
+PassSeconds layer_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                          const LayerGroup& group, double rows, const TensorReduce& reduce);
+
+/// The seconds of the output projection (2 S H V FLOPs per row, and twice that backward) and of the loss,
+/// whose traffic counts a third forward; backward the gradient of the input is reduced.
+PassSeconds head_seconds(const Job& job, const ComputeProfile& profile, const DeviceSpeeds& speeds,
+                         const LayerGroup& group, double rows, const TensorReduce& reduce);
+
+}  // namespace tombolo::planner

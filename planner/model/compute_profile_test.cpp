@@ -1,0 +1,79 @@
+#include "planner/model/compute_profile.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "planner/model/framework.h"
+#include "topology/files/library.h"
+
+namespace tombolo::planner {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    (void)ComputeLibrary::parse(JsonDocument::parse(text, "compute.json"));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(ComputeLibrary, NamesDevicesThatTheLibraryHasAndSaysWhereItsConstantsAreFrom) {
+  const topology::Library devices = topology::Library::load();
+  const ComputeLibrary library = ComputeLibrary::load();
+  EXPECT_GE(library.records.size(), 5U);
+  for (const ComputeLibrary::Record& record : library.records) {
+    if (record.device != ComputeLibrary::kAnyGpu) {
+      const auto found = devices.device_names.find(record.device);
+      ASSERT_TRUE(found) << record.device;
+      EXPECT_EQ(devices.devices[*found].name, record.device);
+    }
+    EXPECT_FALSE(record.software.empty());
+    const std::string& source = record.profile.source;
+    EXPECT_TRUE(source.starts_with("fitted: ") || source.starts_with("estimate: ")) << source;
+  }
+}
+
+TEST(ComputeLibrary, SharesOfTheAttainedRateAreTheFittedSharesOfThePeak) {
+  const topology::Library devices = topology::Library::load();
+  const ComputeLibrary library = ComputeLibrary::load();
+  for (const auto& [device, software, share] : {std::tuple{"A100-SXM4-80GB", "megatron-deepspeed-2022", 0.80},
+                                                {"H100-SXM5-80GB", "nanotron", 0.544}}) {
+    const ComputeProfile* profile = library.of(software)->find(device);
+    ASSERT_NE(profile, nullptr);
+    EXPECT_NEAR(profile->products * devices.devices[*devices.device_names.find(device)].attained_share, share,
+                0.001);
+  }
+}
+
+TEST(ComputeLibrary, EveryFrameworkButTheBundledTrainerHasARecordForAnyGpu) {
+  const ComputeLibrary library = ComputeLibrary::load();
+  for (const Framework one :
+       {Framework::kMegatron, Framework::kDeepSpeed, Framework::kTorchTitan, Framework::kNeMo}) {
+    const auto profiles = library.of(framework_name(one));
+    ASSERT_NE(profiles, nullptr) << framework_name(one);
+    EXPECT_NE(profiles->find("a GPU of next year"), nullptr);
+  }
+  EXPECT_EQ(library.of("tombolo"), nullptr);
+  EXPECT_EQ(library.of("nanotron")->find("A100-SXM4-80GB"), nullptr) << "it was measured on H100 alone";
+}
+
+TEST(ComputeLibrary, NamesWhatIsWrong) {
+  EXPECT_NE(
+      error_of(R"({"tombolo_library": 1, "records": [{"device": "A", "software": ["x"]}]})").find("source"),
+      std::string::npos);
+  const std::string twice = error_of(
+      "{\"tombolo_library\": 1, \"records\": [\n{\"device\": \"A\", \"software\": [\"x\"], \"source\": "
+      "\"s\"},\n"
+      "{\"device\": \"A\", \"software\": [\"y\", \"x\"], \"source\": \"s\"}]}");
+  EXPECT_NE(twice.find("compute.json:3: records[1].software[1]: x on A has a record already"),
+            std::string::npos)
+      << twice;
+  EXPECT_NE(error_of(R"({"tombolo_library": 1, "records": [{"device": "A", "software": ["x"],
+                        "products": 0, "source": "s"}]})")
+                .find("products"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tombolo::planner

@@ -1,0 +1,139 @@
+#include "planner/model/framework.h"
+
+#include <array>
+
+#include "planner/model/index.h"
+#include "planner/model/names.h"
+
+namespace tombolo::planner {
+
+namespace {
+
+constexpr NameTable<Framework, 5> kFrameworks{{{Framework::kTombolo, "tombolo"},
+                                               {Framework::kMegatron, "megatron"},
+                                               {Framework::kDeepSpeed, "deepspeed"},
+                                               {Framework::kTorchTitan, "torchtitan"},
+                                               {Framework::kNeMo, "nemo"}}};
+
+constexpr std::array kPlainSchedule{Schedule::kOneForwardOneBackward};
+constexpr std::array kMegatronSchedules{Schedule::kOneForwardOneBackward, Schedule::kInterleaved};
+constexpr std::array kTorchSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward,
+                                     Schedule::kInterleaved};
+constexpr std::array kAllSchedules{Schedule::kGPipe, Schedule::kOneForwardOneBackward, Schedule::kInterleaved,
+                                   Schedule::kZeroBubbleH1};
+constexpr std::array kAllRecomputations{Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+constexpr std::array kWholeLayers{Recompute::kNone, Recompute::kFull};
+constexpr std::array kUnsharded{Sharding::kNone};
+constexpr std::array kFirstSharding{Sharding::kNone, Sharding::kOptimizer};
+constexpr std::array kFsdp{Sharding::kNone, Sharding::kGradients, Sharding::kParameters};
+constexpr std::array kAllShardings{Sharding::kNone, Sharding::kOptimizer, Sharding::kGradients,
+                                   Sharding::kParameters};
+
+constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
+                                         .title = "the bundled trainer",
+                                         .uneven_layers = true,
+                                         .unequal_nodes = true,
+                                         .schedules = kPlainSchedule,
+                                         .recomputations = kAllRecomputations,
+                                         .shardings = kUnsharded};
+
+constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title,
+                                        std::string_view release) {
+  return {.framework = framework,
+          .title = title,
+          .release = release,
+          .uneven_layers = true,
+          .schedules = kMegatronSchedules,
+          .recomputations = kAllRecomputations,
+          .shardings = kFirstSharding,
+          .tensor_parallel = true,
+          .sequence_parallel = true,
+          .context_parallel = true,
+          .expert_parallel = true,
+          .tensor_overlap = true,
+          .parameter_gather_overlap = true};
+}
+constexpr FrameworkTraits kMegatronTraits =
+    megatron_core(Framework::kMegatron, "Megatron-LM", "core_v0.14.0");
+constexpr FrameworkTraits kNeMoTraits = megatron_core(Framework::kNeMo, "NeMo", "v2.4.0");
+
+/// Its pipeline engine: with stages it shards the optimizer at most.
+constexpr FrameworkTraits kDeepSpeedTraits{
+    .framework = Framework::kDeepSpeed,
+    .title = "DeepSpeed",
+    .release = "v0.19.5",
+    .uneven_layers = true,
+    .schedules = kPlainSchedule,
+    .recomputations = kWholeLayers,
+    .shardings = kFirstSharding,
+    .tensor_parallel = true,
+    .blocking_sends = true,
+    .boundary = BoundaryTransfer::kPartitionedGathered,
+    .boundary_sequence_parallel = BoundaryTransfer::kPartitionedGathered};
+
+constexpr FrameworkTraits kTorchTitanTraits{.framework = Framework::kTorchTitan,
+                                            .title = "torchtitan",
+                                            .release = "v0.2.2",
+                                            .uneven_layers = true,
+                                            .schedules = kTorchSchedules,
+                                            .recomputations = kAllRecomputations,
+                                            .shardings = kFsdp,
+                                            .tensor_parallel = true,
+                                            .sequence_parallel = true,
+                                            .context_parallel = true,
+                                            .expert_parallel = true,
+                                            .tensor_overlap = true,
+                                            .parameter_gather_overlap = true};
+
+constexpr FrameworkTraits kAnyTraits{.framework = Framework::kAny,
+                                     .title = "any framework",
+                                     .uneven_replicas = true,
+                                     .tensor_degree_per_stage = true,
+                                     .uneven_layers = true,
+                                     .unequal_nodes = true,
+                                     .schedules = kAllSchedules,
+                                     .recomputations = kAllRecomputations,
+                                     .shardings = kAllShardings,
+                                     .tensor_parallel = true,
+                                     .sequence_parallel = true,
+                                     .context_parallel = true,
+                                     .expert_parallel = true,
+                                     .tensor_overlap = true,
+                                     .parameter_gather_overlap = true};
+
+}  // namespace
+
+std::string_view framework_name(Framework framework) noexcept {
+  return framework == Framework::kAny ? "any" : name_in(kFrameworks, framework);
+}
+
+std::optional<Framework> framework_from_name(std::string_view name) noexcept {
+  return value_in(kFrameworks, name);
+}
+
+const FrameworkTraits& traits(Framework framework) noexcept {
+  switch (framework) {
+    case Framework::kTombolo:
+      return kTomboloTraits;
+    case Framework::kMegatron:
+      return kMegatronTraits;
+    case Framework::kDeepSpeed:
+      return kDeepSpeedTraits;
+    case Framework::kTorchTitan:
+      return kTorchTitanTraits;
+    case Framework::kNeMo:
+      return kNeMoTraits;
+    case Framework::kAny:
+      break;
+  }
+  return kAnyTraits;
+}
+
+Framework framework_for(const Model& model) noexcept {
+  const bool gpt2 = model.learned_positions && model.biases && model.tied_embeddings && !model.gated &&
+                    model.key_value_heads() == model.heads && model.inner() == 4 * model.hidden &&
+                    model.experts == 0;
+  return gpt2 ? Framework::kTombolo : Framework::kMegatron;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,63 @@
+// The programs that train, and what each of them can carry out.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "planner/model/model.h"
+#include "planner/model/recompute.h"
+#include "planner/model/schedule.h"
+#include "planner/model/sharding.h"
+
+namespace tombolo::planner {
+
+/// The program that trains; it decides what is kept in memory and what is sent.
+enum class Framework {
+  kTombolo,  ///< the bundled trainer
+  kMegatron,
+  kDeepSpeed,
+  kTorchTitan,
+  kNeMo,
+  kAny,  ///< none that exists: can do all that is modelled, to say what the others' limits cost
+};
+/// "tombolo", "megatron", "deepspeed", "torchtitan", "nemo"; "any" for kAny.
+std::string_view framework_name(Framework framework) noexcept;
+/// The framework of that name; none is called "any".
+std::optional<Framework> framework_from_name(std::string_view name) noexcept;
+
+/// How an activation goes from the tensor-parallel ranks of a stage to those of the next.
+enum class BoundaryTransfer {
+  kCopyPerRank,          ///< each rank sends all of it to the rank of its number
+  kPartitioned,          ///< each rank sends its part, and the receivers keep parts
+  kPartitionedGathered,  ///< each rank sends its part, and the receivers gather the whole
+};
+
+/// What a framework can express, in the release that was read. What a strategy may propose, what an emitter
+/// can write and what the simulator assumes follow from this record alone.
+struct FrameworkTraits {
+  Framework framework = Framework::kTombolo;
+  std::string_view title;         ///< as people write it
+  std::string_view release = {};  ///< that was read; empty: the one beside this planner
+  bool uneven_replicas = false;   ///< pipelines of one job that differ in stages or rows
+  bool tensor_degree_per_stage = false;
+  bool uneven_layers = false;  ///< stages of different numbers of layers
+  bool unequal_nodes = false;  ///< nodes with different numbers of ranks
+  std::span<const Schedule> schedules;
+  std::span<const Recompute> recomputations;
+  std::span<const Sharding> shardings;
+  bool tensor_parallel = false, sequence_parallel = false, context_parallel = false, expert_parallel = false;
+  bool tensor_overlap = false;            ///< tensor-parallel exchanges beside matrix products
+  bool parameter_gather_overlap = false;  ///< sharded parameters gathered beside the forward pass
+  bool blocking_sends = false;            ///< neither end of a transfer between stages computes meanwhile
+  BoundaryTransfer boundary = BoundaryTransfer::kCopyPerRank;
+  BoundaryTransfer boundary_sequence_parallel = BoundaryTransfer::kPartitioned;
+};
+const FrameworkTraits& traits(Framework framework) noexcept;
+
+/// The framework that trains this model: the bundled trainer where it can (GPT-2's shape: learned positions,
+/// biases, tied embeddings, one MLP of 4 H without a gate, as many heads of keys as of queries), else
+/// Megatron-LM.
+Framework framework_for(const Model& model) noexcept;
+
+}  // namespace tombolo::planner

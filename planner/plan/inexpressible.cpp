@@ -1,0 +1,64 @@
+#include "planner/plan/inexpressible.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace tombolo::planner {
+
+namespace {
+
+template <typename Range, typename Value>
+bool contains(const Range& range, const Value& value) {
+  return std::find(range.begin(), range.end(), value) != range.end();
+}
+
+bool nodes_differ(const Plan& plan) {
+  std::map<std::string_view, int> ranks;
+  for (const RankPlacement& rank : plan.ranks) ++ranks[rank.host];
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const auto& one) { return one.second != ranks.begin()->second; });
+}
+
+}  // namespace
+
+std::vector<std::string> inexpressible(const Plan& plan, Framework framework) {
+  const FrameworkTraits& can = traits(framework);
+  const Job& job = plan.job;
+  std::vector<std::string> sentences;
+  const auto lacks = [&](std::string_view what) {
+    sentences.push_back(fmt::format("{} has no {}", can.title, what));
+  };
+  const auto alike = [&](auto same) {
+    for (const Pipeline& pipeline : plan.pipelines)
+      for (const Stage& stage : pipeline.stages)
+        if (!same(stage, plan.pipelines.front().stages.front())) return false;
+    return true;
+  };
+  if (!can.uneven_replicas && std::any_of(plan.pipelines.begin(), plan.pipelines.end(),
+                                          [&](const auto& one) { return one != plan.pipelines.front(); }))
+    lacks("replicas that differ in stages or rows");
+  if (!can.tensor_degree_per_stage &&
+      !alike([](const Stage& a, const Stage& b) { return a.tensor == b.tensor; }))
+    lacks("stages that are shared by different numbers of ranks");
+  if (!can.uneven_layers && !alike([](const Stage& a, const Stage& b) { return a.layers == b.layers; }))
+    lacks("stages with different numbers of layers");
+  if (!can.unequal_nodes && nodes_differ(plan)) lacks("nodes with different numbers of ranks");
+  if (!contains(can.schedules, job.schedule)) lacks(fmt::format("{} schedule", schedule_name(job.schedule)));
+  if (!contains(can.recomputations, job.recompute))
+    lacks(fmt::format("{} recomputation", recompute_name(job.recompute)));
+  if (!contains(can.shardings, job.sharding) && plan.data_size() > 1)
+    lacks(fmt::format("sharding of {} alone", sharding_name(job.sharding)));
+  if (!can.tensor_parallel && job.tensor > 1) lacks("tensor parallelism");
+  if (!can.sequence_parallel && job.sequence_parallel) lacks("sequence parallelism");
+  if (!can.context_parallel && job.context_parallel > 1) lacks("context parallelism");
+  if (!can.expert_parallel && job.expert_parallel > 1) lacks("expert parallelism");
+  if (!can.tensor_overlap && job.overlap_tensor) lacks("tensor-parallel exchanges beside products");
+  if (!can.parameter_gather_overlap && job.overlap_parameters)
+    lacks("gathering of parameters beside the forward pass");
+  return sentences;
+}
+
+}  // namespace tombolo::planner

@@ -1,0 +1,54 @@
+#include "planner/plan/inexpressible.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "planner/testing/testing.h"
+
+namespace tombolo::planner {
+namespace {
+
+using testing::simple_plan;
+using testing::small_model;
+using Sentences = std::vector<std::string>;
+
+Plan two_by_two() {
+  Plan plan = simple_plan(small_model(8), {"a0", "a1", "b0", "b1"}, 2, 2, 4);
+  plan.job.framework = Framework::kMegatron;
+  return plan;
+}
+
+TEST(Inexpressible, NothingOfAPlainPlan) {
+  for (const Framework one : {Framework::kTombolo, Framework::kMegatron, Framework::kDeepSpeed,
+                              Framework::kTorchTitan, Framework::kNeMo, Framework::kAny})
+    EXPECT_EQ(inexpressible(two_by_two(), one), Sentences{}) << framework_name(one);
+}
+
+TEST(Inexpressible, NamesEachChoiceThatIsLacking) {
+  Plan plan = two_by_two();
+  plan.job.schedule = Schedule::kZeroBubbleH1;
+  plan.job.sharding = Sharding::kOptimizer;
+  EXPECT_EQ(inexpressible(plan, Framework::kMegatron),
+            Sentences{"Megatron-LM has no zero-bubble-h1 schedule"});
+  EXPECT_EQ(inexpressible(plan, Framework::kTorchTitan),
+            (Sentences{"torchtitan has no zero-bubble-h1 schedule",
+                       "torchtitan has no sharding of optimizer alone"}));
+  EXPECT_EQ(inexpressible(plan, Framework::kAny), Sentences{});
+  plan.pipelines[1].stages[0].tensor = 2;
+  EXPECT_EQ(inexpressible(plan, Framework::kNeMo),
+            (Sentences{"NeMo has no replicas that differ in stages or rows",
+                       "NeMo has no stages that are shared by different numbers of ranks",
+                       "NeMo has no zero-bubble-h1 schedule"}));
+}
+
+TEST(Inexpressible, NodesOfUnequalSizes) {
+  Plan plan = two_by_two();
+  plan.ranks[1].host = "a0";
+  EXPECT_EQ(inexpressible(plan, Framework::kDeepSpeed),
+            Sentences{"DeepSpeed has no nodes with different numbers of ranks"});
+  EXPECT_EQ(inexpressible(plan, Framework::kTombolo), Sentences{});
+}
+
+}  // namespace
+}  // namespace tombolo::planner
