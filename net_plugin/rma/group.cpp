@@ -13,6 +13,8 @@ namespace {
 
 /// What closing gives the answers that are still on their way.
 constexpr Duration kAnswerTime = std::chrono::seconds(5);
+/// Looking for new connections is a system call, and they are rare.
+constexpr unsigned kPassesPerArrival = 64;
 
 }  // namespace
 
@@ -229,7 +231,7 @@ void Group::take_arrivals() {
 }
 
 void Group::progress_locked() {
-  take_arrivals();
+  if (passes_++ % kPassesPerArrival == 0) take_arrivals();
   for (auto& [rank, initiator] : initiators_) {
     initiator->progress();
     failed_ |= initiator->error() != nullptr;

@@ -108,6 +108,7 @@ class Group final : private Windows {
   mutable std::mutex lock_;  // protects all below
   int traffic_class_ = -1;
   bool failed_ = false;
+  unsigned passes_ = 0;
   const void* turn_ = nullptr;
   std::uint32_t next_window_ = 0;
   std::map<std::uint32_t, std::unique_ptr<Window>> windows_;
