@@ -30,9 +30,11 @@ constexpr const char* kHelp =
 
 const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>>& sections() {
   static const std::map<std::string, std::function<void(const EvaluationOptions&, EvaluationReport&)>> all{
-      {"amp", evaluate_amp},         {"flashflex", evaluate_flashflex}, {"holmes", evaluate_holmes},
-      {"pipette", evaluate_pipette}, {"random", evaluate_random},       {"sailor", evaluate_sailor},
-      {"scale", evaluate_scale},
+      {"amp", evaluate_amp},       {"flashflex", evaluate_flashflex},
+      {"holmes", evaluate_holmes}, {"pipette", evaluate_pipette},
+      {"random", evaluate_random}, {"sailor", evaluate_sailor},
+      {"scale", evaluate_scale},   {"playbook", evaluate_playbook},
+      {"vtrain", evaluate_vtrain}, {"megatron-readme", evaluate_megatron_readme},
   };
   return all;
 }
@@ -52,8 +54,12 @@ int main(int argc, char** argv) try {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 3600.0));
   app.add_option("--only", only,
-                 "Sections to run: amp, flashflex, holmes, pipette, random, sailor, scale (default: all)")
-      ->check(CLI::IsMember({"amp", "flashflex", "holmes", "pipette", "random", "sailor", "scale"}));
+                 "Sections to run: amp, flashflex, holmes, megatron-readme, pipette, playbook, random, "
+                 "sailor, scale, vtrain "
+                 "(default: "
+                 "all)")
+      ->check(CLI::IsMember({"amp", "flashflex", "holmes", "megatron-readme", "pipette", "playbook", "random",
+                             "sailor", "scale", "vtrain"}));
   app.add_option("--trials", options.trials, "Random larger clusters; a quarter as many small ones")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));

@@ -60,6 +60,9 @@ void evaluate_amp(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_flashflex(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_random(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_scale(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_vtrain(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_playbook(const EvaluationOptions& options, EvaluationReport& report);
+void evaluate_megatron_readme(const EvaluationOptions& options, EvaluationReport& report);
 void evaluate_holmes(const EvaluationOptions& options, EvaluationReport& report);
 
 }  // namespace tombolo::bench
