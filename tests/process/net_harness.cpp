@@ -309,9 +309,10 @@ void Pair::run(int abi_version, const Body& sender, const Body& receiver) {
   peer.join();
 }
 
-bool only_over_ucx() {
+bool overlong_is_always_an_error() {
   const char* transports = std::getenv("TOMBOLO_TRANSPORTS");
-  return transports != nullptr && std::string_view(transports) == "ucx";
+  return transports != nullptr &&
+         (std::string_view(transports) == "ucx" || std::string_view(transports) == "rdma");
 }
 
 const std::string& plugin_path() {

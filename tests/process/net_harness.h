@@ -136,8 +136,8 @@ struct Pair {
   static void run(int abi_version, const Body& sender, const Body& receiver);
 };
 
-/// Whether this run is limited to UCX, which cuts no message to its receive.
-bool only_over_ucx();
+/// Whether this run is limited to RDMA or to UCX, which cut no message to its receive.
+bool overlong_is_always_an_error();
 
 /// Path of the plugin under test.
 const std::string& plugin_path();
