@@ -78,7 +78,7 @@ TEST_P(OverlongMessages, AreCutToTheirReceivesAndDisturbNoOther) {
   EXPECT_GT(cut, 0u);
   // Receives before their messages, and behind them.
   std::size_t sends = 0, receives = 0;
-  const auto post_some = [&] {
+  const auto post_some = [&, &left = left, &right = right] {
     for (std::size_t end = std::min(kMessages, sends + random() % 5); sends < end; ++sends)
       messages[sends].send = left->post_send(messages[sends].sent);
     for (std::size_t end = std::min(kMessages, receives + random() % 5); receives < end; ++receives)
