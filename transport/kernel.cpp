@@ -145,14 +145,15 @@ class Linux final : public Kernel {
 
   pid_t getpid() noexcept override { return ::getpid(); }
   int memfd_create(const char* name, unsigned flags) noexcept override {
-    return open_descriptors.add(::memfd_create(name, flags));
+    // Shared memory says nothing on anybody's behalf, so that a forked child may keep its descriptors.
+    return ::memfd_create(name, flags);
   }
   int ftruncate(int file, off_t size) noexcept override { return ::ftruncate(file, size); }
   int fcntl(int file, int command, int argument) noexcept override {
     return ::fcntl(file, command, argument);
   }
   int open(const char* path, int flags) noexcept override {
-    return open_descriptors.add(::open(path, flags));
+    return ::open(path, flags);
   }
   int stat(const char* path, struct ::stat* status) noexcept override { return ::stat(path, status); }
   int fstat(int file, struct ::stat* status) noexcept override { return ::fstat(file, status); }

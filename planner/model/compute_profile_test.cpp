@@ -39,7 +39,8 @@ TEST(ComputeLibrary, SharesOfTheAttainedRateAreTheFittedSharesOfThePeak) {
   const ComputeLibrary library = ComputeLibrary::load();
   for (const auto& [device, software, share] : {std::tuple{"A100-SXM4-80GB", "megatron-deepspeed-2022", 0.80},
                                                 {"H100-SXM5-80GB", "nanotron", 0.544}}) {
-    const ComputeProfile* profile = library.of(software)->find(device);
+    const auto record = library.of(software);
+    const ComputeProfile* profile = record->find(device);
     ASSERT_NE(profile, nullptr);
     EXPECT_NEAR(profile->products * devices.devices[*devices.device_names.find(device)].attained_share, share,
                 0.001);
