@@ -152,9 +152,7 @@ class Linux final : public Kernel {
   int fcntl(int file, int command, int argument) noexcept override {
     return ::fcntl(file, command, argument);
   }
-  int open(const char* path, int flags) noexcept override {
-    return ::open(path, flags);
-  }
+  int open(const char* path, int flags) noexcept override { return ::open(path, flags); }
   int stat(const char* path, struct ::stat* status) noexcept override { return ::stat(path, status); }
   int fstat(int file, struct ::stat* status) noexcept override { return ::fstat(file, status); }
   void* mmap(void* at, std::size_t size, int protection, int flags, int file,
