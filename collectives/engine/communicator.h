@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/options.h"
 #include "collectives/schedule/collective.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/engine/data_type.h"
+#include "collectives/data/data_type.h"
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/tuning.h"
 #include "tests/simulation/plans/plan.h"

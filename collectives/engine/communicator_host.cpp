@@ -1,0 +1,69 @@
+// Communicator's collectives among ranks of one host, through memory that all of them see.
+#include "base/error.h"
+#include "collectives/engine/communicator_state.h"
+
+namespace tombolo::collectives {
+namespace {
+
+/// Looks at the others' memory before the wait that counts time and makes system calls: with a processor for
+/// each rank for about as long as a peer needs for one of these, else so often that each of the others had
+/// its turn.
+constexpr int kLooks = 4000, kYields = 200;
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+bool Communicator::State::goes_through_host_memory(const ScheduleKey& key) {
+  if (key.problem.bytes() > options.tuning.host_bytes) return false;
+  if (host->standing() == HostGroup::Standing::kForming) {
+    wait_until([this] { return host->standing() != HostGroup::Standing::kForming; },
+               [] { return std::string("waiting for the other ranks of this host"); });
+  }
+  return host->standing() == HostGroup::Standing::kFormed;
+}
+
+void Communicator::State::run_in_host_memory(const CollectiveCall& call, const ScheduleKey& key,
+                                             std::uint64_t number) {
+  last_algorithm = "host";
+  host_collective->start({call.collective, key.problem, call.type, call.op,
+                          static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.receive)});
+  const bool crowded = spin == Duration::zero();
+  for (int look = 0; look < (crowded ? kYields : kLooks); ++look) {
+    if (host_collective->progress()) look = 0;
+    if (host_collective->finished()) return;
+    if (host_collective->mismatch()) break;
+    crowded ? static_cast<void>(transport::kernel().sched_yield()) : pause();
+  }
+  wait_until([this] { return host_collective->finished(); },
+             [&] {
+               return describe(call, key, number) +
+                      fmt::format(": waiting for rank {} on this host", host_collective->awaited());
+             });
+}
+
+void Communicator::State::check_host(const std::function<std::string()>& what) {
+  if (!host || host->standing() == HostGroup::Standing::kRefused) return;
+  const auto failed = [&](int peer, std::string_view why) {
+    fail_all_ranks(Cause::kRemote, fmt::format("{}: rank {} on host {} failed: {}", what(), peer,
+                                               members[static_cast<std::size_t>(peer)].host, why));
+  };
+  if (const auto peer = host_collective->mismatch()) {
+    failed(*peer,
+           "it made another call: the ranks call collectives in different orders or with different "
+           "counts, types or operators");
+  }
+  if (const auto peer = host->ended()) failed(*peer, "its process has ended");
+  if (!host_collective->finished() && host->has_left(host_collective->awaited()) &&
+      !host_collective->progress()) {
+    failed(host_collective->awaited(), "it has left the communicator");
+  }
+}
+
+}  // namespace tombolo::collectives
