@@ -1,14 +1,15 @@
 // Communicator's collectives among ranks of one host, through memory that all of them see.
 #include "base/error.h"
 #include "collectives/engine/communicator_state.h"
+#include "transport/kernel.h"
 
 namespace tombolo::collectives {
 namespace {
 
-/// Looks at the others' memory before the wait that counts time and makes system calls: with a processor for
-/// each rank for about as long as a peer needs for one of these, else so often that each of the others had
-/// its turn.
-constexpr int kLooks = 4000, kYields = 200;
+/// Before the wait that counts time and makes system calls a rank looks so often at the others' memory: at
+/// first, with a processor for each rank, for about as long as a peer needs for a system call; then it lets
+/// others run in between, who may be the ones that it waits for, and gives each of them some turns.
+constexpr int kLooks = 256, kYields = 200;
 
 void pause() noexcept {
 #if defined(__x86_64__)
@@ -34,12 +35,15 @@ void Communicator::State::run_in_host_memory(const CollectiveCall& call, const S
   last_algorithm = "host";
   host_collective->start({call.collective, key.problem, call.type, call.op,
                           static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.receive)});
-  const bool crowded = spin == Duration::zero();
-  for (int look = 0; look < (crowded ? kYields : kLooks); ++look) {
+  const int looks = spin == Duration::zero() ? 0 : kLooks;
+  for (int look = 0; look < looks + kYields && !host_collective->mismatch(); ++look) {
     if (host_collective->progress()) look = 0;
     if (host_collective->finished()) return;
-    if (host_collective->mismatch()) break;
-    crowded ? static_cast<void>(transport::kernel().sched_yield()) : pause();
+    if (look < looks) {
+      pause();
+    } else {
+      transport::kernel().sched_yield();
+    }
   }
   wait_until([this] { return host_collective->finished(); },
              [&] {
