@@ -25,6 +25,7 @@
 #include "tools/launch/launcher.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
+#include "topology/files/library.h"
 
 namespace tombolo::tools {
 namespace {
@@ -88,7 +89,7 @@ struct PlanOptions {
   int tensor = 0;  // 0: left open
   std::string framework, schedule, recompute, device, dtype, moments;
   int chunks = 0;
-  std::optional<bool> shard_optimizer, sequence_parallel;  // absent: left open
+  std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
@@ -152,6 +153,20 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
+/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU here that has no bf16.
+void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo || !options.dtype.empty() ||
+      job.multiplies_in() != planner::Precision::kBf16)
+    return;
+  const topology::Library library = topology::Library::load();
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices) {
+      if (device.kind != topology::DeviceKind::kGpu) continue;
+      const auto known = library.device_names.find(device.name);
+      if (known && library.devices[*known].peak("bf16") == 0) job.precision = planner::Precision::kFp16;
+    }
+}
+
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   job.model = options.model.resolve();
@@ -159,6 +174,7 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
   set_device(options, cluster, job);
+  set_precision(options, cluster, job);
   job.compute = planner::library_profiles(planner::framework_name(job.framework));
   return job;
 }
@@ -185,6 +201,7 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   fixed.schedule = planner::schedule_from_name(options.schedule);
   fixed.chunks = options.chunks;
   fixed.sequence_parallel = options.sequence_parallel;
+  fixed.overlap_parameters = options.overlap_parameters;
   return fixed;
 }
 
@@ -231,6 +248,12 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   }
 }
 
+/// Says why the plan is for its framework, where the user did not name it.
+void note_framework(const PlanOptions& options, planner::Plan& plan) {
+  if (std::string why = framework_of(options, plan.job.model).why; !why.empty())
+    plan.notes.push_back(std::move(why));
+}
+
 int run_plan(const PlanOptions& options) {
   auto cluster = load_cluster(options.cluster);
   planner::Job job = job_of(options, cluster);
@@ -257,11 +280,13 @@ int run_plan(const PlanOptions& options) {
   Json changes_json;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
+    note_framework(options, plan);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
+    if (!next.keep) note_framework(options, next.plan);
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
@@ -272,7 +297,6 @@ int run_plan(const PlanOptions& options) {
                                : describe_scenarios(plan, scenarios));
     return kExitOk;
   }
-  if (const std::string why = framework_of(options, job.model).why; !why.empty()) plan.notes.push_back(why);
   if (job.profile) note_profile(options.profile, cluster, plan);
   if (!options.output.empty()) plan.save(options.output);
   const auto compared = [&] {
@@ -343,6 +367,9 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
       ->check(CLI::IsMember({"none", "selective", "full"}));
   app.add_flag("--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
                "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
+               "framework can");
+  app.add_flag("--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
+               "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
                "framework can");
   app.add_flag("--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
                "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
