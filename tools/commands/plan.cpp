@@ -13,7 +13,6 @@
 #include "base/units.h"
 #include "planner/choices.h"
 #include "planner/launch/launch.h"
-#include "planner/plan/inexpressible.h"
 #include "planner/planner.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
@@ -22,6 +21,7 @@
 #include "tools/cli/profile_option.h"
 #include "tools/cli/validators.h"
 #include "tools/commands/plan_changes.h"
+#include "tools/commands/plan_comparison.h"
 #include "tools/launch/launcher.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
@@ -186,12 +186,6 @@ std::optional<planner::Recompute> fixed_recompute(const PlanOptions& options, co
   return std::nullopt;
 }
 
-bool states_memory(const topology::ClusterFile& cluster) {
-  return std::ranges::any_of(cluster.hosts, [](const auto& host) {
-    return std::ranges::any_of(host.devices, [](const auto& device) { return device.memory_bytes > 0; });
-  });
-}
-
 /// What of the search's choices the user has fixed.
 planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job) {
   planner::FixedChoices fixed;
@@ -203,49 +197,6 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   fixed.sequence_parallel = options.sequence_parallel;
   fixed.overlap_parameters = options.overlap_parameters;
   return fixed;
-}
-
-/// One line that compares the plan with that of another strategy under the same routing.
-std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
-                       planner::PlanOptions options, double step_seconds) {
-  const bool default_order = options.strategy == "megatron";
-  options.tolerance = 0;
-  options.strategy = default_order ? "holmes" : "megatron";
-  options.may_leave_out = false;  // these two give every rank a place
-  const std::string name = default_order ? "holmes" : "megatron (the default order)";
-  try {
-    const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
-    if (other < step_seconds * (1 - 1e-9))
-      return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
-                         format_seconds(other), step_seconds / other);
-    return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
-                       format_seconds(other), other / step_seconds);
-  } catch (const Error& error) {
-    return fmt::format("For comparison, strategy {} has no plan: {}\n", name, error.what());
-  }
-}
-
-/// One line that says what the framework's limits cost; empty where they cost nothing. `job` and `options`
-/// are those of the plan; the bundled trainer's memory and speed are not those of another framework, so that
-/// nothing is said of it.
-std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, planner::PlanOptions options,
-                       const planner::FixedChoices& fixed, const planner::Plan& plan) {
-  constexpr std::size_t kMostRanks = 256;  // above, the second search would take minutes
-  if (job.framework == planner::Framework::kTombolo || plan.ranks.size() > kMostRanks) return {};
-  const planner::Framework limited = job.framework;
-  job.framework = planner::Framework::kAny;
-  planner::open_choices(fixed, states_memory(cluster), job, options);
-  options.tolerance = 0;
-  try {
-    const planner::Plan freer = planner::make_plan(cluster, job, options);
-    const double gain = plan.prediction.step_seconds / freer.prediction.step_seconds;
-    const auto lacks = planner::inexpressible(freer, limited);
-    if (gain < 1.01 || lacks.empty()) return {};
-    return fmt::format("A framework without limits would take {} per step, {:.2f}x faster, but {}.\n",
-                       format_seconds(freer.prediction.step_seconds), gain, fmt::join(lacks, ", "));
-  } catch (const Error&) {
-    return {};  // the comparison is an extra
-  }
 }
 
 /// Says why the plan is for its framework, where the user did not name it.
@@ -323,6 +274,13 @@ void add_count(CLI::App& app, const char* flag, int& value, const char* text) {
   app.add_option(flag, value, text)->check(above_zero);
 }
 
+/// A flag and its opposite. Where neither is given the value stays absent, which CLI11's own flags for an
+/// optional do not do.
+void add_choice(CLI::App& app, const char* flags, std::optional<bool>& value, const char* text) {
+  app.add_flag_function(
+      flags, [&value](std::int64_t count) { value = count > 0; }, text);
+}
+
 /// What is trained, and how it is divided among ranks.
 void add_job_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--profile", options.profile,
@@ -365,15 +323,15 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--recompute", options.recompute,
                  "none, selective or full; default: the least with which a layout fits")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_flag("--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
-               "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
-               "framework can");
-  app.add_flag("--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
-               "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
-               "framework can");
-  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
-               "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
-               "where the framework can");
+  add_choice(app, "--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
+             "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
+             "framework can");
+  add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
+             "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
+             "framework can");
+  add_choice(app, "--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
+             "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
+             "where the framework can");
 }
 
 /// How the plan is found, for which ranks.

@@ -152,6 +152,34 @@ TEST_F(PlanCommand, GuessesTheFrameworkAndSaysSo) {
   EXPECT_EQ(framework(",gated=yes", {}, "since the bundled trainer has GPT-2's shape alone"), "megatron");
 }
 
+TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts) host.devices.resize(2, host.devices.front());
+  cluster.save(file("cluster.json"));
+  const auto job = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--framework", "megatron", "--tensor", "2", "--pipeline", "1", "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("job");
+  };
+  EXPECT_TRUE(job({}).value("sequence_parallel", false));
+  EXPECT_FALSE(job({"--no-sequence-parallel"}).value("sequence_parallel", false));
+  EXPECT_EQ(job({"--no-shard-optimizer"}).value("sharding", "none"), "none");
+  const Json sharded = job({"--shard-optimizer"});
+  EXPECT_EQ(sharded.value("sharding", "none"), "optimizer");
+  EXPECT_TRUE(sharded.value("overlap_parameters", false));
+  EXPECT_FALSE(job({"--shard-optimizer", "--no-overlap-parameters"}).value("overlap_parameters", false));
+  // What is left open may be sharded: a gather that hides makes a step shorter.
+  const auto seconds = [&](const std::string& flag) {
+    std::vector<std::string> all{"--framework", "megatron", "--tensor", "2", "--pipeline",
+                                 "1",           "--json",   "--within", "0"};
+    if (!flag.empty()) all.push_back(flag);
+    EXPECT_EQ(run_plan(all), kExitOk) << err_;
+    return Json::parse(out_).at("prediction").at("step_seconds").get<double>();
+  };
+  EXPECT_LT(seconds("--shard-optimizer"), seconds("--no-shard-optimizer"));
+  EXPECT_EQ(seconds(""), seconds("--shard-optimizer"));
+}
+
 TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
   const auto precision = [&](const char* device) {
