@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
 #include "planner/testing/testing_launch.h"
@@ -82,10 +83,16 @@ TEST(EmitMegatron, GivesThePluginTheClusterFileAndTheNodesNamesInIt) {
   EXPECT_MENTIONS(text, "3) export TOMBOLO_HOST='b1' ;;");
 }
 
-TEST(EmitMegatron, SaysWhatItCannotExpress) {
-  // Host a0 holds stage 0 of replica 0 and stage 1 of replica 1: a run in neither order.
-  Plan plan = simple_plan(small_model(8), {"a0", "b0", "b0", "a0"}, 2, 2, 4);
-  EXPECT_MENTIONS(emit(plan, clusters_of(2)), "NOT EXPRESSIBLE");
+TEST(EmitMegatron, RefusesNodesWhoseRanksAreInARowInNeitherOrder) {
+  // Host a0 holds stage 0 of replica 0 and stage 1 of replica 1.
+  const Plan plan = simple_plan(small_model(8), {"a0", "b0", "b0", "a0"}, 2, 2, 4);
+  try {
+    emit(plan, clusters_of(2));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_MENTIONS(std::string(error.what()), "in which every node's are in a row. Plan anew");
+  }
 }
 
 TEST(EmitMegatron, WritesTensorParallelismChunksRecomputationAndLlamasShape) {
