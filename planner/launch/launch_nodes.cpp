@@ -53,22 +53,6 @@ std::vector<Node> nodes_of(const Plan& plan, Numbering numbering) {
   return nodes;
 }
 
-std::vector<Node> nearest_nodes(const Plan& plan) {
-  std::map<std::string, std::pair<int, int>> first;
-  std::map<std::string, std::vector<int>> devices;
-  for (const RankPlacement& place : plan.ranks) {
-    const auto at = std::pair(place.stage, place.replica);
-    const auto [known, added] = first.emplace(place.host, at);
-    if (!added) known->second = std::min(known->second, at);
-    devices[place.host].push_back(place.device);
-  }
-  std::vector<Node> nodes;
-  for (const auto& [host, place] : first) nodes.push_back({host, devices[host]});
-  std::sort(nodes.begin(), nodes.end(),
-            [&](const Node& a, const Node& b) { return first[a.host] < first[b.host]; });
-  return nodes;
-}
-
 bool equally_large(const std::vector<Node>& nodes) noexcept {
   return std::ranges::all_of(
       nodes, [&](const Node& node) { return node.devices.size() == nodes.front().devices.size(); });
@@ -86,13 +70,13 @@ std::string node_comments(const std::vector<Node>& nodes, const topology::Cluste
   return out;
 }
 
-std::vector<Node> nodes_by_host(const Plan& plan) {
+std::vector<Node> nodes_by_host(const std::vector<const RankPlacement*>& order) {
   std::vector<Node> nodes;
   std::map<std::string, std::size_t> known;
-  for (const RankPlacement& place : plan.ranks) {
-    const auto [at, fresh] = known.emplace(place.host, nodes.size());
-    if (fresh) nodes.push_back({place.host, {}});
-    nodes[at->second].devices.push_back(place.device);
+  for (const RankPlacement* place : order) {
+    const auto [at, fresh] = known.emplace(place->host, nodes.size());
+    if (fresh) nodes.push_back({place->host, {}});
+    nodes[at->second].devices.push_back(place->device);
   }
   return nodes;
 }

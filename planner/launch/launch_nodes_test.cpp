@@ -41,15 +41,14 @@ TEST(LaunchNodes, ANodesRanksMustBeInARow) {
   const Plan plan = plan_on({"a0", "b0", "a0", "b0"});
   EXPECT_TRUE(nodes_of(plan, Numbering::kStagesOutermost).empty());
   EXPECT_EQ(hosts_in(nodes_of(plan, Numbering::kReplicasOutermost)), (std::vector<std::string>{"a0", "b0"}));
-  EXPECT_EQ(hosts_in(nodes_by_host(plan)), (std::vector<std::string>{"a0", "b0"})) << "in a row or not";
-  EXPECT_EQ(nodes_by_host(plan)[0].devices, (std::vector<int>{0, 1}));
+  EXPECT_EQ(hosts_in(nodes_by_host(numbered(plan, Numbering::kPlan))), (std::vector<std::string>{"a0", "b0"}))
+      << "in a row or not";
+  EXPECT_EQ(nodes_by_host(numbered(plan, Numbering::kPlan))[0].devices, (std::vector<int>{0, 1}));
 }
 
-TEST(LaunchNodes, TheNearestOrderIsByFirstStage) {
-  Plan plan = plan_on({"c0", "b0", "a0", "c0"});
-  EXPECT_EQ(hosts_in(nearest_nodes(plan)), (std::vector<std::string>{"c0", "b0", "a0"}));
-  EXPECT_FALSE(equally_large(nearest_nodes(plan))) << "c0 has two ranks";
-  EXPECT_TRUE(equally_large(nodes_by_host(plan_on({"a0", "b0", "a0", "b0"}))));
+TEST(LaunchNodes, NodesAreComparedInSize) {
+  EXPECT_FALSE(equally_large(nodes_by_host(numbered(plan_on({"c0", "b0", "a0", "c0"}), Numbering::kPlan))));
+  EXPECT_TRUE(equally_large(nodes_by_host(numbered(plan_on({"a0", "b0", "a0", "b0"}), Numbering::kPlan))));
 }
 
 TEST(LaunchNodes, QuotesForTheShell) {

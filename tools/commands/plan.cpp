@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/explain/reasons.h"
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
 #include "planner/strategies/strategy.h"
@@ -193,9 +194,27 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
   }
 }
 
+/// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
+void refuse_foreign_model(const planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo &&
+      planner::framework_for(job.model) != planner::Framework::kTombolo)
+    fail(Cause::kInvalidUsage,
+         "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
+         "biases, "
+         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, no "
+         "experts), and {} "
+         "is another; take --framework megatron",
+         job.model.name.empty() ? "this one" : job.model.name);
+}
+
+void add_reasons(planner::Plan& plan, const topology::ClusterFile& cluster) {
+  for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
+}
+
 int run_plan(const PlanOptions& options) {
   auto cluster = load_cluster(options.cluster);
   planner::Job job = job_of(options, cluster);
+  refuse_foreign_model(job);
   planner::PlanOptions plan_options;
   plan_options.strategy = options.strategy;
   plan_options.routing = options.routing;
@@ -217,11 +236,13 @@ int run_plan(const PlanOptions& options) {
   Json changes_json;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
+    add_reasons(plan, cluster);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
+    add_reasons(next.plan, cluster);
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
@@ -359,11 +380,12 @@ void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_i
   auto* json = app.add_flag(
       "--json", options.json,
       "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
-  app.add_option(
-         "--emit", options.emit,
-         "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
-         "or mpi")
-      ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
+  const std::vector<std::string_view> launchers(planner::launcher_names().begin(),
+                                                planner::launcher_names().end());
+  app.add_option("--emit", options.emit,
+                 fmt::format("Print a script that starts the plan instead of a report: {}",
+                             planner::alternatives(launchers)))
+      ->check(CLI::IsMember(std::vector<std::string>(launchers.begin(), launchers.end())))
       ->excludes(json)
       ->excludes(what_if);
 }
