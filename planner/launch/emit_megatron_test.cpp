@@ -83,8 +83,14 @@ TEST(EmitMegatron, GivesThePluginTheClusterFileAndTheNodesNamesInIt) {
 
 TEST(EmitMegatron, RefusesNodesWhoseRanksAreInARowInNeitherOrder) {
   // Host a0 holds stage 0 of replica 0 and stage 1 of replica 1.
-  Plan plan = simple_plan(small_model(8), {"a0", "b0", "b0", "a0"}, 2, 2, 4);
-  EXPECT_THROW(emit(plan, clusters_of(2)), Error);
+  const Plan plan = simple_plan(small_model(8), {"a0", "b0", "b0", "a0"}, 2, 2, 4);
+  try {
+    emit(plan, clusters_of(2));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.cause(), Cause::kUnsupported);
+    EXPECT_MENTIONS(std::string(error.what()), "in which every node's are in a row. Plan anew");
+  }
 }
 
 TEST(EmitMegatron, WritesTensorParallelismChunksRecomputationAndLlamasShape) {

@@ -143,7 +143,8 @@ TEST(NamedArgumentsOf, DeepSpeedsLauncherAndConfigurationAreThoseOfItsRelease) {
     const Job& job = plan.job;
     if (!inexpressible(plan, Framework::kDeepSpeed).empty() || job.multiplies_in() >= Precision::kFp8Hybrid)
       continue;
-    const std::string script = emit(Launcher::kDeepSpeed, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
+    const std::string script =
+        emit(Launcher::kDeepSpeed, plan, cluster_of("H100-SXM5-80GB"), "/cluster.json");
     const std::string called = "\ndeepspeed " + part_of(script, "\ndeepspeed ", "\n\n");
     EXPECT_EQ(unknown_options(part_of(called, "\ndeepspeed ", "\"$@\""), "deepspeed"), "");
     const Json config = Json::parse(part_of(script, "config.json\" <<'END'\n", "\nEND"));

@@ -31,9 +31,9 @@ std::optional<Launcher> launcher_from_name(std::string_view name) noexcept;
 /// Writes a script for sh that starts the plan: hosts in the plan's order, each rank's device, the
 /// environment of the plugin, and the plan's choices as far as the launcher or its framework has options for
 /// them. The rest of the command (a training program and its data) is given to the script as arguments.
-/// Throws kUnsupported, saying what and what to do, where the framework or its launcher cannot express
-/// something of the plan; but what DeepSpeed's PipelineModule has no words for stands in a comment.
-/// `cluster_path` is where nodes find the cluster file unless TOMBOLO_CLUSTER says otherwise.
+/// Throws kUnsupported naming each choice that the framework cannot carry out (plan/inexpressible.h). Where
+/// only the launcher lacks a word for something, the script says so in a comment and uses the nearest that it
+/// has. `cluster_path` is where nodes find the cluster file unless TOMBOLO_CLUSTER says otherwise.
 std::string emit(Launcher launcher, const Plan& plan, const topology::ClusterFile& cluster,
                  const std::string& cluster_path);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "planner/cost/memory.h"
 #include "planner/model/index.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
@@ -127,6 +128,7 @@ double Scorer::seconds(const Layout& layout, double limit) {
   if (!sound(layout)) return kNever;
   const Plan plan = plan_of(context_, job_, layout);
   if (limit < kNever && lower_bound(plan, context_.view) >= limit) return kNever;
+  if (!inexpressible(plan, job_.framework).empty()) return kNever;
   if (missing_memory(plan, context_.view).bytes > 0) return kNever;
   ++simulated_;
   const auto simulation = simulate_if_linked(plan, context_.view, limit);

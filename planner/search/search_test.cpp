@@ -26,7 +26,7 @@ TEST(LowerBound, NoSimulationComesBelowIt) {
     return static_cast<int>(random() % static_cast<std::uint64_t>(count));
   };
   for (int round = 0; round < test_rounds(100); ++round) {
-    const SearchSetting setting(random_cluster(random, 4), testing::megatron_job(8, 8));
+    const SearchSetting setting(random_cluster(random, 4), testing::free_job(8, 8));
     Layout layout;
     const bool one_pipeline = below(2) == 0;
     const int cut = 1 + below(7);

@@ -86,7 +86,7 @@ std::optional<Plan> plan_by(const Strategy& strategy, const SearchContext& conte
     return plan;
   }
   if (context.limit_seconds < Scorer::kNever) return std::nullopt;
-  // The default strategy's error says what would make a search succeed, so it is tried when this one has no
+  // The first strategy's error says what would make a search succeed, so it is tried when this one has no
   // plan.
   const Strategy& other = *strategies().front();
   ask(other, context, job);

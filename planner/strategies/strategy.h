@@ -35,7 +35,7 @@ struct Strategy {
   PlanFunction* plan = nullptr;
 };
 
-/// All strategies; the first is the default.
+/// All strategies, in the order of help texts. PlanOptions names the default.
 const std::vector<const Strategy*>& strategies();
 
 /// The strategy of that name. Throws kInvalidUsage naming all strategies.

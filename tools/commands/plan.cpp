@@ -11,8 +11,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "planner/choices.h"
 #include "planner/explain/reasons.h"
 #include "planner/launch/launch.h"
+#include "planner/plan/inexpressible.h"
 #include "planner/planner.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
@@ -33,12 +35,13 @@ constexpr const char* kWhatItDoes =
     "and predicts what a training step will cost. Every layout that divides and fits in memory is tried in\n"
     "simulation; the fastest wins.\n"
     "\n"
-    "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For\n"
-    "Megatron-LM (--framework megatron) it is also the tensor-parallel degree, the schedule with its model\n"
-    "chunks, and whether the optimizer's state is sharded; what is left open is chosen. The bundled "
-    "trainer's\n"
-    "memory is counted as it allocates it on a CPU or on a GPU (--device), and `tombolo train --plan` takes\n"
-    "device, precision and recomputation from the plan.\n"
+    "For the bundled trainer, a layout is stages x replicas x micro-batch, and what is recomputed. For "
+    "other\n"
+    "frameworks (--framework) it is also the tensor-parallel degree with sequence parallelism, the schedule\n"
+    "with its model chunks, and whether the optimizer's state is sharded. What is left open is chosen among\n"
+    "what the framework can express. The bundled trainer's memory is counted as it allocates it on a CPU or\n"
+    "on a GPU (--device), and `tombolo train --plan` takes device, precision and recomputation from the "
+    "plan.\n"
     "\n";
 
 constexpr const char* kExamples =
@@ -81,9 +84,9 @@ struct PlanOptions {
   int ranks = 0;
   double alpha = 1.0;
   int tensor = 0;  // 0: left open
-  std::string framework = "tombolo", schedule, recompute, device, dtype, moments;
+  std::string framework, schedule, recompute, device, dtype, moments;
   int chunks = 0;
-  std::optional<bool> shard_optimizer;  // absent: left open
+  std::optional<bool> shard_optimizer, sequence_parallel;  // absent: left open
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
@@ -121,12 +124,38 @@ void set_device(const PlanOptions& options, const topology::ClusterFile& cluster
   if (options.moments == "bf16") job.moment_bytes = 2;
 }
 
+struct ChosenFramework {
+  planner::Framework framework = planner::Framework::kTombolo;
+  std::string why;  // for the plan's notes; empty where the user named it
+};
+
+/// The framework that the user named, or whose launch script is wanted, or that has what the options ask for,
+/// or that trains such models.
+ChosenFramework framework_of(const PlanOptions& options, const planner::Model& model) {
+  using planner::Framework;
+  if (!options.framework.empty()) return {*planner::framework_from_name(options.framework), ""};
+  const auto because = [&](Framework framework, std::string_view why) {
+    return ChosenFramework{framework, fmt::format("for {}, {}; --framework takes another",
+                                                  planner::traits(framework).title, why)};
+  };
+  if (const auto launched = planner::framework_from_name(options.emit))
+    return because(*launched, "whose launch script is wanted");
+  const Framework by_model = planner::framework_for(model);
+  if (by_model != Framework::kTombolo)
+    return because(by_model, "since the bundled trainer has GPT-2's shape alone");
+  const bool beyond = options.tensor > 1 || options.chunks > 1 ||
+                      (!options.schedule.empty() && options.schedule != "1f1b") ||
+                      options.shard_optimizer.value_or(false) || options.sequence_parallel.value_or(false);
+  if (beyond) return because(Framework::kMegatron, "since the bundled trainer lacks what is asked for");
+  return because(by_model, "which trains models of GPT-2's shape");
+}
+
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   job.model = options.model.resolve();
-  job.framework = *planner::framework_from_name(options.framework);
-  const bool megatron = job.framework == planner::Framework::kMegatron;
-  job.tensor = options.tensor > 0 || megatron ? options.tensor : 1;
+  job.framework = framework_of(options, job.model).framework;
+  const bool may_share = planner::traits(job.framework).tensor_parallel;
+  job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
   set_device(options, cluster, job);
   job.compute = planner::library_profiles(planner::framework_name(job.framework));
   return job;
@@ -145,34 +174,16 @@ bool states_memory(const topology::ClusterFile& cluster) {
   });
 }
 
-/// Sets the choices that the search may vary: those that the framework offers and the user left open.
-void set_choices(const PlanOptions& options, const topology::ClusterFile& cluster, const planner::Job& job,
-                 planner::PlanOptions& plan_options) {
-  using planner::Schedule;
-  const bool megatron = job.framework == planner::Framework::kMegatron;
-  const auto recompute = fixed_recompute(options, job);
-  for (planner::Saving saving : planner::savings_of(job)) {
-    if (recompute) saving.recompute = *recompute;
-    if (options.shard_optimizer)
-      saving.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
-    auto& savings = plan_options.savings;
-    if (std::ranges::find(savings, saving) == savings.end()) savings.push_back(saving);
-    // Where no memory can be short, nothing is saved.
-    if (!megatron && !states_memory(cluster)) break;
-  }
-  auto& schedules = plan_options.schedules;
-  const auto interleave = [&] {
-    for (const int chunks : options.chunks > 0 ? std::vector{options.chunks} : std::vector{2, 4})
-      schedules.emplace_back(Schedule::kInterleaved, chunks);
-  };
-  if (options.schedule == "interleaved") {
-    interleave();
-  } else if (!options.schedule.empty()) {
-    schedules = {{*planner::schedule_from_name(options.schedule), std::max(1, options.chunks)}};
-  } else {
-    if (options.chunks <= 1) schedules = {{Schedule::kOneForwardOneBackward, 1}};
-    if (options.chunks > 1 || (megatron && options.chunks == 0)) interleave();
-  }
+/// What of the search's choices the user has fixed.
+planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job) {
+  planner::FixedChoices fixed;
+  fixed.recompute = fixed_recompute(options, job);
+  if (options.shard_optimizer)
+    fixed.sharding = *options.shard_optimizer ? planner::Sharding::kOptimizer : planner::Sharding::kNone;
+  fixed.schedule = planner::schedule_from_name(options.schedule);
+  fixed.chunks = options.chunks;
+  fixed.sequence_parallel = options.sequence_parallel;
+  return fixed;
 }
 
 /// One line that compares the plan with that of another strategy under the same routing.
@@ -184,7 +195,7 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
   try {
     const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
-    if (other < step_seconds)
+    if (other < step_seconds * (1 - 1e-9))
       return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
                          format_seconds(other), step_seconds / other);
     return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
@@ -207,8 +218,33 @@ void refuse_foreign_model(const planner::Job& job) {
          job.model.name.empty() ? "this one" : job.model.name);
 }
 
-void add_reasons(planner::Plan& plan, const topology::ClusterFile& cluster) {
+/// Why each choice was made, and why the plan is for this framework.
+void add_reasons(const PlanOptions& options, planner::Plan& plan, const topology::ClusterFile& cluster) {
+  if (const std::string why = framework_of(options, plan.job.model).why; !why.empty())
+    plan.notes.push_back(why);
   for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
+}
+
+/// One line that says what the framework's limits cost; empty where they cost nothing. `job` and `options`
+/// are those of the plan; the bundled trainer's memory and speed are not those of another framework, so that
+/// nothing is said of it.
+std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, planner::PlanOptions options,
+                       const planner::FixedChoices& fixed, const planner::Plan& plan) {
+  constexpr std::size_t kMostRanks = 256;  // above, the second search would take minutes
+  if (job.framework == planner::Framework::kTombolo || plan.ranks.size() > kMostRanks) return {};
+  const planner::Framework limited = job.framework;
+  job.framework = planner::Framework::kAny;
+  planner::open_choices(fixed, states_memory(cluster), job, options);
+  try {
+    const planner::Plan freer = planner::make_plan(cluster, job, options);
+    const double gain = plan.prediction.step_seconds / freer.prediction.step_seconds;
+    const auto lacks = planner::inexpressible(freer, limited);
+    if (gain < 1.01 || lacks.empty()) return {};
+    return fmt::format("A framework without limits would take {} per step, {:.2f}x faster, but {}.\n",
+                       format_seconds(freer.prediction.step_seconds), gain, fmt::join(lacks, ", "));
+  } catch (const Error&) {
+    return {};  // the comparison is an extra
+  }
 }
 
 int run_plan(const PlanOptions& options) {
@@ -230,19 +266,20 @@ int run_plan(const PlanOptions& options) {
     refuse_speeds(options.what_if);
     job.profile = load_profile(options.profile, job.model, plan_options.rank_hosts, cluster);
   }
-  set_choices(options, cluster, job, plan_options);
+  const planner::FixedChoices fixed = fixed_choices(options, job);
+  planner::open_choices(fixed, states_memory(cluster), job, plan_options);
   planner::Plan plan;
   std::string changes;
   Json changes_json;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
-    add_reasons(plan, cluster);
+    add_reasons(options, plan, cluster);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
-    add_reasons(next.plan, cluster);
+    add_reasons(options, next.plan, cluster);
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
@@ -255,10 +292,12 @@ int run_plan(const PlanOptions& options) {
   }
   if (job.profile) note_profile(options.profile, cluster, plan);
   if (!options.output.empty()) plan.save(options.output);
+  const auto compared = [&] {
+    return comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
+           freer_gain(cluster, job, plan_options, fixed, plan);
+  };
   if (!options.report.empty())
-    write_text_file(options.report,
-                    plan_page(plan, cluster, planner::simulate(plan, cluster),
-                              comparison(cluster, job, plan_options, plan.prediction.step_seconds)));
+    write_text_file(options.report, plan_page(plan, cluster, planner::simulate(plan, cluster), compared()));
   if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
     std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
@@ -266,7 +305,7 @@ int run_plan(const PlanOptions& options) {
     std::cout << (changes_json.is_null() ? plan.to_json() : changes_json).dump(1) << '\n';
   } else {
     std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
-              << comparison(cluster, job, plan_options, plan.prediction.step_seconds);
+              << compared();
   }
   if (!options.report.empty()) std::cerr << "report written to " << options.report << '\n';
   if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
@@ -292,17 +331,18 @@ void add_job_options(CLI::App& app, PlanOptions& options) {
 
 /// Who trains, and what there is a choice of then.
 void add_framework_options(CLI::App& app, PlanOptions& options) {
-  app.add_option("--framework", options.framework,
-                 "Who trains: tombolo (default), the bundled trainer, or megatron")
-      ->check(CLI::IsMember({"tombolo", "megatron"}));
+  app.add_option(
+         "--framework", options.framework,
+         "Who trains: tombolo (the bundled trainer), megatron, deepspeed, torchtitan or nemo. Only what "
+         "it can express is planned. Default: tombolo for models of GPT-2's shape, else megatron")
+      ->check(CLI::IsMember({"tombolo", "megatron", "deepspeed", "torchtitan", "nemo"}));
   add_count(app, "--tensor", options.tensor,
-            "megatron: ranks that share each layer; default: chosen, inside of hosts");
+            "Ranks that share each layer; default: chosen, inside of hosts, where the framework can");
   app.add_option(
          "--schedule", options.schedule,
-         "megatron: 1f1b, gpipe, interleaved or zero-bubble-h1; default: 1f1b or interleaved, as is faster")
+         "1f1b, gpipe, interleaved or zero-bubble-h1; default: of those that the framework has the fastest")
       ->check(CLI::IsMember({"1f1b", "gpipe", "interleaved", "zero-bubble-h1"}));
-  add_count(app, "--chunks", options.chunks,
-            "megatron: model chunks per stage when interleaved; default: 2 or 4");
+  add_count(app, "--chunks", options.chunks, "Model chunks per stage when interleaved; default: 2 or 4");
   app.add_option(
          "--device", options.device,
          "tombolo: cpu or cuda, whose memory is counted and on which it will train; default: cuda where "
@@ -318,11 +358,12 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--recompute", options.recompute,
                  "none, selective or full; default: the least with which a layout fits")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_flag("--sequence-parallel", options.job.sequence_parallel,
-               "megatron: divide along the sequence what ranks that share a layer would hold alike");
+  app.add_flag("--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
+               "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
+               "framework can");
   app.add_flag("--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
-               "megatron: each replica keeps its share of the optimizer's state, or all of it; default: "
-               "all where that fits");
+               "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
+               "where the framework can");
 }
 
 /// How the plan is found, for which ranks.

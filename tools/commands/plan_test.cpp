@@ -127,10 +127,10 @@ TEST_F(PlanCommand, PlaysWhatIf) {
 }
 
 TEST_F(PlanCommand, GoesOnFromARunningPlan) {
-  ASSERT_EQ(run_plan({"-o", file("plan.json")}), kExitOk) << err_;
-  ASSERT_EQ(run_plan({"--running", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "-o", file("plan.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json")}), kExitOk) << err_;
   EXPECT_MENTIONS(out_, "The running plan goes on");
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "--json"}), kExitOk) << err_;
   EXPECT_TRUE(Json::parse(out_).at("keep").get<bool>());
   EXPECT_GT(Json::parse(out_).at("running_step_seconds").get<double>(), 0);
   auto cluster = topology::ClusterFile::load(file("cluster.json"));
@@ -138,11 +138,13 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   std::erase_if(cluster.links,
                 [](const auto& link) { return link.from_host == "b1" || link.to_host == "b1"; });
   cluster.save(file("cluster.json"));
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "-o", file("next.json")}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "-o", file("next.json")}),
+            kExitOk)
+      << err_;
   EXPECT_MENTIONS(out_, "The running plan cannot go on: ");
   EXPECT_MENTIONS(out_, "cluster.json has no host \"b1\"");
   EXPECT_MENTIONS(out_, "What moves: ");
-  ASSERT_EQ(run_plan({"--running", file("plan.json"), "--json"}), kExitOk) << err_;
+  ASSERT_EQ(run_plan({"--strategy", "holmes", "--running", file("plan.json"), "--json"}), kExitOk) << err_;
   const Json change = Json::parse(out_);
   EXPECT_FALSE(change.at("keep").get<bool>());
   EXPECT_NE(change.at("why_not").get<std::string>().find("b1"), std::string::npos);
