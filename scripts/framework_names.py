@@ -53,6 +53,11 @@ def megatron(repository, release):
     return argparse_names(source(repository, release, "megatron/training/arguments.py"))
 
 
+def megatron_groups(repository, release):
+    """The process groups that --nccl-communicator-config-path names."""
+    return set(re.findall(r'get_nccl_options\("([a-z_]+)"', source(repository, release, "megatron/core/parallel_state.py")))
+
+
 def torchrun(repository, release):
     return argparse_names(source(repository, release, "torch/distributed/run.py"))
 
@@ -142,7 +147,7 @@ def nccl(repository, release):
     return names | set(re.findall(r'^"(NCCL_[A-Z0-9_]+)"', found, re.MULTILINE))
 
 
-FRAMEWORKS = {one.__name__: one for one in (megatron, torchrun, torchtitan, deepspeed, nemo, slurm, mpirun, nccl)}
+FRAMEWORKS = {one.__name__: one for one in (megatron, megatron_groups, torchrun, torchtitan, deepspeed, nemo, slurm, mpirun, nccl)}
 
 
 def main():

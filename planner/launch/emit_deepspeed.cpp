@@ -8,6 +8,7 @@
 #include "planner/launch/emitted_precision.h"
 #include "planner/launch/emitters.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/launch/network_environment.h"
 #include "planner/launch/torchrun_script.h"
 
 namespace tombolo::planner {
@@ -68,7 +69,7 @@ std::string emit_deepspeed(const Plan& plan, const topology::ClusterFile& cluste
         fmt::format("# Tensor parallelism of degree {} is the program's (its mpu), innermost.\n", job.tensor);
   if (!emitted.remark.empty()) out += "# " + emitted.remark + '\n';
   out += "#\n# Nodes, in the order of their ranks:\n" + node_comments(nodes, cluster, "") + '\n' +
-         common_environment(plan, cluster) + cluster_environment(nodes, cluster, cluster_path, "");
+         network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");
   out +=
       "\nfolder=$(mktemp -d) || exit 1\n"
       "trap 'rm -rf \"$folder\"' EXIT\n"

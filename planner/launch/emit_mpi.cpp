@@ -4,6 +4,7 @@
 #include "planner/launch/emitters.h"
 #include "planner/launch/framework_arguments.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
 
@@ -26,7 +27,7 @@ std::string emit_mpi(const Plan& plan, const topology::ClusterFile& cluster,
          "exit 2 "
          ";;\n"
          "esac\n" +
-         common_environment(plan, cluster) + cluster_environment(nodes, cluster, cluster_path, "");
+         network_environment(plan, cluster, false) + cluster_environment(nodes, cluster, cluster_path, "");
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());
   out +=

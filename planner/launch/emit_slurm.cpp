@@ -6,6 +6,7 @@
 #include "planner/launch/emitters.h"
 #include "planner/launch/framework_arguments.h"
 #include "planner/launch/launch_nodes.h"
+#include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
 
@@ -37,7 +38,7 @@ std::string emit_slurm(const Plan& plan, const topology::ClusterFile& cluster,
       "# sbatch this-file {}\n"
       "# The hosts' names have to be Slurm's.\n#\n# Nodes:\n",
       plan.shape(), plan.strategy, numbering_text(plan, start), example_of(plan));
-  out += node_comments(nodes, cluster, "") + '\n' + common_environment(plan, cluster) +
+  out += node_comments(nodes, cluster, "") + '\n' + network_environment(plan, cluster, false) +
          cluster_environment(nodes, cluster, cluster_path, "");
   out += fmt::format("export MASTER_ADDR={} MASTER_PORT=29500 WORLD_SIZE={}\n",
                      shell_quoted(master_address(order.front()->host, cluster)), order.size());

@@ -41,12 +41,9 @@ std::string shell_quoted(std::string_view text);
 /// has none.
 std::string master_address(const std::string& host, const topology::ClusterFile& cluster);
 
-/// `export` lines that are the same on every node: the plugin, and the Ethernet NIC for the frameworks' own
-/// sockets where all hosts have one of the same name.
-std::string common_environment(const Plan& plan, const topology::ClusterFile& cluster);
-/// Lines that find the cluster file on a node, and set the node's name in it where the machine has another.
-/// `number` is the variable that holds the node's number in `nodes`; where it is empty, names must be those
-/// of the machines.
+/// Lines that find the cluster file on a node, without which the plugin does not start, and set the node's
+/// name in it where the machine has another. `number` is the variable that holds the node's number in
+/// `nodes`; where it is empty, names must be those of the machines.
 std::string cluster_environment(const std::vector<Node>& nodes, const topology::ClusterFile& cluster,
                                 const std::string& cluster_path, std::string_view number);
 /// Lines that set PROCESSES, torchrun's --nproc-per-node, which may differ between nodes.

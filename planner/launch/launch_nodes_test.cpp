@@ -81,13 +81,5 @@ TEST(LaunchNodes, TheMasterIsReachedOverEthernet) {
   EXPECT_EQ(master_address("elsewhere", cluster), "elsewhere");
 }
 
-TEST(LaunchNodes, FrameworksOwnSocketsTakeAnEthernetNicThatAllHostsHave) {
-  auto cluster = make_cluster({{"a", 2}}, 1e7);
-  const Plan plan = simple_plan(small_model(8), {"a0", "a1"}, 2, 1, 4);
-  EXPECT_NE(common_environment(plan, cluster).find("NCCL_SOCKET_IFNAME='eth'\n"), std::string::npos);
-  cluster.hosts[1].nics[0].name = "eno1";
-  EXPECT_NE(common_environment(plan, cluster).find("no name is common"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace tombolo::planner

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
+#include "planner/launch/network_environment.h"
 
 namespace tombolo::planner {
 
@@ -28,6 +29,36 @@ NumberedNodes torchrun_nodes(const Plan& plan, const std::vector<Numbering>& num
        numberings.front() == Numbering::kPlan ? "plan with --order block, or " : "");
 }
 
+namespace {
+
+/// The lines before the command, and what begins and ends it: a file of networks per group has to be removed
+/// after the run, for which the shell has to stay and to pass signals on.
+struct Started {
+  std::string before, command, more, after;
+};
+
+Started started(const Plan& plan, const topology::ClusterFile& cluster, std::string_view networks_argument) {
+  const std::string groups = networks_argument.empty() ? "" : group_networks(network_needs(plan, cluster));
+  if (groups.empty()) return {"", "exec torchrun", "", ""};
+  return {
+      "groups=\n"
+      "if [ \"$NETWORK\" = mixed ]; then\n"
+      "  groups=$(mktemp) || exit 1\n"
+      "  trap 'rm -f \"$groups\"' EXIT\n"
+      "  cat > \"$groups\" <<'END'\n" +
+          groups +
+          "END\n"
+          "fi\n",
+      "torchrun", fmt::format(" \\\n  ${{groups:+{}\"$groups\"}}", networks_argument),
+      " &\nprogram=$!\n"
+      "trap 'kill -TERM \"$program\" 2>/dev/null' HUP INT TERM\n"
+      "wait \"$program\"; status=$?\n"
+      "while kill -0 \"$program\" 2>/dev/null; do wait \"$program\"; status=$?; done\n"
+      "exit \"$status\""};
+}
+
+}  // namespace
+
 std::string torchrun_script(const Plan& plan, const topology::ClusterFile& cluster,
                             const std::string& cluster_path, const TorchrunScript& script) {
   std::string out = fmt::format(
@@ -36,16 +67,19 @@ std::string torchrun_script(const Plan& plan, const topology::ClusterFile& clust
       "# Run on every node with NODE_RANK set, for example: NODE_RANK=0 sh this-file {}\n"
       "#\n# Nodes by rank:\n",
       script.title, plan.shape(), plan.strategy, script.example);
-  out += node_comments(script.nodes, cluster, "NODE_RANK=") + '\n' + common_environment(plan, cluster) +
+  out += node_comments(script.nodes, cluster, "NODE_RANK=") + '\n' +
+         network_environment(plan, cluster, !script.networks_argument.empty()) +
          cluster_environment(script.nodes, cluster, cluster_path, "$NODE_RANK") +
          "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" + visible_devices(script.nodes, "$NODE_RANK", false) +
          processes_of_node(script.nodes);
-  return out +
-         fmt::format(
-             "\nexec torchrun --rdzv-backend static --nnodes {} --nproc-per-node \"$PROCESSES\" --node-rank "
-             "\"$NODE_RANK\" \\\n  --master-addr {} --master-port 29500 \"$@\"{}\n{}",
-             script.nodes.size(), shell_quoted(master_address(script.nodes.front().host, cluster)),
-             following_words(script.arguments), remarks_text(script.arguments));
+  const Started start = started(plan, cluster, script.networks_argument);
+  return out + fmt::format(
+                   "\n{}{} --rdzv-backend static --nnodes {} --nproc-per-node \"$PROCESSES\" --node-rank "
+                   "\"$NODE_RANK\" \\\n  --master-addr {} --master-port 29500 \"$@\"{}{}{}\n{}",
+                   start.before, start.command, script.nodes.size(),
+                   shell_quoted(master_address(script.nodes.front().host, cluster)),
+                   following_words(script.arguments), start.more, start.after,
+                   remarks_text(script.arguments));
 }
 
 }  // namespace tombolo::planner

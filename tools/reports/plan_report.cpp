@@ -40,23 +40,43 @@ std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
   return fmt::format("{}", fmt::join(chunks, " + "));
 }
 
-/// A table of the stages. Replicas that are alike share one row per stage.
+constexpr std::size_t kMostStageRows = 32;
+
+/// One or several neighbouring stages of replicas that are alike.
+struct StageRow {
+  std::size_t group = 0;  ///< of replicas
+  int first_stage = 0, last_stage = 0, layers = 0;
+  std::vector<int> ranks;
+  std::set<std::string> clusters, gradients, pipeline;
+  std::uint64_t memory = 0;
+
+  bool goes_on_with(const StageRow& next) const {
+    return group == next.group && layers == next.layers && clusters == next.clusters &&
+           gradients == next.gradients && pipeline == next.pipeline;
+  }
+  void add(const StageRow& next) {
+    last_stage = next.last_stage;
+    memory = std::max(memory, next.memory);
+    ranks.insert(ranks.end(), next.ranks.begin(), next.ranks.end());
+    std::ranges::sort(ranks);
+  }
+};
+
+/// A table of the stages. Of many stages neighbours that are alike share a row. Replicas that are alike share
+/// one row per stage.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
   const std::vector<ReplicaGroup> groups = replica_groups(plan, cluster);
   const bool alike = groups.size() == 1;
   std::map<int, std::size_t> group_of;
   for (std::size_t group = 0; group < groups.size(); ++group)
     for (const int replica : groups[group].replicas) group_of[replica] = group;
-  struct Row {
-    std::vector<int> ranks;
-    std::set<std::string> clusters, gradients, pipeline;
-    std::uint64_t memory = 0;
-  };
-  std::map<std::pair<std::size_t, int>, Row> rows;
+  std::map<std::pair<std::size_t, int>, StageRow> rows;
   const auto data_kinds = kinds_by_rank(plan, "data"), pipeline_kinds = kinds_by_rank(plan, "pipeline");
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
     const auto& place = plan.ranks[rank];
-    Row& row = rows[{group_of[place.replica], place.stage}];
+    StageRow& row = rows[{group_of[place.replica], place.stage}];
+    row.group = group_of[place.replica];
+    row.first_stage = row.last_stage = place.stage;
     row.ranks.push_back(static_cast<int>(rank));
     if (const auto* host = cluster.find_host(place.host)) row.clusters.insert(host->cluster);
     row.gradients.insert(data_kinds[rank]);
@@ -68,16 +88,27 @@ std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) 
                                   "pipeline over", "memory per rank", "ranks"};
   if (!alike) header.insert(header.begin(), "replicas");
   Table table(header);
-  for (const auto& [key, row] : rows) {
-    const auto& [group, stage] = key;
-    std::vector<std::string> cells{std::to_string(stage),
-                                   layers_text(plan, stage, groups[group].replicas.front()),
-                                   fmt::format("{}", fmt::join(row.clusters, ",")),
-                                   fmt::format("{}", fmt::join(row.gradients, ",")),
-                                   fmt::format("{}", fmt::join(row.pipeline, ",")),
-                                   row.memory > 0 ? format_size(row.memory) : "-",
-                                   ranks_text(plan, row.ranks)};
-    if (!alike) cells.insert(cells.begin(), groups[group].name());
+  std::vector<StageRow> shown;
+  for (auto& [key, row] : rows) {
+    std::ranges::sort(row.ranks);
+    row.layers = plan.layers_at(row.first_stage, groups[row.group].replicas.front());
+    if (rows.size() > kMostStageRows && !shown.empty() && shown.back().goes_on_with(row))
+      shown.back().add(row);
+    else
+      shown.push_back(std::move(row));
+  }
+  for (const StageRow& row : shown) {
+    const int replica = groups[row.group].replicas.front();
+    const bool one = row.first_stage == row.last_stage;
+    std::vector<std::string> cells{
+        one ? std::to_string(row.first_stage) : fmt::format("{}-{}", row.first_stage, row.last_stage),
+        one ? layers_text(plan, row.first_stage, replica) : fmt::format("{} each", row.layers),
+        fmt::format("{}", fmt::join(row.clusters, ",")),
+        fmt::format("{}", fmt::join(row.gradients, ",")),
+        fmt::format("{}", fmt::join(row.pipeline, ",")),
+        row.memory > 0 ? format_size(row.memory) : "-",
+        ranks_text(plan, row.ranks)};
+    if (!alike) cells.insert(cells.begin(), groups[row.group].name());
     table.add(cells);
   }
   return table.text(terminal_width());
