@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "planner/explain/choose.h"
 #include "planner/explain/left_out.h"
 #include "planner/plan/inexpressible.h"
 #include "planner/search/search.h"
@@ -48,6 +49,9 @@ void check_job(const Job& job, const PlanOptions& options, const Strategy& strat
   }
   if (!(options.alpha > 0) || options.alpha > 10)
     fail(Cause::kInvalidUsage, "alpha is {}, expected a number above 0, about 1", options.alpha);
+  if (!(options.tolerance >= 0) || options.tolerance >= 1)
+    fail(Cause::kInvalidUsage, "tolerance is {}, expected a share of the fastest step from 0 to below 1",
+         options.tolerance);
   if (options.may_leave_out && !strategy.capabilities.leaves_devices_out)
     fail(Cause::kInvalidUsage, "strategy {} gives every rank a place; to leave some out, take {}",
          strategy.name, alternatives(strategy_names({&StrategyCapabilities::leaves_devices_out})));
@@ -89,6 +93,23 @@ void note_unstarted(const ClusterView& view, const std::vector<LauncherSlot>& al
       more > 0 ? fmt::format(" and those of {} more hosts", more) : "", traits(plan.job.framework).title));
 }
 
+/// The plan that was chosen, with the notes that hold for it: all of the strategy's fastest plan where it is
+/// that one.
+Plan taken_for(const SearchContext& context, const Strategy& strategy, const Plan& fastest, Plan plan) {
+  plan.strategy = strategy.name;
+  const bool same =
+      plan.prediction.step_seconds == fastest.prediction.step_seconds && plan.pipelines == fastest.pipelines;
+  std::vector<std::string> notes;
+  if (same) notes = fastest.notes;
+  // what each strategy found
+  if (!same && strategy.capabilities.asks_others) notes.push_back(fastest.notes.front());
+  for (std::string& note : plan.notes)
+    if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+  plan.notes = std::move(notes);
+  note_conditions(context, plan);
+  return plan;
+}
+
 Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
                 const std::vector<LauncherSlot>& slots, const Job& job, const PlanOptions& options,
                 const Strategy& strategy) {
@@ -98,8 +119,14 @@ Plan plan_among(const topology::ClusterFile& cluster, const ClusterView& all,
     if (std::find(hosts.begin(), hosts.end(), name) == hosts.end()) hosts.push_back(name);
   }
   const ClusterView view(cluster, options.routing, hosts);
-  const SearchContext context{view, all, slots, options};
+  Contenders contenders(options.tolerance);
+  SearchContext context{view, all, slots, options};
+  if (options.tolerance > 0) context.contenders = &contenders;
   Plan plan = plan_by(strategy, context, job).value();
+  if (options.tolerance > 0) {
+    contenders.offer(plan, view);
+    plan = taken_for(context, strategy, plan, chosen(context, contenders.ranked(), options.tolerance));
+  }
   if (!plan.left_out.empty()) {
     for (std::string& sentence : why_left_out(context, plan)) plan.notes.push_back(std::move(sentence));
     // The hosts that still take part may all share a better kind of NIC.

@@ -34,6 +34,10 @@ struct PlanOptions {
   std::vector<std::pair<Schedule, int>> schedules;
   /// Whether replicas may differ, where the strategy and the job's framework can do that.
   bool uneven_replicas = true;
+  /// Plans whose step is longer by at most this share of the fastest count as equally fast, and of these the
+  /// one is taken that crosses slow links least, leaves memory free and is simplest (explain/choose.h). 0:
+  /// the fastest is taken.
+  double tolerance = 0;
   /// Whether ranks may stay idle where a step is shorter without them. Strategies that cannot leave ranks
   /// idle refuse it.
   bool may_leave_out = false;

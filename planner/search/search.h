@@ -17,6 +17,7 @@
 #include "planner/plan/cluster_view.h"
 #include "planner/plan/placement.h"
 #include "planner/planner.h"
+#include "planner/search/contenders.h"
 #include "planner/simulate/simulator.h"
 
 namespace tombolo::planner {
@@ -29,6 +30,15 @@ struct SearchContext {
   const PlanOptions& options;
   /// Plans whose step takes this long or longer are not wanted.
   double limit_seconds = std::numeric_limits<double>::infinity();
+  /// Gets every plan that is simulated and about as fast as the best; null: nobody wants these.
+  Contenders* contenders = nullptr;
+
+  /// The seconds up to which a simulation is worth its time where a plan of `best` seconds is known.
+  double worth(double best) const noexcept { return contenders ? contenders->limit(best) : best; }
+  /// Passes a plan with its prediction on.
+  void offer(const Plan& plan) const {
+    if (contenders) contenders->offer(plan, view);
+  }
 };
 
 /// A lower bound of one pipeline's seconds: the ranks of each slot compute all their micro-batches, after the

@@ -74,7 +74,8 @@ Found by_strategies(const SearchContext& context, const Job& job, std::size_t mo
   for (const Strategy* strategy : others) {
     const double limit =
         large && found.best ? found.best->prediction.step_seconds * (1 - 1e-9) : Scorer::kNever;
-    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options, limit};
+    const SearchContext one{context.view, context.kinds_view, context.launcher_slots, context.options,
+                            limit,        context.contenders};
     attempt([&] { found.add(strategy->name, plan_by(*strategy, one, job)); });
   }
   return found;

@@ -35,13 +35,15 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
     // A later layout must be faster by more than rounding, so that among equal ones the first is always
     // taken.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
-    if (candidate.bound >= limit) continue;
-    const auto simulation = simulate_if_linked(candidate.plan, context.view, limit, &unlinked);
+    const double worth = context.worth(limit);
+    if (candidate.bound >= worth) continue;
+    const auto simulation = simulate_if_linked(candidate.plan, context.view, worth, &unlinked);
     ++simulated;
     if (!simulation) continue;
     prediction.step_seconds = simulation->step_seconds;
     prediction.bubble_fraction = simulation->bubble_fraction;
-    best = &candidate;
+    context.offer(candidate.plan);
+    if (prediction.step_seconds < limit) best = &candidate;
   }
   if (!best && context.limit_seconds < Scorer::kNever) return std::nullopt;
   if (!best) fail_nothing_linked(context, unlinked);

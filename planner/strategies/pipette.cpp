@@ -145,16 +145,19 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     // devices may differ, so the new order may not fit
     if (missing_memory(plan, context.view).bytes > 0) return;
     const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
-    if (lower_bound(plan, context.view) >= limit) return;
-    const auto simulation = simulate_if_linked(plan, context.view, limit);
+    const double worth = context.worth(limit);
+    if (lower_bound(plan, context.view) >= worth) return;
+    const auto simulation = simulate_if_linked(plan, context.view, worth);
     if (!simulation) return;
     plan.prediction.step_seconds = simulation->step_seconds;
     plan.prediction.bubble_fraction = simulation->bubble_fraction;
-    best = std::move(plan);
+    context.offer(plan);
+    if (simulation->step_seconds < limit) best = std::move(plan);
   };
   for (Candidate& candidate : candidates) {
     // Where devices differ, another order may have a lower bound; but with equal stages that is no gain.
-    if (candidate.bound >= (best ? best->prediction.step_seconds : context.limit_seconds)) continue;
+    const double known = best ? best->prediction.step_seconds : context.limit_seconds;
+    if (candidate.bound >= context.worth(known)) continue;
     Plan placed = dedicated(context, paths, candidate.plan, kRounds);
     consider(std::move(candidate.plan));
     consider(std::move(placed));

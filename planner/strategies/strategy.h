@@ -49,6 +49,9 @@ std::vector<std::string_view> strategy_names(std::vector<bool StrategyCapabiliti
 /// Joins names for a sentence: "holmes, megatron or pipette".
 std::string alternatives(const std::vector<std::string_view>& names);
 
+/// Adds notes of what the prediction assumes, where the plan lacks them.
+void note_conditions(const SearchContext& context, Plan& plan);
+
 /// Plans by a strategy, and notes what the prediction assumes. Nothing where no plan takes less than the
 /// context's limit. Throws kInvalidUsage where none is divisible, fits or can communicate, saying what would
 /// help.

@@ -76,13 +76,16 @@ std::string strategies_help() {
   return text;
 }
 
+/// By how many per cent predictions of like plans are taken to be uncertain.
+constexpr double kWithinPercent = 3;
+
 struct PlanOptions {
   std::string cluster, profile;
   ModelOptions model;
   planner::Job job;
   std::string strategy = planner::PlanOptions().strategy, routing = "per-peer", order;
   int ranks = 0;
-  double alpha = 1.0;
+  double alpha = 1.0, within_percent = kWithinPercent;
   int tensor = 0;  // 0: left open
   std::string framework, schedule, recompute, device, dtype, moments;
   int chunks = 0;
@@ -190,6 +193,7 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
   const bool default_order = options.strategy == "megatron";
+  options.tolerance = 0;
   options.strategy = default_order ? "holmes" : "megatron";
   options.may_leave_out = false;  // these two give every rank a place
   const std::string name = default_order ? "holmes" : "megatron (the default order)";
@@ -235,6 +239,7 @@ std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, p
   const planner::Framework limited = job.framework;
   job.framework = planner::Framework::kAny;
   planner::open_choices(fixed, states_memory(cluster), job, options);
+  options.tolerance = 0;
   try {
     const planner::Plan freer = planner::make_plan(cluster, job, options);
     const double gain = plan.prediction.step_seconds / freer.prediction.step_seconds;
@@ -255,6 +260,7 @@ int run_plan(const PlanOptions& options) {
   plan_options.strategy = options.strategy;
   plan_options.routing = options.routing;
   plan_options.alpha = options.alpha;
+  plan_options.tolerance = options.within_percent / 100;
   plan_options.may_leave_out = options.may_leave_out;
   if (!options.order.empty() || options.ranks > 0) {
     int ranks = options.ranks;
@@ -384,6 +390,11 @@ void add_search_options(CLI::App& app, PlanOptions& options) {
           "{}: leave devices idle where a step is shorter without them; the plan's ranks are then those of "
           "the others",
           fmt::join(planner::strategy_names({&planner::StrategyCapabilities::leaves_devices_out}), ", ")));
+  app.add_option("--within", options.within_percent,
+                 "Plans so many per cent slower than the fastest count as equally fast; of these the one is "
+                 "taken that crosses slow links least, leaves memory free and is simplest. 0: the fastest")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 50.0));
   app.add_option("--alpha", options.alpha, "holmes: favour faster clusters by a little more than their share")
       ->check(above_zero);
 }
