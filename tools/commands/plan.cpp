@@ -14,7 +14,6 @@
 #include "planner/choices.h"
 #include "planner/explain/reasons.h"
 #include "planner/launch/launch.h"
-#include "planner/plan/inexpressible.h"
 #include "planner/planner.h"
 #include "planner/strategies/strategy.h"
 #include "tools/cli/cluster_option.h"
@@ -23,6 +22,7 @@
 #include "tools/cli/profile_option.h"
 #include "tools/cli/validators.h"
 #include "tools/commands/plan_changes.h"
+#include "tools/commands/plan_comparison.h"
 #include "tools/launch/launcher.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
@@ -189,26 +189,6 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   return fixed;
 }
 
-/// One line that compares the plan with that of another strategy under the same routing.
-std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
-                       planner::PlanOptions options, double step_seconds) {
-  const bool default_order = options.strategy == "megatron";
-  options.tolerance = 0;
-  options.strategy = default_order ? "holmes" : "megatron";
-  options.may_leave_out = false;  // these two give every rank a place
-  const std::string name = default_order ? "holmes" : "megatron (the default order)";
-  try {
-    const double other = planner::make_plan(cluster, job, options).prediction.step_seconds;
-    if (other < step_seconds * (1 - 1e-9))
-      return fmt::format("Strategy {} is predicted to be faster here: {} per step, {:.2f}x. Try it.\n", name,
-                         format_seconds(other), step_seconds / other);
-    return fmt::format("For comparison, strategy {}: {} per step; this plan is {:.2f}x faster.\n", name,
-                       format_seconds(other), other / step_seconds);
-  } catch (const Error& error) {
-    return fmt::format("For comparison, strategy {} has no plan: {}\n", name, error.what());
-  }
-}
-
 /// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
 void refuse_foreign_model(const planner::Job& job) {
   if (job.framework == planner::Framework::kTombolo &&
@@ -227,29 +207,6 @@ void add_reasons(const PlanOptions& options, planner::Plan& plan, const topology
   if (const std::string why = framework_of(options, plan.job.model).why; !why.empty())
     plan.notes.push_back(why);
   for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
-}
-
-/// One line that says what the framework's limits cost; empty where they cost nothing. `job` and `options`
-/// are those of the plan; the bundled trainer's memory and speed are not those of another framework, so that
-/// nothing is said of it.
-std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, planner::PlanOptions options,
-                       const planner::FixedChoices& fixed, const planner::Plan& plan) {
-  constexpr std::size_t kMostRanks = 256;  // above, the second search would take minutes
-  if (job.framework == planner::Framework::kTombolo || plan.ranks.size() > kMostRanks) return {};
-  const planner::Framework limited = job.framework;
-  job.framework = planner::Framework::kAny;
-  planner::open_choices(fixed, states_memory(cluster), job, options);
-  options.tolerance = 0;
-  try {
-    const planner::Plan freer = planner::make_plan(cluster, job, options);
-    const double gain = plan.prediction.step_seconds / freer.prediction.step_seconds;
-    const auto lacks = planner::inexpressible(freer, limited);
-    if (gain < 1.01 || lacks.empty()) return {};
-    return fmt::format("A framework without limits would take {} per step, {:.2f}x faster, but {}.\n",
-                       format_seconds(freer.prediction.step_seconds), gain, fmt::join(lacks, ", "));
-  } catch (const Error&) {
-    return {};  // the comparison is an extra
-  }
 }
 
 int run_plan(const PlanOptions& options) {
@@ -285,33 +242,37 @@ int run_plan(const PlanOptions& options) {
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
-    add_reasons(options, next.plan, cluster);
+    if (!next.keep) add_reasons(options, next.plan, cluster);  // a kept plan has its reasons
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
   }
+  if (job.profile) note_profile(options.profile, cluster, plan);
+  std::string compared;
+  const auto compare = [&]() -> const std::string& {
+    if (compared.empty())
+      compared = comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
+                 freer_gain(cluster, states_memory(cluster), job, plan_options, fixed, plan);
+    return compared;
+  };
+  const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
+  if (!options.report.empty())
+    write_text_file(options.report, plan_page(plan, cluster, planner::simulate(plan, cluster),
+                                              {.comparison = compare(),
+                                               .sensitivities = planner::sensitivities(plan, cluster),
+                                               .scenarios = page_scenarios(scenarios)}));
+  if (!options.output.empty()) plan.save(options.output);
   if (!options.what_if.empty()) {
-    const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
     std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
                                : describe_scenarios(plan, scenarios));
-    return kExitOk;
-  }
-  if (job.profile) note_profile(options.profile, cluster, plan);
-  if (!options.output.empty()) plan.save(options.output);
-  const auto compared = [&] {
-    return comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
-           freer_gain(cluster, job, plan_options, fixed, plan);
-  };
-  if (!options.report.empty())
-    write_text_file(options.report, plan_page(plan, cluster, planner::simulate(plan, cluster), compared()));
-  if (const auto launcher = planner::launcher_from_name(options.emit)) {
+  } else if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
     std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
   } else if (options.json) {
     std::cout << (changes_json.is_null() ? plan.to_json() : changes_json).dump(1) << '\n';
   } else {
     std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
-              << compared();
+              << compare();
   }
   if (!options.report.empty()) std::cerr << "report written to " << options.report << '\n';
   if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
@@ -421,14 +382,14 @@ CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
   return what_if;
 }
 
-/// What is written and printed. All but --json excludes `what_if`, which only shows plans.
+/// What is written and printed. All but --json and --report excludes `what_if`, which only shows plans.
 void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_if) {
   app.add_option("-o,--output", options.output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
   app.add_option("--report", options.report,
-                 "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
-      ->type_name("FILE")
-      ->excludes(what_if);
+                 "Write a page here (HTML): why this plan, the next best, what changes would bring (with "
+                 "--what-if these too), its timeline, memory per rank, traffic per link")
+      ->type_name("FILE");
   auto* json = app.add_flag(
       "--json", options.json,
       "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");

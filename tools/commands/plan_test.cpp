@@ -50,9 +50,9 @@ TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   for (const char* part :
-       {"Why this plan", "One step, rank by rank", "Memory per rank", "Traffic per link and step",
-        "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
-        "For comparison, strategy megatron"})
+       {"Why this plan", "What a change would bring", "One step, rank by rank", "Memory per rank",
+        "Traffic per link and step", "activations at the most", "InfiniBand", "class=\"t-forward\"",
+        "class=\"m-optimizer\"", "For comparison, strategy megatron"})
     EXPECT_MENTIONS(page, part);
   // One bar of a forward pass per micro-batch and rank.
   std::size_t bars = 0;
@@ -119,7 +119,11 @@ TEST_F(PlanCommand, PlaysWhatIf) {
   EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
   // Options whose file would silently not be written are refused.
   EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
-  EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
+  ASSERT_EQ(run_plan({"--what-if", "lose b1", "--report", file("what_if.html")}), kExitOk) << err_;
+  std::ifstream in(file("what_if.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_MENTIONS(page, "Planned anew:");
+  EXPECT_MENTIONS(page, "lose b1");
   EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
   EXPECT_NE(run_plan({"--steps-left", "5"}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);

@@ -29,7 +29,77 @@ std::vector<std::vector<std::set<std::string>>> clusters_by_stage(const Plan& pl
   return found;
 }
 
+/// By rank, the slowest kind of NIC inside its group of that kind; "-" where it is in none.
+std::vector<std::string> kinds_by_rank(const Plan& plan, std::string_view kind) {
+  std::vector<std::string> kinds(plan.ranks.size(), "-");
+  for (const auto& group : plan.groups)
+    if (group.kind == kind)
+      for (const int rank : group.ranks)
+        kinds[static_cast<std::size_t>(rank)] = topology::nic_kind_name(group.nic_kind);
+  return kinds;
+}
+
+/// The number of layers, and which: "9 (0-8)"; with several model chunks, those of each.
+std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
+  std::vector<std::string> chunks;
+  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
+    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + pipeline_stage, replica);
+    chunks.push_back(
+        fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
+  }
+  return fmt::format("{}", fmt::join(chunks, " + "));
+}
+
+bool goes_on(const StageRow& row, const StageRow& next) {
+  return row.group == next.group && row.layers_each == next.layers_each && row.clusters == next.clusters &&
+         row.gradients == next.gradients && row.pipeline == next.pipeline;
+}
+
 }  // namespace
+
+std::string StageRow::stages() const {
+  return first_stage == last_stage ? std::to_string(first_stage)
+                                   : fmt::format("{}-{}", first_stage, last_stage);
+}
+
+std::vector<StageRow> stage_rows(const Plan& plan, const topology::ClusterFile& cluster,
+                                 const std::vector<ReplicaGroup>& groups) {
+  constexpr std::size_t kMostRows = 32;
+  std::map<int, std::size_t> group_of;
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    for (const int replica : groups[group].replicas) group_of[replica] = group;
+  std::map<std::pair<std::size_t, int>, StageRow> rows;
+  const auto data_kinds = kinds_by_rank(plan, "data"), pipeline_kinds = kinds_by_rank(plan, "pipeline");
+  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
+    const auto& place = plan.ranks[rank];
+    StageRow& row = rows[{group_of[place.replica], place.stage}];
+    row.group = group_of[place.replica];
+    row.first_stage = row.last_stage = place.stage;
+    row.ranks.push_back(static_cast<int>(rank));
+    if (const auto* host = cluster.find_host(place.host)) row.clusters.insert(host->cluster);
+    row.gradients.insert(data_kinds[rank]);
+    row.pipeline.insert(pipeline_kinds[rank]);
+    if (rank < plan.prediction.memory.size())
+      row.memory = std::max(row.memory, plan.prediction.memory[rank].total);
+  }
+  std::vector<StageRow> shown;
+  for (auto& [key, row] : rows) {
+    const int replica = groups[row.group].replicas.front();
+    row.layers_each = plan.layers_at(row.first_stage, replica);
+    if (rows.size() <= kMostRows || shown.empty() || !goes_on(shown.back(), row)) {
+      row.layers = layers_text(plan, row.first_stage, replica);
+      shown.push_back(std::move(row));
+      continue;
+    }
+    StageRow& before = shown.back();
+    before.last_stage = row.last_stage;
+    before.layers = fmt::format("{} each", before.layers_each);
+    before.memory = std::max(before.memory, row.memory);
+    before.ranks.insert(before.ranks.end(), row.ranks.begin(), row.ranks.end());
+    std::ranges::sort(before.ranks);
+  }
+  return shown;
+}
 
 std::string ReplicaGroup::name() const {
   const bool in_a_row = replicas.back() - replicas.front() + 1 == static_cast<int>(replicas.size());

@@ -1,6 +1,8 @@
 // Ranks and links of large plans in few lines: by stage, and by cluster.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,22 @@ struct ReplicaGroup {
 };
 /// In the order of their first replicas.
 std::vector<ReplicaGroup> replica_groups(const planner::Plan& plan, const topology::ClusterFile& cluster);
+
+/// One stage of replicas that are alike, or several neighbouring ones.
+struct StageRow {
+  std::size_t group = 0;  ///< of the replicas
+  int first_stage = 0, last_stage = 0, layers_each = 0;
+  std::string layers;  ///< "9 (0-8)", with several model chunks those of each; "9 each" of several stages
+  std::vector<int> ranks;
+  std::set<std::string> clusters;
+  std::set<std::string> gradients, pipeline;  ///< the slowest kinds of NIC in its ranks' groups; "-" for none
+  std::uint64_t memory = 0;                   ///< of the fullest rank
+  /// "3" or "3-17".
+  std::string stages() const;
+};
+/// By group and stage. Where there are many stages, neighbours that are alike share a row.
+std::vector<StageRow> stage_rows(const planner::Plan& plan, const topology::ClusterFile& cluster,
+                                 const std::vector<ReplicaGroup>& groups);
 
 /// "0-7 on a0, 8-15 on a1", or where these are more than four "128 on 16 hosts, a0 to a15". `ranks` are in
 /// ascending order.

@@ -35,6 +35,23 @@ TEST(PlanGroups, ManyReplicasAreCounted) {
   EXPECT_EQ((ReplicaGroup{{0, 2, 4, 6, 8}}.name()), "0, 2, 4 and 2 others");
 }
 
+TEST(PlanGroups, NeighbouringStagesShareARowWhereThereAreMany) {
+  std::vector<std::string> many;
+  for (int rank = 0; rank < 40; ++rank) many.push_back(rank < 20 ? "a0" : "b0");
+  const auto cluster = make_cluster({{"a", 1, 20}, {"b", 1, 20}}, 1e7);
+  auto plan = simple_plan(small_model(80), many, 40, 1, 2);
+  plan.pipelines[0].stages[30] = {60, 3, 1};
+  plan.pipelines[0].stages[31] = {63, 1, 1};
+  const auto rows = stage_rows(plan, cluster, replica_groups(plan, cluster));
+  ASSERT_EQ(rows.size(), 5U);
+  EXPECT_EQ(rows[0].stages() + " of " + rows[0].layers, "0-19 of 2 each");
+  EXPECT_EQ(rows[1].stages(), "20-29") << "another cluster";
+  EXPECT_EQ(rows[2].stages() + " of " + rows[2].layers, "30 of 3 (60-62)");
+  EXPECT_EQ(rows[4].ranks.size(), 8U);
+  plan = simple_plan(small_model(8), {"a0", "a0", "b0", "b0"}, 4, 1, 2);
+  EXPECT_EQ(stage_rows(plan, cluster, replica_groups(plan, cluster)).size(), 4U);
+}
+
 TEST(PlanGroups, RanksOfAHostAreARunAndManyHostsACount) {
   const auto plan = simple_plan(small_model(4), {"a0", "a0", "a0", "a1", "a0", "a2", "a3"}, 1, 7, 2);
   EXPECT_EQ(ranks_text(plan, {0, 1, 2, 3}), "0-2 on a0, 3 on a1");

@@ -19,95 +19,22 @@ using planner::Plan;
 using planner::Simulation;
 using planner::Span;
 
-/// By rank, the slowest kind of NIC inside its group of that kind; "-" where it is in none.
-std::vector<std::string> kinds_by_rank(const Plan& plan, std::string_view kind) {
-  std::vector<std::string> kinds(plan.ranks.size(), "-");
-  for (const auto& group : plan.groups)
-    if (group.kind == kind)
-      for (const int rank : group.ranks)
-        kinds[static_cast<std::size_t>(rank)] = topology::nic_kind_name(group.nic_kind);
-  return kinds;
-}
-
-/// The number of layers, and which: "9 (0-8)"; with several model chunks, those of each.
-std::string layers_text(const Plan& plan, int pipeline_stage, int replica) {
-  std::vector<std::string> chunks;
-  for (int chunk = 0; chunk < plan.job.chunks; ++chunk) {
-    const auto& stage = plan.stage(chunk * plan.pipeline_size(replica) + pipeline_stage, replica);
-    chunks.push_back(
-        fmt::format("{} ({}-{})", stage.layers, stage.first_layer, stage.first_layer + stage.layers - 1));
-  }
-  return fmt::format("{}", fmt::join(chunks, " + "));
-}
-
-constexpr std::size_t kMostStageRows = 32;
-
-/// One or several neighbouring stages of replicas that are alike.
-struct StageRow {
-  std::size_t group = 0;  ///< of replicas
-  int first_stage = 0, last_stage = 0, layers = 0;
-  std::vector<int> ranks;
-  std::set<std::string> clusters, gradients, pipeline;
-  std::uint64_t memory = 0;
-
-  bool goes_on_with(const StageRow& next) const {
-    return group == next.group && layers == next.layers && clusters == next.clusters &&
-           gradients == next.gradients && pipeline == next.pipeline;
-  }
-  void add(const StageRow& next) {
-    last_stage = next.last_stage;
-    memory = std::max(memory, next.memory);
-    ranks.insert(ranks.end(), next.ranks.begin(), next.ranks.end());
-    std::ranges::sort(ranks);
-  }
-};
-
-/// A table of the stages. Of many stages neighbours that are alike share a row. Replicas that are alike share
-/// one row per stage.
+/// A table of the stages.
 std::string stage_table(const Plan& plan, const topology::ClusterFile& cluster) {
   const std::vector<ReplicaGroup> groups = replica_groups(plan, cluster);
   const bool alike = groups.size() == 1;
-  std::map<int, std::size_t> group_of;
-  for (std::size_t group = 0; group < groups.size(); ++group)
-    for (const int replica : groups[group].replicas) group_of[replica] = group;
-  std::map<std::pair<std::size_t, int>, StageRow> rows;
-  const auto data_kinds = kinds_by_rank(plan, "data"), pipeline_kinds = kinds_by_rank(plan, "pipeline");
-  for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
-    const auto& place = plan.ranks[rank];
-    StageRow& row = rows[{group_of[place.replica], place.stage}];
-    row.group = group_of[place.replica];
-    row.first_stage = row.last_stage = place.stage;
-    row.ranks.push_back(static_cast<int>(rank));
-    if (const auto* host = cluster.find_host(place.host)) row.clusters.insert(host->cluster);
-    row.gradients.insert(data_kinds[rank]);
-    row.pipeline.insert(pipeline_kinds[rank]);
-    if (rank < plan.prediction.memory.size())
-      row.memory = std::max(row.memory, plan.prediction.memory[rank].total);
-  }
   std::vector<std::string> header{"stage",         "layers",          "cluster", "gradients over",
                                   "pipeline over", "memory per rank", "ranks"};
   if (!alike) header.insert(header.begin(), "replicas");
   Table table(header);
-  std::vector<StageRow> shown;
-  for (auto& [key, row] : rows) {
-    std::ranges::sort(row.ranks);
-    row.layers = plan.layers_at(row.first_stage, groups[row.group].replicas.front());
-    if (rows.size() > kMostStageRows && !shown.empty() && shown.back().goes_on_with(row))
-      shown.back().add(row);
-    else
-      shown.push_back(std::move(row));
-  }
-  for (const StageRow& row : shown) {
-    const int replica = groups[row.group].replicas.front();
-    const bool one = row.first_stage == row.last_stage;
-    std::vector<std::string> cells{
-        one ? std::to_string(row.first_stage) : fmt::format("{}-{}", row.first_stage, row.last_stage),
-        one ? layers_text(plan, row.first_stage, replica) : fmt::format("{} each", row.layers),
-        fmt::format("{}", fmt::join(row.clusters, ",")),
-        fmt::format("{}", fmt::join(row.gradients, ",")),
-        fmt::format("{}", fmt::join(row.pipeline, ",")),
-        row.memory > 0 ? format_size(row.memory) : "-",
-        ranks_text(plan, row.ranks)};
+  for (const StageRow& row : stage_rows(plan, cluster, groups)) {
+    std::vector<std::string> cells{row.stages(),
+                                   row.layers,
+                                   fmt::format("{}", fmt::join(row.clusters, ",")),
+                                   fmt::format("{}", fmt::join(row.gradients, ",")),
+                                   fmt::format("{}", fmt::join(row.pipeline, ",")),
+                                   row.memory > 0 ? format_size(row.memory) : "-",
+                                   ranks_text(plan, row.ranks)};
     if (!alike) cells.insert(cells.begin(), groups[row.group].name());
     table.add(cells);
   }
