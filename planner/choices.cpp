@@ -47,6 +47,7 @@ void open_choices(const FixedChoices& fixed, bool memory_known, Job& job, PlanOp
   }
   options.schedules = open_schedules(fixed, can);
   job.sequence_parallel = fixed.sequence_parallel.value_or(can.sequence_parallel && job.tensor != 1);
+  job.overlap_parameters = fixed.overlap_parameters.value_or(can.parameter_gather_overlap);
   job.blocking_sends = can.blocking_sends;
 }
 

@@ -73,17 +73,8 @@ int complications(const Plan& plan) {
   return count;
 }
 
-/// The layout in words, with what its job computes again, divides and interleaves.
 std::string words_of(const Plan& plan) {
-  const Job& job = plan.job;
-  std::string text = plan.uniform() ? layout_text(job) : plan.shape();
-  if (job.schedule != Schedule::kOneForwardOneBackward)
-    text += fmt::format(", {}{}", schedule_name(job.schedule),
-                        job.chunks > 1 ? fmt::format(" x {}", job.chunks) : "");
-  if (job.recompute != Recompute::kNone)
-    text += fmt::format(", recomputing {}", recompute_name(job.recompute));
-  if (job.sharded() && plan.data_size() > 1) text += fmt::format(", sharded {}", sharding_name(job.sharding));
-  return text;
+  return plan.uniform() ? layout_text(plan.job) : plan.shape();
 }
 
 /// The seconds of every plan in every case; entry 0 is the cluster as it is described.

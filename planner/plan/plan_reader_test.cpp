@@ -176,8 +176,7 @@ TEST(PlanFile, RefusesWhatIsNotModelledYet) {
                                                            {"expert_parallel", 2},
                                                            {"sharding", "parameters"},
                                                            {"precision", "fp8-hybrid"},
-                                                           {"overlap_tensor", true},
-                                                           {"overlap_parameters", true}}) {
+                                                           {"overlap_tensor", true}}) {
     Json json = unequal_plan().to_json();
     json["job"][field] = value;
     try {

@@ -84,6 +84,7 @@ Candidate assign(const SearchContext& context, const Job& job, const Placement& 
   plan.strategy = context.options.strategy;
   plan.routing = context.options.routing;
   plan.job = job;
+  plan.job.overlap_parameters = job.overlap_parameters && job.sharded() && job.data > 1;
   plan.ranks = placement.ranks;
   plan.pipelines = equal_pipelines(job, stages_of(layers_of(placement, job, context.options, rule), job));
   if (rule.moves_layers && job.chunks == 1) fit_layers(context.view, plan);

@@ -102,6 +102,7 @@ Plan plan_of(const SearchContext& context, const Job& job, const Layout& layout)
     }
   }
   plan.job.sequence_parallel = job.sequence_parallel && plan.job.tensor > 1 && shared;
+  plan.job.overlap_parameters = job.overlap_parameters && plan.job.sharded() && plan.job.data > 1;
   return plan;
 }
 

@@ -26,6 +26,7 @@
 #include "tools/launch/launcher.h"
 #include "tools/reports/plan_page.h"
 #include "tools/reports/plan_report.h"
+#include "topology/files/library.h"
 
 namespace tombolo::tools {
 namespace {
@@ -89,7 +90,7 @@ struct PlanOptions {
   int tensor = 0;  // 0: left open
   std::string framework, schedule, recompute, device, dtype, moments;
   int chunks = 0;
-  std::optional<bool> shard_optimizer, sequence_parallel;  // absent: left open
+  std::optional<bool> shard_optimizer, sequence_parallel, overlap_parameters;  // absent: left open
   std::string output, emit, report;
   std::vector<std::string> what_if;
   std::string running;
@@ -153,6 +154,20 @@ ChosenFramework framework_of(const PlanOptions& options, const planner::Model& m
   return because(by_model, "which trains models of GPT-2's shape");
 }
 
+/// Multiplies in fp16 in place of bf16 where the library of devices knows a GPU here that has no bf16.
+void set_precision(const PlanOptions& options, const topology::ClusterFile& cluster, planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo || !options.dtype.empty() ||
+      job.multiplies_in() != planner::Precision::kBf16)
+    return;
+  const topology::Library library = topology::Library::load();
+  for (const auto& host : cluster.hosts)
+    for (const auto& device : host.devices) {
+      if (device.kind != topology::DeviceKind::kGpu) continue;
+      const auto known = library.device_names.find(device.name);
+      if (known && library.devices[*known].peak("bf16") == 0) job.precision = planner::Precision::kFp16;
+    }
+}
+
 planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& cluster) {
   planner::Job job = options.job;
   job.model = options.model.resolve();
@@ -160,6 +175,7 @@ planner::Job job_of(const PlanOptions& options, const topology::ClusterFile& clu
   const bool may_share = planner::traits(job.framework).tensor_parallel;
   job.tensor = options.tensor > 0 || may_share ? options.tensor : 1;
   set_device(options, cluster, job);
+  set_precision(options, cluster, job);
   job.compute = planner::library_profiles(planner::framework_name(job.framework));
   return job;
 }
@@ -171,12 +187,6 @@ std::optional<planner::Recompute> fixed_recompute(const PlanOptions& options, co
   return std::nullopt;
 }
 
-bool states_memory(const topology::ClusterFile& cluster) {
-  return std::ranges::any_of(cluster.hosts, [](const auto& host) {
-    return std::ranges::any_of(host.devices, [](const auto& device) { return device.memory_bytes > 0; });
-  });
-}
-
 /// What of the search's choices the user has fixed.
 planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::Job& job) {
   planner::FixedChoices fixed;
@@ -186,6 +196,7 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   fixed.schedule = planner::schedule_from_name(options.schedule);
   fixed.chunks = options.chunks;
   fixed.sequence_parallel = options.sequence_parallel;
+  fixed.overlap_parameters = options.overlap_parameters;
   return fixed;
 }
 
@@ -202,10 +213,14 @@ void refuse_foreign_model(const planner::Job& job) {
          job.model.name.empty() ? "this one" : job.model.name);
 }
 
-/// Why each choice was made, and why the plan is for this framework.
-void add_reasons(const PlanOptions& options, planner::Plan& plan, const topology::ClusterFile& cluster) {
-  if (const std::string why = framework_of(options, plan.job.model).why; !why.empty())
-    plan.notes.push_back(why);
+/// Says why the plan is for its framework, where the user did not name it.
+void note_framework(const PlanOptions& options, planner::Plan& plan) {
+  if (std::string why = framework_of(options, plan.job.model).why; !why.empty())
+    plan.notes.push_back(std::move(why));
+}
+
+/// Says why each choice was made.
+void add_reasons(planner::Plan& plan, const topology::ClusterFile& cluster) {
   for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
 }
 
@@ -236,13 +251,17 @@ int run_plan(const PlanOptions& options) {
   Json changes_json;
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
-    add_reasons(options, plan, cluster);
+    note_framework(options, plan);
+    add_reasons(plan, cluster);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
-    if (!next.keep) add_reasons(options, next.plan, cluster);  // a kept plan has its reasons
+    if (!next.keep) {  // a kept plan has its notes
+      note_framework(options, next.plan);
+      add_reasons(next.plan, cluster);
+    }
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
@@ -252,7 +271,7 @@ int run_plan(const PlanOptions& options) {
   const auto compare = [&]() -> const std::string& {
     if (compared.empty())
       compared = comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
-                 freer_gain(cluster, states_memory(cluster), job, plan_options, fixed, plan);
+                 freer_gain(cluster, job, plan_options, fixed, plan);
     return compared;
   };
   const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
@@ -281,6 +300,13 @@ int run_plan(const PlanOptions& options) {
 
 void add_count(CLI::App& app, const char* flag, int& value, const char* text) {
   app.add_option(flag, value, text)->check(above_zero);
+}
+
+/// A flag and its opposite. Where neither is given the value stays absent, which CLI11's own flags for an
+/// optional do not do.
+void add_choice(CLI::App& app, const char* flags, std::optional<bool>& value, const char* text) {
+  app.add_flag_function(
+      flags, [&value](std::int64_t count) { value = count > 0; }, text);
 }
 
 /// What is trained, and how it is divided among ranks.
@@ -325,12 +351,15 @@ void add_framework_options(CLI::App& app, PlanOptions& options) {
   app.add_option("--recompute", options.recompute,
                  "none, selective or full; default: the least with which a layout fits")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_flag("--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
-               "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
-               "framework can");
-  app.add_flag("--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
-               "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
-               "where the framework can");
+  add_choice(app, "--sequence-parallel,!--no-sequence-parallel", options.sequence_parallel,
+             "Divide along the sequence what ranks that share a layer would hold alike; default: where the "
+             "framework can");
+  add_choice(app, "--overlap-parameters,!--no-overlap-parameters", options.overlap_parameters,
+             "Gather what a sharded optimizer updated beside the next forward pass; default: where the "
+             "framework can");
+  add_choice(app, "--shard-optimizer,!--no-shard-optimizer", options.shard_optimizer,
+             "Each replica keeps its share of the optimizer's state, or all of it; default: as is faster, "
+             "where the framework can");
 }
 
 /// How the plan is found, for which ranks.

@@ -2,11 +2,19 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/plan/inexpressible.h"
 
 namespace tombolo::tools {
+
+bool states_memory(const topology::ClusterFile& cluster) {
+  return std::ranges::any_of(cluster.hosts, [](const auto& host) {
+    return std::ranges::any_of(host.devices, [](const auto& device) { return device.memory_bytes > 0; });
+  });
+}
 
 std::string comparison(const topology::ClusterFile& cluster, const planner::Job& job,
                        planner::PlanOptions options, double step_seconds) {
@@ -27,14 +35,13 @@ std::string comparison(const topology::ClusterFile& cluster, const planner::Job&
   }
 }
 
-std::string freer_gain(const topology::ClusterFile& cluster, bool states_memory, planner::Job job,
-                       planner::PlanOptions options, const planner::FixedChoices& fixed,
-                       const planner::Plan& plan) {
+std::string freer_gain(const topology::ClusterFile& cluster, planner::Job job, planner::PlanOptions options,
+                       const planner::FixedChoices& fixed, const planner::Plan& plan) {
   constexpr std::size_t kMostRanks = 256;  // above, the second search would take minutes
   if (job.framework == planner::Framework::kTombolo || plan.ranks.size() > kMostRanks) return {};
   const planner::Framework limited = job.framework;
   job.framework = planner::Framework::kAny;
-  planner::open_choices(fixed, states_memory, job, options);
+  planner::open_choices(fixed, states_memory(cluster), job, options);
   options.tolerance = 0;
   try {
     const planner::Plan freer = planner::make_plan(cluster, job, options);

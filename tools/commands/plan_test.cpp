@@ -160,6 +160,88 @@ TEST_F(PlanCommand, GoesOnFromARunningPlan) {
   for (const auto& place : planner::Plan::load(file("next.json")).ranks) EXPECT_NE(place.host, "b1");
 }
 
+TEST_F(PlanCommand, GuessesTheFrameworkAndSaysSo) {
+  const auto framework = [&](const std::string& model, std::vector<std::string> more,
+                             const std::string& note) {
+    more.insert(more.begin(), {"plan", "--cluster", file("cluster.json"), "--batch", "32", "--json",
+                               "--model", "layers=8,hidden=128,heads=4,context=128,vocabulary=256" + model});
+    EXPECT_EQ(run(more), kExitOk) << err_;
+    const Json plan = Json::parse(out_);
+    const auto notes = plan.at("notes").dump();
+    if (note.empty()) {
+      EXPECT_EQ(notes.find("--framework takes another"), std::string::npos) << notes;
+    } else {
+      EXPECT_MENTIONS(notes, note + "; --framework takes another");
+    }
+    return plan.at("job").value("framework", "tombolo");
+  };
+  EXPECT_EQ(framework("", {}, "for the bundled trainer, which trains models of GPT-2's shape"), "tombolo");
+  EXPECT_EQ(framework("", {"--framework", "tombolo"}, ""), "tombolo");
+  EXPECT_EQ(framework("", {"--shard-optimizer"}, "since the bundled trainer lacks what is asked for"),
+            "megatron");
+  EXPECT_EQ(framework(",gated=yes", {}, "since the bundled trainer has GPT-2's shape alone"), "megatron");
+}
+
+TEST_F(PlanCommand, TurnsOnWhatTheFrameworkHasUnlessToldOtherwise) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  for (auto& host : cluster.hosts) host.devices.resize(2, host.devices.front());
+  cluster.save(file("cluster.json"));
+  const auto job = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--framework", "megatron", "--tensor", "2", "--pipeline", "1", "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("job");
+  };
+  EXPECT_TRUE(job({}).value("sequence_parallel", false));
+  EXPECT_FALSE(job({"--no-sequence-parallel"}).value("sequence_parallel", false));
+  EXPECT_EQ(job({"--no-shard-optimizer"}).value("sharding", "none"), "none");
+  const Json sharded = job({"--shard-optimizer"});
+  EXPECT_EQ(sharded.value("sharding", "none"), "optimizer");
+  EXPECT_TRUE(sharded.value("overlap_parameters", false));
+  EXPECT_FALSE(job({"--shard-optimizer", "--no-overlap-parameters"}).value("overlap_parameters", false));
+  // What is left open may be sharded: a gather that hides makes a step shorter.
+  const auto seconds = [&](const std::string& flag) {
+    std::vector<std::string> all{"--framework", "megatron", "--tensor", "2", "--pipeline",
+                                 "1",           "--json",   "--within", "0"};
+    if (!flag.empty()) all.push_back(flag);
+    EXPECT_EQ(run_plan(all), kExitOk) << err_;
+    return Json::parse(out_).at("prediction").at("step_seconds").get<double>();
+  };
+  EXPECT_LT(seconds("--shard-optimizer"), seconds("--no-shard-optimizer"));
+  EXPECT_EQ(seconds(""), seconds("--shard-optimizer"));
+}
+
+TEST_F(PlanCommand, MultipliesInFp16WhereAGpuHasNoBf16) {
+  auto cluster = topology::ClusterFile::load(file("cluster.json"));
+  const auto precision = [&](const char* device) {
+    for (auto& host : cluster.hosts) host.devices[0].kind = topology::DeviceKind::kGpu;
+    cluster.hosts[1].devices[0].name = device;
+    cluster.save(file("cluster.json"));
+    EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--batch", "32", "--framework", "megatron",
+                   "--json", "--model", "layers=8,hidden=128,heads=4,context=128,vocabulary=256,bytes=2"}),
+              kExitOk)
+        << err_;
+    return Json::parse(out_).at("job").value("precision", "bf16");
+  };
+  EXPECT_EQ(precision("V100-SXM2-32GB"), "fp16");
+  EXPECT_EQ(precision("A100-SXM4-80GB"), "bf16");
+}
+
+TEST_F(PlanCommand, TakesTheFastestWhereNothingElseIsToCount) {
+  const auto plan = [&](const std::string& percent) {
+    EXPECT_EQ(run_plan({"--within", percent, "--json"}), kExitOk) << err_;
+    return planner::Plan::parse(JsonDocument::parse(out_, "stdout"));
+  };
+  const planner::Plan fastest = plan("0"), robust = plan("20");
+  EXPECT_FALSE(fastest.choice);
+  ASSERT_TRUE(robust.choice);
+  EXPECT_DOUBLE_EQ(robust.choice->tolerance, 0.2);
+  EXPECT_GT(robust.choice->cases, 0);
+  EXPECT_FALSE(robust.choice->next.empty());
+  EXPECT_GE(robust.prediction.step_seconds, fastest.prediction.step_seconds * (1 - 1e-9));
+  EXPECT_LE(robust.prediction.step_seconds, 1.2 * fastest.prediction.step_seconds);
+  EXPECT_NE(run_plan({"--within", "60"}), kExitOk);
+}
+
 TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--order", "interleaved", "-o", file("plan.json")}), kExitOk)
       << err_;
