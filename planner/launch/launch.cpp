@@ -17,11 +17,14 @@ struct Known {
   std::optional<Framework> framework;  ///< whose program it starts; absent: the plan's
   std::string (*emit)(const Plan&, const topology::ClusterFile&, const std::string&);
 };
-constexpr std::array kKnown{Known{Launcher::kMegatron, "megatron", Framework::kMegatron, emit_megatron},
-                            Known{Launcher::kTorchrun, "torchrun", {}, emit_torchrun},
-                            Known{Launcher::kDeepSpeed, "deepspeed", Framework::kDeepSpeed, emit_deepspeed},
-                            Known{Launcher::kSlurm, "slurm", {}, emit_slurm},
-                            Known{Launcher::kMpi, "mpi", {}, emit_mpi}};
+constexpr std::array kKnown{
+    Known{Launcher::kMegatron, "megatron", Framework::kMegatron, emit_megatron},
+    Known{Launcher::kNeMo, "nemo", Framework::kNeMo, emit_nemo},
+    Known{Launcher::kTorchTitan, "torchtitan", Framework::kTorchTitan, emit_torchtitan},
+    Known{Launcher::kDeepSpeed, "deepspeed", Framework::kDeepSpeed, emit_deepspeed},
+    Known{Launcher::kTorchrun, "torchrun", std::nullopt, emit_torchrun},
+    Known{Launcher::kSlurm, "slurm", std::nullopt, emit_slurm},
+    Known{Launcher::kMpi, "mpi", std::nullopt, emit_mpi}};
 
 void check_expressible(const Plan& plan, Framework framework) {
   const std::vector<std::string> lacks = inexpressible(plan, framework);
@@ -31,7 +34,17 @@ void check_expressible(const Plan& plan, Framework framework) {
        traits(framework).title, fmt::join(lacks, "; "), framework_name(framework));
 }
 
+constexpr auto kNames = [] {
+  std::array<std::string_view, kKnown.size()> names{};
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kKnown[i].name;
+  return names;
+}();
+
 }  // namespace
+
+std::span<const std::string_view> launcher_names() noexcept {
+  return kNames;
+}
 
 std::string_view launcher_name(Launcher launcher) noexcept {
   for (const Known& known : kKnown)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,13 +13,17 @@
 namespace tombolo::planner {
 
 enum class Launcher {
-  kMegatron,   ///< Megatron-LM under torchrun: run on every node with NODE_RANK
-  kTorchrun,   ///< any PyTorch program: run on every node with NODE_RANK
-  kDeepSpeed,  ///< a PipelineModule program: run once; the deepspeed launcher reaches the nodes
-  kSlurm,      ///< any program: for sbatch
-  kMpi,        ///< any program under Open MPI's mpirun: run once
+  kMegatron,    ///< Megatron-LM under torchrun: run on every node with NODE_RANK
+  kNeMo,        ///< a recipe of NeMo under torchrun: run on every node with NODE_RANK
+  kTorchTitan,  ///< torchtitan under torchrun: run on every node with NODE_RANK
+  kDeepSpeed,   ///< a PipelineModule program: run once; the deepspeed launcher reaches the nodes
+  kTorchrun,    ///< the plan's framework, or any PyTorch program: run on every node with NODE_RANK
+  kSlurm,       ///< the plan's framework, or any program: for sbatch
+  kMpi,         ///< the plan's framework, or any program, under Open MPI's mpirun: run once
 };
-/// "megatron", "torchrun", "deepspeed", "slurm", "mpi".
+/// All launchers' names, in that order: "megatron", "nemo", "torchtitan", "deepspeed", "torchrun", "slurm",
+/// "mpi".
+std::span<const std::string_view> launcher_names() noexcept;
 std::string_view launcher_name(Launcher launcher) noexcept;
 /// The launcher of that name; nothing where there is none.
 std::optional<Launcher> launcher_from_name(std::string_view name) noexcept;

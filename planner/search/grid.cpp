@@ -161,6 +161,10 @@ std::string excluded(const Job& job, const Grid& grid, const GridRule& rule) {
   if (job.micro_batch > 0 && job.global_batch / grid.data % job.micro_batch != 0)
     return fmt::format("{}: the {} rows of a replica do not divide into micro-batches of {}", name_of(grid),
                        job.global_batch / grid.data, job.micro_batch);
+  if (const int most = job.global_batch / grid.data / std::max(1, job.micro_batch);
+      job.schedule == Schedule::kInterleaved && most % grid.pipeline != 0)
+    return fmt::format("{}: {} micro-batches per replica are no multiple of {} stages, as interleaving needs",
+                       name_of(grid), most, grid.pipeline);
   return {};
 }
 
@@ -219,7 +223,11 @@ Candidates enumerate(const SearchContext& context, const Job& job, const GridRul
         }
         if (!placement) placement = rule.place(context.kinds_view, context.launcher_slots, grid);
         // Where the tensor degree is open, ranks that share layers stay inside their hosts.
-        if (job.tensor == 0 && !placement->tensor_inside_hosts) break;
+        if (job.tensor == 0 && !placement->tensor_inside_hosts) {
+          found.excluded.push_back(
+              fmt::format("{}: ranks that share layers would be on several hosts", name_of(grid)));
+          break;
+        }
         add_candidates(context, one, *placement, rule, found);
       }
     }

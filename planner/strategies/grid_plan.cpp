@@ -1,10 +1,11 @@
 #include "planner/strategies/grid_plan.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "planner/explain/excluded.h"
 #include "planner/explain/linked_parts.h"
 #include "planner/explain/remedies.h"
 #include "planner/search/layout.h"
@@ -16,7 +17,7 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
   std::vector<Candidate>& candidates = found.all;
   if (candidates.empty())
     fail(Cause::kInvalidUsage, "no layout of {} ranks divides: {}", context.launcher_slots.size(),
-         fmt::join(found.excluded, "; "));
+         summary_of_excluded(found.excluded));
   const std::size_t layouts = candidates.size();
   if (std::ranges::none_of(candidates, [](const Candidate& one) { return one.missing_bytes == 0; }))
     fail_nothing_fits(context, job, rule, candidates);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "planner/choices.h"
+#include "planner/explain/reasons.h"
 #include "planner/launch/launch.h"
 #include "planner/planner.h"
 #include "planner/strategies/strategy.h"
@@ -199,15 +200,34 @@ planner::FixedChoices fixed_choices(const PlanOptions& options, const planner::J
   return fixed;
 }
 
+/// The bundled trainer's layers are GPT-2's; a plan of others for it could not be run.
+void refuse_foreign_model(const planner::Job& job) {
+  if (job.framework == planner::Framework::kTombolo &&
+      planner::framework_for(job.model) != planner::Framework::kTombolo)
+    fail(Cause::kInvalidUsage,
+         "the bundled trainer (--framework tombolo) trains models of GPT-2's shape alone (learned positions, "
+         "biases, "
+         "tied embeddings, an MLP of 4 widths without a gate, as many heads of keys as of queries, no "
+         "experts), and {} "
+         "is another; take --framework megatron",
+         job.model.name.empty() ? "this one" : job.model.name);
+}
+
 /// Says why the plan is for its framework, where the user did not name it.
 void note_framework(const PlanOptions& options, planner::Plan& plan) {
   if (std::string why = framework_of(options, plan.job.model).why; !why.empty())
     plan.notes.push_back(std::move(why));
 }
 
+/// Says why each choice was made.
+void add_reasons(planner::Plan& plan, const topology::ClusterFile& cluster) {
+  for (std::string& reason : planner::reasons_of(plan, cluster)) plan.notes.push_back(std::move(reason));
+}
+
 int run_plan(const PlanOptions& options) {
   auto cluster = load_cluster(options.cluster);
   planner::Job job = job_of(options, cluster);
+  refuse_foreign_model(job);
   planner::PlanOptions plan_options;
   plan_options.strategy = options.strategy;
   plan_options.routing = options.routing;
@@ -232,38 +252,46 @@ int run_plan(const PlanOptions& options) {
   if (options.running.empty()) {
     plan = planner::make_plan(cluster, job, plan_options);
     note_framework(options, plan);
+    add_reasons(plan, cluster);
   } else {
     planner::Plan running = planner::Plan::load(options.running);
     running.job.profile = job.profile;
     running.job.compute = job.compute;
     planner::Replan next = planner::replan(cluster, running, job, plan_options, options.steps_left);
-    if (!next.keep) note_framework(options, next.plan);
+    if (!next.keep) {  // a kept plan has its notes
+      note_framework(options, next.plan);
+      add_reasons(next.plan, cluster);
+    }
     changes = describe_replan(next, options.steps_left) + '\n';
     changes_json = replan_json(next);
     plan = std::move(next.plan);
   }
+  if (job.profile) note_profile(options.profile, cluster, plan);
+  std::string compared;
+  const auto compare = [&]() -> const std::string& {
+    if (compared.empty())
+      compared = comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
+                 freer_gain(cluster, job, plan_options, fixed, plan);
+    return compared;
+  };
+  const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
+  if (!options.report.empty())
+    write_text_file(options.report, plan_page(plan, cluster, planner::simulate(plan, cluster),
+                                              {.comparison = compare(),
+                                               .sensitivities = planner::sensitivities(plan, cluster),
+                                               .scenarios = page_scenarios(scenarios)}));
+  if (!options.output.empty()) plan.save(options.output);
   if (!options.what_if.empty()) {
-    const auto scenarios = plan_scenarios(options.what_if, plan, cluster, job, plan_options);
     std::cout << (options.json ? scenarios_json(plan, scenarios).dump(1) + '\n'
                                : describe_scenarios(plan, scenarios));
-    return kExitOk;
-  }
-  if (job.profile) note_profile(options.profile, cluster, plan);
-  if (!options.output.empty()) plan.save(options.output);
-  const auto compared = [&] {
-    return comparison(cluster, job, plan_options, plan.prediction.step_seconds) +
-           freer_gain(cluster, job, plan_options, fixed, plan);
-  };
-  if (!options.report.empty())
-    write_text_file(options.report, plan_page(plan, cluster, planner::simulate(plan, cluster), compared()));
-  if (const auto launcher = planner::launcher_from_name(options.emit)) {
+  } else if (const auto launcher = planner::launcher_from_name(options.emit)) {
     const std::string path = options.cluster.empty() ? topology::kClusterParameter.text() : options.cluster;
     std::cout << planner::emit(*launcher, plan, cluster, std::filesystem::absolute(path).string());
   } else if (options.json) {
     std::cout << (changes_json.is_null() ? plan.to_json() : changes_json).dump(1) << '\n';
   } else {
     std::cout << changes << describe_plan(plan, cluster, planner::simulate(plan, cluster)) << '\n'
-              << compared();
+              << compare();
   }
   if (!options.report.empty()) std::cerr << "report written to " << options.report << '\n';
   if (!options.output.empty()) std::cerr << "plan written to " << options.output << '\n';
@@ -383,22 +411,23 @@ CLI::Option* add_change_options(CLI::App& app, PlanOptions& options) {
   return what_if;
 }
 
-/// What is written and printed. All but --json excludes `what_if`, which only shows plans.
+/// What is written and printed. All but --json and --report excludes `what_if`, which only shows plans.
 void add_output_options(CLI::App& app, PlanOptions& options, CLI::Option* what_if) {
   app.add_option("-o,--output", options.output, "Write the plan file (docs/plan-file.md) here")
       ->excludes(what_if);
   app.add_option("--report", options.report,
-                 "Write a page here (HTML): why this plan, its timeline, memory per rank, traffic per link")
-      ->type_name("FILE")
-      ->excludes(what_if);
+                 "Write a page here (HTML): why this plan, the next best, what changes would bring (with "
+                 "--what-if these too), its timeline, memory per rank, traffic per link")
+      ->type_name("FILE");
   auto* json = app.add_flag(
       "--json", options.json,
       "Print the plan file instead of a report; with --running an object of it, as \"plan\", and what moves");
-  app.add_option(
-         "--emit", options.emit,
-         "Print a script that starts the plan instead of a report: megatron, torchrun, deepspeed, slurm "
-         "or mpi")
-      ->check(CLI::IsMember({"megatron", "torchrun", "deepspeed", "slurm", "mpi"}))
+  const std::vector<std::string_view> launchers(planner::launcher_names().begin(),
+                                                planner::launcher_names().end());
+  app.add_option("--emit", options.emit,
+                 fmt::format("Print a script that starts the plan instead of a report: {}",
+                             planner::alternatives(launchers)))
+      ->check(CLI::IsMember(std::vector<std::string>(launchers.begin(), launchers.end())))
       ->excludes(json)
       ->excludes(what_if);
 }

@@ -1,6 +1,7 @@
 // Runs tombolo plan and tombolo simulate as a user calls them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -49,9 +50,9 @@ TEST_F(PlanCommand, WritesAPageThatNeedsNothingFromOutside) {
   for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url(", "nan"})
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   for (const char* part :
-       {"Why this plan", "One step, rank by rank", "Memory per rank", "Traffic per link and step",
-        "activations at the most", "InfiniBand", "class=\"t-forward\"", "class=\"m-optimizer\"",
-        "For comparison, strategy megatron"})
+       {"Why this plan", "What a change would bring", "One step, rank by rank", "Memory per rank",
+        "Traffic per link and step", "activations at the most", "InfiniBand", "class=\"t-forward\"",
+        "class=\"m-optimizer\"", "For comparison, strategy megatron"})
     EXPECT_MENTIONS(page, part);
   // One bar of a forward pass per micro-batch and rank.
   std::size_t bars = 0;
@@ -78,8 +79,33 @@ TEST_F(PlanCommand, ShowsEveryReplicaWhereTheyDiffer) {
   const std::string text = describe_plan(plan, cluster, planner::simulate(plan, cluster));
   EXPECT_MENTIONS(text, "2 replicas of 1, 3 stages");
   EXPECT_MENTIONS(text, "micro-batches x rows of the replicas 4 x 2, 6 x 4");
-  for (const char* row : {"0.0", "8 (0-7)", "1.0", "2 (0-1)", "1.1", "5 (2-6)", "1.2", "1 (7-7)", "3 on b1"})
+  for (const char* row : {"replicas", "8 (0-7)", "2 (0-1)", "5 (2-6)", "1 (7-7)", "3 on b1"})
     EXPECT_MENTIONS(text, row);
+}
+
+TEST_F(PlanCommand, SummarisesLargePlansAndSaysWhatTheGpusAttain) {
+  std::ofstream(file("fleet.json")) << R"({"tombolo_fleet": 1, "clusters": [
+    {"name": "A", "hosts": 16, "devices": {"name": "H100", "count": 8}, "nics": {"name": "ConnectX-7 NDR"}}]})";
+  ASSERT_EQ(run({"topo", "--fleet", file("fleet.json"), "--cluster-out", file("large.json")}), kExitOk)
+      << err_;
+  ASSERT_EQ(run({"plan", "--cluster", file("large.json"), "--framework", "megatron", "--strategy", "holmes",
+                 "--model", "llama3-8b", "--batch", "256", "--tensor", "2", "--pipeline", "2", "--recompute",
+                 "full"}),
+            kExitOk)
+      << err_;
+  EXPECT_MENTIONS(out_, " TFLOP/s per GPU, MFU ");
+  EXPECT_MENTIONS(out_, "2 tensor ranks");
+  EXPECT_MENTIONS(out_, "64 on 8 hosts, A0 to A7");
+  EXPECT_MENTIONS(out_, "over the fullest");
+  EXPECT_MENTIONS(out_, "full recomputation: without, ");
+  EXPECT_LT(std::ranges::count(out_, '\n'), 40) << "more than a screen:\n" << out_;
+}
+
+TEST_F(PlanCommand, RefusesForTheBundledTrainerWhatItCannotTrain) {
+  EXPECT_EQ(run({"plan", "--cluster", file("cluster.json"), "--framework", "tombolo", "--model", "llama3-8b",
+                 "--batch", "8"}),
+            kExitBadUsage);
+  EXPECT_MENTIONS(err_, "take --framework megatron");
 }
 
 TEST_F(PlanCommand, PlaysWhatIf) {
@@ -93,7 +119,11 @@ TEST_F(PlanCommand, PlaysWhatIf) {
   EXPECT_GT(list[0].at("speedup").get<double>(), 1.0);
   // Options whose file would silently not be written are refused.
   EXPECT_NE(run_plan({"--what-if", "lose b1", "-o", file("not.json")}), kExitOk);
-  EXPECT_NE(run_plan({"--what-if", "lose b1", "--report", file("not.html")}), kExitOk);
+  ASSERT_EQ(run_plan({"--what-if", "lose b1", "--report", file("what_if.html")}), kExitOk) << err_;
+  std::ifstream in(file("what_if.html"));
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_MENTIONS(page, "Planned anew:");
+  EXPECT_MENTIONS(page, "lose b1");
   EXPECT_NE(run_plan({"--what-if", "lose b1", "--emit", "mpi"}), kExitOk);
   EXPECT_NE(run_plan({"--steps-left", "5"}), kExitOk);
   EXPECT_NE(run_plan({"--what-if", "lose nobody"}), kExitOk);
@@ -267,7 +297,7 @@ TEST_F(PlanCommand, PlansForGpusWhereTheClusterHasThemAlone) {
   EXPECT_EQ(job({"--recompute", "full"}).at("job").at("recompute"), "full");
   EXPECT_FALSE(job({"--device", "cpu"}).at("job").contains("device"));
   ASSERT_EQ(run_plan({"--pipeline", "2", "--dtype", "bf16", "--recompute", "full"}), kExitOk) << err_;
-  EXPECT_MENTIONS(out_, "for device cuda in bf16, recomputing full");
+  EXPECT_MENTIONS(out_, "recomputing full; for device cuda in bf16");
   refuses({"plan", "--cluster", file("cluster.json"), "--model", "layers=8,hidden=128,heads=4,context=128",
            "--batch", "8", "--device", "cpu", "--dtype", "bf16"},
           {"--dtype bf16 with --device cpu"});
