@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/rdma/area.h"
@@ -20,6 +21,7 @@ struct Agreed {
   std::uint64_t peer_area = 0;
   std::size_t eager_bytes = 0;
   RdmaOptions options;  ///< resolved: timeout is set
+  std::vector<std::string> peer_addresses = {};  ///< connecting end: of the peer's NICs, by NIC pair
 };
 
 /// Immediate data that no payload has, because its count of parts is zero.
