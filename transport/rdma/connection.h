@@ -91,9 +91,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   void prepare_for_gpu_memory(std::size_t bytes);
   bool poll_flushes() noexcept;
   void handle(const ibv_wc& completion) noexcept;
-  void broken(const ibv_wc& completion) noexcept;
   void look_at_channel() noexcept;
-  void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
   Goodbye goodbye_for(GoodbyeReason reason, std::uint64_t size = 0,
@@ -108,6 +106,10 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   const Registrations& registrations_of(const RdmaMemory* memory, const Registrations& own) const noexcept {
     return memory != nullptr ? memory->registrations() : own;
   }
+
+  // failures.cpp
+  void broken(const ibv_wc& completion) noexcept;
+  void look_at_devices() noexcept;
 
   // fence.cpp
   void fail_path(Cause cause, std::string_view what, std::size_t nic_pair) noexcept;

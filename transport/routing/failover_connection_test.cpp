@@ -215,7 +215,7 @@ TEST_F(Failover, WhereNothingIsLeftTheErrorNamesEachLegAndItsCause) {
   while (moving(left()).state() == FailoverState::kUp) left().progress();
   pair_.second.reset();
   const std::string text = failure_of(left());
-  test::expect_in(text, "not connected within");
+  test::expect_in(text, "connect to host right");
   test::expect_in(text, "before that; leg 0 over carrier 6");
   test::expect_in(text, "acknowledged nothing, 8 tries");
 }

@@ -49,8 +49,12 @@ void FailoverConnection::look_for_arrivals() {
 /// Connecting end: the label of a stream says which leg has failed, and which of its pairs of NICs.
 void FailoverConnection::hear_of_failure(std::uint64_t label) {
   const std::uint64_t number = label & kNumberBits;
-  if (beside_ != nullptr && number == (beside_->label() & kNumberBits)) return drop_beside();
-  if (number != leg_number_ || leg_ == nullptr || leg_->resumable() == nullptr) return;
+  if (number < leg_number_ || number > most_number_ || leg_ == nullptr || leg_->resumable() == nullptr) return;
+  if (number > leg_number_) {
+    // One beside the present leg, which the peer has left for it.
+    drop_beside();
+    return leave_leg("the peer says that its end of the better way has failed");
+  }
   leg_->resumable()->peer_says_failed(label >> kFailedPairsShift);
   lose_leg(Cause::kRemote, "the peer says that its end of the way has failed");
 }

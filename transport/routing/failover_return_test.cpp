@@ -89,23 +89,33 @@ class Rails : public testing::Test {
   test::Pair pair_;
 };
 
-/// What becomes of a rail, and the device that it happens to.
+/// What becomes of a rail.
 struct Fault {
-  bool by_port;
-  std::size_t device;
+  enum class What : std::uint8_t { kPort, kBothPorts, kSwallows } what;
+  std::size_t device;  // that it happens to
 };
-constexpr Fault kFaultsOfRail0[] = {{true, kLeft}, {true, kRight}, {false, kLeft}, {false, kRight}};
+constexpr Fault kFaultsOfRail0[] = {{Fault::What::kPort, kLeft},
+                                    {Fault::What::kPort, kRight},
+                                    {Fault::What::kBothPorts, kLeft},
+                                    {Fault::What::kSwallows, kLeft},
+                                    {Fault::What::kSwallows, kRight}};
+
+void inflict(test::PretendedVerbs& verbs, const Fault& fault, bool on) {
+  if (fault.what == Fault::What::kSwallows) return verbs.swallow(fault.device, on);
+  verbs.set_link(fault.device, !on);
+  if (fault.what == Fault::What::kBothPorts) verbs.set_link(fault.device ^ 2U, !on);
+}
 
 TEST_F(Rails, AConnectionThatLosesItsOnlyRailGoesOverTcpAndReturns) {
   std::mt19937_64 random(test_seed());
   for (const Fault fault : kFaultsOfRail0) {
-    SCOPED_TRACE(fmt::format("device {}, by its port: {}", fault.device, fault.by_port));
+    SCOPED_TRACE(fmt::format("device {}, fault {}", fault.device, static_cast<int>(fault.what)));
     connect(1);
     for (int times = 1; times <= 2; ++times) {
-      fault.by_port ? verbs_.set_link(fault.device, false) : verbs_.swallow(fault.device, true);
+      inflict(verbs_, fault, true);
       go_on_until("tcp", 0);
       test::exchange_randomly(left(), right(), random, 20);
-      fault.by_port ? verbs_.set_link(fault.device, true) : verbs_.swallow(fault.device, false);
+      inflict(verbs_, fault, false);
       go_on_until("rdma", 1);
       test::exchange_randomly(left(), right(), random, 20);
       if (HasFatalFailure()) return;
@@ -120,17 +130,17 @@ TEST_F(Rails, AConnectionThatLosesItsOnlyRailGoesOverTcpAndReturns) {
 TEST_F(Rails, AConnectionOfTwoRailsGoesOnOverTheOtherAndReturnsToBoth) {
   std::mt19937_64 random(test_seed());
   for (const Fault fault : kFaultsOfRail0) {
-    SCOPED_TRACE(fmt::format("device {}, by its port: {}", fault.device, fault.by_port));
+    SCOPED_TRACE(fmt::format("device {}, fault {}", fault.device, static_cast<int>(fault.what)));
     connect(2);
     ASSERT_EQ(left().statistics().live_streams, 3u);
-    fault.by_port ? verbs_.set_link(fault.device, false) : verbs_.swallow(fault.device, true);
+    inflict(verbs_, fault, true);
     test::exchange_randomly(left(), right(), random, 20);
     go_on_until("rdma", 1);
     if (HasFatalFailure()) return;
     EXPECT_EQ(moving(left()).moves(), 1u) << "straight to the rail that works";
     EXPECT_EQ(left().route().local_nic, "rail1");
     EXPECT_EQ(right().route().local_nic, "rail1");
-    fault.by_port ? verbs_.set_link(fault.device, true) : verbs_.swallow(fault.device, false);
+    inflict(verbs_, fault, false);
     test::exchange_randomly(left(), right(), random, 20);
     go_on_until("rdma", 2);
     if (HasFatalFailure()) return;
@@ -161,20 +171,19 @@ TEST_F(Rails, WhateverFlapsWhereverNothingIsLost) {
     SCOPED_TRACE(fmt::format("round {}", round));
     const std::size_t rails = 1 + random() % 2;
     connect(rails, random() % 3 == 0 ? 100 : 4096);
-    bool down[4] = {};
+    std::vector<bool> down(std::size(kFaultsOfRail0) * rails);
     if (round % 2 == 0) verbs_.cut_after(static_cast<std::size_t>(round) / 2 + 1, false);
     const std::size_t rarely = 500u << random() % 5;
     test::exchange_randomly(left(), right(), random, kMessages, [&](std::size_t) {
       if (random() % rarely != 0) return;
-      const std::size_t device = random() % 2 * 2 + random() % rails;
-      down[device] = !down[device];
-      if (random() % 4 == 0)
-        verbs_.swallow(device, down[device]);
-      else
-        verbs_.set_link(device, !down[device]);
-      if (down[device]) return;
-      verbs_.swallow(device, false);
-      verbs_.set_link(device, true);
+      // More is mended than breaks.
+      const auto broken = std::ranges::find(down, true);
+      const bool mends = broken != down.end() && random() % 3 != 0;
+      const auto which = mends ? static_cast<std::size_t>(broken - down.begin()) : random() % down.size();
+      Fault fault = kFaultsOfRail0[which / rails];
+      fault.device += which % rails;
+      down[which] = !down[which];
+      inflict(verbs_, fault, down[which]);
     });
     if (HasFatalFailure()) return;
     for (Connection* one : {&left(), &right()}) {
@@ -187,7 +196,7 @@ TEST_F(Rails, WhateverFlapsWhereverNothingIsLost) {
   }
   const std::size_t returns = book_.count("It moved because NICs that had failed are ready again");
   EXPECT_GT(moves, 20u);
-  EXPECT_GT(returns, 10u) << moves << " moves";
+  EXPECT_GT(returns, 4u) << moves << " moves";
   std::cout << moves << " moves, " << returns << " ends that returned\n";
 }
 

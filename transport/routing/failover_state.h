@@ -20,7 +20,7 @@ enum class FailoverState : std::uint8_t {
 };
 
 enum class FailoverEvent : std::uint8_t {
-  kLegLost,  ///< the leg's NICs have failed, at this end or at the other
+  kLegLost,  ///< the leg's NICs have failed, at this end or at the other, or it is left for better ones
   kLegMade,  ///< another leg is connected
   kAgreed,   ///< the other end's record has come over it
   kGivenUp,  ///< no way is left, or the failure is not of a way

@@ -561,6 +561,9 @@ class PretendedVerbs {
       return end(pair, send, IBV_WC_LOC_PROT_ERR);
     if (cut) {
       lose(send, *other, from);
+      // As soft-RoCE says it, which has no route then.
+      if (faults_.down.at(number_of(pair.context)) && random_() % 2 == 0)
+        return end(pair, send, IBV_WC_LOC_QP_OP_ERR);
       return end(pair, send, IBV_WC_RETRY_EXC_ERR);
     }
     if (const ibv_wc_status status = arrive(*other, send, from); status != IBV_WC_SUCCESS)
