@@ -88,7 +88,10 @@ def cluster_file(name, left_kind="roce", right_kind="roce", require=False):
 
 
 def ranks(program, cluster, environment=None, patience=PATIENCE):
-    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs)."""
+    """Runs the program as rank 0 on host left and as rank 1 on host right; returns (exit codes, outputs).
+
+    {rank} in a word of it becomes the rank.
+    """
     ranks.port = getattr(ranks, "port", 29400) + 1
     started = []
     for rank, host in enumerate(["left", "right"]):
@@ -96,7 +99,8 @@ def ranks(program, cluster, environment=None, patience=PATIENCE):
                "MASTER_PORT": str(ranks.port), "TOMBOLO_SECRET": "the virtual machine's", "TOMBOLO_LOG": "info",
                "TOMBOLO_CLUSTER": str(cluster), "TOMBOLO_HOST": host, **(environment or {})}
         log = open(WORK / f"rank{rank}.log", "w+", encoding="utf-8", errors="replace")  # pylint: disable=consider-using-with
-        started.append((subprocess.Popen([str(word) for word in program], env={**os.environ, **own},  # pylint: disable=consider-using-with
+        words = [str(word).replace("{rank}", str(rank)) for word in program]
+        started.append((subprocess.Popen(words, env={**os.environ, **own},  # pylint: disable=consider-using-with
                                          stdout=log, stderr=subprocess.STDOUT), log))
     until = time.monotonic() + patience
     codes, outputs = [], []
@@ -165,26 +169,26 @@ def failover():
 
     def all_reduce_goes_on():
         """Over a NIC that goes down and comes back: exact, and back in the end. Tells the longest iteration."""
-        log = WORK / "rank0.log"
+        log, report = WORK / "rank0.log", WORK / "failover0.json"
+        for old in WORK.glob("failover?.json"):
+            old.unlink()
         log.unlink(missing_ok=True)
         with Flapping(["a0"], up=6, down=3,
                       begins=lambda: log.exists() and "queue pair(s) for payload" in log.read_text(errors="replace")):
-            codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "3000", "-w", "1", "-I", "1"],
-                                   cluster_file("failover"))
+            codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "3000", "-w", "1", "-I", "1", "-J",
+                                    WORK / "failover{rank}.json"], cluster_file("failover"))
         expect(codes == [0, 0], codes, *outputs)
         expect("Out of bounds values : 0 OK" in outputs[0], outputs[0])
         expect("goes on over tcp" in outputs[0] + outputs[1], "nothing moved", *outputs)
         expect("goes on over rdma" in outputs[0] + outputs[1], "nothing returned", *outputs)
-        return stalls(outputs)
+        return stalls(report, outputs)
 
-    def stalls(outputs):
-        header, row = (re.search(f"^ *{begin}.*$", outputs[0], re.M).group().split() for begin in ("# *size ", "65536 "))
-        names = header[1:]
-        average = float(row[names.index("time")])
+    def stalls(report, outputs):
+        result = json.loads(report.read_text())["results"][0]
+        both = [result[f"{place}_per_iter"] for place in ("in_place", "out_of_place")]
         moved = [(outputs[0] + outputs[1]).count(f"goes on over {way}") for way in ("tcp", "rdma")]
-        both = [float(value) for name, value in zip(names, row) if name == "i_max"]
-        return (f"an all-reduce took {average / 1e3:.2f} ms on average, the longest "
-                f"{max(both) / 1e3:.1f} ms; ends that moved to tcp: {moved[0]}, to rdma: {moved[1]}")
+        return (f"the longest time of an all-reduce: {max(one['max_us'] for one in both) / 1e3:.1f} ms, the median "
+                f"{both[0]['p50_us'] / 1e3:.2f} ms; ends that moved to tcp: {moved[0]}, to rdma: {moved[1]}")
 
     def plugin_goes_on():
         """Messages of the plugin between two hosts, whose contents the tests compare, over a NIC that flaps."""

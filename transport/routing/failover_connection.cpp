@@ -12,8 +12,10 @@
 namespace tombolo::transport {
 namespace {
 
-// Turns after which the connection looks for streams of its peer, which takes system calls.
-constexpr unsigned kTurnsToLook = 1024, kTurnsWhileReturning = 32;
+// How often the connection looks for streams of its peer, which takes system calls: at the clock after so
+// many turns, and then after so long.
+constexpr unsigned kTurnsPerClock = 16;
+constexpr Duration kLookEvery = std::chrono::milliseconds(1);
 constexpr Duration kTick = std::chrono::milliseconds(20);
 // How long closing waits for messages that count as sent and that the peer may not have.
 constexpr Duration kFlushTime = std::chrono::seconds(2);
@@ -252,13 +254,21 @@ bool FailoverConnection::move() noexcept {
   return turn(leg_ != nullptr && leg_->progress());
 }
 
+bool FailoverConnection::look_due() noexcept {
+  if (slept_ || state_ == FailoverState::kMoving) return true;
+  if (++calls_ % kTurnsPerClock != 0) return false;
+  if (returning_ || listener_->busy()) return true;
+  const TimePoint now = local().clock->now();
+  if (now - looked_ < kLookEvery) return false;
+  looked_ = now;
+  return true;
+}
+
 /// What is to be done besides moving the leg.
 bool FailoverConnection::turn(bool moved) noexcept {
   if (error_) return moved;
   guarded([&] {
-    const unsigned turns = returning_ || listener_->busy() ? kTurnsWhileReturning : kTurnsToLook;
-    const bool looks = slept_ || state_ == FailoverState::kMoving || ++turns_since_look_ >= turns;
-    if (looks) turns_since_look_ = 0;
+    const bool looks = look_due();
     slept_ = false;
     if (looks) look_for_arrivals();
     if (error_) return;

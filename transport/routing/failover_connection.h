@@ -133,6 +133,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   void finish_receive(Message& message, std::size_t bytes) noexcept;
   void deliver_early(Message& message) noexcept;
   void take_from_leg(Message& message, bool is_send) noexcept;
+  bool look_due() noexcept;
   bool turn(bool moved) noexcept;
   bool move() noexcept;
 
@@ -215,7 +216,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   FailoverMemories memories_;
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
   Statistics counts_;                // of payload; what the legs count beside it is added from there
-  unsigned turns_since_look_ = 0;
+  unsigned calls_ = 0;
+  TimePoint looked_{};
   mutable bool waits_ = false;  // the owner, on the handles
   mutable bool slept_ = false;  // it did since the last turn
   bool moved_ = false;          // route_ is that of an earlier leg
