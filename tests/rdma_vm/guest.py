@@ -192,7 +192,7 @@ def failover():
 
     def plugin_goes_on():
         """Messages of the plugin between two hosts, whose contents the tests compare, over a NIC that flaps."""
-        with Flapping(["a0", "b0"], up=10, down=1.5) as flapping:
+        with Flapping(["a0", "b0"], up=12, down=1) as flapping:
             begin = time.monotonic()
             code, text = run([BIN / "net_conformance", "--gtest_filter=Abi/*HundredsOfRandomMessages*/v12:"
                               "Abi/*RandomGroupsArrive*/v12:Abi/*MatchInPostingOrder*/v12"],

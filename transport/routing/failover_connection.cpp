@@ -12,10 +12,10 @@
 namespace tombolo::transport {
 namespace {
 
-// How often the connection looks for streams of its peer, which takes system calls: at the clock after so
-// many turns, and then after so long.
-constexpr unsigned kTurnsPerClock = 16;
-constexpr Duration kLookEvery = std::chrono::milliseconds(1);
+// The connection looks for streams of its peer so often, which takes system calls; while connections are
+// being made, so often that this takes a fiftieth of the time. It looks at the clock in one of so many turns.
+constexpr Duration kLookEvery = std::chrono::milliseconds(1), kLookSoon = std::chrono::microseconds(100);
+constexpr unsigned kTurnsPerClock = 4;
 constexpr Duration kTick = std::chrono::milliseconds(20);
 // How long closing waits for messages that count as sent and that the peer may not have.
 constexpr Duration kFlushTime = std::chrono::seconds(2);
@@ -256,10 +256,10 @@ bool FailoverConnection::move() noexcept {
 
 bool FailoverConnection::look_due() noexcept {
   if (slept_ || state_ == FailoverState::kMoving) return true;
-  if (++calls_ % kTurnsPerClock != 0) return false;
-  if (returning_ || listener_->busy()) return true;
+  const bool soon = returning_ || listener_->busy();
+  if (!soon && ++calls_ % kTurnsPerClock != 0) return false;
   const TimePoint now = local().clock->now();
-  if (now - looked_ < kLookEvery) return false;
+  if (now - looked_ < (soon ? kLookSoon : kLookEvery)) return false;
   looked_ = now;
   return true;
 }

@@ -11,6 +11,8 @@ namespace {
 
 // An attempt to connect may take so long, of which RDMA takes up to half for its test writes.
 constexpr Duration kLongestAttempt = std::chrono::seconds(10);
+// Nobody waits for one to return, and both ends may call rarely.
+constexpr Duration kLongestReturn = std::chrono::seconds(30);
 constexpr Duration kPause = std::chrono::milliseconds(100);
 // The NICs are looked at so often in the time for which they have to be ready.
 constexpr int kLooks = 10;
@@ -49,7 +51,8 @@ void FailoverConnection::look_for_arrivals() {
 /// Connecting end: the label of a stream says which leg has failed, and which of its pairs of NICs.
 void FailoverConnection::hear_of_failure(std::uint64_t label) {
   const std::uint64_t number = label & kNumberBits;
-  if (number < leg_number_ || number > most_number_ || leg_ == nullptr || leg_->resumable() == nullptr) return;
+  if (number < leg_number_ || number > most_number_ || leg_ == nullptr || leg_->resumable() == nullptr)
+    return;
   if (number > leg_number_) {
     // One beside the present leg, which the peer has left for it.
     drop_beside();
@@ -142,7 +145,7 @@ bool FailoverConnection::return_to_lost_nics() {
     beside_ = attempt_->poll();
     if (!beside_) return false;
     attempt_.reset();
-    beside_patience_ = Deadline::after(kLongestAttempt, *local().clock);
+    beside_patience_ = Deadline::after(kLongestReturn, *local().clock);
     beside_record_ = beside_->post_receive(beside_in_);
     TOMBOLO_CHECK(beside_record_ != nullptr, "a fresh {} connection is full", beside_->route().transport);
   } catch (const Error& error) {
@@ -159,7 +162,7 @@ bool FailoverConnection::begin_return(TimePoint now) {
   returning_ = absences_.due(now, [&](const std::string& nic) { return maker_.ways->ready(nic); });
   if (!returning_) return false;
   ConnectOptions options = options_;
-  options.deadline = kLongestAttempt;
+  options.deadline = kLongestReturn;
   options.label = ++most_number_ | kBesideBit;
   std::vector<bootstrap::Way> ways = maker_.ways->to(peer_, options, absences_.away(returning_));
   ways.erase(ways.begin() + 1, ways.end());
