@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -41,8 +42,9 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   void append_wait_handles(std::vector<pollfd>& handles) const override;
   Resumable* resumable() noexcept override { return route().resumable ? this : nullptr; }
   bool path_failed() const noexcept override { return path_failed_; }
-  std::vector<std::string> nics() const override;
-  void fence(const Early& early) noexcept override;
+  std::vector<PairOfNics> nic_pairs() const override;
+  void peer_says_failed(std::uint64_t pairs) noexcept override;
+  void fence(const Take& early, const Take& unsure) noexcept override;
 
   bool peer_ended() const noexcept override { return closing() || error_.has_value(); }
 
@@ -89,9 +91,7 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   void prepare_for_gpu_memory(std::size_t bytes);
   bool poll_flushes() noexcept;
   void handle(const ibv_wc& completion) noexcept;
-  void broken(const ibv_wc& completion) noexcept;
   void look_at_channel() noexcept;
-  void look_at_devices() noexcept;
   void close_when_drained() noexcept;
   void finish_received(std::uint64_t end) noexcept;
   Goodbye goodbye_for(GoodbyeReason reason, std::uint64_t size = 0,
@@ -107,8 +107,14 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
     return memory != nullptr ? memory->registrations() : own;
   }
 
+  // failures.cpp
+  void broken(const ibv_wc& completion) noexcept;
+  void look_at_devices() noexcept;
+
   // fence.cpp
-  void fail_path(Cause cause, std::string_view what) noexcept;
+  void fail_path(Cause cause, std::string_view what, std::size_t nic_pair) noexcept;
+  void leave_path(Cause cause, std::string_view what) noexcept;
+  bool failed(std::size_t nic_pair) const noexcept;
   void drain() noexcept;
   bool note_drained(const ibv_wc& completion) noexcept;
 
@@ -155,7 +161,8 @@ class RdmaConnection final : public channel::ChannelConnection, public Resumable
   std::array<std::uint64_t, kSlots> slot_messages_;
   enum class Fence : std::uint8_t { kOpen, kDraining, kFenced };
   Fence fence_ = Fence::kOpen;
-  bool path_failed_ = false;  // what error_ is about
+  bool path_failed_ = false;                       // what error_ is about
+  std::bitset<Goodbye::kMostPairs> failed_pairs_;  // of NICs: noticed here, or said by the peer
   struct Held {
     std::uint64_t sequence = UINT64_MAX;
     std::uint32_t slot = 0;

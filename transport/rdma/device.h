@@ -89,6 +89,12 @@ class Devices {
   static Devices& of_process();
   /// The open device, or a new one. Throws as Device's constructor does, and kUnsupported without libibverbs.
   std::shared_ptr<Device> open(const std::string& name, const Log& log);
+  /// For tests: devices are opened by this library from now on; null: by the system's.
+  void use(std::shared_ptr<const Verbs> verbs) {
+    const std::lock_guard lock(lock_);
+    verbs_ = std::move(verbs);
+    open_.clear();
+  }
 
  private:
   std::mutex lock_;

@@ -29,6 +29,13 @@ struct FailoverRecord {
     return sequence < prefix || (sequence - prefix < kBits && beyond[sequence - prefix]);
   }
 
+  /// The n-th message, from 0, that has not been received.
+  std::uint64_t lacking(std::uint64_t n) const noexcept {
+    for (std::size_t i = 0; i < kBits; ++i)
+      if (!beyond[i] && n-- == 0) return prefix + i;
+    return prefix + kBits + n;
+  }
+
   std::vector<std::byte> encode() const;
   /// The bytes come from the wire: throws kRemote saying what is wrong.
   static FailoverRecord decode(std::span<const std::byte> bytes);
