@@ -29,10 +29,10 @@ class Resumable {
     std::string peer_address;  ///< of the peer's NIC, as its endpoint names it; connecting end only
     bool failed = false;       ///< by what this end has noticed, or the other has said
   };
-  /// Tells it of those that failed at the peer's end: bit i stands for the i-th.
-  virtual void peer_says_failed(std::uint64_t pairs) noexcept = 0;
   /// In an order that both ends share. Empty where the way mends failures of its NICs itself.
   virtual std::vector<PairOfNics> nic_pairs() const = 0;
+  /// Notes which of them have failed at the peer's end: bit i stands for the i-th.
+  virtual void peer_says_failed(std::uint64_t pairs) noexcept = 0;
 
   /// Ends the connection; error() is set afterwards. Until then what is not done stays pending, also where
   /// path_failed(). All that the NICs had received by then is delivered:

@@ -139,16 +139,19 @@ def all_reduce():
 
 
 class Flapping:
-    """Takes the link of one of the NICs down and up again, for as long as the block runs; afterwards it is up."""
-    def __init__(self, nics, up, down, begins=lambda: True):
-        self.nics, self.up, self.down, self.begins = nics, up, down, begins
+    """Takes the link of one of the NICs down and up again, for as long as the block runs; afterwards it is up.
+
+    It is down for the first time `first` seconds after begins() was true.
+    """
+    def __init__(self, nics, first, up, down, begins=lambda: True):
+        self.nics, self.first, self.up, self.down, self.begins = nics, first, up, down, begins
         self.over, self.times = threading.Event(), 0
         self.thread = threading.Thread(target=self.flap)
 
     def flap(self):
         while not self.begins() and not self.over.wait(0.05):
             pass
-        while not self.over.wait(self.up):
+        while not self.over.wait(self.up if self.times > 0 else self.first):
             nic = self.nics[self.times % len(self.nics)]
             self.times += 1
             run(["ip", "link", "set", nic, "down"])
@@ -173,7 +176,7 @@ def failover():
         for old in WORK.glob("failover?.json"):
             old.unlink()
         log.unlink(missing_ok=True)
-        with Flapping(["a0"], up=6, down=3,
+        with Flapping(["a0"], first=2, up=8, down=2,
                       begins=lambda: log.exists() and "queue pair(s) for payload" in log.read_text(errors="replace")):
             codes, outputs = ranks([BIN / "all_reduce_perf", "-b", "64K", "-e", "64K", "-n", "3000", "-w", "1", "-I", "1", "-J",
                                     WORK / "failover{rank}.json"], cluster_file("failover"))
@@ -192,7 +195,7 @@ def failover():
 
     def plugin_goes_on():
         """Messages of the plugin between two hosts, whose contents the tests compare, over a NIC that flaps."""
-        with Flapping(["a0", "b0"], up=12, down=1) as flapping:
+        with Flapping(["a0", "b0"], first=6, up=12, down=1) as flapping:
             begin = time.monotonic()
             code, text = run([BIN / "net_conformance", "--gtest_filter=Abi/*HundredsOfRandomMessages*/v12:"
                               "Abi/*RandomGroupsArrive*/v12:Abi/*MatchInPostingOrder*/v12"],

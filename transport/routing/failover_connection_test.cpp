@@ -324,6 +324,18 @@ TEST(FailoverRecordTest, IsReadAsItWasWritten) {
   EXPECT_EQ(read.endpoint.offers[0].address, "10.0.0.1");
 }
 
+TEST(FailoverRecordTest, CountsTheMessagesThatAreLacking) {
+  std::mt19937_64 random(test_seed());
+  FailoverRecord record;
+  record.prefix = random() % 1000;
+  for (std::size_t i = 0; i < FailoverRecord::kBits; ++i) record.beyond[i] = random() % 2 == 0;
+  std::uint64_t n = 0;
+  for (std::uint64_t sequence = 0; sequence < record.prefix + FailoverRecord::kBits + 100; ++sequence)
+    if (!record.has(sequence)) {
+      EXPECT_EQ(record.lacking(n++), sequence);
+    }
+}
+
 TEST(FailoverRecordTest, WhateverAPeerSendsIsReadOrRefused) {
   std::mt19937_64 random(test_seed());
   const auto whole = FailoverRecord{}.encode();
@@ -347,7 +359,7 @@ TEST(FailoverRecordTest, AnotherVersionIsNamed) {
     FailoverRecord::decode(bytes);
     ADD_FAILURE() << "read";
   } catch (const Error& error) {
-    test::expect_in(error.what(), "version 9, this build speaks 1");
+    test::expect_in(error.what(), "version 9, this build speaks 2");
   }
 }
 
