@@ -55,8 +55,13 @@ int run_one(Under under, std::uint64_t seed, const RunOptions& options) {
 
 int run_one(Plan plan, const RunOptions& options, bool shorten) {
   if (shorten) {
-    plan = shrink(plan, options);
+    const Shrunk shrunk = shrink(plan, options);
+    plan = shrunk.plan;
     fmt::print("repeat: simulate --plan - --log <<< '{}'\n", encode(plan));
+    if (!shrunk.complete)
+      fmt::print(
+          "This plan may become shorter still: its attempts took {} turns. Give it to --plan --shrink.\n",
+          kMostTurnsToShrink);
   }
   fmt::print("{}", describe(plan));
   std::fflush(stdout);
