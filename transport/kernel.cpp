@@ -148,6 +148,7 @@ class Linux final : public Kernel {
   }
 
   int sched_yield() noexcept override { return ::sched_yield(); }
+  int sched_getcpu() noexcept override { return ::sched_getcpu(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return ::getrandom(data, size, flags);
   }

@@ -56,6 +56,7 @@ class Kernel {
   virtual int close(int descriptor) noexcept = 0;
 
   virtual int sched_yield() noexcept = 0;
+  virtual int sched_getcpu() noexcept = 0;
   virtual ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept = 0;
 
   virtual pid_t getpid() noexcept = 0;

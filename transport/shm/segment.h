@@ -36,6 +36,8 @@ struct Ring {
   /// What the reader's copies out of the ring cost, and its reading of the writer's memory (CopyCost).
   alignas(kLine) std::atomic<std::uint32_t> copy_cost;
   std::atomic<std::uint32_t> read_cost;
+  /// One more than the number of the processor on which the reader was last; 0: not known.
+  std::atomic<std::uint32_t> reader_processor;
   alignas(kLine) std::byte bytes[kRingBytes];
   alignas(kPage) std::byte area[kAreaBytes];
 };

@@ -74,6 +74,7 @@ class ForwardingKernel : public Kernel {
   }
   int close(int descriptor) noexcept override { return to_.close(descriptor); }
   int sched_yield() noexcept override { return to_.sched_yield(); }
+  int sched_getcpu() noexcept override { return to_.sched_getcpu(); }
   ssize_t getrandom(void* data, std::size_t size, unsigned flags) noexcept override {
     return to_.getrandom(data, size, flags);
   }

@@ -48,7 +48,7 @@ struct CollectivePlan {
   unsigned ranks() const noexcept { return static_cast<unsigned>(clusters.size()); }
 };
 
-CollectivePlan draw_collective_plan(std::uint64_t seed);
+CollectivePlan draw_collective_plan(std::uint64_t seed, Over over = Over::kTcp);
 std::string describe(const CollectivePlan& plan);
 
 }  // namespace tombolo::simulation
