@@ -5,10 +5,10 @@
 
 namespace tombolo::tools {
 
-/// Collective over the ranks of a job: probes links and devices, and, for the bundled trainer, times the model's
-/// layers on every rank. Rank 0 writes the cluster file where --cluster says (default cluster.json) and the times
-/// where --profile says (default layers.json), sets both options to these paths, and returns true: it goes on to plan.
-/// The others return false. Throws kInvalidUsage outside of a job of several ranks.
+/// Collective over the ranks of a job: probes links and devices, and, for the bundled trainer, times the
+/// model's layers on every rank. Rank 0 writes the cluster file where --cluster says (default cluster.json)
+/// and the times where --profile says (default layers.json), sets both options to these paths, and returns
+/// true: it goes on to plan. The others return false. Throws kInvalidUsage outside of a job of several ranks.
 bool measure_here(PlanOptions& options);
 
 }  // namespace tombolo::tools
