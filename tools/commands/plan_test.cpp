@@ -242,6 +242,40 @@ TEST_F(PlanCommand, TakesTheFastestWhereNothingElseIsToCount) {
   EXPECT_NE(run_plan({"--within", "60"}), kExitOk);
 }
 
+TEST_F(PlanCommand, CorrectsSpeedsByWhatTheRunningPlanTook) {
+  ASSERT_EQ(run_plan({"--pipeline", "2", "--data", "2", "-o", file("plan.json")}), kExitOk) << err_;
+  const planner::Plan plan = planner::Plan::load(file("plan.json"));
+  Json measured{{"tombolo_measured", 1},
+                {"step_seconds", {10.0, 10.0, 10.0}},
+                {"ranks", Json::array()},
+                {"links", Json::array()}};
+  for (const auto& place : plan.ranks)
+    measured["ranks"].push_back({{"host", place.host},
+                                 {"stage", place.stage},
+                                 {"replica", place.replica},
+                                 {"forward_seconds", 2.0},
+                                 {"backward_seconds", 4.0},
+                                 {"update_seconds", 0.1},
+                                 {"wait_seconds", 1.0},
+                                 {"reduce_seconds", 0.1}});
+  std::ofstream(file("run.json")) << measured;
+  const auto running_step = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--pipeline", "2", "--data", "2", "--running", file("plan.json"), "--json"});
+    EXPECT_EQ(run_plan(more), kExitOk) << err_;
+    return Json::parse(out_).at("running_step_seconds").get<double>();
+  };
+  EXPECT_LT(running_step({}), 3);
+  EXPECT_GT(running_step({"--measured", file("run.json")}), 6) << "its ranks compute for 6 s";
+  EXPECT_EQ(run_plan({"--measured", file("run.json")}), kExitBadUsage) << "of no running plan";
+  EXPECT_EQ(run_plan({"--running", file("plan.json"), "--measured", file("none.json")}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "none.json");
+}
+
+TEST_F(PlanCommand, MeasuresAJobOfSeveralRanksOnly) {
+  EXPECT_EQ(run_plan({"--here"}), kExitBadUsage);
+  EXPECT_MENTIONS(err_, "start it under torchrun, srun, mpirun or tombolo run");
+}
+
 TEST_F(PlanCommand, WritesAPlanThatSimulateReads) {
   ASSERT_EQ(run_plan({"--pipeline", "2", "--order", "interleaved", "-o", file("plan.json")}), kExitOk)
       << err_;

@@ -36,6 +36,9 @@ std::vector<std::size_t> shown_ranks(const Plan& plan, const std::vector<Replica
       });
     });
   if (ranks.size() > kMostRankRows) ranks.resize(kMostRankRows);
+  std::ranges::stable_sort(ranks, {}, [&](std::size_t rank) {
+    return std::pair(plan.ranks[rank].replica, plan.ranks[rank].stage);
+  });
   return ranks;
 }
 
