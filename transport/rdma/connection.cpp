@@ -128,6 +128,12 @@ bool RdmaConnection::poll_flushes() noexcept {
   return moved;
 }
 
+bool RdmaConnection::advance_one_sided() noexcept {
+  const bool moved = one_sided_.advance();
+  if (!one_sided_.problem().empty()) fail_path(Cause::kSystem, one_sided_.problem(), one_sided_.problem_at());
+  return moved;
+}
+
 Outcome RdmaConnection::test(Request* base, std::size_t& bytes) noexcept {
   if (Flusher* flusher = flushes_.load(std::memory_order_acquire);
       flusher != nullptr && flusher->owns(base)) {
@@ -153,6 +159,7 @@ bool RdmaConnection::progress() noexcept {
   }
   bool moved = poll_all();
   if (!error_) moved |= poll_flushes();
+  if (!error_) moved |= advance_one_sided();
   if (!error_ && told_ < incoming_.posted()) moved |= tell_receives();
   if (!error_ && next_ < outgoing_.posted()) moved |= send_all();
   if (!error_) moved |= report();
@@ -209,6 +216,11 @@ void RdmaConnection::handle(const ibv_wc& completion) noexcept {
       agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
       shares_.done(work.queue_pair - std::size_t{1});
       piece_done(work.slot);
+      break;
+    case WorkId::Kind::kOneSided:
+      agreed_.queue_pairs[work.queue_pair]->send_room += work.requests;
+      shares_.done(work.queue_pair - std::size_t{1});
+      one_sided_.piece_done(work.slot);
       break;
     case WorkId::Kind::kSlotReceive:
       if (completion.opcode != IBV_WC_RECV) return malformed("immediate data where a record was due");
@@ -296,6 +308,7 @@ void RdmaConnection::end_payload() noexcept {
     QueuePair& pair = *agreed_.queue_pairs[i];
     agreed_.nic_pairs[pair.nic_pair]->destroy(pair);
   }
+  one_sided_.end();
   if (Flusher* flusher = flushes_.load(std::memory_order_acquire)) flusher->stop();
   for (Outgoing& out : sending_) deregister(out.own);
   for (Incoming& in : receiving_) deregister(in.own);

@@ -35,8 +35,12 @@ void RdmaConnection::broken(const ibv_wc& completion) noexcept {
                       completion.status == IBV_WC_REM_INV_REQ_ERR ||
                       completion.status == IBV_WC_RNR_RETRY_EXC_ERR;
   const std::string what =
-      fmt::format("{}: {} (vendor's code {}){}", where,
-                  nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err, trouble);
+      fmt::format("{}: {} (vendor's code {}){}{}", where,
+                  nic_pair.device().verbs().wc_status_str(completion.status), completion.vendor_err,
+                  work.kind == WorkId::Kind::kOneSided && completion.status == IBV_WC_REM_ACCESS_ERR
+                      ? ", for memory of the peer's that is no window, or not any more"
+                      : "",
+                  trouble);
   // The others say that this program is at fault, which another way would not mend. Soft-RoCE ends a queue
   // pair with an operation error of its own where the link has just gone down, and its route with it.
   const bool path = completion.status == IBV_WC_WR_FLUSH_ERR || completion.status == IBV_WC_FATAL_ERR ||

@@ -76,7 +76,7 @@ bool RdmaConnection::send_large(std::uint64_t sequence, PostedRequest& request) 
       return false;
     }
     if (!register_for(request.data, request.size, out.memory, Access::kNone, out.own)) return false;
-    parts_ = shares_.divide(request.size);
+    parts_ = shares_.divide(request.size, part_list_);
     out.parts = static_cast<std::uint32_t>(parts_.size());
     out.begun = true;
   }

@@ -31,6 +31,7 @@
 #include "transport/descriptor.h"
 #include "transport/resumable.h"
 #include "transport/routing/failover_memory.h"
+#include "transport/routing/failover_one_sided.h"
 #include "transport/routing/failover_record.h"
 #include "transport/routing/failover_state.h"
 #include "transport/routing/failover_window.h"
@@ -86,6 +87,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   /// That of the present leg: it changes, by the owner's calls, where the connection has moved.
   const Route& route() const noexcept override { return route_; }
   Statistics statistics() const noexcept override;
+  OneSided* one_sided() noexcept override { return &one_sided_; }
 
   FailoverState state() const noexcept {
     const Turns::Turn look(turns_, Turns::Of::kLook);
@@ -106,6 +108,7 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   // The accepting end asks so often whether the other one is still at it.
   static constexpr Duration kAskAgain = std::chrono::seconds(1);
 
+  friend class FailoverOneSided;
   using Message = FailoverMessage;
   using Turns = tcp::Turns;
 
@@ -215,7 +218,8 @@ class FailoverConnection final : public Connection, private bootstrap::Progressa
   std::uint64_t receives_on_leg_ = 0;  // posted on it, the record's among them
   FailoverMemories memories_;
   std::unique_ptr<Connection> leg_;  // null in kMoving and kFailed
-  Statistics counts_;                // of payload; what the legs count beside it is added from there
+  FailoverOneSided one_sided_{*this};
+  Statistics counts_;  // of payload; what the legs count beside it is added from there
   unsigned calls_ = 0;
   TimePoint looked_{};
   mutable bool waits_ = false;  // the owner, on the handles

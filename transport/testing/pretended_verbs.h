@@ -434,6 +434,11 @@ class PretendedVerbs {
     const std::lock_guard lock(instance().lock_);
     if (const int error = instance().error_for("modify_qp"); error != 0) return error;
     auto* pair = static_cast<Pair*>(plain);
+    if (mask == IBV_QP_ACCESS_FLAGS) {
+      EXPECT_EQ(pair->state, IBV_QPS_RTS);
+      pair->access = attributes->qp_access_flags;
+      return 0;
+    }
     EXPECT_TRUE(mask & IBV_QP_STATE);
     if (attributes->qp_state == IBV_QPS_ERR) {
       pair->state = IBV_QPS_ERR;
@@ -610,7 +615,8 @@ class PretendedVerbs {
     if (announces && other->receives.empty()) return IBV_WC_RNR_RETRY_EXC_ERR;
     std::uint64_t to = send.what.wr.rdma.remote_addr;
     if (writes) {
-      if (!covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
+      if ((other->access & IBV_ACCESS_REMOTE_WRITE) == 0 ||
+          !covered(send.what.wr.rdma.rkey, to, length, other->pd, IBV_ACCESS_REMOTE_WRITE))
         return IBV_WC_REM_ACCESS_ERR;
     } else {
       const Receive& into = other->receives.front();
