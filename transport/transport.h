@@ -144,8 +144,8 @@ class Connection {
   /// What lets its messages go on over another connection; null where that cannot be had.
   virtual Resumable* resumable() noexcept { return nullptr; }
 
-  /// What reads and writes the other end's memory without its processor (one_sided.h); null where the transport
-  /// has none.
+  /// What reads and writes the other end's memory without its processor (one_sided.h); null where the
+  /// transport has none.
   virtual OneSided* one_sided() noexcept { return nullptr; }
 };
 

@@ -107,12 +107,13 @@ class NicWayTest : public testing::Test {
   }
 
   /// Puts, gets and signals by a random schedule, several under way. Local memory that an operation uses is
-  /// left alone; what it does there may overlap with anything. Returns how many the NICs carried out.
-  std::size_t exchange(std::mt19937_64& random, int count) {
+  /// left alone; what it does there may overlap with anything. Adds to `by_nic` how many the NICs carried
+  /// out.
+  void exchange(std::mt19937_64& random, int count, std::size_t& by_nic) {
     std::ranges::copy(transport::test::random_data(random, kBytes), here_.data.begin());  // windows stay
     Memory wanted_here = here_, wanted_there = there_;
     std::deque<Operation*> under_way;
-    std::size_t by_nic = 0, used = 0;  // bytes of local memory from its beginning
+    std::size_t used = 0;  // bytes of local memory from its beginning
     const auto end_all = [&](std::size_t but) {
       while (under_way.size() > but) {
         Operation& one = *under_way.front();
@@ -122,12 +123,12 @@ class NicWayTest : public testing::Test {
       }
       if (but == 0) used = 0;
     };
-    std::uint64_t stamp = 0;
+    std::uint64_t signals = 0;
     for (int i = 0; i < count; ++i) {
       const std::size_t limit = std::array<std::size_t, 4>{9, 5000, 20'000, 120'000}[random() % 4];
       const std::size_t bytes = random() % limit, to = random() % (kBytes - bytes);
       if (used + bytes > kBytes || random() % 20 == 0) end_all(0);
-      if (HasFatalFailure()) return 0;
+      if (HasFatalFailure()) return;
       const std::size_t from = used;
       used += bytes;
       const auto copy = [&](Bytes& source, std::size_t at, Bytes& target, std::size_t place) {
@@ -148,17 +149,30 @@ class NicWayTest : public testing::Test {
           break;
         }
         case 2: {
-          // A stamp, then bytes with the signal that counts it.
+          // Now and then a stamp, then bytes with the signal that counts it.
           end_all(0);
-          if (HasFatalFailure()) return 0;
-          here_.stamps[0] = wanted_here.stamps[0] = wanted_there.stamps[0] = ++stamp;
+          if (HasFatalFailure()) return;
           used = bytes;
-          initiator_->add(*under_way.emplace_back(&post(OperationKind::kPut, kStamps, 0, 8, 0, kStamps)));
+          ++signals;
+          if (random() % 2 == 0) {
+            here_.stamps[0] = wanted_here.stamps[0] = wanted_there.stamps[0] = signals;
+            initiator_->add(*under_way.emplace_back(&post(OperationKind::kPut, kStamps, 0, 8, 0, kStamps)));
+          }
           Operation& one = post(OperationKind::kPut, kData, 0, bytes, to);
           signal(one, 0, 1);
           ++wanted_there.signals[0];
           initiator_->add(*under_way.emplace_back(&one));
           copy(wanted_here.data, 0, wanted_there.data, to);
+          // Nothing is posted behind it that could change its bytes before the signal is seen.
+          for (const auto deadline = transport::test::soon(); there_.signals[0] != signals;) {
+            ASSERT_FALSE(deadline.passed());
+            initiator_->progress();
+            target_->progress();
+          }
+          EXPECT_EQ(there_.stamps[0], wanted_there.stamps[0]) << "a signal before what was put before it";
+          ASSERT_TRUE(std::equal(here_.data.begin(), here_.data.begin() + static_cast<std::ptrdiff_t>(bytes),
+                                 there_.data.begin() + static_cast<std::ptrdiff_t>(to)))
+              << "a signal before its own bytes";
           break;
         }
         case 3:
@@ -171,19 +185,14 @@ class NicWayTest : public testing::Test {
       for (std::size_t turns = random() % 4; turns > 0; --turns) {
         initiator_->progress();
         if (random() % 2 == 0) target_->progress();
-        // Other stamps may be on their way.
-        if (there_.signals[0] == stamp) {
-          EXPECT_EQ(there_.stamps[0], stamp) << "a signal before what was put before it";
-        }
       }
       if (under_way.size() > 40) end_all(20);
-      if (HasFatalFailure()) return 0;
+      if (HasFatalFailure()) return;
     }
     end_all(0);
     EXPECT_EQ(there_, wanted_there);
     EXPECT_EQ(here_, wanted_here);
     EXPECT_EQ(target_->error(), "");
-    return by_nic;
   }
 
   PretendedVerbs& verbs_ = PretendedVerbs::instance();
@@ -202,7 +211,9 @@ TEST_F(NicWayTest, EverythingIsAsIfItHadGoneInOrder) {
     for (const int queue_pairs : {1, 3}) {
       const transport::test::PretendedFabric fabric(nics);
       begin(fabric.connect(transport::test::pretended_options(queue_pairs)));
-      EXPECT_GT(exchange(random, test_rounds(400)), 0u);
+      std::size_t by_nic = 0;
+      exchange(random, test_rounds(400), by_nic);
+      EXPECT_GT(by_nic, 0u);
       end();
       if (HasFatalFailure()) return;
     }
@@ -215,7 +226,9 @@ TEST_F(NicWayTest, MessagesDoTheSameWhereEitherRankWantsThem) {
     const transport::test::PretendedFabric fabric;
     theirs_.nics = !here;
     begin(fabric.connect(), here);
-    EXPECT_EQ(exchange(random, test_rounds(100)), 0u);
+    std::size_t by_nic = 0;
+    exchange(random, test_rounds(100), by_nic);
+    EXPECT_EQ(by_nic, 0u);
     end();
   }
 }
@@ -235,7 +248,7 @@ TEST_F(NicWayTest, WhereTheNetworkIsCutMessagesGoOnAndNothingIsDoneTwice) {
               }()),
               "");
     verbs_.cut_after(1 + random() % 400, random() % 4 == 0);
-    by_nic += exchange(random, 100);
+    exchange(random, 100, by_nic);
     if (HasFatalFailure()) return;
     cuts += verbs_.is_cut() ? 1 : 0;
     end();
