@@ -36,7 +36,7 @@ std::optional<GridPlan> grid_plan(const SearchContext& context, const Job& job, 
     // taken.
     const double limit = best ? best->plan.prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     const double worth = context.worth(limit);
-    if (candidate.bound >= worth) continue;
+    if (candidate.bound >= worth || !context.is_new(candidate.plan)) continue;
     const auto simulation = simulate_if_linked(candidate.plan, context.view, worth, &unlinked);
     ++simulated;
     if (!simulation) continue;

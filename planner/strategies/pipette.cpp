@@ -146,7 +146,7 @@ std::optional<Plan> pipette_plan(const SearchContext& context, const Job& job) {
     if (missing_memory(plan, context.view).bytes > 0) return;
     const double limit = best ? best->prediction.step_seconds * (1 - 1e-9) : context.limit_seconds;
     const double worth = context.worth(limit);
-    if (lower_bound(plan, context.view) >= worth) return;
+    if (lower_bound(plan, context.view) >= worth || !context.is_new(plan)) return;
     const auto simulation = simulate_if_linked(plan, context.view, worth);
     if (!simulation) return;
     plan.prediction.step_seconds = simulation->step_seconds;

@@ -74,7 +74,7 @@ std::optional<Plan> ask(const Strategy& strategy, const SearchContext& context, 
   PlanOptions options = context.options;
   options.strategy = strategy.name;
   return strategy.plan({context.view, context.kinds_view, context.launcher_slots, options,
-                        context.limit_seconds, context.contenders},
+                        context.limit_seconds, context.contenders, context.simulated},
                        job);
 }
 
