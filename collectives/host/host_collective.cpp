@@ -143,15 +143,26 @@ bool HostCollective::progress() noexcept {
   return moved;
 }
 
+void HostCollective::put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  written_ += bytes;
+  copy_bytes(to, from, bytes);
+}
+
+void HostCollective::take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  if (rank != group_.index()) read_ += bytes;
+  copy_bytes(to, from, bytes);
+}
+
 std::byte* HostCollective::place(int rank, std::uint64_t number) const noexcept {
   if (call_.problem.bytes() <= kInlineBytes) return group_.memory(rank).announcements[number % kSlots].bytes;
   return slot(rank, number);
 }
 
 template <typename At>
-void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At& at) const noexcept {
+void HostCollective::combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept {
   const std::size_t count = bytes / call_.problem.element_bytes;
   if (count == 0) return;
+  read_ += bytes * static_cast<std::size_t>(group_.size() - 1);
   combine(output, at(0), at(1), count, call_.type, call_.op);
   for (int rank = 2; rank < group_.size(); ++rank)
     combine(output, output, at(rank), count, call_.type, call_.op);
@@ -168,11 +179,11 @@ void HostCollective::write_all_reduce(std::size_t round) noexcept {
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == own && own < 2) continue;
     const Chunk part = part_of(now, rank);
-    copy_bytes(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
+    put(to + (part.begin - now.begin), call_.input + part.begin, part.bytes);
   }
   if (round == 0) return;
   const Chunk before = part_of(chunk(round - 1, call_.problem.bytes()), own);
-  copy_bytes(to + step_, combined(round - 1, before), before.bytes);
+  put(to + step_, combined(round - 1, before), before.bytes);
 }
 
 std::byte* HostCollective::combined(std::size_t round, Chunk part) const noexcept {
@@ -189,7 +200,7 @@ void HostCollective::read_all_reduce(std::size_t round) noexcept {
     const Chunk before = chunk(round - 1, call_.problem.bytes());
     for (int rank = 0; rank < group_.size(); ++rank) {
       const Chunk part = part_of(before, rank);
-      if (rank != own) copy_bytes(call_.output + part.begin, slot(rank, number(round)) + step_, part.bytes);
+      if (rank != own) take(rank, call_.output + part.begin, slot(rank, number(round)) + step_, part.bytes);
     }
   }
   const Chunk now = chunk(round, call_.problem.bytes());
@@ -206,7 +217,7 @@ void HostCollective::write_parts(std::uint64_t number, Chunk chunk, bool also_ow
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == group_.index() && !also_own) continue;
     const auto place = static_cast<std::size_t>(rank);
-    copy_bytes(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
+    put(to + place * step_, call_.input + place * call_.problem.bytes() + chunk.begin, chunk.bytes);
   }
 }
 
@@ -220,7 +231,7 @@ void HostCollective::write(std::size_t round) noexcept {
       if (in_parts_) {
         write_all_reduce(round);
       } else {
-        copy_bytes(place(own, number(round)), call_.input, now.bytes);
+        put(place(own, number(round)), call_.input, now.bytes);
       }
       break;
     case Collective::kReduceScatter:
@@ -233,13 +244,13 @@ void HostCollective::write(std::size_t round) noexcept {
       if (is_root) write_parts(number(round), now, false);
       break;
     case Collective::kAllGather:
-      copy_bytes(place(own, number(round)), call_.input + now.begin, now.bytes);
+      put(place(own, number(round)), call_.input + now.begin, now.bytes);
       break;
     case Collective::kBroadcast:
-      if (is_root) copy_bytes(place(own, number(round)), call_.input + now.begin, now.bytes);
+      if (is_root) put(place(own, number(round)), call_.input + now.begin, now.bytes);
       break;
     case Collective::kGather:
-      if (!is_root) copy_bytes(place(own, number(round)), call_.input + now.begin, now.bytes);
+      if (!is_root) put(place(own, number(round)), call_.input + now.begin, now.bytes);
       break;
     case Collective::kBarrier:
       break;
@@ -271,29 +282,28 @@ void HostCollective::read(std::size_t round) noexcept {
     case Collective::kAllToAll:
       for (int rank = 0; rank < group_.size(); ++rank) {
         std::byte* to = call_.output + static_cast<std::size_t>(rank) * bytes + now.begin;
-        copy_bytes(
-            to,
-            rank == own ? call_.input + own_place * bytes + now.begin : slot(rank, at) + own_place * step_,
-            now.bytes);
+        take(rank, to,
+             rank == own ? call_.input + own_place * bytes + now.begin : slot(rank, at) + own_place * step_,
+             now.bytes);
       }
       break;
     case Collective::kScatter:
-      copy_bytes(call_.output + now.begin,
-                 is_root ? call_.input + own_place * bytes + now.begin
-                         : slot(call_.problem.root, at) + own_place * step_,
-                 now.bytes);
+      take(call_.problem.root, call_.output + now.begin,
+           is_root ? call_.input + own_place * bytes + now.begin
+                   : slot(call_.problem.root, at) + own_place * step_,
+           now.bytes);
       break;
     case Collective::kAllGather:
     case Collective::kGather:
       if (call_.collective == Collective::kGather && !is_root) break;
       for (int rank = 0; rank < group_.size(); ++rank) {
-        copy_bytes(call_.output + static_cast<std::size_t>(rank) * bytes + now.begin,
-                   rank == own ? call_.input + now.begin : place(rank, at), now.bytes);
+        take(rank, call_.output + static_cast<std::size_t>(rank) * bytes + now.begin,
+             rank == own ? call_.input + now.begin : place(rank, at), now.bytes);
       }
       break;
     case Collective::kBroadcast:
-      copy_bytes(call_.output + now.begin, is_root ? call_.input + now.begin : place(call_.problem.root, at),
-                 now.bytes);
+      take(call_.problem.root, call_.output + now.begin,
+           is_root ? call_.input + now.begin : place(call_.problem.root, at), now.bytes);
       break;
     case Collective::kBarrier:
       break;

@@ -46,6 +46,10 @@ class HostCollective {
   bool progress() noexcept;
   /// The rank whose announcement is awaited.
   int awaited() const noexcept { return awaited_; }
+  /// Bytes written for other ranks and read from their slots, in all calls. What all ranks read is written
+  /// once.
+  std::uint64_t written() const noexcept { return written_; }
+  std::uint64_t read() const noexcept { return read_; }
   /// A rank that has made another call than this one.
   const std::optional<int>& mismatch() const noexcept { return mismatch_; }
 
@@ -54,6 +58,8 @@ class HostCollective {
     std::size_t begin = 0, bytes = 0;
   };
 
+  void put(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void take(int rank, std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   void write(std::size_t round) noexcept;
   void read(std::size_t round) noexcept;
   bool all_announced(std::uint64_t number) noexcept;
@@ -70,7 +76,7 @@ class HostCollective {
   Chunk part_of(Chunk chunk, int rank) const noexcept;
   /// output = what `at(rank)` gives, combined over all ranks.
   template <typename At>
-  void combine_all(std::byte* output, std::size_t bytes, const At& at) const noexcept;
+  void combine_all(std::byte* output, std::size_t bytes, const At& at) noexcept;
   void write_parts(std::uint64_t number, Chunk chunk, bool also_own) noexcept;
   /// Where this rank combines its part of a chunk: in the output, where it has one.
   std::byte* combined(std::size_t round, Chunk part) const noexcept;
@@ -88,6 +94,7 @@ class HostCollective {
   int looked_ = 0;          // ranks that have announced what is awaited
   int awaited_ = 0;
   std::optional<int> mismatch_;
+  std::uint64_t written_ = 0, read_ = 0;
 };
 
 }  // namespace tombolo::collectives
