@@ -45,6 +45,7 @@ inline Job random_job(std::mt19937_64& random, int layers, int rows) {
   Job job;
   job.model = small_model(layers);
   job.global_batch = rows;
+  job.reserve_bytes = 0;  // the tests' devices have a few megabytes
   job.framework = random() % 2 == 0 ? Framework::kTombolo : Framework::kMegatron;
   job.tensor = job.framework == Framework::kMegatron ? 0 : 1;
   return job;
@@ -75,6 +76,7 @@ inline Job megatron_job(int layers, int rows) {
   job.global_batch = rows;
   job.framework = Framework::kMegatron;
   job.tensor = 0;
+  job.reserve_bytes = 0;
   return job;
 }
 
