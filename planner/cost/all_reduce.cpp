@@ -78,6 +78,7 @@ AllReduce ring_all_reduce_of(const std::vector<MemberLocation>& locations) {
   for (const Members& cluster : members_by_cluster(locations))
     ring.insert(ring.end(), cluster.begin(), cluster.end());
   add_ring(result, ring, 2.0 * (n - 1) / n);
+  result.ring = true;
   result.rounds = 2 * (n - 1);
   return result;
 }

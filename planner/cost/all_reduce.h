@@ -17,7 +17,8 @@ struct Transfer {
 struct AllReduce {
   /// all at the same time: the engine overlaps its phases segment by segment
   std::vector<Transfer> transfers;
-  int rounds = 0;  ///< messages that must follow each other, each of which adds the latency
+  bool ring = false;  ///< each member sends to the next alone
+  int rounds = 0;     ///< messages that must follow each other, each of which adds the latency
 };
 
 /// Where a member runs.

@@ -35,7 +35,8 @@ constexpr FrameworkTraits kTomboloTraits{.framework = Framework::kTombolo,
                                          .unequal_nodes = true,
                                          .schedules = kPlainSchedule,
                                          .recomputations = kAllRecomputations,
-                                         .shardings = kUnsharded};
+                                         .shardings = kUnsharded,
+                                         .nics = NicUse::kFirst};
 
 constexpr FrameworkTraits megatron_core(Framework framework, std::string_view title,
                                         std::string_view release) {
